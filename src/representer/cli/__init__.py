@@ -1,0 +1,1 @@
+"""The command line. Commands only; the logic is in tasks."""

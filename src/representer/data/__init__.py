@@ -1,0 +1,1 @@
+"""Reading and preparing data: text, signals, graphs."""

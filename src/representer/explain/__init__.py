@@ -1,0 +1,1 @@
+"""Which references matched, and where."""

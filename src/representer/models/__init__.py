@@ -1,0 +1,1 @@
+"""Models: a frozen configuration and a Module each."""

@@ -1,0 +1,1 @@
+"""Neural cells and layers."""

@@ -1,0 +1,1 @@
+"""Training, run folders, baselines and reports."""
