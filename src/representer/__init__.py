@@ -1,27 +1,27 @@
 """Networks derived from kernels: each unit compares its input with a learned reference object.
 
-``nn``, ``functional`` and ``ops`` need torch alone. ``kernels``, ``explain``, ``models``, ``data``
-and ``tasks`` load on first access.
+``nn``, ``functional`` and ``ops`` need torch alone. Every part loads on first access, so that the
+command line answers ``--help`` without waiting for torch.
 """
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from representer import functional, nn, ops
+if TYPE_CHECKING:
+    from representer import data, explain, functional, kernels, models, nn, ops, tasks
 
 __version__ = "0.1.0"
 __all__ = ["data", "explain", "functional", "kernels", "models", "nn", "ops", "tasks"]
 
-_LAZY = {"data", "explain", "kernels", "models", "tasks"}
-
 
 def __getattr__(name: str) -> ModuleType:
-    if name in _LAZY:
+    if name in __all__:
         return importlib.import_module(f"representer.{name}")
     raise AttributeError(f"module 'representer' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *__all__})
