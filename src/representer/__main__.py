@@ -1,0 +1,5 @@
+"""``python -m representer`` is the command ``representer``."""
+
+from representer.cli.main import entry_point
+
+raise SystemExit(entry_point())

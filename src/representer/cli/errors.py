@@ -1,0 +1,97 @@
+"""The error layer: every failure becomes one line on stderr and an exit code.
+
+0 done, 2 usage or bad input, 70 a bug of ours or a training that cannot go on, 73 a run folder that
+is locked or cannot be written, 74 other input or output errors, 130 and 143 for signals.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from representer.errors import RepresenterError
+
+BUG, NO_WRITE, IO, CLOSED_PIPE = 70, 73, 74, 141
+
+
+class UsageError(RepresenterError):
+    """The command line itself is wrong."""
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """Return ``"Did you mean ...? "`` for the nearest known word, or nothing."""
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"Did you mean {close[0]!r}? " if close else ""
+
+
+def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
+    """Run the work; turn whatever it raises into one line and an exit code.
+
+    Args:
+        work: Returns the exit code of a run without failure.
+        is_debug: Whether the traceback is printed before the line.
+    """
+    try:
+        code = work()
+        sys.stdout.flush()  # a full disk or a closed pipe is found here, not at interpreter exit
+        return code
+    except BrokenPipeError:
+        _silence_stdout()
+        return CLOSED_PIPE
+    except BaseException as error:  # including KeyboardInterrupt: this is the outermost frame
+        if is_debug:
+            traceback.print_exc()
+        line, code = describe(error)
+        if code is None:
+            raise
+        _silence_stdout_if_full(error)
+        print(" ".join(line.split()), file=sys.stderr)
+        return code
+
+
+def describe(error: BaseException) -> tuple[str, int | None]:
+    """Return the line that is shown for an error and the exit code; None lets the error through."""
+    if isinstance(error, RepresenterError):
+        return f"error: {error}", error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", 130
+    if isinstance(error, SystemExit):
+        return "", None
+    if isinstance(error, OSError) and error.errno is not None:
+        return _describe_os_error(error)
+    if isinstance(error, MemoryError):
+        return "error: out of memory. Lower --batch-size, --max-length or --hidden-size.", BUG
+    kind = type(error).__name__
+    return f"error: internal: {kind}: {error} (a bug; --debug shows where)", BUG
+
+
+def _describe_os_error(error: OSError) -> tuple[str, int]:
+    place = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"error: {place}the disk is full. Free some space, or write elsewhere.", 2
+    if error.errno == errno.ENOENT:
+        return f"error: {place}there is no such file. Check the path.", 2
+    if error.errno == errno.EISDIR:
+        return f"error: {place}is a directory; expected a file.", 2
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"error: {place}no permission. Check the owner and mode of the path.", NO_WRITE
+    return f"error: {place}{error.strerror or error}.", IO
+
+
+def _silence_stdout_if_full(error: BaseException) -> None:
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        _silence_stdout()
+
+
+def _silence_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's own flush cannot complain."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return  # captured: there is no file behind it
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123  (a device, not a path)
+        os.dup2(nowhere.fileno(), descriptor)

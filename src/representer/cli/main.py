@@ -1,0 +1,107 @@
+"""The command ``representer``: find the command, parse its options, run it.
+
+Nothing here imports torch, so ``--help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+from representer import __version__
+from representer.cli.errors import UsageError, did_you_mean, guarded
+
+COMMANDS = {
+    "fit text": "representer.cli.fit_text",
+    "evaluate": "representer.cli.evaluate",
+    "predict": "representer.cli.predict",
+    "report": "representer.cli.report",
+    "cells": "representer.cli.cells",
+    "doctor": "representer.cli.doctor",
+    "reproduce": "representer.cli.reproduce",
+    "bench": "representer.cli.bench",
+}
+
+
+class Command(Protocol):
+    """What the module of a command has."""
+
+    SUMMARY: str
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add the command's arguments to a jsonargparse parser."""
+        ...
+
+    def run(self, arguments: Any) -> int | None:
+        """Do it; None is exit code 0."""
+        ...
+
+
+def entry_point(argv: Sequence[str] | None = None) -> int:
+    """Run one command line.
+
+    Args:
+        argv: The words after ``representer``; those of the process if left out.
+
+    Returns:
+        The exit code: 0, or that of the error.
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    is_debug = "--debug" in words
+    return guarded(lambda: _run([w for w in words if w != "--debug"]), is_debug=is_debug)
+
+
+def load(name: str) -> Command:
+    """Import the module of a command."""
+    return cast(Command, importlib.import_module(COMMANDS[name]))
+
+
+def _run(words: list[str]) -> int:
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview(COMMANDS))
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(f"representer {__version__}")
+        return 0
+    name, rest = _find_command(words)
+    if name is None:
+        print(_overview([c for c in COMMANDS if c.split()[0] == words[0]]))
+        return 0
+    from representer.cli.parser import parse
+
+    command = load(name)
+    arguments = parse(name, command, rest)
+    return (command.run(arguments) or 0) if arguments is not None else 0
+
+
+def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
+    """Split the words into the command's name and its arguments; None asks for a group's help."""
+    for length in (2, 1):
+        if " ".join(words[:length]) in COMMANDS:
+            return " ".join(words[:length]), words[length:]
+    kinds = [c.split()[1] for c in COMMANDS if c.split()[0] == words[0] and " " in c]
+    if not kinds:
+        hint = did_you_mean(words[0], sorted({c.split()[0] for c in COMMANDS}))
+        raise UsageError(f"{words[0]!r} is not a command. {hint}All of them: representer --help")
+    if len(words) == 1:
+        raise UsageError(
+            f"{words[0]!r} needs to know what to fit; expected one of: {', '.join(kinds)}. "
+            f"Try: representer {words[0]} {kinds[0]} --help"
+        )
+    if words[1] in ("-h", "--help"):
+        return None, []
+    hint = did_you_mean(words[1], kinds)
+    raise UsageError(
+        f"{words[1]!r} is nothing that `representer {words[0]}` knows; expected one of: "
+        f"{', '.join(kinds)}. {hint}"
+    )
+
+
+def _overview(names: Sequence[str] | dict[str, str]) -> str:
+    lines = ["usage: representer COMMAND [options]", "", "commands:"]
+    lines += [f"  {name:<12} {load(name).SUMMARY}" for name in names]
+    lines += ["", "Options of one command:  representer COMMAND --help"]
+    lines += ["With the whole traceback of an error:  --debug"]
+    return "\n".join(lines)

@@ -1,0 +1,144 @@
+"""From words to a checked namespace: jsonargparse, with messages that name value and mend."""
+
+from __future__ import annotations
+
+import re
+from argparse import Action, ArgumentError
+from collections.abc import Sequence
+from dataclasses import MISSING, Field, fields
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from representer.cli.errors import UsageError, did_you_mean
+from representer.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from jsonargparse import ArgumentParser, Namespace
+
+    from representer.cli.main import Command
+
+KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def build(name: str, command: Command) -> ArgumentParser:
+    """Return the parser of one command."""
+    try:
+        from jsonargparse import ArgumentParser
+    except ImportError as error:
+        raise MissingExtraError("the command line", "jsonargparse", "train") from error
+    parser = ArgumentParser(
+        prog=f"representer {name}",
+        description=command.SUMMARY,
+        exit_on_error=False,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    return parser
+
+
+def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None:
+    """Parse the words after the command; None after help was printed.
+
+    Raises:
+        UsageError: If a word is no option of the command, or a value does not fit.
+    """
+    parser = build(name, command)
+    if {"-h", "--help"} & set(words):
+        print(parser.format_help().rstrip())
+        return None
+    _check_option_names(parser, name, words)
+    try:
+        return parser.parse_args(list(words))
+    except (ArgumentError, TypeError, ValueError) as error:
+        raise UsageError(_explain(parser, name, words, str(error))) from error
+
+
+def add_options(parser: ArgumentParser, config: type, positional: Sequence[str] = ()) -> None:
+    """Add one option per field of a config dataclass; help and choices are its metadata."""
+    hints = get_type_hints(config)
+    for field in fields(config):
+        default = None if field.default is MISSING else field.default
+        if field.name in positional:
+            help_text = field.metadata["help"]
+            parser.add_argument(
+                field.name, nargs="?", type=hints[field.name], help=help_text, metavar="DATA"
+            )
+        else:
+            _add_option(parser, field, hints[field.name], default)
+
+
+def _add_option(parser: ArgumentParser, field: Field[Any], hint: Any, default: Any) -> None:
+    option = "--" + field.name.replace("_", "-")
+    help_text = field.metadata["help"]
+    if hint is bool and default is False:
+        parser.add_argument(option, action="store_true", help=help_text)
+        return
+    metavar = field.metadata.get("metavar")
+    extra = {"metavar": metavar} if metavar else {}
+    if choices := field.metadata.get("choices"):
+        extra = {"choices": choices}
+    parser.add_argument(option, type=hint, default=default, help=help_text, **extra)
+
+
+def option_strings(parser: ArgumentParser) -> list[str]:
+    """Return every option of a parser, as typed."""
+    return [o for action in parser._actions for o in action.option_strings]
+
+
+def _check_option_names(parser: ArgumentParser, name: str, words: Sequence[str]) -> None:
+    known = option_strings(parser)
+    for word in words:
+        if word == "--":
+            return
+        option = word.partition("=")[0]
+        if option.startswith("--") and option not in known:
+            hint = did_you_mean(option, [o for o in known if o.startswith("--")])
+            raise UsageError(
+                f"{option} is not an option of `representer {name}`. {hint}"
+                f"All of them: representer {name} --help"
+            )
+
+
+def _explain(parser: ArgumentParser, name: str, words: Sequence[str], message: str) -> str:
+    """Say in our words what jsonargparse found."""
+    if found := re.match(r'Parser key "(\w+)":', message):
+        return _explain_value(parser, found[1], words, message)
+    if found := re.match(r"argument (\S+?)(?:/\S+)?: expected one argument", message):
+        return f"{found[1]} has no value; expected {_expected(_action(parser, found[1]))}."
+    if found := re.match(r"argument (\S+?): invalid choice: (.+?) \(choose", message):
+        action = _action(parser, found[1])
+        hint = did_you_mean(found[2].strip("'"), [str(c) for c in action.choices or ()])
+        return f"{found[1]} is {found[2]}; expected {_expected(action)}. {hint}"
+    if found := re.match(r"unrecognized arguments: (.+)", message):
+        return f"{found[1]!r} was not expected here. Usage: representer {name} --help"
+    return f"{message.rstrip('.')}. Usage: representer {name} --help"
+
+
+def _explain_value(
+    parser: ArgumentParser, key: str, words: Sequence[str], message: str
+) -> str:
+    action = _action(parser, key)
+    if "does not exist" in message or "not accessible" in message:
+        path = re.search(r"'([^']*)'", message)
+        return f"--{key}: {path[1] if path else message}: there is no such file. Check the path."
+    shown = next(iter(action.option_strings), key) if action else key
+    got = re.search(r"(?:Got value|Given value): (.*)\s*$", message)
+    value = repr(got[1]) if got else "of the wrong kind"
+    is_typed = any(w.partition("=")[0] == shown for w in words)
+    place = "" if is_typed or "--config" not in words else " in the configuration file"
+    return f"{shown}{place} is {value}; expected {_expected(action)}."
+
+
+def _action(parser: ArgumentParser, name: str) -> Action:
+    for action in parser._actions:
+        if name in (action.dest, *action.option_strings):
+            return action
+    return Action([], name)
+
+
+def _expected(action: Action) -> str:
+    if action.choices:
+        return "one of " + ", ".join(map(str, action.choices))
+    kind: Any = getattr(action, "_typehint", None) or action.type
+    kinds = [k for k in (get_args(kind) or (kind,)) if k is not type(None)]
+    words = [KINDS[k] for k in kinds if k in KINDS]
+    return " or ".join(words) or "a value"

@@ -1,0 +1,85 @@
+"""How good a classifier is: accuracy with its interval, scores per class, confusion."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.errors import MissingExtraError
+
+Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
+
+
+def wilson_interval(successes: int, trials: int, z: float = Z95) -> tuple[float, float]:
+    """Return Wilson's score interval of a proportion; ``(0, 1)`` for no trials."""
+    if trials == 0:
+        return 0.0, 1.0
+    p, zz = successes / trials, z * z
+    centre = (p + zz / (2 * trials)) / (1 + zz / trials)
+    half = z * math.sqrt(p * (1 - p) / trials + zz / (4 * trials**2)) / (1 + zz / trials)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def paired_difference(
+    better: NDArray[np.bool_], worse: NDArray[np.bool_]
+) -> tuple[float, float, float]:
+    """Return how much more often the first is right than the second, with a 95 % interval.
+
+    Both answered the same questions, so only those count where just one is right.
+
+    Args:
+        better: Whether the first is right, per document.
+        worse: Whether the second is.
+
+    Returns:
+        The difference of the accuracies, its lower and its upper bound.
+    """
+    n = len(better)
+    gains, losses = int((better & ~worse).sum()), int((worse & ~better).sum())
+    difference = (gains - losses) / n
+    half = Z95 * math.sqrt(gains + losses - (gains - losses) ** 2 / n) / n
+    return difference, difference - half, difference + half
+
+
+def classification_metrics(
+    truth: NDArray[np.int64], probabilities: NDArray[np.floating], names: Sequence[str]
+) -> dict[str, Any]:
+    """Return every figure of a classification, ready to be written as JSON.
+
+    Args:
+        truth: True classes ``(N,)``.
+        probabilities: ``(N, C)``, rows summing to one.
+        names: The C class names.
+
+    Returns:
+        ``count``, ``accuracy``, ``accuracy_interval`` (95 %, Wilson), ``loss`` (mean negative log
+        probability of the true class, in nats), ``macro_f1``, ``per_class`` (precision, recall, f1,
+        support) and ``confusion`` (rows are true classes).
+    """
+    try:
+        from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+    except ImportError as error:
+        raise MissingExtraError("scores per class", "scikit-learn", "train") from error
+    classes = list(range(len(names)))
+    predicted = probabilities.argmax(axis=1)
+    right = int((predicted == truth).sum())
+    chosen = np.clip(probabilities[np.arange(len(truth)), truth], 1e-12, None)
+    scores = precision_recall_fscore_support(truth, predicted, labels=classes, zero_division=0)
+    per_class = [
+        {"label": n, "precision": float(p), "recall": float(r), "f1": float(f), "support": int(s)}
+        for n, p, r, f, s in zip(names, *scores, strict=True)
+    ]
+    present = [c["f1"] for c in per_class if c["support"]]
+    return {
+        "count": len(truth),
+        "accuracy": right / len(truth),
+        "accuracy_interval": list(wilson_interval(right, len(truth))),
+        "loss": float(-np.log(chosen).mean()),
+        "macro_f1": float(np.mean(present)),
+        "per_class": per_class,
+        "confusion": confusion_matrix(truth, predicted, labels=classes).tolist(),
+    }

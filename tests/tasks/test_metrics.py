@@ -1,0 +1,70 @@
+"""Accuracy, its interval, the paired difference, and the scores per class."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+
+from representer.tasks.metrics import classification_metrics, paired_difference, wilson_interval
+
+
+def test_the_wilson_interval_is_the_textbook_one():
+    low, high = wilson_interval(8, 10)
+    assert (low, high) == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
+
+
+@settings(deadline=None)
+@given(trials=st.integers(1, 10_000), share=st.floats(0, 1))
+def test_the_wilson_interval_holds_the_proportion_and_stays_between_0_and_1(trials, share):
+    successes = round(share * trials)
+    low, high = wilson_interval(successes, trials)
+    assert 0 <= low <= successes / trials + 1e-12
+    assert successes / trials - 1e-12 <= high <= 1
+
+
+def test_nothing_tried_is_nothing_known():
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+def test_the_metrics_agree_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    truth = rng.integers(0, 3, 200)
+    probabilities = rng.dirichlet(np.ones(3), 200)
+    metrics = classification_metrics(truth, probabilities, ["a", "b", "c"])
+    predicted = probabilities.argmax(1)
+    assert metrics["accuracy"] == pytest.approx(accuracy_score(truth, predicted))
+    assert metrics["macro_f1"] == pytest.approx(f1_score(truth, predicted, average="macro"))
+    assert metrics["loss"] == pytest.approx(log_loss(truth, probabilities))
+    assert metrics["per_class"][1]["support"] == (truth == 1).sum()
+
+
+def test_rows_of_the_confusion_matrix_are_the_true_classes():
+    probabilities = np.eye(2)[[1, 1, 0]]
+    metrics = classification_metrics(np.array([0, 1, 0]), probabilities, ["a", "b"])
+    assert metrics["confusion"] == [[1, 1], [0, 1]]
+
+
+def test_a_class_without_documents_does_not_count_in_macro_f1():
+    metrics = classification_metrics(np.array([0, 0]), np.eye(2)[[0, 0]], ["a", "b"])
+    assert metrics["macro_f1"] == 1.0
+    assert metrics["per_class"][1] == {
+        "label": "b", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0
+    }  # fmt: skip
+
+
+def test_a_certain_mistake_has_a_finite_loss():
+    metrics = classification_metrics(np.array([1]), np.array([[1.0, 0.0]]), ["a", "b"])
+    assert np.isfinite(metrics["loss"])
+
+
+def test_only_documents_where_one_is_right_decide_the_difference():
+    better = np.array([True] * 60 + [False] * 40)
+    worse = np.array([True] * 50 + [False] * 50)
+    difference, low, high = paired_difference(better, worse)
+    assert difference == pytest.approx(0.1)
+    # ten gains, no losses: the variance of the mean of {0, 1} with p = 0.1
+    assert high - difference == pytest.approx(1.96 * np.sqrt(0.1 * 0.9 / 100), abs=1e-4)
+    assert difference - low == pytest.approx(high - difference)
