@@ -1,0 +1,101 @@
+"""How long things take beside each other: interleaved in one process, medians."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from representer.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to time.
+
+    Attributes:
+        name: For the table.
+        run: Does it once.
+    """
+
+    name: str
+    run: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a case took.
+
+    Attributes:
+        name: Of the case.
+        median: Seconds, median over the rounds.
+        low: Lower quartile of the seconds.
+        high: Upper quartile of the seconds.
+        ratio: Median over the rounds of this case's time by the first case's in the same round.
+    """
+
+    name: str
+    median: float
+    low: float
+    high: float
+    ratio: float
+
+
+def compare(
+    cases: Sequence[Case], repeats: int = 15, *, warm_ups: int = 2
+) -> list[Timing]:
+    """Time cases against the first of them.
+
+    Every round runs each case once, starting with another one each time, so that a change of the
+    machine's speed meets all of them alike; the ratio is taken within a round.
+
+    Args:
+        cases: What to time; the first is what the others are compared with.
+        repeats: Rounds that count.
+        warm_ups: Rounds before, that do not count.
+
+    Raises:
+        ArgumentError: If there is nothing to time.
+    """
+    if not cases:
+        raise ArgumentError("cases", list(cases), "at least one case")
+    if repeats < 1:
+        raise ArgumentError("repeats", repeats, "at least 1")
+    seconds: list[list[float]] = [[] for _ in cases]
+    for round_number in range(-warm_ups, repeats):
+        for offset in range(len(cases)):
+            i = (round_number + offset) % len(cases)
+            started = time.perf_counter()
+            cases[i].run()
+            elapsed = time.perf_counter() - started
+            if round_number >= 0:
+                seconds[i].append(elapsed)
+    return [_timing(c.name, s, seconds[0]) for c, s in zip(cases, seconds, strict=True)]
+
+
+def table(timings: Sequence[Timing]) -> str:
+    """Return the timings as a Markdown table."""
+    base = timings[0].name
+    lines = [
+        f"| what | median, ms | quartiles, ms | time by that of {base} |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {t.name} | {1e3 * t.median:.1f} | {1e3 * t.low:.1f} – {1e3 * t.high:.1f} "
+        f"| {t.ratio:.2f} |"
+        for t in timings
+    ]
+    return "\n".join(lines)
+
+
+def _timing(name: str, seconds: Sequence[float], base: Sequence[float]) -> Timing:
+    ordered = sorted(seconds)
+    quarter = len(ordered) // 4
+    return Timing(
+        name,
+        statistics.median(ordered),
+        ordered[quarter],
+        ordered[-1 - quarter],
+        statistics.median(s / b for s, b in zip(seconds, base, strict=True)),
+    )

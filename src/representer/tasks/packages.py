@@ -1,0 +1,55 @@
+"""Which optional packages are there, and what one goes without where they are not."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+
+@dataclass(frozen=True)
+class Package:
+    """An optional dependency.
+
+    Attributes:
+        name: As installed.
+        module: As imported.
+        extra: Which extra of ours brings it.
+        megabytes: About how much it takes up once installed, its own dependencies included.
+        purpose: What does not work without it.
+    """
+
+    name: str
+    module: str
+    extra: str
+    megabytes: int
+    purpose: str
+
+
+PACKAGES = (
+    Package("jsonargparse", "jsonargparse", "train", 5, "options of the commands"),
+    Package("accelerate", "accelerate", "train", 15, "training"),
+    Package("safetensors", "safetensors", "train", 2, "saving weights"),
+    Package("scikit-learn", "sklearn", "train", 150, "baselines and scores per class"),
+    Package("matplotlib", "matplotlib", "train", 65, "pictures in reports"),
+    Package("jinja2", "jinja2", "train", 2, "reports"),
+    Package("tqdm", "tqdm", "train", 1, "the progress bar"),
+    Package("pyarrow", "pyarrow", "train", 150, "reading Parquet"),
+    Package("joblib", "joblib", "kernels", 2, "Gram matrices in parallel"),
+    Package("torch_geometric", "torch_geometric", "graph", 30, "graph layers and kernels"),
+    Package("rdkit", "rdkit", "graph", 110, "reading molecules"),
+    Package("mne", "mne", "signals", 60, "reading recordings of the brain"),
+)
+
+
+def package_version(name: str) -> str | None:
+    """Return the version of an installed package, or None."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def is_importable(module: str) -> bool:
+    """Say whether a module can be found, without importing it."""
+    return importlib.util.find_spec(module) is not None

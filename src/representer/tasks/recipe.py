@@ -1,0 +1,99 @@
+"""What a reproduction of a paper's table is: its name, the paper's figures, and how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from representer.errors import ArgumentError, MissingExtraError
+
+GROUP = "representer.recipes"
+
+
+@dataclass(frozen=True)
+class Reported:
+    """A figure that a paper printed.
+
+    Attributes:
+        value: As printed.
+        unit: What it is, for example ``"% accuracy"``.
+        source: Where, for example ``"L19 Table 2"``.
+    """
+
+    value: float
+    unit: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked of a recipe; empty choices mean all that the recipe has.
+
+    Attributes:
+        data: Folder with the data sets.
+        out: Folder for the runs and the table.
+        budget: Part of the training steps of the original that is made, in (0, 1].
+        seeds: One run for each.
+        smoke: Whether everything is made tiny, to see that it works.
+        datasets: Names of data sets.
+        cells: Names of cells.
+        filter_lengths: Lengths of the n-gram filters.
+        preset: Whose settings, ``"paper"`` or ``"authors_code"``.
+        vectors: File of pretrained word vectors.
+        threads: CPU threads; 0 leaves the choice to torch.
+        command: The command that asked, to be written under the table.
+    """
+
+    data: Path
+    out: Path
+    budget: float = 1.0
+    seeds: tuple[int, ...] = (0,)
+    smoke: bool = False
+    datasets: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    filter_lengths: tuple[int, ...] = ()
+    preset: str = "paper"
+    vectors: str | None = None
+    threads: int = 0
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.budget <= 1:
+            raise ArgumentError("budget", self.budget, "a part of the whole, above 0 and up to 1")
+        if not self.seeds:
+            raise ArgumentError("seeds", self.seeds, "at least one seed")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One table of a paper.
+
+    Attributes:
+        name: What ``representer reproduce`` calls it.
+        title: What it is, in a few words.
+        source: Paper and table.
+        run: Runs it and returns the path of the table that it wrote.
+        reported: The paper's figures by (row, column) of that table.
+    """
+
+    name: str
+    title: str
+    source: str
+    run: Callable[[Request], Path]
+    reported: Mapping[tuple[str, str], Reported] = field(default_factory=dict)
+
+
+def installed_recipes() -> dict[str, Recipe]:
+    """Return the recipes of all installed packages, by name.
+
+    Raises:
+        MissingExtraError: If no package brings any: then this one is not installed.
+    """
+    recipes: dict[str, Recipe] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
+        recipes |= entry.load().RECIPES
+    if not recipes:
+        raise MissingExtraError("representer reproduce", "the installed package", "train")
+    return recipes

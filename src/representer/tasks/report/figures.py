@@ -1,0 +1,116 @@
+"""The pictures of a report: SVG to be put into the page, in the colours of the page.
+
+Text and axes are drawn in ``currentColor``, so that the same picture is read on light and on dark.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from representer.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#010203"  # drawn in this, shown in the colour of the page's text
+MODEL, BASELINE, VALID = "#3b82c4", "#8a8f98", "#d9822b"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One row of the comparison: a name, an accuracy and its interval, as shares of one."""
+
+    name: str
+    accuracy: float
+    low: float
+    high: float
+    is_model: bool
+
+
+def comparison(results: Sequence[Result]) -> str:
+    """Draw accuracies with their 95 % intervals, one row each, best on top as given."""
+    figure, axes = _canvas(7.2, 0.55 + 0.42 * len(results))
+    rows = range(len(results) - 1, -1, -1)
+    for row, result in zip(rows, results, strict=True):
+        colour = MODEL if result.is_model else BASELINE
+        low, high = 100 * result.low, 100 * result.high
+        axes.plot([low, high], [row, row], color=colour, linewidth=3, solid_capstyle="round")
+        axes.plot([100 * result.accuracy], [row], "o", color=colour, markersize=8)
+    axes.set_yticks(list(rows), [r.name for r in results])
+    axes.set_ylim(-0.6, len(results) - 0.4)
+    axes.set_xlabel("accuracy on the test documents (%), with 95 % interval")
+    axes.grid(axis="x", color=BASELINE, alpha=0.3, linewidth=0.7)
+    axes.tick_params(axis="y", length=0)
+    return _svg(figure, "Accuracy of the model and of the baselines")
+
+
+def learning_curves(
+    losses: Mapping[str, Sequence[tuple[float, float]]],
+    accuracies: Mapping[str, Sequence[tuple[float, float]]],
+    best_epoch: float | None,
+) -> str:
+    """Draw loss and accuracy against the epoch.
+
+    Args:
+        losses: Curves by name, points ``(epoch, nats per document)``.
+        accuracies: Curves by name, points ``(epoch, share)``.
+        best_epoch: Where the kept weights come from; marked.
+    """
+    figure, (left, right) = _canvases(9.0, 3.0, 2)
+    colours = {"training": MODEL, "validation": VALID}
+    for name, points in losses.items():
+        left.plot(*zip(*points, strict=True), "-o", color=colours[name], markersize=3, label=name)
+    for name, points in accuracies.items():
+        epochs, shares = zip(*points, strict=True)
+        percent = [100 * s for s in shares]
+        right.plot(epochs, percent, "-o", color=colours[name], markersize=3, label=name)
+    left.set_ylabel("loss (nats per document)")
+    right.set_ylabel("accuracy (%)")
+    for axes in (left, right):
+        axes.set_xlabel("epoch (passes over the training data)")
+        axes.locator_params(axis="x", integer=True)
+        axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
+        if best_epoch is not None:
+            axes.axvline(best_epoch, color=INK, linestyle=":", linewidth=1, label="weights kept")
+        axes.legend(frameon=False, labelcolor=INK)
+    return _svg(figure, "Learning curves: loss and accuracy per epoch")
+
+
+def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    figure, (axes,) = _canvases(width, height, 1)
+    return figure, axes
+
+
+def _canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("the report's pictures", "matplotlib", "train") from error
+    with rc_context({"font.size": 10}):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = [figure.add_subplot(1, count, i + 1) for i in range(count)]
+    for a in axes:
+        a.patch.set_alpha(0)
+        a.spines[["top", "right"]].set_visible(False)
+        a.spines[["left", "bottom"]].set_color(INK)
+        a.tick_params(colors=INK)
+        a.xaxis.label.set_color(INK)
+        a.yaxis.label.set_color(INK)
+    return figure, axes
+
+
+def _svg(figure: Figure, title: str) -> str:
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    # text stays text: it takes the page's font, can be selected, and costs a tenth of the outlines
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    drawing = buffer.getvalue().replace(INK, "currentColor")
+    drawing = drawing[drawing.index("<svg") :]
+    return drawing.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)

@@ -1,0 +1,126 @@
+"""From the files of a run folder to report.html."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from representer.errors import MissingExtraError, RunFolderError
+from representer.tasks import atomic
+from representer.tasks.report import figures
+
+MATRIX_LIMIT = 20  # classes; a larger confusion matrix is shown as a list of its largest entries
+
+
+def write_report(run: Path) -> Path:
+    """Write ``report.html`` into a finished run folder.
+
+    Args:
+        run: The folder; it holds metrics.json, details.json and metrics.jsonl.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        RunFolderError: If the run has not come to its end.
+    """
+    metrics, details = _read(run, "metrics.json"), _read(run, "details.json")
+    history = [json.loads(line) for line in _text(run / "metrics.jsonl").splitlines()]
+    page = render(metrics, details, history)
+    target = run / "report.html"
+    atomic.write_text(target, page)
+    return target
+
+
+def render(
+    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+) -> str:
+    """Return the page as one self-contained HTML text: no script, no link to anything outside."""
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingExtraError("the report", "jinja2", "train") from error
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"percent": _percent, "points": _points, "count": _count}
+    test = metrics["test"]
+    rivals = [*metrics["comparisons"], *metrics["baselines"]]
+    return environment.get_template("template.html").render(
+        metrics=metrics,
+        details=details,
+        test=test,
+        rivals=rivals,
+        comparison=figures.comparison(_results(metrics, details, rivals)),
+        curves=_curves(history, metrics["best_epoch"]) if history else "",
+        confusions=_largest_confusions(test),
+        is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
+    )
+
+
+def _results(
+    metrics: dict[str, Any], details: dict[str, Any], rivals: Sequence[dict[str, Any]]
+) -> list[figures.Result]:
+    name = details["model"]["name"]
+    rows = [(name, metrics["test"], True), *((r["name"], r, False) for r in rivals)]
+    results = [
+        figures.Result(name, row["accuracy"], *row["accuracy_interval"], is_model=is_model)
+        for name, row, is_model in rows
+    ]
+    return sorted(results, key=lambda r: -r.accuracy)
+
+
+def _curves(history: Sequence[dict[str, Any]], best_epoch: int) -> str:
+    def curve(key: str) -> list[tuple[float, float]]:
+        return [(row["epoch"], row[key]) for row in history if row.get(key) is not None]
+
+    losses = {"training": curve("train_loss"), "validation": curve("valid_loss")}
+    accuracies = {"training": curve("train_accuracy"), "validation": curve("valid_accuracy")}
+    return figures.learning_curves(
+        {name: points for name, points in losses.items() if points},
+        {name: points for name, points in accuracies.items() if points},
+        best_epoch,
+    )
+
+
+def _largest_confusions(test: dict[str, Any], count: int = 12) -> list[dict[str, Any]]:
+    names = [c["label"] for c in test["per_class"]]
+    cells = [
+        {"truth": names[i], "predicted": names[j], "count": n, "support": sum(row)}
+        for i, row in enumerate(test["confusion"])
+        for j, n in enumerate(row)
+        if i != j and n
+    ]
+    return sorted(cells, key=lambda c: -c["count"])[:count]
+
+
+def _read(run: Path, name: str) -> dict[str, Any]:
+    return json.loads(_text(run / name))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise RunFolderError(
+            f"{path.parent} has no {path.name}: the run has not come to its end, or is no run. "
+            "Finish it with `representer fit text ... --resume`."
+        ) from error
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", "\u202f")
