@@ -1,1 +1,26 @@
-"""Neural cells and layers."""
+"""Layers in the manner of torch.nn, each unit of which compares its input with a reference."""
+
+from representer.nn.recurrent.cnn import CNN
+from representer.nn.recurrent.gated_cnn import GatedCNN
+from representer.nn.recurrent.linear_kernel_rnn import LinearKernelRNN
+from representer.nn.recurrent.ngram_lstm import NgramLSTM
+from representer.nn.recurrent.ran import RAN
+from representer.nn.recurrent.rkm import RKM
+from representer.nn.recurrent.rkm_cifg import RKMCIFG
+from representer.nn.recurrent.rkm_lstm import RKMLSTM
+from representer.nn.recurrent.state import RecurrentState, WindowState
+from representer.nn.recurrent.table1 import TABLE1
+
+__all__ = [
+    "CNN",
+    "RAN",
+    "RKM",
+    "RKMCIFG",
+    "RKMLSTM",
+    "TABLE1",
+    "GatedCNN",
+    "LinearKernelRNN",
+    "NgramLSTM",
+    "RecurrentState",
+    "WindowState",
+]

@@ -1,0 +1,109 @@
+"""A recurrent cell as frozen data: one row of L19 Table 1.
+
+Every cell of the family is an instance of
+
+    c~_t = phi(a_t + W h_{t-1})                       candidate
+    c_t  = i_t * c~_t + f_t * m_{t-1}                 memory cell, then layer norm if asked for
+    h_t  = o_t * psi(c_t)                             emission
+
+and differs from the others only in the fields below. Liang et al. 2019, (8)-(11), (18)-(19).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, cast, get_args
+
+InputGate = Literal["dynamic", "coupled", "static"]
+ForgetGate = Literal["dynamic", "static", "none"]
+Feedback = Literal["all", "gates", "none"]
+Memory = Literal["cell", "output", "surplus"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What distinguishes one recurrent cell from another.
+
+    Attributes:
+        input_gate: i_t: ``"dynamic"`` sigma(.), ``"coupled"`` 1 - f_t, ``"static"`` a constant.
+        forget_gate: f_t: ``"dynamic"`` sigma(.), ``"static"`` a constant, ``"none"`` 0.
+        output_gate: Whether o_t = sigma(.); otherwise o_t = 1.
+        candidate: phi, a name of ``nonlinearities``.
+        output: psi, a name of ``nonlinearities``.
+        feedback: Which pre-activations see h_{t-1}: all, the gates but not the candidate, none.
+        memory: m_{t-1}: the cell c_{t-1}; the output h_{t-1} (L19 (6), where q(c_{t-1}) is both);
+            or e^{c_{t-1}} - 1, the surplus of the Gaussian kernel over its value at the start.
+        candidate_bias: Whether the candidate has a bias (the LSTM's has, L19 section 4.3).
+    """
+
+    input_gate: InputGate
+    forget_gate: ForgetGate
+    output_gate: bool
+    candidate: str = "identity"
+    output: str = "identity"
+    feedback: Feedback = "all"
+    memory: Memory = "cell"
+    candidate_bias: bool = False
+
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """The pre-activations of the cell, in the order in which tensors hold them."""
+        present = {
+            "candidate": True,
+            "input": self.input_gate == "dynamic",
+            "forget": self.forget_gate == "dynamic",
+            "output": self.output_gate,
+        }
+        return tuple(gate for gate, is_there in present.items() if is_there)
+
+    @property
+    def recurrent_gates(self) -> tuple[str, ...]:
+        """Those of ``gates`` that see h_{t-1}: always the last ones."""
+        skipped = {"all": 0, "gates": 1, "none": len(self.gates)}[self.feedback]
+        return self.gates[skipped:]
+
+    @property
+    def biased_gates(self) -> tuple[str, ...]:
+        """Those of ``gates`` that have a bias: always the last ones."""
+        return self.gates if self.candidate_bias else self.gates[1:]
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether anything is carried from one step to the next."""
+        return self.forget_gate != "none" or self.feedback != "none"
+
+    @property
+    def code(self) -> str:
+        """The cell as one string, for operators, whose arguments cannot be objects."""
+        gated, biased = str(int(self.output_gate)), str(int(self.candidate_bias))
+        fields = (self.input_gate, self.forget_gate, gated, self.candidate, self.output)
+        return " ".join((*fields, self.feedback, self.memory, biased))
+
+    @staticmethod
+    @lru_cache
+    def parse(code: str) -> Cell:
+        """Read what ``code`` wrote."""
+        i, f, gated, candidate, output, feedback, memory, biased = code.split(" ")
+        assert i in get_args(InputGate)
+        assert f in get_args(ForgetGate)
+        return Cell(
+            cast(InputGate, i),
+            cast(ForgetGate, f),
+            gated == "1",
+            candidate,
+            output,
+            cast(Feedback, feedback),
+            cast(Memory, memory),
+            biased == "1",
+        )
+
+
+LSTM = Cell("dynamic", "dynamic", True, candidate="tanh", output="tanh", candidate_bias=True)
+RKM_LSTM = Cell("dynamic", "dynamic", True)
+RKM_CIFG = Cell("coupled", "dynamic", True)
+LINEAR_KERNEL_GATED = Cell("static", "static", True)
+LINEAR_KERNEL = Cell("static", "static", False, output="tanh")
+GATED_CNN = Cell("static", "none", True, feedback="none")
+CNN = Cell("static", "none", False, output="tanh", feedback="none")
+RAN = Cell("dynamic", "dynamic", False, feedback="gates")

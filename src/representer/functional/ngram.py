@@ -1,0 +1,59 @@
+"""The n-gram input of a filter, and the filter's product with it.
+
+    X~ . X_t = X~_0 x_t + X~_1 x_{t-d} + ... + X~_{n-1} x_{t-(n-1)d}
+
+Liang et al. 2019, (12)-(14) and section 4.2 (d is the dilation). Steps before the first are those
+of ``window``, zeros at the start of a sequence. Shapes: T time, B batch, I features, n filter
+length, P = (n-1)d the window's length, O filters.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def ngram_product_definition(x: Tensor, filters: Tensor, dilation: int = 1) -> Tensor:
+    """Evaluate X~ . X_t as written, with zeros before the first step. An oracle.
+
+    Args:
+        x: Sequence ``(T, B, I)``.
+        filters: ``(O, I, n)``; slot s multiplies x_{t - s d}.
+        dilation: d, steps between the slots.
+
+    Returns:
+        ``(T, B, O)``.
+    """
+    products = x.new_zeros(*x.shape[:2], len(filters))
+    for t in range(len(x)):
+        for s in range(filters.shape[-1]):
+            if t - s * dilation >= 0:
+                products[t] += x[t - s * dilation] @ filters[:, :, s].T
+    return products
+
+
+def ngram_product(
+    x_extended: Tensor, filters: Tensor, dilation: int = 1, *, reverse: bool = False
+) -> Tensor:
+    """Multiply every window with every filter, as one matrix product.
+
+    Args:
+        x_extended: The sequence with the P steps before it ``(P + T, B, I)``; with ``reverse``,
+            with the P steps after it.
+        filters: ``(O, I, n)``; slot s multiplies x_{t - s d}, or x_{t + s d} with ``reverse``.
+        dilation: d, steps between the slots.
+        reverse: Whether the sequence is read from its end.
+
+    Returns:
+        ``(T, B, O)``.
+    """
+    n = filters.shape[-1]
+    if n == 1:
+        return torch.nn.functional.linear(x_extended, filters[..., 0])
+    reach = (n - 1) * dilation
+    time = len(x_extended) - reach
+    starts = range(0, reach + 1, dilation)
+    # the slots of a window, newest first, side by side in the last axis
+    shifted = [x_extended[start : start + time] for start in (starts if reverse else starts[::-1])]
+    windows = torch.cat(shifted, dim=-1)
+    return torch.nn.functional.linear(windows, filters.movedim(2, 1).flatten(1))

@@ -1,0 +1,143 @@
+"""One direction of one layer of a cell of L19 Table 1: its parameters and its run.
+
+z_t = X~ . X_t + b,     then ``functional.rkm_scan``                 L19 (18), (19)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.functional import Cell
+from representer.nn.recurrent.filters import DenseFilters
+from representer.nn.recurrent.scan import scan
+from representer.nn.recurrent.static_gates import StaticGates
+from representer.nn.recurrent.window import extend, last_inputs
+
+
+class CellDirection(nn.Module):
+    """Filters, recurrent matrices, biases, layer norm and static gates of one direction.
+
+    Args:
+        cell: Which cell.
+        filters: The bank of n-gram filters, ``(G, H, I, n)``.
+        hidden_size: H.
+        bias: Whether the gates have biases.
+        forget_bias: A constant added to the forget gate's bias.
+        layer_norm: Whether the fresh cell is layer-normalised.
+        static: The static gates, where the cell's are static.
+        psi: An output non-linearity that has no name.
+        weight_drop: Share of recurrent weights dropped in training.
+        zoneout: Probability, in training, that a unit's cell, and its emission, stays as it was.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        filters: DenseFilters,
+        hidden_size: int,
+        *,
+        bias: bool,
+        forget_bias: float,
+        layer_norm: bool,
+        static: StaticGates | None,
+        psi: Callable[[Tensor], Tensor] | None,
+        weight_drop: float,
+        zoneout: tuple[float, float],
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+    ) -> None:
+        super().__init__()
+        self.cell, self.hidden_size = cell, hidden_size
+        self.filters, self.static, self.psi = filters, static, psi
+        self.forget_bias, self.weight_drop, self.zoneout = forget_bias, weight_drop, zoneout
+        seen, biased = len(cell.recurrent_gates), len(cell.biased_gates) if bias else 0
+
+        def parameter(*shape: int) -> nn.Parameter | None:
+            return (
+                nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if shape[0] else None
+            )
+
+        self.recurrent = parameter(seen, hidden_size, hidden_size)
+        self.bias = parameter(biased, hidden_size)
+        self.norm = nn.LayerNorm(hidden_size, device=device, dtype=dtype) if layer_norm else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw weights and biases from U(−1/√H, 1/√H), as ``torch.nn.LSTM``."""
+        bound = self.hidden_size**-0.5
+        self.filters.reset_parameters(bound)
+        for parameter in (self.recurrent, self.bias):
+            if parameter is not None:
+                nn.init.uniform_(parameter, -bound, bound)
+        for module in (self.norm, self.static):
+            if module is not None:
+                module.reset_parameters()
+
+    def forward(
+        self,
+        x: Tensor,
+        state: tuple[Tensor, ...],
+        window: Tensor,
+        lengths: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+        """Run over a sequence.
+
+        Args:
+            x: ``(T, B, I)``.
+            state: h and c, each ``(B, H)``; nothing for a cell without memory.
+            window: Inputs before the first ``(B, (n−1)·dilation, I)``, oldest first.
+            lengths: True lengths ``(B,)``, or None.
+            reverse: Whether to run from the true end to the start.
+
+        Returns:
+            Output ``(T, B, H)``, the new state, the new window.
+        """
+        extended = extend(x, window, lengths, reverse)
+        z = self.filters(extended, reverse=reverse)
+        bias = self.full_bias()
+        if bias is not None:
+            z = z + bias
+        if self.filters.unit_norm:  # -||x~ - X||^2 / 2 of unit vectors
+            z = z - 1
+        weight = self.recurrent
+        if weight is not None and self.weight_drop:
+            weight = F.dropout(weight, self.weight_drop, self.training)
+        h0, c0 = state if state else (x.new_zeros(x.shape[1], self.hidden_size),) * 2
+        output, h, c = scan(
+            z,
+            weight,
+            h0,
+            c0,
+            cell=self.cell,
+            static=None if self.static is None else self.static(),
+            norm=None if self.norm is None else torch.stack((self.norm.weight, self.norm.bias)),
+            hold=self._hold(z),
+            lengths=lengths,
+            reverse=reverse,
+            psi=self.psi,
+        )
+        new_window = last_inputs(extended, self.filters.reach, lengths, reverse)
+        return output, (h, c) if state else (), new_window
+
+    def full_bias(self) -> Tensor | None:
+        """Return the biases of all gates ``(G, H)``, 0 for those that have none."""
+        if self.bias is None:
+            return None
+        bias = F.pad(self.bias, (0, 0, len(self.cell.gates) - len(self.bias), 0))
+        if not self.forget_bias or "forget" not in self.cell.gates:
+            return bias
+        constant = torch.zeros_like(bias)
+        constant[self.cell.gates.index("forget")] = self.forget_bias
+        return bias + constant
+
+    def _hold(self, z: Tensor) -> Tensor | None:
+        if not any(self.zoneout):
+            return None
+        time, batch, _, units = z.shape
+        share = z.new_tensor(self.zoneout)[:, None, None, None].expand(2, time, batch, units)
+        return torch.bernoulli(share) if self.training else share

@@ -1,0 +1,105 @@
+"""Banks of n-gram filters, one for every gate of a cell.
+
+L19 (12), (18), (19): each gate has its own filters X~; section 4.1: different filter lengths may
+constitute different units of the memory cell.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError
+from representer.functional import ngram_product
+
+
+class DenseFilters(nn.Module):
+    """One free coefficient for every gate, unit, feature and slot.
+
+    Args:
+        gates: G, how many gates have filters.
+        input_size: I, features of one step.
+        lengths: Units of each filter length, in the order of the units.
+        dilation: Steps between the slots of a filter.
+        unit_norm: Whether filters and windows are scaled to length 1 (L19 footnote 2).
+    """
+
+    def __init__(
+        self,
+        gates: int,
+        input_size: int,
+        lengths: dict[int, int],
+        *,
+        dilation: int = 1,
+        unit_norm: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.lengths, self.dilation, self.unit_norm = dict(lengths), dilation, unit_norm
+        self.reach = (max(lengths) - 1) * dilation
+        self.weights = nn.ParameterList(
+            nn.Parameter(torch.empty(gates, units, input_size, n, device=device, dtype=dtype))
+            for n, units in lengths.items()
+        )
+
+    def reset_parameters(self, bound: float) -> None:
+        """Draw every coefficient from U(−bound, bound)."""
+        for weight in self.weights:
+            nn.init.uniform_(weight, -bound, bound)
+
+    def effective(self) -> Tensor:
+        """Return the filters as used, ``(G, H, I, n)``, zero-padded to the longest."""
+        longest = max(self.lengths)
+        return torch.cat([F.pad(w, (0, longest - w.shape[-1])) for w in self._scaled()], dim=1)
+
+    def forward(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
+        """Multiply every window of the extended sequence ``(P + T, B, I)``: ``(T, B, G, H)``."""
+        products = []
+        for weight in self._scaled():
+            gates, units, _, n = weight.shape
+            surplus = self.reach - (n - 1) * self.dilation
+            seen = extended[: len(extended) - surplus] if reverse else extended[surplus:]
+            product = ngram_product(seen, weight.flatten(0, 1), self.dilation, reverse=reverse)
+            products.append(product.unflatten(-1, (gates, units)))
+            if self.unit_norm:
+                products[-1] = products[-1] / _window_norm(seen, n, self.dilation, reverse)
+        return products[0] if len(products) == 1 else torch.cat(products, dim=-1)
+
+    def _scaled(self) -> list[Tensor]:
+        if not self.unit_norm:
+            return list(self.weights)
+        return [w / w.flatten(2).norm(dim=-1)[..., None, None] for w in self.weights]
+
+
+def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> dict[int, int]:
+    """Read ``filter_length``: n, or the units of each length in the order of the units.
+
+    Raises:
+        ArgumentError: If a length is not a positive whole number, or the units do not sum to
+            ``hidden_size``.
+    """
+    lengths = filter_length if isinstance(filter_length, dict) else {filter_length: hidden_size}
+    if not lengths or any(type(n) is not int or n < 1 for n in lengths):
+        raise ArgumentError(
+            "filter_length", filter_length, "a whole number from 1 on, or a dict {length: units}"
+        )
+    if any(type(u) is not int or u < 1 for u in lengths.values()) or (
+        sum(lengths.values()) != hidden_size
+    ):
+        raise ArgumentError(
+            "filter_length",
+            filter_length,
+            f"positive numbers of units that sum to hidden_size = {hidden_size}",
+            hint=f"These sum to {sum(lengths.values())}.",
+        )
+    return dict(lengths)
+
+
+def _window_norm(extended: Tensor, n: int, dilation: int, reverse: bool) -> Tensor:
+    """Return the length of every window ``(T, B, 1, 1)``; 1 where the window is all zeros."""
+    squares = extended.square().sum(-1, keepdim=True)
+    ones = torch.ones(1, 1, n, dtype=squares.dtype, device=squares.device)
+    norm = ngram_product(squares, ones, dilation, reverse=reverse).sqrt()
+    return torch.where(norm == 0, 1.0, norm)[..., None]

@@ -1,0 +1,77 @@
+"""Reading the input of a sequence layer, with messages for what does not fit."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from representer.errors import KindError, ShapeError
+
+
+def check_input(
+    input: object, input_size: int, batch_first: bool, *, like: Tensor | None = None
+) -> bool:
+    """Check an input, and against the layer's own tensors if ``like`` is one of them.
+
+    Returns:
+        Whether the input is batched.
+
+    Raises:
+        KindError: If it is no floating-point tensor, or not of the layer's dtype and device.
+        ShapeError: If its shape does not fit.
+    """
+    if not isinstance(input, Tensor):
+        raise KindError("input", type(input).__name__, "a tensor or a PackedSequence")
+    if not input.is_floating_point():
+        raise KindError(
+            "input",
+            str(input.dtype),
+            "a floating-point dtype",
+            hint="Use input.float(), or an nn.Embedding for token ids.",
+        )
+    layout = "(batch, time, {})" if batch_first else "(time, batch, {})"
+    expected = f"{layout.format(input_size)} or unbatched (time, {input_size})"
+    if input.dim() not in (2, 3):
+        raise ShapeError("input", input.shape, expected)
+    if input.shape[-1] != input_size:
+        raise ShapeError(
+            "input",
+            input.shape,
+            expected,
+            hint=f"The last axis is {input.shape[-1]}, input_size is {input_size}.",
+        )
+    time_axis = 1 if batch_first and input.dim() == 3 else 0
+    if not input.shape[time_axis]:
+        raise ShapeError("input", input.shape, f"{expected} with at least one time step")
+    if like is not None:
+        if input.device != like.device:
+            raise KindError(
+                "input",
+                f"on {input.device}",
+                f"the layer's {like.device}",
+                hint=f"Use input.to({str(like.device)!r}) or move the layer.",
+            )
+        if input.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+            raise KindError(
+                "input",
+                str(input.dtype),
+                f"the layer's {like.dtype}",
+                hint=f"Use input.to({like.dtype}), or layer.to({input.dtype}).",
+            )
+    return input.dim() == 3
+
+
+def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
+    """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``."""
+    x, lengths = pad_packed_sequence(packed)
+    return x, lengths.to(x.device)
+
+
+def pack_like(output: Tensor, lengths: Tensor, packed: PackedSequence) -> PackedSequence:
+    """Pack ``(T, B, H)`` in the order of another packed batch of the same lengths."""
+    if packed.sorted_indices is not None:
+        output = output.index_select(1, packed.sorted_indices)
+        lengths = lengths.index_select(0, packed.sorted_indices)
+    data, batch_sizes, _, _ = pack_padded_sequence(output, lengths.cpu())
+    return PackedSequence(data, batch_sizes, packed.sorted_indices, packed.unsorted_indices)

@@ -1,0 +1,33 @@
+"""Checks of what a sequence layer is constructed with."""
+
+from __future__ import annotations
+
+from representer.errors import ArgumentError
+
+
+def check_size(name: str, value: int) -> int:
+    """Return a size.
+
+    Raises:
+        ArgumentError: If it is not a whole number from 1 on.
+    """
+    if type(value) is not int or value < 1:
+        raise ArgumentError(name, value, "a whole number from 1 on")
+    return value
+
+
+def check_probability(name: str, value: float) -> float:
+    """Return a probability.
+
+    Raises:
+        ArgumentError: If it is not a number from 0 to 1.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ArgumentError(name, value, "a number from 0 to 1")
+    return float(value)
+
+
+def zoneout_pair(zoneout: float | tuple[float, float]) -> tuple[float, float]:
+    """Return the probabilities (of the cell, of the emission) from a pair or one for both."""
+    cell, output = zoneout if isinstance(zoneout, tuple) else (zoneout, zoneout)
+    return check_probability("zoneout", cell), check_probability("zoneout", output)

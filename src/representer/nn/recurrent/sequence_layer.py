@@ -1,0 +1,166 @@
+"""The layout of a recurrent layer: layers, directions, packing, batching, streaming, checks.
+
+What one direction computes is another module's business; this one gives every cell of the library
+the manners of ``torch.nn.LSTM``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from representer.errors import ArgumentError
+from representer.nn.recurrent.inputs import check_input, pack_like, unpack
+from representer.nn.recurrent.options import check_probability, check_size
+from representer.nn.recurrent.states import StateLayout
+
+
+class SequenceLayer(nn.Module):
+    """Base of the sequence layers: runs ``directions``, one module a layer and direction.
+
+    A direction is called as ``(x, state, window, lengths, reverse)`` and returns the output, the
+    new state and the new window, all time-first.
+    """
+
+    directions: nn.ModuleList
+    layout: StateLayout
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        *,
+        bias: bool,
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+        variational_dropout: float,
+    ) -> None:
+        super().__init__()
+        self.input_size = check_size("input_size", input_size)
+        self.hidden_size = check_size("hidden_size", hidden_size)
+        self.num_layers = check_size("num_layers", num_layers)
+        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.dropout = check_probability("dropout", dropout)
+        self.variational_dropout = check_probability("variational_dropout", variational_dropout)
+
+    @property
+    def num_directions(self) -> int:
+        """D: 2 if bidirectional, else 1."""
+        return 1 + self.bidirectional
+
+    def forward(
+        self, input: Tensor | PackedSequence, state: Any = None
+    ) -> tuple[Tensor | PackedSequence, Any]:
+        """Run over whole sequences, or over the next chunk of each.
+
+        Args:
+            input: ``(T, B, I)``; ``(B, T, I)`` with ``batch_first``; ``(T, I)``; or packed.
+            state: What an earlier call returned; zeros by default.
+
+        Returns:
+            The output, of the same kind as the input, ``(…, D·H)``; and the new state.
+
+        Raises:
+            ShapeError: If a shape does not fit.
+            KindError: If input or state is of the wrong type, dtype or device.
+        """
+        parameter = self._like()
+        if isinstance(input, PackedSequence):
+            x, lengths = unpack(input)
+            is_batched = True
+        else:
+            is_batched = check_input(input, self.input_size, self.batch_first)
+            x = input if is_batched else input[:, None]
+            x = x.transpose(0, 1) if self.batch_first and is_batched else x
+            lengths = None
+        check_input(x, self.input_size, False, like=parameter)
+        fields, windows = self.layout.read(state, x.shape[1], parameter, is_batched)
+        output, new_fields, new_windows = self._run(x, fields, windows, lengths)
+        new_state = self.layout.write(new_fields, new_windows, is_batched)
+        if isinstance(input, PackedSequence):
+            assert lengths is not None
+            return pack_like(output, lengths, input), new_state
+        if not is_batched:
+            return output[:, 0], new_state
+        return output.transpose(0, 1) if self.batch_first else output, new_state
+
+    def step(self, x_t: Tensor, state: Any = None) -> tuple[Tensor, Any]:
+        """Take one time step.
+
+        Args:
+            x_t: Input of the step ``(B, I)``, or ``(I,)`` unbatched.
+            state: What an earlier call returned; zeros by default.
+
+        Returns:
+            Output ``(B, H)``, or ``(H,)``, and the new state.
+
+        Raises:
+            ArgumentError: If the layer is bidirectional, since its output needs the future.
+        """
+        if self.bidirectional:
+            raise ArgumentError(
+                "bidirectional", True, "False for step()", hint="Use forward() on whole sequences."
+            )
+        is_batched = isinstance(x_t, Tensor) and x_t.dim() == 2
+        chunk = x_t[None] if isinstance(x_t, Tensor) else x_t
+        if is_batched and self.batch_first:
+            chunk = chunk.transpose(0, 1)
+        output, new_state = self(chunk, state)
+        return output[:, 0] if is_batched and self.batch_first else output[0], new_state
+
+    def flatten_parameters(self) -> None:
+        """Do nothing; here so that code written for ``torch.nn.LSTM`` runs."""
+
+    def direction(self, layer: int, reverse: bool = False) -> nn.Module:
+        """Return the module of one direction of one layer.
+
+        Raises:
+            ArgumentError: If there is no such layer or direction.
+        """
+        if not 0 <= layer < self.num_layers:
+            raise ArgumentError("layer", layer, f"0 to {self.num_layers - 1}")
+        if reverse and not self.bidirectional:
+            raise ArgumentError("reverse", True, "False", hint="The layer is not bidirectional.")
+        return self.directions[layer * self.num_directions + reverse]
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        for direction in self.directions:
+            direction.reset_parameters()
+
+    def __repr__(self) -> str:
+        return f"{self._get_name()}({self.extra_repr()})"
+
+    def _run(
+        self,
+        x: Tensor,
+        fields: tuple[Tensor, ...],
+        windows: tuple[Tensor, ...],
+        lengths: Tensor | None,
+    ) -> tuple[Tensor, list[tuple[Tensor, ...]], list[Tensor]]:
+        new_fields, new_windows = [], []
+        for layer in range(self.num_layers):
+            if layer and self.dropout:
+                x = F.dropout(x, self.dropout, self.training)
+            if self.variational_dropout:  # one mask for all steps of a sequence
+                kept = F.dropout(torch.ones_like(x[:1]), self.variational_dropout, self.training)
+                x = x * kept
+            outputs = []
+            for d in range(self.num_directions):
+                k = layer * self.num_directions + d
+                before = tuple(field[k] for field in fields)
+                output, after, window = self.directions[k](x, before, windows[k], lengths, bool(d))
+                outputs.append(output)
+                new_fields.append(after)
+                new_windows.append(window)
+            x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+        return x, new_fields, new_windows
+
+    def _like(self) -> Tensor:
+        return next(self.parameters())

@@ -1,0 +1,42 @@
+"""What a sequence layer carries from one call to the next."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class RecurrentState(NamedTuple):
+    """State of a layer with memory, for all its L layers and D directions.
+
+    Attributes:
+        h: Last emissions ``(L·D, B, H)``.
+        c: Last memory cells ``(L·D, B, H)``.
+        window: L·D tensors ``(B, (n−1)·dilation, I_l)``: the last inputs that the n-gram filters
+            of each layer still see, oldest first; without rows for n = 1.
+    """
+
+    h: Tensor
+    c: Tensor
+    window: tuple[Tensor, ...]
+
+    def detach(self) -> RecurrentState:
+        """Return the same state, cut from the graph that made it."""
+        return RecurrentState(
+            self.h.detach(), self.c.detach(), tuple(w.detach() for w in self.window)
+        )
+
+
+class WindowState(NamedTuple):
+    """State of a layer whose only memory is its n-gram window.
+
+    Attributes:
+        window: As in ``RecurrentState``.
+    """
+
+    window: tuple[Tensor, ...]
+
+    def detach(self) -> WindowState:
+        """Return the same state, cut from the graph that made it."""
+        return WindowState(tuple(w.detach() for w in self.window))

@@ -1,0 +1,62 @@
+"""Static gates: σ_i² on the new input and σ_f² on the memory, the same at every step (L19 (9))."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError
+
+
+class StaticGates(nn.Module):
+    """σ_i² (one number) and σ_f² (one a unit), fixed or learned within (0, 1).
+
+    Args:
+        values: The pair (σ_i², σ_f²), the start where they are learned.
+        hidden_size: H.
+        learned: Whether they are learned, as sigmoids of free parameters.
+
+    Raises:
+        ArgumentError: If a value is negative, or not inside (0, 1) where it is to be learned.
+    """
+
+    values: Tensor
+
+    def __init__(
+        self,
+        values: tuple[float, float],
+        hidden_size: int,
+        *,
+        learned: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        if len(values) != 2 or any(not math.isfinite(v) or v < 0 for v in values):
+            raise ArgumentError("static_gates", values, "two finite numbers from 0 on")
+        if learned and any(not 0 < v < 1 for v in values):
+            raise ArgumentError(
+                "static_gates", values, "two numbers inside (0, 1), since they are learned"
+            )
+        self.start, self.hidden_size = values, hidden_size
+        fixed = torch.tensor(values, device=device, dtype=dtype)[:, None].repeat(1, hidden_size)
+        self.register_buffer("values", fixed, persistent=False)
+        self.input_logit = self.forget_logit = None
+        if learned:
+            self.input_logit = nn.Parameter(torch.empty(1, device=device, dtype=dtype))
+            self.forget_logit = nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
+
+    def reset_parameters(self) -> None:
+        """Set learned gates to the values that they were given."""
+        for logit, value in zip((self.input_logit, self.forget_logit), self.start, strict=True):
+            if logit is not None:
+                nn.init.constant_(logit, math.log(value / (1 - value)))
+
+    def forward(self) -> Tensor:
+        """Return σ_i² and σ_f² ``(2, H)``."""
+        if self.input_logit is None or self.forget_logit is None:
+            return self.values
+        logits = torch.stack((self.input_logit.expand(self.hidden_size), self.forget_logit))
+        return torch.sigmoid(logits)

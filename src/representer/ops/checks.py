@@ -1,0 +1,46 @@
+"""Checks that several ops make of their arguments, from shapes, dtypes and devices alone."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from representer.errors import KindError, ShapeError
+
+
+def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:
+    """Check the shape of a tensor, and that it is of another's dtype and device.
+
+    Raises:
+        ShapeError: If the shape differs.
+        KindError: If dtype or device differ.
+    """
+    if tuple(tensor.shape) != shape:
+        raise ShapeError(name, tensor.shape, str(shape))
+    if tensor.device != like.device:
+        raise KindError(
+            name,
+            f"on {tensor.device}",
+            f"{like.device}",
+            hint=f"Use {name}.to({str(like.device)!r}).",
+        )
+    if tensor.dtype != like.dtype:
+        raise KindError(
+            name, str(tensor.dtype), str(like.dtype), hint=f"Use {name}.to({like.dtype})."
+        )
+
+
+def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:
+    """Check that lengths are whole numbers, one a sequence.
+
+    Their values are read where the op runs, since reading them would break a compiled graph.
+
+    Raises:
+        ShapeError: If there is not one length a sequence.
+        KindError: If they are not integers.
+    """
+    if lengths is None:
+        return
+    if tuple(lengths.shape) != (batch,):
+        raise ShapeError("lengths", lengths.shape, f"({batch},), one length a sequence")
+    if lengths.is_floating_point() or lengths.is_complex():
+        raise KindError("lengths", str(lengths.dtype), "whole numbers", hint="Use lengths.long().")

@@ -1,0 +1,132 @@
+"""c_t = f_t * c_{t-1} + u_t on every backend (L19 (9), (15))."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer import functional
+from representer.errors import ShapeError
+from representer.ops.checks import check_lengths, check_like
+from representer.ops.gated_scan import reference
+from representer.ops.op import Backend, Op, Sample
+
+
+def gated_scan(
+    u: Tensor,
+    f: Tensor,
+    c0: Tensor | None = None,
+    *,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    backend: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Run c_t = f_t * c_{t-1} + u_t over a sequence.
+
+    Args:
+        u: What each step adds.
+        f: What each step keeps.
+        c0: State before the first step; zeros by default.
+        lengths: True lengths; beyond them the state stands still and the output is 0.
+        reverse: Whether to run from the last true step to the first.
+        backend: A backend by name, which then runs or raises; None for the best there is.
+
+    Shape:
+        - u ``(T, B, H)``; f a scalar, ``(H,)`` or ``(T, B, H)``; c0 ``(B, H)``; lengths ``(B,)``
+        - returns c_1..c_T ``(T, B, H)`` and the final state ``(B, H)``
+
+    Raises:
+        ShapeError: If the shapes do not fit.
+        BackendError: If the backend asked for cannot run the call.
+
+    References:
+        Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (15).
+    """
+    if u.dim() != 3 or not len(u):
+        raise ShapeError("u", u.shape, "(time, batch, units) with at least one step")
+    if f.dim() not in (0, 1, 3) or (f.dim() and tuple(f.shape) != tuple(u.shape)[3 - f.dim() :]):
+        raise ShapeError("f", f.shape, f"(), ({u.shape[2]},) or {tuple(u.shape)}")
+    c0 = u.new_zeros(u.shape[1:]) if c0 is None else c0
+    check_like("c0", c0, u, tuple(u.shape[1:]))
+    check_like("f", f, u, tuple(f.shape))
+    check_lengths(lengths, *u.shape[:2])
+    arguments = (u, f, c0, lengths, reverse)
+    name = OP.choose(backend, u.device.type, arguments)
+    states, final = torch.ops.representer.gated_scan(*arguments, name)
+    return states, final
+
+
+def _fake(u: Tensor, f: Tensor, c0: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return u.new_empty(u.shape), u.new_empty(c0.shape)
+
+
+def _backward_fake(
+    grad_states: Tensor, grad_final: Tensor, f: Tensor, *_: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    shape = grad_states.shape
+    return (
+        grad_states.new_empty(shape),
+        grad_states.new_empty(f.shape),
+        grad_states.new_empty(shape[1:]),
+    )
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _, f, c0, lengths, ctx.reverse, ctx.backend = inputs
+    ctx.save_for_backward(f, c0, lengths, output[0])
+
+
+def _gradient(ctx: Any, grad_states: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:
+    f, c0, lengths, states = ctx.saved_tensors
+    du, df, dc0 = torch.ops.representer.gated_scan_backward(
+        grad_states, grad_final, f, c0, states, lengths, ctx.reverse, ctx.backend
+    )
+    return du, df, dc0, None, None, None
+
+
+def _samples() -> Iterator[Sample]:
+    def make(dtype: torch.dtype, decay: str, time: int, batch: int, units: int):
+        generator = torch.Generator().manual_seed(time + batch + units)
+
+        def normal(*shape: int) -> Tensor:
+            return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
+
+        shape = {"scalar": (), "vector": (units,), "full": (time, batch, units)}[decay]
+        return {
+            "u": normal(time, batch, units),
+            "f": torch.sigmoid(normal(*shape)),
+            "c0": normal(batch, units),
+        }
+
+    for decay in ("scalar", "vector", "full"):
+        for time, batch, units in ((1, 1, 1), (2, 3, 17), (7, 2, 3)):
+            for reverse in (False, True):
+
+                def of(dtype: torch.dtype, sizes=(decay, time, batch, units)):
+                    return make(dtype, *sizes)
+
+                label = f"{decay}-{time}x{batch}x{units}-{'reverse' if reverse else 'forward'}"
+                yield Sample(label, of, {"reverse": reverse})
+                if time > 2:
+
+                    def ragged(dtype: torch.dtype, make_full=of, time=time):
+                        return {**make_full(dtype), "lengths": torch.tensor([time - 3, time])}
+
+                    yield Sample(f"{label}-ragged", ragged, {"reverse": reverse}, ("lengths",))
+
+
+OP = Op("gated_scan", gated_scan, functional.gated_scan, _samples)
+OP.register(
+    "(Tensor u, Tensor f, Tensor c0, Tensor? lengths, bool reverse, str backend)"
+    " -> (Tensor, Tensor)",
+    "(Tensor grad_states, Tensor grad_final, Tensor f, Tensor c0, Tensor states, Tensor? lengths,"
+    " bool reverse, str backend) -> (Tensor, Tensor, Tensor)",
+    fake=_fake,
+    backward_fake=_backward_fake,
+    save=_save,
+    gradient=_gradient,
+)
+OP.add_backend(Backend("reference", (), reference.forward, reference.backward))

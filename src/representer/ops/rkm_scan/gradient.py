@@ -1,0 +1,185 @@
+"""The gradient of rkm_scan over the whole sequence, in torch.
+
+With g the gradient of the cell c_t and e that of the emission h_t, for every step from the last
+to the first:
+
+    e  = dh_t + W' da_{t+1}                      g  = g_carried + e o_t psi'(c_t)
+    da_output    = e psi(c_t) o (1 - o)          da_candidate = g i_t phi'
+    da_input     = g c~_t i (1 - i)              da_forget    = g m_{t-1} f (1 - f)
+                                 (with i = 1 - f)             = g (m_{t-1} - c~_t) f (1 - f)
+    g_carried    = g f_t                         (into h_{t-1} where the memory is the output)
+
+The factors of g and e do not depend on later steps: they are computed for a block of steps at
+once, as many as stay in the cache. With layer norm, g passes through its gradient first.
+
+Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), H units.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from representer.functional.cell import Cell
+from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.rkm_scan import EPS
+from representer.ops.sequence import Steps, previous
+
+BLOCK = 2**18  # entries of the gates for which factors are computed at once: 1 MiB in float32
+
+
+def backward(
+    grad_output: Tensor,
+    grad_h: Tensor,
+    grad_c: Tensor,
+    output: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    fresh: Tensor,
+    weight: Tensor | None,
+    h0: Tensor,
+    c0: Tensor,
+    static: Tensor | None,
+    norm: Tensor | None,
+    hold: Tensor | None,
+    lengths: Tensor | None,
+    code: str,
+    reverse: bool,
+) -> tuple[Tensor, ...]:
+    """Return the gradients of z, weight, h0, c0, static and norm (empty where there is none)."""
+    cell = Cell.parse(code)
+    (time, batch, _, units), first_seen = gates.shape, len(cell.gates) - len(cell.recurrent_gates)
+    of_cell = len(cell.gates) - cell.output_gate  # pre-activations that act through the cell
+    gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
+    h_before = previous(output, h0, lengths, reverse)
+    c_before = previous(cells, c0, lengths, reverse)
+    memory = {"cell": c_before, "output": h_before}.get(cell.memory)
+    memory = torch.expm1(c_before) if memory is None else memory
+    normed, scale = _normalise(fresh, norm)
+    emitted = cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
+
+    block = max(1, BLOCK // max(1, gates[0].numel()))
+    factor_TBGH, to_cell, at = gates, None, range(0)
+    keep = gate["forget"] if cell.forget_gate == "dynamic" else None
+    keep = static[1].expand(time, batch, units) if keep is None and static is not None else keep
+
+    dz = torch.empty_like(gates)
+    needs_g = norm is not None or static is not None
+    g_after_norm = torch.empty_like(cells) if norm is not None else None
+    g_all = torch.empty_like(cells) if needs_g else None
+    seen_TBX = dz.flatten(2)[:, :, first_seen * units :]
+    weight_XH = None if weight is None else weight.flatten(0, 1)
+    to_h, to_c = grad_h, grad_c  # what flows into h_t and c_t from later steps
+    steps = Steps(time, lengths, reverse)
+    for t in steps.backwards():
+        if t not in at:
+            at = range(t, min(t + block, time)) if reverse else range(max(0, t - block + 1), t + 1)
+            part = slice(at.start, at.stop)
+            factor_TBGH = _factors(cell, gates[part], static, memory[part], emitted[part])
+            to_cell = _slope_of_emission(cell, gates[part], emitted[part])
+        i = t - at.start
+        e = grad_output[t] + to_h
+        g = to_c
+        if hold is not None:
+            e, held_e = e * (1 - hold[1, t]), e * hold[1, t]
+            g, held_g = g * (1 - hold[0, t]), g * hold[0, t]
+        g = torch.addcmul(g, e, to_cell[i]) if to_cell is not None else g + e
+        if norm is not None:
+            g_after_norm[t] = g
+            g = _through_norm(g, normed[t], scale[t], norm[0])
+        if g_all is not None:
+            g_all[t] = g
+        torch.mul(g[:, None], factor_TBGH[i, :, :of_cell], out=dz[t, :, :of_cell])
+        if cell.output_gate:
+            torch.mul(e, factor_TBGH[i, :, of_cell], out=dz[t, :, of_cell])
+        if not steps.is_whole(t):
+            dz[t] = torch.where(steps.real(t)[:, None], dz[t], 0.0)
+        before_h = seen_TBX[t].mm(weight_XH) if weight_XH is not None else torch.zeros_like(e)
+        before_c = torch.zeros_like(g)
+        if cell.forget_gate != "none":
+            kept = g * keep[t]
+            if cell.memory == "output":
+                before_h = before_h + kept
+            else:
+                before_c = kept if cell.memory == "cell" else kept * (memory[t] + 1)
+        if hold is not None:
+            before_h, before_c = before_h + held_e, before_c + held_g
+        if steps.is_whole(t):
+            to_h, to_c = before_h, before_c
+        else:
+            real = steps.real(t)
+            to_h, to_c = torch.where(real, before_h, to_h), torch.where(real, before_c, to_c)
+
+    def over_steps(x: Tensor) -> Tensor:
+        if lengths is not None:
+            x = torch.where(_real(time, lengths), x, 0.0)
+        return x.flatten(0, 1).sum(0)
+
+    empty = gates.new_empty(0)
+    d_weight, d_static, d_norm = empty, empty.clone(), empty.clone()
+    if weight is not None:
+        d_weight = (h_before.flatten(0, 1).t() @ seen_TBX.flatten(0, 1)).t().reshape(weight.shape)
+        d_weight = d_weight.contiguous()
+    if static is not None:
+        written = over_steps(g_all * gate["candidate"]) if cell.input_gate == "static" else None
+        kept = over_steps(g_all * memory) if cell.forget_gate == "static" else None
+        zero = torch.zeros_like(static[0])
+        d_static = torch.stack([zero if x is None else x for x in (written, kept)])
+    if norm is not None:
+        d_norm = torch.stack((over_steps(g_after_norm * normed), over_steps(g_after_norm)))
+    return dz, d_weight, to_h.clone(), to_c.clone(), d_static, d_norm
+
+
+def _factors(
+    cell: Cell, gates: Tensor, static: Tensor | None, memory: Tensor, emitted: Tensor
+) -> Tensor:
+    """Return what g (or e, for the output gate) is multiplied by to give da, for a few steps."""
+    gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
+    candidate = gate["candidate"]
+    factors = torch.empty_like(gates)
+    factor = dict(zip(cell.gates, factors.unbind(2), strict=True))
+    torch.mul(gates[:, :, 1:], 1 - gates[:, :, 1:], out=factors[:, :, 1:])
+    if cell.input_gate == "dynamic":
+        factor["input"].mul_(candidate)
+        factor["candidate"].copy_(gate["input"])
+    elif cell.input_gate == "coupled":
+        factor["candidate"].copy_(1 - gate["forget"])
+    else:
+        assert static is not None
+        factor["candidate"].copy_(static[0].expand_as(candidate))
+    if cell.forget_gate == "dynamic":
+        factor["forget"].mul_(memory - candidate if cell.input_gate == "coupled" else memory)
+    if cell.candidate == "tanh":
+        factor["candidate"].mul_(1 - candidate.square())
+    if cell.output_gate:
+        factor["output"].mul_(NONLINEARITIES[cell.output].value(emitted))
+    return factors
+
+
+def _slope_of_emission(cell: Cell, gates: Tensor, emitted: Tensor) -> Tensor | None:
+    """Return dh_t / dc_t for a few steps; None where it is 1."""
+    output_gate = gates[:, :, -1] if cell.output_gate else None
+    if cell.output == "identity":
+        return output_gate
+    psi = NONLINEARITIES[cell.output]
+    slope = psi.derivative(emitted, psi.value(emitted))
+    return slope if output_gate is None else slope * output_gate
+
+
+def _normalise(fresh: Tensor, norm: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the normalised cells before gain and bias, and 1 / standard deviation."""
+    if norm is None:
+        return fresh, fresh
+    variance, mean = torch.var_mean(fresh, dim=-1, correction=0, keepdim=True)
+    scale = (variance + EPS).rsqrt()
+    return (fresh - mean) * scale, scale
+
+
+def _through_norm(g: Tensor, normed: Tensor, scale: Tensor, gain: Tensor) -> Tensor:
+    g = g * gain
+    centred = g - g.mean(-1, keepdim=True)
+    return (centred - normed * (g * normed).mean(-1, keepdim=True)) * scale
+
+
+def _real(time: int, lengths: Tensor) -> Tensor:
+    return (torch.arange(time, device=lengths.device)[:, None] < lengths)[:, :, None]

@@ -1,0 +1,118 @@
+"""rkm_scan in torch: a loop that holds only what is sequential.
+
+The gradient is that of the whole sequence, written out (no autograd graph per step). Everything
+that does not depend on a later step's gradient is computed for all steps at once, before or after
+the loop; inside stand one product with the recurrent matrices and a few elementwise operations.
+
+Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), H units.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from representer.functional.cell import Cell
+from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.rkm_scan import EPS
+from representer.ops.rkm_scan.gradient import backward
+from representer.ops.sequence import Steps
+
+__all__ = ["backward", "forward"]
+
+
+def forward(
+    z: Tensor,
+    weight: Tensor | None,
+    h0: Tensor,
+    c0: Tensor,
+    static: Tensor | None,
+    norm: Tensor | None,
+    hold: Tensor | None,
+    lengths: Tensor | None,
+    code: str,
+    reverse: bool,
+    save: bool,
+) -> tuple[Tensor, ...]:
+    """Return h_1..h_T, the last h and c, and what the gradient needs if ``save``.
+
+    That is: the gates after their non-linearity (T, B, G, H); the carried cells (T, B, H); and,
+    where layer norm or zoneout stand between the two, the freshly computed cells (T, B, H).
+    """
+    cell = Cell.parse(code)
+    (time, batch, gates, units), first_seen = z.shape, len(cell.gates) - len(cell.recurrent_gates)
+    keeps_fresh = norm is not None or hold is not None
+    a_TBGH = z.new_empty(time if save else 1, batch, gates, units)
+    seen_TBX = a_TBGH.flatten(2)[:, :, first_seen * units :]
+    weight_HX = None if weight is None else weight.flatten(0, 1).t().contiguous()
+    output = z.new_empty(time, batch, units)
+    cells = z.new_empty(time, batch, units) if save else None
+    fresh = z.new_empty(time, batch, units) if save and keeps_fresh else None
+    phi, psi = NONLINEARITIES[cell.candidate].value, NONLINEARITIES[cell.output].value
+
+    h, c = h0, c0
+    steps = Steps(time, lengths, reverse)
+    for t in steps:
+        a = a_TBGH[t if save else 0].copy_(z[t])
+        if weight_HX is not None:
+            seen_TBX[t if save else 0].addmm_(h, weight_HX)
+        a[:, 1:].sigmoid_()
+        if cell.candidate != "identity":
+            a[:, 0] = phi(a[:, 0])
+        gate = dict(zip(cell.gates, a.unbind(1), strict=True))
+        fresh_c = _fresh_cell(cell, gate, static, h, c)
+        if fresh is not None:
+            fresh[t] = fresh_c
+        if norm is not None:
+            fresh_c = F.layer_norm(fresh_c, (units,), norm[0], norm[1], EPS)
+        fresh_h = psi(fresh_c)
+        if cell.output_gate:
+            fresh_h = gate["output"] * fresh_h
+        if hold is not None:
+            fresh_c = torch.lerp(fresh_c, c, hold[0, t])
+            fresh_h = torch.lerp(fresh_h, h, hold[1, t])
+        if steps.is_whole(t):
+            h, c = fresh_h, fresh_c
+            output[t] = h
+        else:
+            real = steps.real(t)
+            h, c = torch.where(real, fresh_h, h), torch.where(real, fresh_c, c)
+            output[t] = torch.where(real, fresh_h, 0.0)
+        if cells is not None:
+            cells[t] = c
+    empty = z.new_empty(0)
+    return (
+        output,
+        h.clone(),
+        c.clone(),
+        a_TBGH if save else empty,
+        empty.clone() if cells is None else cells,
+        empty.clone() if fresh is None else fresh,
+    )
+
+
+def _fresh_cell(
+    cell: Cell, gate: dict[str, Tensor], static: Tensor | None, h: Tensor, c: Tensor
+) -> Tensor:
+    candidate = gate["candidate"]
+    memory = _memory(cell, h, c)
+    if cell.input_gate == "coupled":  # (1 - f) c~ + f m
+        return torch.lerp(candidate, memory, gate["forget"])
+    if cell.input_gate == "dynamic":
+        written = gate["input"] * candidate
+    else:
+        assert static is not None
+        written = static[0] * candidate
+    if cell.forget_gate == "none":
+        return written
+    if cell.forget_gate == "dynamic":
+        return written.addcmul_(gate["forget"], memory)
+    assert static is not None
+    return written.addcmul_(static[1], memory)
+
+
+def _memory(cell: Cell, h: Tensor, c: Tensor) -> Tensor:
+    if cell.memory == "output":
+        return h
+    return c if cell.memory == "cell" else torch.expm1(c)

@@ -1,0 +1,83 @@
+"""The inputs on which rkm_scan is tested and timed: every cell, every option, odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from representer.functional import cell as cells
+from representer.functional.cell import Cell
+from representer.ops.op import Sample
+
+RKM = Cell("static", "static", False, output="tanh", memory="output")
+CELLS: dict[str, Cell] = {
+    "lstm": cells.LSTM,
+    "rkm_lstm": cells.RKM_LSTM,
+    "rkm_lstm_tanh": replace(cells.RKM_LSTM, output="tanh"),
+    "rkm_cifg": cells.RKM_CIFG,
+    "linear_kernel_gated": cells.LINEAR_KERNEL_GATED,
+    "linear_kernel": cells.LINEAR_KERNEL,
+    "gated_cnn": cells.GATED_CNN,
+    "cnn": cells.CNN,
+    "ran": cells.RAN,
+    "rkm_tanh": RKM,
+    "rkm_inverse": replace(RKM, output="inverse", feedback="none"),
+    "rkm_polynomial": replace(RKM, output="polynomial"),
+    "rkm_gaussian": replace(RKM, output="gaussian", memory="surplus"),
+}
+SIZES = ((1, 1, 1), (2, 1, 17), (5, 3, 4))
+
+
+def samples() -> Iterator[Sample]:
+    """Yield every cell plain, with each option, and with all of them."""
+    for name, cell in CELLS.items():
+        for sizes in SIZES:
+            yield _sample(f"{name}-{'x'.join(map(str, sizes))}", cell, sizes)
+        sizes = SIZES[-1]
+        yield _sample(f"{name}-reverse", cell, sizes, reverse=True)
+        for options in ("norm", "hold", "lengths", "norm lengths", "norm hold lengths"):
+            label = f"{name}-{options.replace(' ', '-')}"
+            yield _sample(label, cell, sizes, options)
+            if "lengths" in options:
+                yield _sample(f"{label}-reverse", cell, sizes, options, reverse=True)
+
+
+def _sample(
+    name: str, cell: Cell, sizes: tuple[int, int, int], options: str = "", *, reverse: bool = False
+) -> Sample:
+    make = partial(tensors, cell, sizes, options)
+    return Sample(name, make, {"cell": cell, "reverse": reverse}, ("hold", "lengths"))
+
+
+def tensors(
+    cell: Cell, sizes: tuple[int, int, int], options: str, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """Return random arguments of rkm_scan for a cell; ``options`` adds norm, hold, lengths."""
+    time, batch, units = sizes
+    generator = torch.Generator().manual_seed(time * 100 + batch * 10 + units)
+
+    def normal(*shape: int, scale: float = 1.0) -> Tensor:
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
+        return drawn.to(dtype)
+
+    z = normal(time, batch, len(cell.gates), units, scale=0.5)
+    arguments = {
+        "z": z - 2 if cell.output in ("gaussian", "inverse") else z,  # away from poles and blow-up
+        "h0": normal(batch, units, scale=0.3),
+        "c0": normal(batch, units, scale=0.3),
+    }
+    if cell.recurrent_gates:
+        arguments["weight"] = normal(len(cell.recurrent_gates), units, units, scale=units**-0.5 / 2)
+    if "static" in (cell.input_gate, cell.forget_gate):
+        arguments["static"] = torch.sigmoid(normal(2, units))
+    if "norm" in options:
+        arguments["norm"] = 1 + normal(2, units, scale=0.2)
+    if "hold" in options:
+        arguments["hold"] = torch.sigmoid(normal(2, time, batch, units))
+    if "lengths" in options:
+        arguments["lengths"] = torch.tensor([time - 3, time, 1])[:batch]
+    return arguments

@@ -1,0 +1,62 @@
+"""Walking over the steps of padded sequences, in either direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+class Steps:
+    """The steps of a batch of sequences in the order in which a recurrence takes them.
+
+    Args:
+        time: Number of steps T.
+        lengths: True lengths ``(B,)``, or None if all are T.
+        reverse: Whether the recurrence runs from the last step to the first.
+    """
+
+    def __init__(self, time: int, lengths: Tensor | None, reverse: bool) -> None:
+        self._order = range(time)[::-1] if reverse else range(time)
+        self._shortest = time
+        if lengths is not None:
+            self._shortest = int(lengths.min())
+            real_TB = torch.arange(time, device=lengths.device)[:, None] < lengths
+            self._real = real_TB[:, :, None]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._order)
+
+    def backwards(self) -> Iterator[int]:
+        """Iterate over the steps in the order in which gradients flow."""
+        return reversed(self._order)
+
+    def is_whole(self, t: int) -> bool:
+        """Whether every sequence has a step t."""
+        return t < self._shortest
+
+    def real(self, t: int) -> Tensor:
+        """Which sequences have a step t, ``(B, 1)``."""
+        return self._real[t]
+
+
+def previous(states: Tensor, initial: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
+    """Return the state before each step, from those after each step (0 beyond the lengths).
+
+    Args:
+        states: ``(T, B, H)``.
+        initial: State before the first step taken ``(B, H)``.
+        lengths: True lengths ``(B,)``.
+        reverse: Whether the recurrence runs from the last step to the first.
+    """
+    if not reverse:
+        return torch.cat((initial[None], states[:-1]))
+    shifted = torch.cat((states[1:], initial[None]))
+    if lengths is None:
+        return shifted
+    last = lengths.to(torch.int64).sub(1).clamp(0, len(states) - 1)
+    batch = torch.arange(len(last), device=last.device)
+    shifted[-1] = 0
+    shifted[last, batch] = initial
+    return shifted
