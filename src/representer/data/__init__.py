@@ -1,1 +1,5 @@
 """Reading and preparing data: text, signals, graphs."""
+
+from representer.data import text
+
+__all__ = ["text"]

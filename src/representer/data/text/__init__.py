@@ -1,0 +1,37 @@
+"""Documents and labels: reading, tokens, vocabulary, word vectors, splits and batches."""
+
+from representer.data.text.buckets import length_buckets
+from representer.data.text.docstrings import docstrings
+from representer.data.text.label_map import LabelMap
+from representer.data.text.padding import Truncation, collate, truncation
+from representer.data.text.preprocessing import PRESETS, Preprocessing, Tokens
+from representer.data.text.readers import read_table
+from representer.data.text.splits import Split, split
+from representer.data.text.table import Dropped, Table, check_labels
+from representer.data.text.tokenize import tokenize
+from representer.data.text.vector_files import read_vectors
+from representer.data.text.vectors import Coverage, WordVectors
+from representer.data.text.vocabulary import Vocabulary
+
+__all__ = [
+    "PRESETS",
+    "Coverage",
+    "Dropped",
+    "LabelMap",
+    "Preprocessing",
+    "Split",
+    "Table",
+    "Tokens",
+    "Truncation",
+    "Vocabulary",
+    "WordVectors",
+    "check_labels",
+    "collate",
+    "docstrings",
+    "length_buckets",
+    "read_table",
+    "read_vectors",
+    "split",
+    "tokenize",
+    "truncation",
+]

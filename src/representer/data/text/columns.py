@@ -1,0 +1,161 @@
+"""Which columns hold the text and the label: as asked for, or guessed with care."""
+
+from __future__ import annotations
+
+from representer.data.text.grid import MISSING, Grid
+from representer.data.text.suggest import did_you_mean, listing
+from representer.errors import DataError
+
+TEXT_NAMES = {
+    "text", "texts", "document", "documents", "doc", "sentence", "sentences", "review", "reviews",
+    "review_text", "content", "contents", "body", "description", "comment", "comments", "message",
+    "abstract", "article", "tweet", "post", "passage", "utterance", "snippet", "question",
+    "statement", "email_text", "full_text",
+}  # fmt: skip
+SECOND_TEXT_NAMES = {"title", "headline", "subject", "summary", "heading", "header"}
+LABEL_NAMES = {
+    "label", "labels", "class", "classes", "class_index", "class_name", "category", "categories",
+    "target", "targets", "sentiment", "stars", "star", "rating", "polarity", "topic", "tag",
+    "intent", "emotion", "y", "gold", "gold_label",
+}  # fmt: skip
+OTHER_NAMES = {
+    "id", "ids", "idx", "index", "guid", "uuid", "url", "link", "date", "time", "timestamp",
+    "split", "source", "author", "user", "user_id", "unnamed:_0",
+}  # fmt: skip
+_CLOSE = 0.75
+
+
+def is_known_name(cell: str) -> bool:
+    """Say whether a cell reads like the usual name of a column."""
+    known = (TEXT_NAMES, SECOND_TEXT_NAMES, LABEL_NAMES, OTHER_NAMES)
+    return any(_plain(cell) in names for names in known)
+
+
+def requested(option: str | None) -> list[str]:
+    """Return the names in an option such as ``"title,description"``."""
+    return [name.strip() for name in option.split(",")] if option else []
+
+
+def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
+    """Return the positions of the columns that the caller named.
+
+    Args:
+        grid: The rows.
+        option: One name, or several with commas between them. A name may be a position, counted
+            from 1, where the format has positions.
+        argument: The name of the option, for messages.
+        source: The file, for messages.
+
+    Raises:
+        DataError: If a column is not there; the message lists those that are.
+    """
+    if option in grid.columns:
+        return [grid.columns.index(option)]
+    return [_position(grid, name, argument, source) for name in requested(option)]
+
+
+def guess_text(grid: Grid, label: int | None, source: str) -> int:
+    """Choose the text: the column with a usual name, or else the one with the longest cells.
+
+    Raises:
+        DataError: If more than one column could be meant.
+    """
+    free = [i for i in range(len(grid.columns)) if i != label]
+    for names in (TEXT_NAMES, SECOND_TEXT_NAMES):
+        found = _by_name(grid, free, names, "text")
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise _ambiguous(grid, found, "text", source, "several columns look like the text")
+    free = [i for i in free if not _is_other(grid, i)] or free
+    if not free:
+        raise _ambiguous(grid, [], "text", source, "no column is left for the text")
+    if label is None:
+        free = [i for i in free if not _looks_like_classes(grid, i)] or free
+    lengths = {i: _mean_length(grid, i) for i in free}
+    longest, *others = sorted(free, key=lambda i: -lengths[i])
+    if others and lengths[others[0]] >= _CLOSE * lengths[longest]:
+        close = [longest, others[0]]
+        raise _ambiguous(grid, close, "text", source, "the columns are about equally long")
+    return longest
+
+
+def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) -> int | None:
+    """Choose the label: the column with a usual name, or else the only one with few values.
+
+    Args:
+        grid: The rows.
+        texts: The columns of the text.
+        source: The file, for messages.
+        required: Whether there has to be one. If not, only a usual name counts, so that a number
+            or a date beside a text is not taken for its class.
+
+    Raises:
+        DataError: If one is required and none or more than one could be meant.
+    """
+    free = [i for i in range(len(grid.columns)) if i not in texts]
+    found = _by_name(grid, free, LABEL_NAMES, "label")
+    if not found and required:
+        free = [i for i in free if not _is_other(grid, i)] or free
+        found = free if len(free) == 1 else [i for i in free if _looks_like_classes(grid, i)]
+    if len(found) == 1:
+        return found[0]
+    if not required:
+        return None
+    problem = "several columns could be the label" if found else "no column looks like a label"
+    raise _ambiguous(grid, found, "label", source, problem)
+
+
+def _position(grid: Grid, name: str, argument: str, source: str) -> int:
+    if name in grid.columns:
+        return grid.columns.index(name)
+    if grid.numbered and name.isascii() and name.isdecimal():
+        if 1 <= int(name[:9]) <= len(grid.columns):
+            return int(name) - 1
+        there = f"the file has {len(grid.columns)}"
+        mend = f"Pass {argument}= a number from 1 to {len(grid.columns)}."
+        raise DataError(f"there is no column number {name}; {there}", file=source, mend=mend)
+    kind = "columns are" if grid.header else "file has no header; its columns are"
+    raise DataError(
+        f"there is no column {name!r}; the {kind} {listing(grid.columns)}",
+        file=source,
+        mend=f"{did_you_mean(name, grid.columns)}Pass {argument}= one of them.",
+    )
+
+
+def _by_name(grid: Grid, among: list[int], names: set[str], canonical: str) -> list[int]:
+    found = [i for i in among if _plain(grid.columns[i]) in names]
+    exact = [i for i in found if _plain(grid.columns[i]) == canonical]
+    return exact if len(exact) == 1 else found
+
+
+def _ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: str) -> DataError:
+    candidates = f" ({listing([grid.columns[i] for i in found])})" if found else ""
+    example = grid.columns[found[0]] if found else "COLUMN"
+    return DataError(
+        f"cannot tell which column holds the {argument}: {why}{candidates}; "
+        f"the columns are {listing(grid.columns)}",
+        file=source,
+        mend=f'Name it, for example {argument}="{example}".',
+    )
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _is_other(grid: Grid, column: int) -> bool:
+    return _plain(grid.columns[column]) in OTHER_NAMES
+
+
+def _mean_length(grid: Grid, column: int) -> float:
+    lengths = [len(cell) for row in grid.rows if isinstance(cell := row[column], str)]
+    return sum(lengths) / len(grid.rows) if lengths else 0.0
+
+
+def _looks_like_classes(grid: Grid, column: int) -> bool:
+    cells = [row[column] for row in grid.rows]
+    values = {cell for cell in cells if isinstance(cell, (str, int)) and cell != ""}
+    if any(isinstance(cell, (list, dict)) or cell is MISSING for cell in cells):
+        return False
+    return 2 <= len(values) <= max(2, min(1000, len(cells) // 2))

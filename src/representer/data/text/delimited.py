@@ -1,0 +1,175 @@
+"""CSV and TSV files: every row has the width of the first one, or the file is refused."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from representer.data.text.grid import Grid
+from representer.data.text.header import has_header
+from representer.data.text.source import physical_lines
+from representer.data.text.suggest import listing
+from representer.data.text.table import Dropped
+from representer.errors import ArgumentError, DataError
+
+
+def read_delimited(
+    path: Path,
+    *,
+    wanted: list[str],
+    header: bool | None = None,
+    delimiter: str | None = None,
+    quotes: bool | None = None,
+    encoding: str = "utf-8",
+) -> Grid:
+    """Read a CSV or TSV file.
+
+    Args:
+        path: The file.
+        wanted: Names or positions of the columns that will be asked for; they help to tell
+            whether there is a header.
+        header: Whether the first row names the columns; None decides by the rows.
+        delimiter: What separates the cells. None means a tab for ``.tsv`` and a comma for the
+            rest, or a semicolon or tab where the first line has those and no comma.
+        quotes: Whether a cell may stand in double quotes and then hold delimiters and line ends.
+            None means yes, except that a quoted cell of a TSV file may not hold a line end: such
+            files often have quotes that are just characters, and rows would run together.
+        encoding: Name of the encoding.
+
+    Raises:
+        DataError: If the file cannot be read as such a table.
+    """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise ArgumentError("delimiter", delimiter, "one character, not a quote or line end")
+    lines = physical_lines(path, encoding)
+    head = next(lines, "")
+    is_tsv = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
+    separator = delimiter or _separator(head, "\t" if is_tsv else ",")
+    notes = []
+    if delimiter is None and separator != ("\t" if is_tsv else ","):
+        notes.append(f"The cells are separated by {_shown(separator)}, as the first line shows.")
+    rows, starts, dropped = _rows(path, chain([head], lines), separator, quotes, is_tsv)
+    if not rows:
+        raise DataError("holds no rows, only blank lines", file=path)
+    named, note = _decide_header(rows, header, wanted)
+    notes += [note] if note else []
+    columns = [str(number + 1) for number in range(len(rows[0]))]
+    if named:
+        columns = _names(path, rows[0], starts[0])
+        again = [i for i in range(1, len(rows)) if rows[i] == rows[0]]
+        dropped += [Dropped(starts[i], "header repeated") for i in again]
+        kept = [i for i in range(1, len(rows)) if rows[i] != rows[0]]
+        rows, starts = [rows[i] for i in kept], [starts[i] for i in kept]
+        if not rows:
+            mend = "If the first row is a document, pass header=False."
+            raise DataError("has a header and no documents", file=path, mend=mend)
+    cells: list[list[object]] = [list(row) for row in rows]
+    return Grid(columns, cells, starts, dropped, named, numbered=True, notes=notes)
+
+
+def _rows(
+    path: Path, lines: Iterator[str], separator: str, quotes: bool | None, is_tsv: bool
+) -> tuple[list[list[str]], list[int], list[Dropped]]:
+    quoting = csv.QUOTE_NONE if quotes is False else csv.QUOTE_MINIMAL
+    reader = csv.reader(lines, delimiter=separator, strict=True, quoting=quoting)
+    rows: list[list[str]] = []
+    starts: list[int] = []
+    blank: list[int] = []
+    while True:
+        line = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            raise _syntax(path, line, reader.line_num, str(error), separator) from None
+        if not row or (len(row) == 1 and rows and len(rows[0]) > 1 and not row[0].strip()):
+            blank.append(line)
+            continue
+        if rows and len(row) != len(rows[0]):
+            raise _width(path, line, len(row), len(rows[0]), starts[0], separator)
+        if is_tsv and quotes is None and reader.line_num > line:
+            raise DataError(
+                f"a quoted cell goes on to line {reader.line_num}",
+                file=path,
+                line=line,
+                mend="Pass quotes=False if quotes are ordinary characters here, "
+                "or quotes=True if cells may span lines.",
+            )
+        rows.append(row)
+        starts.append(line)
+    last = starts[-1] if starts else 0
+    return rows, starts, [Dropped(line, "blank line") for line in blank if line < last]
+
+
+def _separator(line: str, usual: str) -> str:
+    """Return the usual separator unless a CSV file's first line clearly has another one."""
+    if usual == "\t":
+        return usual
+    try:
+        cells = {mark: len(next(csv.reader([line], delimiter=mark), [])) for mark in ",;\t"}
+    except csv.Error:
+        return usual
+    return usual if cells[usual] > 1 else max(cells, key=lambda mark: cells[mark])
+
+
+def _decide_header(
+    rows: list[list[str]], header: bool | None, wanted: list[str]
+) -> tuple[bool, str]:
+    """Return whether the first row is a header, and the note on it if that was guessed."""
+    if header is not None:
+        return header, ""
+    first = [cell.strip() for cell in rows[0]]
+    numbers = [name for name in wanted if name.isascii() and name.isdecimal()]
+    if len(numbers) < len(wanted):  # names were asked for, so they are expected in the file
+        return True, ""
+    shown = has_header(rows)
+    if shown is True or (shown is None and numbers and set(numbers) <= set(first)):
+        return True, ""
+    if shown is False or numbers:
+        numbered = f"the columns are numbered 1 to {len(first)}"
+        return False, f"The first row was taken for a document: no header, {numbered}."
+    names = listing([cell[:40] for cell in first])
+    return True, f"The first row was taken for the header: {names} (else pass header=False)."
+
+
+def _names(path: Path, first: list[str], line: int) -> list[str]:
+    names = [cell.strip() or str(number) for number, cell in enumerate(first, 1)]
+    for name, count in Counter(names).items():
+        if count > 1:
+            mend = "Rename one, or pass header=False if the first row is a document."
+            problem = f"{count} columns have this name in the header"
+            raise DataError(problem, file=path, line=line, column=name, mend=mend)
+    return names
+
+
+def _width(path: Path, line: int, got: int, expected: int, first: int, mark: str) -> DataError:
+    few = "too few" if got < expected else "too many"
+    return DataError(
+        f"{few} cells: {got} instead of {expected} as on line {first}",
+        file=path,
+        line=line,
+        mend=f"A cell that holds {_shown(mark)} or a line end needs double quotes around it.",
+    )
+
+
+def _syntax(path: Path, line: int, last: int, message: str, mark: str) -> DataError:
+    if "unexpected end of data" in message:
+        problem = f"a quote that opens in the row on this line is not closed before line {last}"
+        mend = 'Close it, write a quote inside a cell as "", or pass quotes=False.'
+    elif "field larger than field limit" in message:
+        problem = f"a cell is longer than {csv.field_size_limit():,} characters"
+        mend = "Look for a quote that is not closed; for longer documents use JSON Lines."
+    elif "expected after" in message:
+        problem = f"something other than {_shown(mark)} follows a closing quote on line {last}"
+        mend = 'Write a quote inside a cell as "", or pass quotes=False.'
+    else:
+        problem, mend = message, "Is this a CSV file?"
+    return DataError(problem, file=path, line=line, mend=mend)
+
+
+def _shown(mark: str) -> str:
+    return {"\t": "a tab", " ": "a blank"}.get(mark, repr(mark))

@@ -1,0 +1,71 @@
+"""JSON Lines files: one object on each line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import NoReturn
+
+from representer.data.text.grid import MISSING, Grid
+from representer.data.text.source import physical_lines
+from representer.data.text.table import Dropped
+from representer.errors import DataError
+
+_MEND = 'Every line is one object, such as {"text": "...", "label": "..."}.'
+
+
+def read_jsonl(path: Path, *, encoding: str = "utf-8") -> Grid:
+    """Read a JSON Lines file. Its columns are the keys of the first object.
+
+    Raises:
+        DataError: If a line is not one JSON object with each key once.
+    """
+    columns: list[str] = []
+    rows: list[list[object]] = []
+    lines: list[int] = []
+    blank: list[int] = []
+    for number, line in enumerate(physical_lines(path, encoding), 1):
+        if not line.strip():
+            blank.append(number)
+            continue
+        record = _object(path, number, line)
+        columns = columns or list(record)
+        rows.append([record.get(column, MISSING) for column in columns])
+        lines.append(number)
+    if not columns:
+        raise DataError("holds no objects with keys", file=path, mend=_MEND)
+    dropped = [Dropped(line, "blank line") for line in blank if line < lines[-1]]
+    return Grid(columns, rows, lines, dropped, header=True, numbered=False, notes=[])
+
+
+def _object(path: Path, number: int, line: str) -> dict[str, object]:
+    try:
+        record = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+    except RecursionError:
+        problem = "JSON nested too deep to read"
+        raise DataError(problem, file=path, line=number, mend=_MEND) from None
+    except json.JSONDecodeError as error:
+        problem = f"not JSON: {error.msg} at character {error.pos + 1}"
+        raise DataError(problem, file=path, line=number, mend=_MEND) from None
+    except ValueError as error:
+        raise DataError(f"not JSON: {error}", file=path, line=number, mend=_MEND) from None
+    if not isinstance(record, dict):
+        problem = f"a JSON {_KINDS.get(type(record), 'value')}, not an object"
+        raise DataError(problem, file=path, line=number, mend=_MEND)
+    return record
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice!r} comes twice")
+    return record
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+_KINDS = {list: "array", str: "string", int: "number", float: "number", bool: "truth value"}

@@ -1,0 +1,92 @@
+"""Classes and their numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from representer.data.text.suggest import did_you_mean, listing
+from representer.errors import ArgumentError, DataError
+
+
+@dataclass(frozen=True)
+class LabelMap:
+    """The names of the classes; the number of a class is its position.
+
+    Args:
+        names: The names, each once.
+
+    Raises:
+        ArgumentError: If there is none, an empty one, or one twice.
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse names that could not be told apart."""
+        if not self.names or "" in self.names or len(set(self.names)) < len(self.names):
+            raise ArgumentError("names", self.names, "one or more names, none empty, each once")
+
+    @classmethod
+    def build(cls, labels: Iterable[str]) -> LabelMap:
+        """Collect the classes of labels, in numerical order if all are whole numbers."""
+        names = sorted(set(labels))
+        if all(name.removeprefix("-").isdecimal() and name.isascii() for name in names):
+            names.sort(key=int)
+        return cls(tuple(names))
+
+    def __len__(self) -> int:
+        """Return the number of classes."""
+        return len(self.names)
+
+    def encode(self, label: str, *, file: str | Path | None = None, line: int | None = None) -> int:
+        """Return the number of a class.
+
+        Args:
+            label: Its name.
+            file: Where the label was read, for the message.
+            line: The line there.
+
+        Raises:
+            DataError: If there is no such class.
+        """
+        number = self._numbers.get(label)
+        if number is None:
+            raise DataError(
+                f"the label {label!r} is none of the {len(self)} classes: {listing(self.names)}",
+                file=file,
+                line=line,
+                mend=f"{did_you_mean(label, self.names)}Mend the label or leave the row out.",
+            )
+        return number
+
+    def decode(self, number: int) -> str:
+        """Return the name of a class."""
+        return self.names[number]
+
+    def to_json(self) -> str:
+        """Return the names as JSON."""
+        return json.dumps({"labels": self.names}, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, *, file: str | Path | None = None) -> LabelMap:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            DataError: If it is not that.
+        """
+        try:
+            names = json.loads(text)["labels"]
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise TypeError("labels is not a list of strings")
+            return cls(tuple(names))
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            mend = "It is written by LabelMap.to_json; take it from the run folder again."
+            raise DataError(f"is no list of classes ({error})", file=file, mend=mend) from None
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}

@@ -1,0 +1,90 @@
+"""Documents as one tensor: padded at the end, or cut at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from representer.data.text.vocabulary import Vocabulary
+from representer.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """What a limit on the length takes away.
+
+    Args:
+        max_length: The limit.
+        documents: How many documents there are.
+        cut: How many of them are longer.
+        tokens: How many tokens there are.
+        tokens_cut: How many of them are lost.
+        longest: The length of the longest document.
+    """
+
+    max_length: int
+    documents: int
+    cut: int
+    tokens: int
+    tokens_cut: int
+    longest: int
+
+    def __str__(self) -> str:
+        """Return a sentence for the user."""
+        if not self.cut:
+            return f"no document is longer than {self.max_length} tokens (longest {self.longest})"
+        return (
+            f"{self.cut:,} of {self.documents:,} documents are cut to their first "
+            f"{self.max_length} tokens; {self.tokens_cut / self.tokens:.1%} of all tokens are lost"
+        )
+
+
+def truncation(lengths: Sequence[int], max_length: int) -> Truncation:
+    """Say what a limit on the length takes away from documents of these lengths.
+
+    Raises:
+        ArgumentError: If ``max_length`` is less than 1.
+    """
+    _check(max_length)
+    cut = [length - max_length for length in lengths if length > max_length]
+    longest = max(lengths, default=0)
+    return Truncation(max_length, len(lengths), len(cut), sum(lengths), sum(cut), longest)
+
+
+def collate(
+    documents: Sequence[Sequence[int]], max_length: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Put encoded documents into one tensor.
+
+    Args:
+        documents: The numbers of the words of each document.
+        max_length: A longer document keeps its head; None keeps all.
+
+    Returns:
+        The numbers, padded at the end with ``Vocabulary.PAD``, and the lengths. There is one step
+        at least, so that a batch of empty documents is still a batch.
+
+    Shape:
+        - tokens: ``(B, T)``, int64
+        - lengths: ``(B,)``, int64
+
+    Raises:
+        ArgumentError: If there is no document or ``max_length`` is less than 1.
+    """
+    if not documents:
+        raise ArgumentError("documents", documents, "one document or more")
+    if max_length is not None:
+        _check(max_length)
+    heads = [document[:max_length] for document in documents]
+    lengths = [len(head) for head in heads]
+    steps = max(1, *lengths)
+    rows = [[*head, *[Vocabulary.PAD] * (steps - len(head))] for head in heads]
+    return torch.tensor(rows, dtype=torch.int64), torch.tensor(lengths, dtype=torch.int64)
+
+
+def _check(max_length: int) -> None:
+    if max_length < 1:
+        raise ArgumentError("max_length", max_length, "1 or more")

@@ -1,0 +1,186 @@
+"""A text file as physical lines, decompressed and decoded, or a refusal that names the place."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import lzma
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from representer.data.text.suggest import did_you_mean
+from representer.errors import ArgumentError, DataError
+
+MAX_LINE = 1 << 24
+"""Characters of one physical line. A longer one is taken for damage, not for a document."""
+
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+COMPRESSIONS = tuple(_OPENERS)
+"""Suffixes of compressed text files that are read as they are."""
+
+_CONTAINERS = {
+    b"\x1f\x8b": ("gzip-compressed", ".gz"),
+    **{b"BZh%d1AY&SY" % level: ("bzip2-compressed", ".bz2") for level in range(1, 10)},
+    b"\xfd7zXZ\x00": ("xz-compressed", ".xz"),
+    b"PK\x03\x04": ("a zip archive", ".zip"),
+}
+_WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
+
+
+def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
+    r"""Yield the lines of a text file with their ends, which may be ``\n``, ``\r\n`` or ``\r``.
+
+    A byte order mark of UTF-8 is taken away.
+
+    Args:
+        path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
+        encoding: The name of its encoding.
+
+    Raises:
+        ArgumentError: If Python knows no such encoding.
+        DataError: If the file is missing, empty, not a regular file, unreadable, damaged, not text
+            in this encoding, or holds a NUL.
+    """
+    codec = _codec(encoding)
+    with _refusals(path), _open(path) as binary:
+        _refuse_binary(path, binary, codec)
+        text = io.TextIOWrapper(
+            binary, encoding="utf-8-sig" if codec == "utf-8" else codec, newline=""
+        )
+        number = 0
+        try:
+            while line := text.readline(MAX_LINE):
+                number += 1
+                _check_line(path, number, line)
+                yield line
+        except UnicodeError:
+            raise _undecodable(path, codec) from None
+
+
+def regular_file(path: Path) -> Path:
+    """Return the path if there is a file to read, or say what is there instead.
+
+    Raises:
+        DataError: If it is missing, a folder, or not a regular file.
+    """
+    with _refusals(path):
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            siblings = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
+            mend = did_you_mean(path.name, siblings) + "Give the path of a file that exists."
+            raise DataError("there is no such file", file=path, mend=mend) from None
+        except ValueError:  # a NUL in the path
+            raise DataError("is not a path", file=repr(str(path))) from None
+        if stat.S_ISDIR(mode):
+            raise DataError("is a folder", file=path, mend="Give the path of one file in it.")
+        if not stat.S_ISREG(mode):
+            mend = "Write its content to a file first."
+            raise DataError("is not a regular file", file=path, mend=mend)
+    return path
+
+
+@contextmanager
+def _refusals(path: Path) -> Iterator[None]:
+    """Turn what the system and the decompressors raise into a DataError."""
+    try:
+        yield
+    except PermissionError:
+        mend = "Change its permissions, or read a copy of it."
+        raise DataError("may not be read by this user", file=path, mend=mend) from None
+    except EOFError:
+        mend = "Fetch or make the file again."
+        raise DataError("the compressed file ends too early", file=path, mend=mend) from None
+    except (OSError, lzma.LZMAError, zlib.error) as error:
+        mend = "Fetch or make the file again; a suffix must agree with the content."
+        raise DataError(f"cannot be read: {error}", file=path, mend=mend) from None
+
+
+def _codec(encoding: str) -> str:
+    try:
+        codec = codecs.lookup(encoding).name
+        "".encode(codec)  # refuses codecs that are not of text, such as hex
+    except (LookupError, ValueError):
+        expected = "the name of a text encoding, such as 'utf-8' or 'latin-1'"
+        raise ArgumentError("encoding", encoding, expected) from None
+    return "utf-8" if codec == "utf-8-sig" else codec
+
+
+def _open(path: Path) -> IO[bytes]:
+    regular_file(path)
+    if path.stat().st_size == 0:
+        raise DataError("is empty (0 bytes)", file=path, mend="Give a file with documents.")
+    opener = _OPENERS.get(path.suffix.lower(), open)
+    binary = opener(path, "rb")
+    return binary if isinstance(binary, io.BufferedReader) else io.BufferedReader(binary)
+
+
+def _refuse_binary(path: Path, binary: IO[bytes], codec: str) -> None:
+    assert isinstance(binary, io.BufferedReader)
+    head = binary.peek(16)[:16]
+    if not head:
+        raise DataError("holds no data once decompressed", file=path)
+    for magic, (what, suffix) in _CONTAINERS.items():
+        if head.startswith(magic):
+            mend = f"Decompress it, or rename it to {path.name}{suffix}."
+            if suffix not in COMPRESSIONS:
+                mend = "Unpack it and give the file inside."
+            raise DataError(f"is {what}, not plain text", file=path, mend=mend)
+    if codec == "utf-8" and head.startswith(_WIDE):
+        mend = 'Save it as UTF-8, or pass encoding="utf-16".'
+        raise DataError("is in UTF-16 or UTF-32, not UTF-8", file=path, mend=mend)
+
+
+def _check_line(path: Path, number: int, line: str) -> None:
+    if "\0" in line:
+        raise DataError(
+            f"a NUL byte at character {line.index(chr(0)) + 1}",
+            file=path,
+            line=number,
+            mend='This is no plain text; if it is UTF-16, pass encoding="utf-16".',
+        )
+    if len(line) == MAX_LINE and line[-1] not in "\r\n":
+        raise DataError(
+            f"longer than {MAX_LINE:,} characters",
+            file=path,
+            line=number,
+            mend="Is this the right file? One line holds one document.",
+        )
+
+
+def _undecodable(path: Path, codec: str) -> DataError:
+    """Read the file again to say at which byte and line its text stops being text.
+
+    The wrapper that yields the lines decodes ahead, so its error names neither.
+    """
+    decoder = codecs.getincrementaldecoder(codec)()
+    read, line, after_return = 0, 1, False
+    with _open(path) as binary:
+        while True:
+            chunk = binary.read(1 << 16)
+            first = read - len(decoder.getstate()[0])
+            problem = ""
+            try:
+                text = decoder.decode(chunk, final=not chunk)
+            except UnicodeDecodeError as error:
+                text = error.object[: error.start].decode(codec, errors="replace")
+                byte = error.object[error.start]
+                problem = f"byte 0x{byte:02x} at offset {first + error.start} is not {codec}"
+            except UnicodeError as error:  # such as UTF-16 that does not start with its mark
+                text, problem = "", f"is not {codec} ({error})"
+            # \r\n is one line end, also when the chunks meet between the two
+            line += text.count("\n") + text.count("\r") - text.count("\r\n")
+            line -= after_return and text.startswith("\n")
+            after_return = text.endswith("\r") if text else after_return
+            if problem:
+                mend = 'Save the file as UTF-8, or name its encoding: encoding="latin-1".'
+                return DataError(problem, file=path, line=line, mend=mend)
+            if not chunk:
+                return DataError(f"is not {codec}", file=path)
+            read += len(chunk)

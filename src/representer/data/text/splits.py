@@ -1,0 +1,99 @@
+"""A stratified split: every part has the classes in about the same proportions."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from representer.errors import ArgumentError, DataError
+
+
+@dataclass(frozen=True)
+class Split:
+    """The parts of a data set. Iterating gives the parts: ``train, valid = split(...)``.
+
+    Args:
+        parts: The positions in each part, ascending.
+        notes: Classes too small to be in every part, one sentence each.
+    """
+
+    parts: tuple[list[int], ...]
+    notes: tuple[str, ...]
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield the parts."""
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        """Return the number of parts."""
+        return len(self.parts)
+
+
+def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split:
+    """Divide documents into parts; the first is for training and never lacks a class.
+
+    The documents are dealt out class after class, each to the part that lacks most of its
+    fraction so far. So each part has its fraction of the whole and of each class to within two
+    documents, and no part stays empty because all classes are small. A class of which training
+    would get nothing gives it one document; its only one, if it has no more.
+
+    Args:
+        labels: The class of each document.
+        fractions: The share of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
+        seed: Decides which document goes where.
+
+    Raises:
+        ArgumentError: If the fractions are not shares of a whole.
+        DataError: If a part would be empty.
+    """
+    if not fractions or min(fractions) <= 0 or not math.isclose(sum(fractions), 1, abs_tol=1e-9):
+        raise ArgumentError("fractions", tuple(fractions), "positive numbers that sum to 1")
+    rng = random.Random(f"split/{seed}")
+    members: dict[str, list[int]] = {}
+    for position, label in enumerate(labels):
+        members.setdefault(label, []).append(position)
+    parts: tuple[list[int], ...] = tuple([] for _ in fractions)
+    notes = []
+    dealt = [0] * len(fractions)
+    for label in sorted(members):
+        positions = members[label]
+        rng.shuffle(positions)
+        shares = _deal(positions, fractions, dealt)
+        for part, share in zip(parts, shares, strict=True):
+            part.extend(share)
+        if not all(shares):
+            notes.append(_note(label, shares))
+    if not all(parts):
+        sizes = " + ".join(str(len(part)) for part in parts)
+        raise DataError(
+            f"{len(labels)} documents cannot be divided by {tuple(fractions)}: {sizes}",
+            mend="Give more documents or larger fractions.",
+        )
+    for part in parts:
+        part.sort()
+    return Split(parts, tuple(notes))
+
+
+def _deal(positions: list[int], fractions: Sequence[float], dealt: list[int]) -> list[list[int]]:
+    """Divide one class, counting in ``dealt`` what each part got of all classes so far."""
+    shares: list[list[int]] = [[] for _ in fractions]
+    if len(positions) == 1:  # not counted, or many such classes would starve training of others
+        shares[0] = positions
+        return shares
+    for position in positions:
+        total = sum(dealt) + 1
+        poorest = max(range(len(dealt)), key=lambda i: fractions[i] * total - dealt[i])
+        dealt[poorest] += 1
+        shares[poorest].append(position)
+    if not shares[0]:
+        shares[0].append(max(shares, key=len).pop())
+    return shares
+
+
+def _note(label: str, shares: list[list[int]]) -> str:
+    count = sum(map(len, shares))
+    empty = ", ".join(str(number) for number, share in enumerate(shares, 1) if not share)
+    documents = "document, in training" if count == 1 else "documents"
+    return f"Class {label!r} has {count} {documents}; none of it is in part {empty}."

@@ -1,0 +1,104 @@
+"""Labelled documents read from a file: what was kept, what was left out, and what was guessed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from representer.errors import DataError
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A row that was left out.
+
+    Args:
+        line: Number of the line of the file on which the row starts, from 1.
+        reason: Why it was left out, for example ``"empty text"``.
+    """
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """Documents and their labels, in the order of the file.
+
+    Args:
+        texts: One document per row.
+        labels: One label per row, or None where the file has none.
+        lines: The physical line of the file on which each row starts, from 1 (for Parquet: the
+            number of the row).
+        columns: Every column of the file.
+        text_column: The column of the text; several are joined by a comma.
+        label_column: The column of the label, or None.
+        dropped: The rows that were left out, and why.
+        source: Where the documents come from, usually the path of the file.
+        header: Whether the first row was taken for the names of the columns.
+        notes: What was guessed, one sentence each, to be shown to the user.
+    """
+
+    texts: list[str]
+    labels: list[str] | None
+    lines: list[int]
+    columns: list[str]
+    text_column: str
+    label_column: str | None
+    dropped: list[Dropped]
+    source: str
+    header: bool = True
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        """Return the number of documents."""
+        return len(self.texts)
+
+    def dropped_summary(self, most_lines: int = 5) -> str:
+        """Say how many rows were left out, why, and where.
+
+        Args:
+            most_lines: Line numbers printed for each reason; the rest is only counted.
+
+        Returns:
+            For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``,
+            or an empty string when nothing was left out.
+        """
+        if not self.dropped:
+            return ""
+        parts = []
+        for reason, count in Counter(row.reason for row in self.dropped).items():
+            lines = [str(row.line) for row in self.dropped if row.reason == reason]
+            shown = ", ".join(lines[:most_lines]) + (", ..." if count > most_lines else "")
+            parts.append(f"{count} {reason} (line{'s' if count > 1 else ''} {shown})")
+        total = len(self.dropped)
+        return f"{total} row{'s' if total > 1 else ''} left out: {', '.join(parts)}"
+
+
+def check_labels(table: Table) -> dict[str, int]:
+    """Refuse a table from which no classifier can be learned.
+
+    Args:
+        table: The documents.
+
+    Returns:
+        The number of documents of each class, most frequent first.
+
+    Raises:
+        DataError: If there are no labels, or all documents have the same one.
+    """
+    if table.labels is None:
+        raise DataError(
+            f"no label column; the columns are {', '.join(map(repr, table.columns))}",
+            file=table.source,
+            mend="Training needs one: name it with label=COLUMN.",
+        )
+    counts = Counter(table.labels)
+    if len(counts) < 2:
+        raise DataError(
+            f"all {len(table)} documents have the label {next(iter(counts), None)!r}",
+            file=table.source,
+            column=table.label_column,
+            mend="A classifier needs at least two classes; is this the right label column?",
+        )
+    return dict(counts.most_common())

@@ -1,0 +1,164 @@
+"""Reading word vectors: GloVe and word2vec text, and ``.npz`` with ``words`` and ``vectors``."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from representer.data.text.source import physical_lines, regular_file
+from representer.data.text.vectors import WordVectors, spellings
+from representer.data.text.vocabulary import Vocabulary
+from representer.errors import DataError
+
+_DAMAGE = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None) -> WordVectors:
+    """Read word vectors from a file.
+
+    Text files hold a word and its values on each line (GloVe), possibly behind a first line with
+    the numbers of words and dimensions (word2vec); they may be compressed (``.gz``, ``.bz2``,
+    ``.xz``). A GloVe token may hold blanks: the last D fields are the vector. The first vector of
+    a word counts. An ``.npz`` file holds ``words`` (text) and ``vectors``; nothing is unpickled.
+
+    Args:
+        path: The file.
+        vocabulary: Keep only the vectors that :meth:`WordVectors.align` would look up for these
+            words, so that a large file needs little memory. The values of the others are counted
+            and not parsed.
+
+    Raises:
+        DataError: If the file is missing or damaged, with the line where that shows.
+    """
+    path = Path(path)
+    wanted = None
+    if vocabulary is not None:
+        wanted = {form for word in vocabulary.words[2:] for form in spellings(word)}
+    if path.suffix.lower() == ".npz":
+        words, matrix = _npz(path)
+        return _first_of_each(words, matrix, wanted)
+    if path.suffix.lower() == ".bin":
+        regular_file(path)
+        mend = "Save the vectors as text (save_word2vec_format with binary=False) or as .npz."
+        raise DataError("binary word2vec files are not read", file=path, mend=mend)
+    return _text(path, wanted)
+
+
+def _text(path: Path, wanted: set[str] | None) -> WordVectors:
+    lines = physical_lines(path)
+    head = next(lines)
+    announced = _announced(head)
+    dimensions = announced[1] if announced else _dimensions(path, head)
+    rows: dict[str, np.ndarray] = {}
+    count = duplicates = 0
+    for count, line in enumerate(lines if announced else chain([head], lines), 1):
+        number = count + (announced is not None)
+        word, values = _fields(path, number, line.rstrip(" \t\r\n"), dimensions)
+        if wanted is not None and word not in wanted:
+            continue
+        if word in rows:
+            duplicates += 1
+        else:
+            rows[word] = _numbers(path, number, values)
+    if announced and announced[0] != count:
+        problem = f"the first line announces {announced[0]} words, the file has {count}"
+        raise DataError(problem, file=path, mend="Fetch the file again; it may be cut off.")
+    matrix = np.stack(list(rows.values())) if rows else np.zeros((0, dimensions), np.float32)
+    return WordVectors(tuple(rows), matrix, duplicates)
+
+
+def _announced(line: str) -> tuple[int, int] | None:
+    """Return the numbers of words and dimensions if this is the first line of word2vec text."""
+    fields = line.split()
+    if len(fields) == 2 and all(field.isascii() and field.isdecimal() for field in fields):
+        return int(fields[0]), int(fields[1])
+    return None
+
+
+def _dimensions(path: Path, line: str) -> int:
+    """Return how many numbers the line ends with, at least one field being the word."""
+    fields = line.rstrip(" \t\r\n").replace("\t", " ").split(" ")
+    dimensions = 0
+    while dimensions < len(fields) - 1 and _is_number(fields[-1 - dimensions]):
+        dimensions += 1
+    if not dimensions:
+        mend = "Each line is a word and its numbers, with blanks between them."
+        raise DataError("no word vector", file=path, line=1, mend=mend)
+    return dimensions
+
+
+def _fields(path: Path, number: int, line: str, dimensions: int) -> tuple[str, list[str]]:
+    word, *values = line.replace("\t", " ").rsplit(" ", dimensions)
+    if len(values) < dimensions:
+        problem = f"{len(values)} values instead of {dimensions}"
+        mend = "Fetch the file again; the line may be cut off."
+        raise DataError(problem, file=path, line=number, mend=mend)
+    if not word:
+        raise DataError("no word before the values", file=path, line=number, mend="Take it out.")
+    if " " in word and _is_number(word.rsplit(" ", 1)[1]):
+        problem = f"more than {dimensions} values"
+        mend = "Every line needs as many as the first."
+        raise DataError(problem, file=path, line=number, mend=mend)
+    return word, values
+
+
+def _numbers(path: Path, number: int, values: list[str]) -> np.ndarray:
+    if all(map(_is_number, values)):
+        return np.array(list(map(float, values)), dtype=np.float32)
+    bad = next(value for value in values if not _is_number(value))
+    mend = "Fetch the file again, or take the line out."
+    raise DataError(f"{bad[:40]!r} is not a finite number", file=path, line=number, mend=mend)
+
+
+def _is_number(field: str) -> bool:
+    """Say whether a field is a finite number in the plain notation; ``float`` also reads 1_000."""
+    try:
+        return abs(float(field)) < _LARGEST and field.isascii() and "_" not in field
+    except ValueError:
+        return False
+
+
+def _npz(path: Path) -> tuple[list[str], np.ndarray]:
+    regular_file(path)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            names = archive.files if isinstance(archive, np.lib.npyio.NpzFile) else []
+            if not {"words", "vectors"} <= set(names):
+                mend = "Save it with numpy.savez(path, words=..., vectors=...)."
+                problem = f"holds {', '.join(names) or 'no arrays'} instead of words and vectors"
+                raise DataError(problem, file=path, mend=mend)
+            words, vectors = archive["words"], archive["vectors"]
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, MemoryError, *_DAMAGE) as error:
+        mend = "Save it again with numpy.savez; words is an array of text, not of objects."
+        raise DataError(f"cannot be read: {error}", file=path, mend=mend) from None
+    if words.dtype.kind != "U" or vectors.dtype.kind not in "fiu":
+        problem = f"words has dtype {words.dtype} and vectors {vectors.dtype}"
+        raise DataError(problem, file=path, mend="Save text and numbers.")
+    if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
+        problem = f"words has shape {words.shape} and vectors {vectors.shape}"
+        raise DataError(problem, file=path, mend="Save one row of vectors for each word.")
+    matrix = vectors.astype(np.float32)
+    bad = ~np.isfinite(matrix).all(axis=1)
+    if bad.any():
+        problem = f"the vector of {str(words[bad][0])!r} (row {bad.argmax() + 1}) is not finite"
+        raise DataError(problem, file=path, mend="Take the row out.")
+    return words.tolist(), matrix
+
+
+def _first_of_each(words: list[str], matrix: np.ndarray, wanted: set[str] | None) -> WordVectors:
+    first: dict[str, int] = {}
+    duplicates = 0
+    for row, word in enumerate(words):
+        if wanted is None or word in wanted:
+            duplicates += word in first
+            first.setdefault(word, row)
+    rows = np.array(list(first.values()), dtype=np.int64)
+    return WordVectors(tuple(first), matrix[rows], duplicates)
