@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 
@@ -72,16 +73,47 @@ class CheckpointError(RepresenterError, ValueError):
     """A checkpoint is damaged, foreign, or of another version."""
 
 
+class NewerCheckpointError(CheckpointError):
+    """A checkpoint is sound, but a newer version of the library wrote it."""
+
+
 class RunFolderError(RepresenterError):
     """A run folder is in use by another process or cannot be written."""
 
     exit_code = 73
 
 
+class StorageError(RepresenterError, OSError):
+    """The system refused to write a file: the disk is full, at fault, or read-only."""
+
+    def __init__(self, file: str | Path, cause: OSError) -> None:
+        reason = (cause.strerror or str(cause)).lower()
+        mend = _STORAGE_MENDS.get(cause.errno or 0, "Choose another --out.")
+        super().__init__(f"{file} cannot be written: {reason}. {mend}")
+        self.errno = cause.errno
+
+
 class TrainingError(RepresenterError, RuntimeError):
     """Training cannot go on, for example because the loss is not a number."""
 
     exit_code = 70
+
+
+class Interrupted(RepresenterError):
+    """Training was asked to stop by a signal, and has saved what it had."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+_STORAGE_MENDS = {
+    errno.ENOSPC: "Free some space and start again, with --resume if a checkpoint was saved.",
+    errno.EDQUOT: "Free some of your quota and start again, with --resume if something was saved.",
+    errno.EIO: "The disk reports a fault: check it, or choose another --out.",
+    errno.ENOENT: "The folder is gone; choose another --out and leave it in place.",
+    errno.ENAMETOOLONG: "Choose a shorter --out.",
+}
 
 
 def _sentence(message: str, hint: str) -> str:
