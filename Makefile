@@ -1,0 +1,53 @@
+# make setup   an environment in .venv with everything the tests need
+# make demo    train on text that every Python carries, and write runs/demo/report.html
+# make test    the fast tests (make test-all: the slow ones too)
+# make check   style, types, layering, spelling
+# make bench   measured speeds, written to docs/results/
+# make docs    the documentation, in site/
+.PHONY: setup demo test test-all check format bench docs clean
+.DEFAULT_GOAL := setup
+
+PYTHON ?= python3
+BIN := .venv/bin
+# warnings of the installer about package indices on other machines are noise here
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+READY := .venv/.ready
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@echo "setup: an environment in .venv, with torch and what the tests need (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) torch numpy
+	@$(PIP) --editable ".[train,kernels,dev]"
+	@touch $(READY)
+
+demo: $(READY)
+	$(BIN)/representer fit text --demo --out runs/demo --resume
+
+test: $(READY) check
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+test-all: $(READY) check
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu"
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/codespell src tests docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	$(BIN)/python benchmarks/cells.py --out docs/results/cpu.md
+
+docs: $(READY)
+	@$(PIP) --editable ".[docs]"
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf .venv build site runs .pytest_cache .ruff_cache .hypothesis .import_linter_cache
