@@ -1,1 +1,16 @@
 """Models: a frozen configuration and a Module each."""
+
+from representer.models.cells import CELLS, build_cell, resolve_cell
+from representer.models.config import from_dict, to_dict
+from representer.models.sequence_classifier import SequenceClassifier
+from representer.models.sequence_classifier_config import SequenceClassifierConfig
+
+__all__ = [
+    "CELLS",
+    "SequenceClassifier",
+    "SequenceClassifierConfig",
+    "build_cell",
+    "from_dict",
+    "resolve_cell",
+    "to_dict",
+]

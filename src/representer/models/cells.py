@@ -1,0 +1,96 @@
+"""Recurrent cells by the short names that configurations and the command line use."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from representer import nn
+from representer.errors import ArgumentError
+
+
+def _torch_lstm(
+    input_size: int,
+    hidden_size: int,
+    num_layers: int = 1,
+    bias: bool = True,
+    batch_first: bool = False,
+    dropout: float = 0.0,
+    bidirectional: bool = False,
+) -> torch.nn.LSTM:
+    return torch.nn.LSTM(
+        input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional
+    )
+
+
+CELLS: dict[str, Callable[..., torch.nn.Module]] = {
+    "lstm": nn.TABLE1["LSTM"],
+    "rkm-lstm": nn.TABLE1["RKM-LSTM"],
+    "rkm-cifg": nn.TABLE1["RKM-CIFG"],
+    "linear-kernel-gated": nn.TABLE1["Linear Kernel w/ o_t"],
+    "linear-kernel": nn.TABLE1["Linear Kernel"],
+    "gated-cnn": nn.TABLE1["Gated CNN"],
+    "cnn": nn.TABLE1["CNN"],
+    "ran": nn.RAN,
+    "rkm": nn.RKM,
+    "torch-lstm": _torch_lstm,  # the peer: what a user of torch has today
+}
+
+# What leaves a cell as it is by default, and so need not be passed to one that has no such option.
+_NEUTRAL = {
+    "num_layers": 1,
+    "dropout": 0.0,
+    "bidirectional": False,
+    "filter_length": 1,
+    "dilation": 1,
+    "layer_norm": False,
+    "forget_bias": 0.0,
+    "learn_static_gates": False,
+}
+
+
+def resolve_cell(name: str) -> Callable[..., torch.nn.Module]:
+    """Return the constructor of a cell.
+
+    Args:
+        name: A key of `CELLS`.
+
+    Raises:
+        ArgumentError: There is no such cell; the message has the nearest name.
+    """
+    if name in CELLS:
+        return CELLS[name]
+    written = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
+    close = difflib.get_close_matches(written, CELLS, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else ""
+    raise ArgumentError("cell", name, f"one of {', '.join(CELLS)}", hint=hint)
+
+
+def build_cell(
+    name: str, input_size: int, hidden_size: int, options: Mapping[str, Any]
+) -> torch.nn.Module:
+    """Return a batch-first layer of a cell.
+
+    Args:
+        name: A key of `CELLS`.
+        input_size: Features of one step.
+        hidden_size: Units.
+        options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, layer_norm,
+            forget_bias, learn_static_gates``.
+
+    Raises:
+        ArgumentError: The cell is unknown, or has no such option.
+    """
+    constructor = resolve_cell(name)
+    chosen = {key: value for key, value in options.items() if value != _NEUTRAL[key]}
+    known = inspect.signature(constructor).parameters
+    for key, value in chosen.items():
+        if key not in known:
+            raise ArgumentError(
+                key, value, f"{_NEUTRAL[key]!r}", hint=f"The cell {name!r} has no such option."
+            )
+    return constructor(input_size, hidden_size, batch_first=True, **chosen)

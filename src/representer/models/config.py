@@ -1,0 +1,53 @@
+"""Configurations of models as plain values, and back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from representer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    Config = TypeVar("Config", bound=DataclassInstance)
+
+
+def to_dict(config: DataclassInstance) -> dict[str, Any]:
+    """Return a configuration as values that JSON and YAML hold, keys as text."""
+    return {name: _plain(value) for name, value in asdict(config).items()}
+
+
+def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
+    """Return the configuration that `to_dict` described.
+
+    Args:
+        kind: Its class. It is never taken from the values.
+        values: Its fields by name; those with a default may be missing.
+
+    Raises:
+        ArgumentError: A name is unknown, or one without default is missing.
+    """
+    known = {field.name: field for field in fields(kind)}
+    for name in values:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else ""
+            raise ArgumentError(
+                f"a key of {kind.__name__}", name, f"one of {', '.join(known)}", hint=hint
+            )
+    for name, field in known.items():
+        needed = field.default is MISSING and field.default_factory is MISSING
+        if needed and name not in values:
+            raise ArgumentError(
+                f"the keys of {kind.__name__}", sorted(map(str, values)), f"{name!r} among them"
+            )
+    return kind(**values)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

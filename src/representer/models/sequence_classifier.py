@@ -1,0 +1,130 @@
+"""Sequence classifier: embedding, recurrent cell, mean over time, two layers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models.cells import build_cell
+from representer.models.sequence_classifier_config import SequenceClassifierConfig
+
+
+class SequenceClassifier(nn.Module):
+    r"""Classifies token sequences by the mean of a recurrent cell's outputs.
+
+    .. math::
+        y = W_2\, \mathrm{relu}(W_1 \bar h + b_1) + b_2, \qquad
+        \bar h = \frac1T \sum_{t=1}^T h_t, \quad h_{1:T} = \mathrm{cell}(E x_{1:T})
+
+    with dropout on :math:`\bar h` and on the hidden layer. What stands in padded positions never
+    changes a result. The mean of an empty sequence is 0.
+
+    Args:
+        config: What it is made of.
+
+    Shape:
+        - tokens ``(B, T)`` int64, lengths ``(B,)`` integers from 0 to T
+        - output ``(B, C)``
+
+    References:
+        Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
+        section 5.1.
+    """
+
+    def __init__(self, config: SequenceClassifierConfig) -> None:
+        super().__init__()
+        self.config = config
+        c = config
+        self.embedding = nn.Embedding(c.vocabulary_size, c.embedding_size, c.padding_index)
+        options = {
+            "num_layers": c.num_layers,
+            "dropout": c.cell_dropout,
+            "bidirectional": c.bidirectional,
+            "filter_length": c.filter_length,
+            "dilation": c.dilation,
+            "layer_norm": c.layer_norm,
+            "forget_bias": c.forget_bias,
+            "learn_static_gates": c.learn_static_gates,
+        }
+        self.cell = build_cell(c.cell, c.embedding_size, c.hidden_size, options)
+        width = c.hidden_size * (1 + c.bidirectional)
+        self.head = nn.Sequential(
+            nn.Dropout(c.dropout),
+            nn.Linear(width, c.head_size),
+            nn.ReLU(),
+            nn.Dropout(c.dropout),
+            nn.Linear(c.head_size, c.num_classes),
+        )
+        for layer in self.head:
+            if isinstance(layer, nn.Linear):  # as in the authors' code; the paper does not say
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.constant_(layer.bias, 0.001)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return the logits of each class.
+
+        Args:
+            tokens: Token ids, padded at the end.
+            lengths: How many of each row are no padding.
+
+        Raises:
+            ShapeError: If a shape does not fit.
+            KindError: If a dtype does not fit.
+            ArgumentError: If a length is not from 0 to T.
+        """
+        return self.head(self.encode(tokens, lengths))
+
+    def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return the mean of the cell's outputs ``(B, D·H)``, see `forward`."""
+        _check(tokens, lengths)
+        embedded = self.embedding(tokens)
+        if self.config.bidirectional:  # the reverse direction starts at each row's true end
+            packed = pack_padded_sequence(
+                embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+            )
+            total = tokens.shape[1]
+            outputs, _ = pad_packed_sequence(self.cell(packed)[0], True, total_length=total)
+        else:  # causal: what comes after the end cannot reach back before it
+            outputs, _ = self.cell(embedded)
+        is_padding = torch.arange(tokens.shape[1], device=tokens.device) >= lengths[:, None]
+        wide = outputs if outputs.dtype == torch.float64 else outputs.float()
+        total = wide.masked_fill(is_padding[..., None], 0).sum(1)
+        return total / (self.config.max_length or lengths.clamp(min=1)[:, None])
+
+    def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
+        """Start from given word vectors.
+
+        Args:
+            vectors: ``(V, embedding_size)``; the row of padding is not taken over.
+            freeze: Whether training leaves them as they are.
+
+        Raises:
+            ShapeError: If the shape is not that of the embedding.
+        """
+        weight = self.embedding.weight
+        if vectors.shape != weight.shape:
+            raise ShapeError("vectors", tuple(vectors.shape), f"{tuple(weight.shape)}")
+        with torch.no_grad():
+            weight.copy_(vectors)
+            weight[self.config.padding_index] = 0
+        weight.requires_grad_(not freeze)
+
+
+def _check(tokens: Tensor, lengths: Tensor) -> None:
+    if tokens.dim() != 2 or not tokens.shape[1]:
+        hint = "Pad sequences of one batch to one length, at least 1."
+        raise ShapeError("tokens", tuple(tokens.shape), "(batch, time)", hint=hint)
+    if lengths.shape != tokens.shape[:1]:
+        raise ShapeError("lengths", tuple(lengths.shape), f"({tokens.shape[0]},)")
+    for name, tensor in (("tokens", tokens), ("lengths", lengths)):
+        if tensor.dtype not in (torch.int64, torch.int32):
+            raise KindError(name, str(tensor.dtype), "int64", hint="Use .long().")
+    # on a GPU the look would wait for the device; under the compiler it would break the graph
+    if lengths.device.type == "cpu" and not torch.compiler.is_compiling():
+        is_wrong = (lengths < 0) | (lengths > tokens.shape[1])
+        if is_wrong.any():
+            first = int(is_wrong.nonzero()[0])
+            name = f"lengths[{first}]"
+            raise ArgumentError(name, int(lengths[first]), f"a length from 0 to {tokens.shape[1]}")

@@ -1,0 +1,88 @@
+"""What a sequence classifier is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from representer.errors import ArgumentError
+from representer.models.cells import resolve_cell
+
+POOLINGS = ("mean", "padded_mean")
+_SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "dilation", "num_layers", "head_size")
+
+
+@dataclass(frozen=True)
+class SequenceClassifierConfig:
+    """The configuration of `SequenceClassifier`; the defaults are those of L19 section 5.1.
+
+    Args:
+        vocabulary_size: V, how many token ids there are, padding included.
+        num_classes: C.
+        cell: A key of ``models.CELLS``.
+        embedding_size: Features of a token.
+        hidden_size: Units of the cell, in each direction.
+        filter_length: n of the n-gram, or a dict ``{length: units}``.
+        dilation: Steps between the slots of a filter.
+        num_layers: Layers of the cell.
+        bidirectional: Whether a second direction reads from the end.
+        layer_norm: Whether the cell state is normalised.
+        forget_bias: Added to the forget gate's bias.
+        learn_static_gates: Whether a linear kernel learns its gates.
+        cell_dropout: Dropout between layers of the cell.
+        dropout: Dropout before both layers of the head.
+        head_size: Units of the head's hidden layer.
+        pooling: ``"mean"`` over the true length, or ``"padded_mean"``: the sum over `max_length`,
+            as the authors' code has it.
+        max_length: The length that ``"padded_mean"`` divides by.
+        padding_index: The id of padding, whose embedding is 0 and stays so.
+
+    Raises:
+        ArgumentError: A value is out of its range.
+    """
+
+    vocabulary_size: int
+    num_classes: int
+    cell: str = "rkm-cifg"
+    embedding_size: int = 300
+    hidden_size: int = 300
+    filter_length: int | dict[int, int] = 1
+    dilation: int = 1
+    num_layers: int = 1
+    bidirectional: bool = False
+    layer_norm: bool = True
+    forget_bias: float = 0.0
+    learn_static_gates: bool = False
+    cell_dropout: float = 0.0
+    dropout: float = 0.5
+    head_size: int = 300
+    pooling: Literal["mean", "padded_mean"] = "mean"
+    max_length: int | None = None
+    padding_index: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.filter_length, Mapping):  # JSON has made text of the lengths
+            lengths = {int(length): units for length, units in self.filter_length.items()}
+            object.__setattr__(self, "filter_length", lengths)
+        resolve_cell(self.cell)
+        for name in _SIZES:
+            self._require(name, _is_whole(getattr(self, name), 1), "a whole number from 1 on")
+        self._require("num_classes", _is_whole(self.num_classes, 2), "a whole number from 2 on")
+        for name in ("dropout", "cell_dropout"):
+            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+        self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
+        is_needed = self.pooling == "padded_mean"
+        is_length = _is_whole(self.max_length, 1) if is_needed else self.max_length is None
+        rule = "a whole number from 1 on" if is_needed else "None, which pooling='mean' needs"
+        self._require("max_length", is_length, rule)
+        is_token = _is_whole(self.padding_index, 0) and self.padding_index < self.vocabulary_size
+        self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")
+
+    def _require(self, name: str, is_fine: bool, expected: str) -> None:
+        if not is_fine:
+            raise ArgumentError(name, getattr(self, name), expected)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return type(value) is int and value >= least

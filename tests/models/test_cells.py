@@ -1,0 +1,57 @@
+"""The registry of cells."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer import nn
+from representer.errors import ArgumentError
+from representer.models import CELLS, build_cell, resolve_cell
+
+
+def test_every_row_of_table_1_has_a_name() -> None:
+    assert set(nn.TABLE1.values()) <= set(CELLS.values())
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_every_cell_reads_batch_first_and_gives_its_units(name: str) -> None:
+    output, _ = build_cell(name, 3, 4, {"bidirectional": True})(torch.randn(2, 5, 3))
+    assert output.shape == (2, 5, 8)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("rkm-cfig", "rkm-cifg"), ("RKM_LSTM", "rkm-lstm"), ("Gated CNN", "gated-cnn")],
+)
+def test_a_misspelt_cell_is_told_the_nearest(wrong: str, right: str) -> None:
+    with pytest.raises(ArgumentError, match=f"Did you mean {right!r}"):
+        resolve_cell(wrong)
+
+
+def test_a_far_off_cell_is_told_all_there_are() -> None:
+    with pytest.raises(ArgumentError, match=r"expected one of lstm, rkm-lstm, .*torch-lstm\.$"):
+        resolve_cell("transformer")
+
+
+@pytest.mark.parametrize(
+    ("cell", "option", "value"),
+    [
+        ("torch-lstm", "layer_norm", True),
+        ("torch-lstm", "filter_length", 3),
+        ("rkm", "forget_bias", 1.0),
+        ("lstm", "learn_static_gates", True),
+    ],
+)
+def test_an_option_that_a_cell_does_not_have_is_refused(
+    cell: str, option: str, value: object
+) -> None:
+    with pytest.raises(ArgumentError, match=f"{option} is {value!r}.*{cell!r} has no such option"):
+        build_cell(cell, 3, 4, {option: value})
+
+
+def test_learned_static_gates_reach_the_linear_kernel() -> None:
+    cell = build_cell("linear-kernel", 3, 4, {"learn_static_gates": True})
+    fixed = build_cell("linear-kernel", 3, 4, {})
+    count = [sum(p.numel() for p in c.parameters()) for c in (cell, fixed)]
+    assert count[0] > count[1]

@@ -1,0 +1,153 @@
+"""The sequence classifier: padding, pooling, errors, and that it can learn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models import CELLS, SequenceClassifier, SequenceClassifierConfig
+
+SMALL = SequenceClassifierConfig(
+    vocabulary_size=20, num_classes=3, embedding_size=5, hidden_size=6, head_size=7, dropout=0.0
+)
+
+
+def small(cell: str, **changes: object) -> SequenceClassifier:
+    config = replace(SMALL, cell=cell, layer_norm=cell != "torch-lstm", **changes)
+    return SequenceClassifier(config).double().eval()
+
+
+def batch(time: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randint(1, 20, (4, time), generator=generator), torch.tensor([time, 3, 1, 0])
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+def test_padding_never_changes_a_result(cell: str, bidirectional: bool) -> None:
+    model = small(cell, bidirectional=bidirectional, num_layers=2)
+    tokens, lengths = batch()
+    logits = model(tokens, lengths)
+    garbage = tokens.clone()
+    for row, length in enumerate(lengths):
+        garbage[row, length:] = 17
+    wider = torch.nn.functional.pad(garbage, (0, 6), value=3)
+    torch.testing.assert_close(model(garbage, lengths), logits, rtol=0, atol=1e-12)
+    torch.testing.assert_close(model(wider, lengths), logits, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_row_alone_gives_what_it_gives_in_a_batch(bidirectional: bool) -> None:
+    model = small("rkm-cifg", bidirectional=bidirectional, filter_length=3)
+    tokens, lengths = batch()
+    logits = model(tokens, lengths)
+    for row, length in enumerate(lengths[:-1]):
+        alone = model(tokens[row : row + 1, :length], length[None])
+        torch.testing.assert_close(alone[0], logits[row], rtol=0, atol=1e-12)
+
+
+def test_a_row_of_length_0_gets_the_head_of_zero() -> None:
+    model = small("rkm-lstm")
+    tokens, lengths = batch()
+    zero = torch.zeros(1, 6, dtype=torch.float64)
+    torch.testing.assert_close(model(tokens, lengths)[3:], model.head(zero))
+
+
+def test_padding_gets_no_gradient() -> None:
+    model = small("rkm-lstm").train()
+    tokens, lengths = batch()
+    tokens[0, 0] = 18
+    tokens[tokens == 19] = 1
+    tokens[1, 3:] = 19  # now in padding alone
+    model(tokens, lengths).sum().backward()
+    assert model.embedding.weight.grad is not None
+    assert model.embedding.weight.grad[19].abs().sum() == 0
+    assert model.embedding.weight.grad[18].abs().sum() > 0
+
+
+def test_mean_pooling_is_the_mean_over_the_true_length() -> None:
+    model = small("lstm")
+    tokens, lengths = batch()
+    outputs, _ = model.cell(model.embedding(tokens[1:2, :3]))
+    torch.testing.assert_close(model.encode(tokens, lengths)[1], outputs[0].mean(0))
+
+
+def test_padded_mean_divides_by_the_longest_length_there_may_be() -> None:
+    mean, padded = small("lstm"), small("lstm", pooling="padded_mean", max_length=128)
+    padded.load_state_dict(mean.state_dict())
+    tokens, lengths = batch()
+    expected = mean.encode(tokens, lengths) * lengths[:, None] / 128
+    torch.testing.assert_close(padded.encode(tokens, lengths), expected)
+
+
+@settings(deadline=None, max_examples=20)
+@given(time=st.integers(1, 6), extra=st.integers(0, 4), seed=st.integers(0, 1000))
+def test_any_shape_gives_finite_logits_that_padding_leaves_alone(
+    time: int, extra: int, seed: int
+) -> None:
+    model = small("linear-kernel-gated", filter_length=2)
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, time + 1, (3,), generator=generator)
+    tokens = torch.randint(0, 20, (3, time), generator=generator)
+    logits = model(tokens, lengths)
+    assert torch.isfinite(logits).all()
+    padded = torch.nn.functional.pad(tokens, (0, extra), value=5)
+    torch.testing.assert_close(model(padded, lengths), logits, rtol=0, atol=1e-12)
+
+
+def test_the_head_has_the_parameters_of_the_paper() -> None:
+    config = SequenceClassifierConfig(vocabulary_size=10, num_classes=4)
+    head = SequenceClassifier(config).head
+    assert sum(p.numel() for p in head.parameters()) == 91_504  # AG News
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_one_batch_can_be_learned_by_heart(cell: str) -> None:
+    model = small(cell).float().train()
+    tokens, lengths = batch()
+    lengths[3] = 5
+    labels = torch.tensor([0, 1, 2, 0])
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    for _ in range(80):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(tokens, lengths), labels).backward()
+        optimizer.step()
+    assert (model.eval()(tokens, lengths).argmax(1) == labels).all()
+
+
+def test_word_vectors_are_taken_over_but_for_padding() -> None:
+    model = small("cnn")
+    vectors = torch.randn(20, 5, dtype=torch.float64)
+    model.set_vectors(vectors, freeze=True)
+    assert torch.equal(model.embedding.weight[1:], vectors[1:])
+    assert model.embedding.weight[0].abs().sum() == 0
+    assert not model.embedding.weight.requires_grad
+
+
+def test_word_vectors_of_another_shape_are_refused() -> None:
+    with pytest.raises(ShapeError, match=r"vectors has shape \(20, 4\); expected \(20, 5\)"):
+        small("cnn").set_vectors(torch.zeros(20, 4))
+
+
+@pytest.mark.parametrize(
+    ("tokens", "lengths", "error", "message"),
+    [
+        (torch.ones(3), torch.ones(3).long(), ShapeError, r"tokens has shape \(3,\)"),
+        (torch.ones(3, 0).long(), torch.zeros(3).long(), ShapeError, "at least 1"),
+        (torch.ones(3, 2).long(), torch.ones(2).long(), ShapeError, r"lengths .* expected \(3,\)"),
+        (torch.ones(3, 2), torch.ones(3).long(), KindError, "tokens is torch.float32"),
+        (torch.ones(3, 2).long(), torch.ones(3), KindError, "lengths is torch.float32"),
+        (torch.ones(3, 2).long(), torch.tensor([1, 3, 2]), ArgumentError, r"lengths\[1\] is 3"),
+        (torch.ones(3, 2).long(), torch.tensor([1, 2, -1]), ArgumentError, r"lengths\[2\] is -1"),
+    ],
+)
+def test_a_bad_call_is_told_what_came(
+    tokens: torch.Tensor, lengths: torch.Tensor, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        small("lstm")(tokens, lengths)
