@@ -9,11 +9,12 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from representer.errors import RepresenterError
+from representer.errors import Interrupted, RepresenterError
 
 BUG, NO_WRITE, IO, CLOSED_PIPE = 70, 73, 74, 141
 
@@ -26,6 +27,23 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     """Return ``"Did you mean ...? "`` for the nearest known word, or nothing."""
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     return f"Did you mean {close[0]!r}? " if close else ""
+
+
+def in_option_words(message: str, names: Collection[str]) -> str:
+    """Say ``--batch-size`` where the library, which does not know of options, says ``batch_size``.
+
+    Args:
+        message: Of an error of the library.
+        names: The arguments of the command.
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name, sign = found[1], found[2]
+        shown = f"--{name.replace('_', '-')}"
+        return f"{shown}{' ' if sign == '=' else sign}" if name in names else found[0]
+
+    message = re.sub(r"^(\w+)( is )", option, message)
+    return re.sub(r"\b(\w+)(=)(?=\S)", option, message)
 
 
 def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
@@ -55,6 +73,8 @@ def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
 
 def describe(error: BaseException) -> tuple[str, int | None]:
     """Return the line that is shown for an error and the exit code; None lets the error through."""
+    if isinstance(error, Interrupted):
+        return f"stopped: {error}", error.exit_code
     if isinstance(error, RepresenterError):
         return f"error: {error}", error.exit_code
     if isinstance(error, KeyboardInterrupt):

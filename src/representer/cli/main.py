@@ -6,12 +6,14 @@ Nothing here imports torch, so ``--help`` answers at once.
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from representer import __version__
-from representer.cli.errors import UsageError, did_you_mean, guarded
+from representer.cli.errors import UsageError, did_you_mean, guarded, in_option_words
+from representer.errors import RepresenterError
 
 COMMANDS = {
     "fit text": "representer.cli.fit_text",
@@ -26,7 +28,7 @@ COMMANDS = {
 
 
 class Command(Protocol):
-    """What the module of a command has."""
+    """What the module of a command has; with an option --preset, ``PRESETS`` too."""
 
     SUMMARY: str
 
@@ -50,6 +52,9 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     is_debug = "--debug" in words
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a letter that a terminal lacks is no failure
+            stream.reconfigure(errors="replace")
     return guarded(lambda: _run([w for w in words if w != "--debug"]), is_debug=is_debug)
 
 
@@ -73,7 +78,13 @@ def _run(words: list[str]) -> int:
 
     command = load(name)
     arguments = parse(name, command, rest)
-    return (command.run(arguments) or 0) if arguments is not None else 0
+    if arguments is None:
+        return 0
+    try:
+        return command.run(arguments) or 0
+    except RepresenterError as error:
+        error.args = (in_option_words(str(error), vars(arguments)),)
+        raise
 
 
 def _find_command(words: list[str]) -> tuple[str | None, list[str]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from argparse import Action, ArgumentError
+from argparse import Action, ArgumentError, HelpFormatter
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from representer.cli.config_file import check_config_files
 from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import MissingExtraError
 
@@ -17,6 +18,13 @@ if TYPE_CHECKING:
     from representer.cli.main import Command
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+METAVARS = {int: "N", float: "X", bool: "true|false", str: "NAME"}
+
+
+class _Formatter(HelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=30, width=100)
 
 
 def build(name: str, command: Command) -> ArgumentParser:
@@ -28,10 +36,13 @@ def build(name: str, command: Command) -> ArgumentParser:
     parser = ArgumentParser(
         prog=f"representer {name}",
         description=command.SUMMARY,
+        formatter_class=_Formatter,
         exit_on_error=False,
         allow_abbrev=False,
     )
     command.add_arguments(parser)
+    data = [a.metavar or a.dest for a in parser._actions if not a.option_strings]
+    parser.usage = " ".join(["representer", name, *map(str, data), "[options]"])
     return parser
 
 
@@ -46,8 +57,15 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         print(parser.format_help().rstrip())
         return None
     _check_option_names(parser, name, words)
+    if "--config" in option_strings(parser):
+        check_config_files(words, {a.dest for a in parser._actions} - {"help", "config"})
     try:
-        return parser.parse_args(list(words))
+        arguments = parser.parse_args(list(words))
+        presets, preset = getattr(command, "PRESETS", {}), arguments.get("preset")
+        if preset in presets:  # it replaces the defaults; what was given wins over it
+            parser.set_defaults(dict(presets[preset]))
+            arguments = parser.parse_args(list(words))
+        return arguments
     except (ArgumentError, TypeError, ValueError) as error:
         raise UsageError(_explain(parser, name, words, str(error))) from error
 
@@ -66,17 +84,25 @@ def add_options(parser: ArgumentParser, config: type, positional: Sequence[str] 
             _add_option(parser, field, hints[field.name], default)
 
 
+def add_number(parser: ArgumentParser, option: str, default: int, help_text: str) -> None:
+    """Add an option that takes a whole number."""
+    help_text = f"{help_text} (default: {default})"
+    parser.add_argument(option, type=int, default=default, help=help_text, metavar="N")
+
+
 def _add_option(parser: ArgumentParser, field: Field[Any], hint: Any, default: Any) -> None:
     option = "--" + field.name.replace("_", "-")
     help_text = field.metadata["help"]
     if hint is bool and default is False:
         parser.add_argument(option, action="store_true", help=help_text)
         return
-    metavar = field.metadata.get("metavar")
-    extra = {"metavar": metavar} if metavar else {}
+    help_text += "" if default is None else f" (default: {str(default).lower()})"
     if choices := field.metadata.get("choices"):
-        extra = {"choices": choices}
-    parser.add_argument(option, type=hint, default=default, help=help_text, **extra)
+        parser.add_argument(option, type=str, choices=choices, default=default, help=help_text)
+        return
+    kind = next(k for k in (get_args(hint) or (hint,)) if k in METAVARS)
+    metavar = field.metadata.get("metavar") or METAVARS[kind]
+    parser.add_argument(option, type=hint, default=default, help=help_text, metavar=metavar)
 
 
 def option_strings(parser: ArgumentParser) -> list[str]:
@@ -113,13 +139,8 @@ def _explain(parser: ArgumentParser, name: str, words: Sequence[str], message: s
     return f"{message.rstrip('.')}. Usage: representer {name} --help"
 
 
-def _explain_value(
-    parser: ArgumentParser, key: str, words: Sequence[str], message: str
-) -> str:
+def _explain_value(parser: ArgumentParser, key: str, words: Sequence[str], message: str) -> str:
     action = _action(parser, key)
-    if "does not exist" in message or "not accessible" in message:
-        path = re.search(r"'([^']*)'", message)
-        return f"--{key}: {path[1] if path else message}: there is no such file. Check the path."
     shown = next(iter(action.option_strings), key) if action else key
     got = re.search(r"(?:Got value|Given value): (.*)\s*$", message)
     value = repr(got[1]) if got else "of the wrong kind"

@@ -42,9 +42,7 @@ class Timing:
     ratio: float
 
 
-def compare(
-    cases: Sequence[Case], repeats: int = 15, *, warm_ups: int = 2
-) -> list[Timing]:
+def compare(cases: Sequence[Case], repeats: int = 15, *, warm_ups: int = 2) -> list[Timing]:
     """Time cases against the first of them.
 
     Every round runs each case once, starting with another one each time, so that a change of the

@@ -68,7 +68,8 @@ def classification_metrics(
     predicted = probabilities.argmax(axis=1)
     right = int((predicted == truth).sum())
     chosen = np.clip(probabilities[np.arange(len(truth)), truth], 1e-12, None)
-    scores = precision_recall_fscore_support(truth, predicted, labels=classes, zero_division=0)
+    score: Any = precision_recall_fscore_support
+    scores = score(truth, predicted, labels=classes, zero_division=0)
     per_class = [
         {"label": n, "precision": float(p), "recall": float(r), "f1": float(f), "support": int(s)}
         for n, p, r, f, s in zip(names, *scores, strict=True)

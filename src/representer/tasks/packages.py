@@ -27,14 +27,14 @@ class Package:
 
 
 PACKAGES = (
-    Package("jsonargparse", "jsonargparse", "train", 5, "options of the commands"),
-    Package("accelerate", "accelerate", "train", 15, "training"),
+    Package("jsonargparse", "jsonargparse", "train", 6, "options of the commands"),
+    Package("accelerate", "accelerate", "train", 25, "training"),
     Package("safetensors", "safetensors", "train", 2, "saving weights"),
-    Package("scikit-learn", "sklearn", "train", 150, "baselines and scores per class"),
-    Package("matplotlib", "matplotlib", "train", 65, "pictures in reports"),
+    Package("scikit-learn", "sklearn", "train", 165, "baselines and scores per class"),
+    Package("matplotlib", "matplotlib", "train", 80, "pictures in reports"),
     Package("jinja2", "jinja2", "train", 2, "reports"),
     Package("tqdm", "tqdm", "train", 1, "the progress bar"),
-    Package("pyarrow", "pyarrow", "train", 150, "reading Parquet"),
+    Package("pyarrow", "pyarrow", "train", 170, "reading Parquet"),
     Package("joblib", "joblib", "kernels", 2, "Gram matrices in parallel"),
     Package("torch_geometric", "torch_geometric", "graph", 30, "graph layers and kernels"),
     Package("rdkit", "rdkit", "graph", 110, "reading molecules"),

@@ -95,5 +95,5 @@ def installed_recipes() -> dict[str, Recipe]:
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
         recipes |= entry.load().RECIPES
     if not recipes:
-        raise MissingExtraError("representer reproduce", "the installed package", "train")
+        raise MissingExtraError("finding recipes", "the installed package", "train")
     return recipes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from representer.errors import ArgumentError
@@ -16,6 +16,20 @@ def _option(default: Any, help_text: str, **metadata: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class ReadOptions:
+    """How to read a table, where its own signs do not suffice; see ``data.text.read_table``."""
+
+    text: str | None = _option(
+        None, "column(s) with the text: TITLE,BODY joins two; guessed", metavar="COLUMN"
+    )
+    label: str | None = _option(None, "column with the label; guessed", metavar="COLUMN")
+    header: bool | None = _option(None, "whether the first row names the columns; guessed")
+    delimiter: str | None = _option(None, "what separates cells; guessed", metavar="CHARACTER")
+    quotes: bool | None = _option(None, "whether double quotes around a cell are marks")
+    encoding: str = _option("utf-8", "of the file")
+
+
+@dataclass(frozen=True)
 class TextConfig:
     """One run of ``fit text``. Each field is an option of the command and a key of config.yaml.
 
@@ -24,13 +38,15 @@ class TextConfig:
     """
 
     data: str | None = _option(None, "CSV, TSV, JSONL or Parquet file, also .xz, .gz or .bz2")
-    out: str | None = _option(
-        None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN"
-    )
+    out: str | None = _option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
     text: str | None = _option(
         None, "column(s) with the text: TITLE,BODY joins two; guessed", metavar="COLUMN"
     )
     label: str | None = _option(None, "column with the label; guessed", metavar="COLUMN")
+    header: bool | None = _option(None, "whether the first row names the columns; guessed")
+    delimiter: str | None = _option(None, "what separates cells; guessed", metavar="CHARACTER")
+    quotes: bool | None = _option(None, "whether double quotes around a cell are marks")
+    encoding: str = _option("utf-8", "of the files")
     valid: str | None = _option(
         None, "file to validate on, instead of a part of DATA", metavar="FILE"
     )
@@ -60,11 +76,14 @@ class TextConfig:
     clip_value: float = _option(0.0, "largest entry of the gradient; 0: any")
     forget_bias: float = _option(0.0, "added to the forget gate at the start")
     learn_static_gates: bool = _option(False, "train the constant gates of a linear kernel")
+    baselines: bool = _option(True, "train the two baselines too")
     patience: int = _option(3, "stop after so many epochs without a gain; 0: never")
     seed: int = _option(0, "of split, weights, order and dropout")
     threads: int = _option(0, "CPU threads; 0: as torch chooses")
     preset: str | None = _option(
-        None, "settings of L19 Table 2; other options win over it", choices=("paper", "authors_code")
+        None,
+        "settings of L19 Table 2; other options win over it",
+        choices=("paper", "authors_code"),
     )
     resume: bool = _option(False, "go on from the newest checkpoint of the run folder")
     demo: bool = _option(False, "no DATA: sort Python's own documentation by package")
@@ -86,6 +105,11 @@ class TextConfig:
         for name, known in (("pooling", POOLINGS), ("tokenizer", TOKENIZERS)):
             if getattr(self, name) not in known:
                 raise ArgumentError(name, getattr(self, name), "one of " + ", ".join(known))
+
+    @property
+    def reading(self) -> ReadOptions:
+        """How the files are read."""
+        return ReadOptions(**{f.name: getattr(self, f.name) for f in fields(ReadOptions)})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, to be written as config.yaml."""

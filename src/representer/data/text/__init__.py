@@ -2,10 +2,11 @@
 
 from representer.data.text.buckets import length_buckets
 from representer.data.text.docstrings import docstrings
+from representer.data.text.grid import MISSING, Grid
 from representer.data.text.label_map import LabelMap
 from representer.data.text.padding import Truncation, collate, truncation
 from representer.data.text.preprocessing import PRESETS, Preprocessing, Tokens
-from representer.data.text.readers import read_table
+from representer.data.text.readers import read_grid, read_table, table_of
 from representer.data.text.splits import Split, split
 from representer.data.text.table import Dropped, Table, check_labels
 from representer.data.text.tokenize import tokenize
@@ -14,9 +15,11 @@ from representer.data.text.vectors import Coverage, WordVectors
 from representer.data.text.vocabulary import Vocabulary
 
 __all__ = [
+    "MISSING",
     "PRESETS",
     "Coverage",
     "Dropped",
+    "Grid",
     "LabelMap",
     "Preprocessing",
     "Split",
@@ -29,9 +32,11 @@ __all__ = [
     "collate",
     "docstrings",
     "length_buckets",
+    "read_grid",
     "read_table",
     "read_vectors",
     "split",
+    "table_of",
     "tokenize",
     "truncation",
 ]

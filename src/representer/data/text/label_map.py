@@ -49,6 +49,7 @@ class LabelMap:
             label: Its name.
             file: Where the label was read, for the message.
             line: The line there.
+            column: The column there.
 
         Raises:
             DataError: If there is no such class.
@@ -59,6 +60,7 @@ class LabelMap:
                 f"the label {label!r} is none of the {len(self)} classes: {listing(self.names)}",
                 file=file,
                 line=line,
+                column=column,
                 mend=f"{did_you_mean(label, self.names)}Mend the label or leave the row out.",
             )
         return number

@@ -1,0 +1,50 @@
+"""The YAML file of ``--config``, checked before it is used, so that messages name file and key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from representer.cli.errors import did_you_mean
+from representer.errors import DataError
+
+
+def check_config_files(words: Sequence[str], names: Collection[str]) -> None:
+    """Refuse configuration files that cannot be used.
+
+    Args:
+        words: The words after the command.
+        names: The keys that the command knows.
+
+    Raises:
+        DataError: If a file cannot be read, is no mapping, or has a key that is not known.
+    """
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        option, equals, value = word.partition("=")
+        if option == "--config" and (equals or following):
+            _check(Path(value if equals else following), names)
+
+
+def _check(path: Path, names: Collection[str]) -> None:
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError("there is no such file", file=path, mend="Check the path.") from None
+    except UnicodeDecodeError:
+        raise DataError("is not UTF-8", file=path, mend="Save it as UTF-8.") from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", file=path) from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark else None
+        problem = getattr(error, "problem", None) or "something is not YAML"
+        raise DataError(problem, file=path, line=line, mend="Write it as KEY: VALUE.") from None
+    if not isinstance(content, dict):
+        mend = "Write each option as a line KEY: VALUE."
+        raise DataError("holds no options", file=path, mend=mend)
+    for key in content:
+        if str(key) not in names:
+            mend = f"{did_you_mean(str(key), sorted(names))}Known are: {', '.join(sorted(names))}."
+            raise DataError(f"{key!r} is not an option", file=path, mend=mend)

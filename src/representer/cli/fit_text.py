@@ -1,0 +1,31 @@
+"""``representer fit text DATA``: train a text classifier."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from representer.cli.parser import add_options
+from representer.tasks.text_config import PRESETS, TextConfig
+
+__all__ = ["PRESETS", "SUMMARY", "add_arguments", "run"]
+
+SUMMARY = "Train a text classifier on a table of texts and labels."
+
+
+def add_arguments(parser: Any) -> None:
+    """Add one option per field of the configuration."""
+    parser.add_argument(
+        "--config", action="config", help="YAML file with these options", metavar="FILE"
+    )
+    add_options(parser, TextConfig, positional=("data",))
+
+
+def run(arguments: Any) -> None:
+    """Train, test, and write the run folder."""
+    values = {field.name: arguments[field.name] for field in fields(TextConfig)}
+    config = TextConfig(**values)
+    from representer.tasks.text import fit
+    from representer.tasks.text_demo import demo
+
+    (demo if config.demo else fit)(config)

@@ -1,0 +1,20 @@
+"""``representer report RUN``: write report.html of a run again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+SUMMARY = "Write the report of a finished run again."
+
+
+def add_arguments(parser: Any) -> None:
+    """Add the run."""
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+
+
+def run(arguments: Any) -> None:
+    """Write the page and print its path."""
+    from representer.tasks.report import write_report
+
+    print(write_report(Path(arguments.run)))

@@ -1,0 +1,80 @@
+"""``representer reproduce NAME``: run a table of a paper, as far as the budget goes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from representer.cli.errors import UsageError, did_you_mean
+
+SUMMARY = "Run a table of a paper; `reproduce list` says which there are."
+
+
+def add_arguments(parser: Any) -> None:
+    """Add the recipe and what may be chosen of it."""
+    parser.add_argument("name", type=str, help="recipe, or list", metavar="NAME")
+    parser.add_argument(
+        "--data", type=str, default=os.environ.get("REPRESENTER_DATA", "data"), metavar="DIR",
+        help="folder with the data sets; by default $REPRESENTER_DATA",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=str | None, help="folder for runs and table; runs/NAME", metavar="DIR"
+    )
+    parser.add_argument("--budget", type=float, default=1.0, help="part of the training steps")
+    parser.add_argument("--smoke", action="store_true", help="all tiny, to see that it works")
+    parser.add_argument("--seeds", type=str, default="0", help="seeds with commas", metavar="LIST")
+    parser.add_argument("--datasets", type=str | None, help="some only", metavar="LIST")
+    parser.add_argument("--cells", type=str | None, help="some only", metavar="LIST")
+    parser.add_argument("--filter-lengths", type=str | None, help="some only", metavar="LIST")
+    parser.add_argument("--preset", type=str, default="paper", help="paper or authors_code")
+    parser.add_argument("--vectors", type=str | None, help="word vectors", metavar="FILE")
+    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: as torch chooses")
+
+
+def run(arguments: Any) -> None:
+    """Run the recipe and print the table that it wrote."""
+    from representer.tasks.recipe import Request, installed_recipes
+
+    recipes = installed_recipes()
+    if arguments.name == "list":
+        for recipe in recipes.values():
+            print(f"{recipe.name:<16} {recipe.source:<12} {recipe.title}")
+        return
+    if arguments.name not in recipes:
+        hint = did_you_mean(arguments.name, list(recipes))
+        raise UsageError(
+            f"{arguments.name!r} is not a recipe. {hint}All of them: representer reproduce list"
+        )
+    request = Request(
+        data=Path(arguments.data),
+        out=Path(arguments.out or f"runs/{arguments.name}"),
+        budget=arguments.budget,
+        seeds=_numbers("seeds", arguments.seeds),
+        smoke=arguments.smoke,
+        datasets=_words(arguments.datasets),
+        cells=_words(arguments.cells),
+        filter_lengths=_numbers("filter-lengths", arguments.filter_lengths),
+        preset=arguments.preset,
+        vectors=arguments.vectors,
+        threads=arguments.threads,
+        command=shlex.join(["representer", *sys.argv[1:]]),
+    )
+    table = recipes[arguments.name].run(request)
+    print(table.read_text(encoding="utf-8"))
+    print(table)
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip()) if text else ()
+
+
+def _numbers(option: str, text: str | None) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in _words(text))
+    except ValueError:
+        raise UsageError(
+            f"--{option} is {text!r}; expected whole numbers with commas between, as in 0,1,2."
+        ) from None

@@ -1,0 +1,105 @@
+"""What works on this machine: interpreter, torch, packages, backends, cells, and the disk."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from representer.tasks.packages import PACKAGES, is_importable, package_version
+
+MARKS = {"ok": "ok  ", "note": "note", "fail": "FAIL"}
+TOLERANCE = 1e-10  # float64; the sums of layer and recurrence run in different order
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes:
+        status: ``"note"`` is something missing that most can do without.
+        what: What was looked at.
+        detail: What was found, and the mend where one is needed.
+    """
+
+    status: Literal["ok", "note", "fail"]
+    what: str
+    detail: str
+
+
+def examine() -> list[Finding]:
+    """Look at everything; what is missing is found, never raised."""
+    findings = [_python(), *_packages(), _folder()]
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        mend = 'pip install "torch>=2.10" --index-url https://download.pytorch.org/whl/cpu'
+        return [*findings, Finding("fail", "torch", f"cannot be imported ({error}). Mend: {mend}")]
+    accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    threads = f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
+    findings.append(Finding("ok", "torch", f"{torch.__version__}, {threads}, {accelerator}"))
+    return [*findings, *_backends(), *_cells()]
+
+
+def shown(findings: list[Finding]) -> str:
+    """Return the findings as lines, and a last line that sums them up."""
+    width = max(len(f.what) for f in findings)
+    lines = [f"{MARKS[f.status]}  {f.what:<{width}}  {f.detail}" for f in findings]
+    failed = [f.what for f in findings if f.status == "fail"]
+    verdict = f"Not usable yet: {', '.join(failed)}." if failed else "Everything needed works."
+    return "\n".join([*lines, "", verdict])
+
+
+def _python() -> Finding:
+    system = f"{platform.system()} {platform.machine()}"
+    return Finding("ok", "python", f"{platform.python_version()}, {system}")
+
+
+def _packages() -> Iterator[Finding]:
+    for package in PACKAGES:
+        if is_importable(package.module):
+            version = package_version(package.name) or "unknown version"
+            yield Finding("ok", package.name, f"{version}: {package.purpose}")
+        else:
+            yield Finding(
+                "note",
+                package.name,
+                f"missing, so no {package.purpose}. About {package.megabytes} MB: "
+                f'pip install "representer[{package.extra}]"',
+            )
+
+
+def _folder() -> Finding:
+    try:
+        with tempfile.TemporaryFile(dir=Path.cwd()):
+            return Finding("ok", "this folder", f"{Path.cwd()} can be written")
+    except OSError as error:
+        mend = "Mend: change to another folder, or give --out one."
+        return Finding("note", "this folder", f"cannot be written ({error.strerror}). {mend}")
+
+
+def _backends() -> Iterator[Finding]:
+    from representer.ops import OPS
+
+    for name, op in OPS.items():
+        usable = [b.name for b in op.backends.values() if not b.missing]
+        missing = [f"{b.name}: {b.missing}" for b in op.backends.values() if b.missing]
+        detail = f"backends {', '.join(usable)}"
+        yield Finding("ok" if usable else "fail", name, "; ".join([detail, *missing]))
+
+
+def _cells() -> Iterator[Finding]:
+    from representer.nn import TABLE1
+    from representer.tasks.self_check import deviation
+
+    for name in TABLE1:
+        try:
+            largest = deviation(name)
+        except Exception as error:  # any failure of a cell is a finding, not a crash
+            yield Finding("fail", name, f"{type(error).__name__}: {error}")
+            continue
+        status = "ok" if largest < TOLERANCE else "fail"
+        yield Finding(status, name, f"differs by {largest:.0e} from its recurrence (float64)")

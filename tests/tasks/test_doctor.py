@@ -1,0 +1,59 @@
+"""The doctor finds what is there, what is missing, and cells that are wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.nn import TABLE1
+from representer.tasks import doctor, packages, self_check
+from representer.tasks.doctor import Finding, examine, shown
+
+
+def test_a_sound_machine_is_usable_and_every_cell_was_checked():
+    findings = examine()
+    assert [f.what for f in findings if f.status == "fail"] == []
+    assert set(TABLE1) <= {f.what for f in findings if "recurrence" in f.detail}
+    assert shown(findings).endswith("Everything needed works.")
+
+
+def test_a_missing_package_is_a_note_with_its_price_and_its_mend(monkeypatch):
+    gone = packages.Package("nowhere", "nowhere_at_all", "graph", 30, "graph layers")
+    monkeypatch.setattr(doctor, "PACKAGES", (gone,))
+    (finding,) = [f for f in examine() if f.what == "nowhere"]
+    assert finding.status == "note"
+    assert 'no graph layers. About 30 MB: pip install "representer[graph]"' in finding.detail
+
+
+def test_a_cell_that_leaves_its_recurrence_fails(monkeypatch):
+    wrong = TABLE1["RKM-LSTM"]
+
+    def layer_with_noise(*args, **options):
+        layer = wrong(*args, **options)
+        layer.register_forward_hook(lambda module, _, out: (out[0] + 1e-6, out[1]))
+        return layer
+
+    monkeypatch.setitem(self_check.TABLE1, "RKM-LSTM", layer_with_noise)
+    failed = [f.what for f in examine() if f.status == "fail"]
+    assert failed == ["RKM-LSTM"]
+
+
+def test_a_cell_that_crashes_is_a_finding(monkeypatch):
+    def broken(*args, **options):
+        raise RuntimeError("no such kernel")
+
+    monkeypatch.setitem(self_check.TABLE1, "CNN", broken)
+    (finding,) = [f for f in examine() if f.what == "CNN"]
+    assert (finding.status, finding.detail) == ("fail", "RuntimeError: no such kernel")
+
+
+def test_what_fails_is_named_in_the_last_line():
+    text = shown([Finding("fail", "torch", "gone"), Finding("ok", "python", "3.11")])
+    assert text.splitlines()[-1] == "Not usable yet: torch."
+
+
+@pytest.mark.parametrize("name", TABLE1)
+def test_the_self_check_leaves_the_random_state_alone(name):
+    before = torch.get_rng_state()
+    self_check.deviation(name)
+    assert torch.equal(before, torch.get_rng_state())
