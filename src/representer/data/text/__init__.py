@@ -1,12 +1,13 @@
 """Documents and labels: reading, tokens, vocabulary, word vectors, splits and batches."""
 
+from representer.data.text.assemble import assemble
 from representer.data.text.buckets import length_buckets
 from representer.data.text.docstrings import docstrings
 from representer.data.text.grid import MISSING, Grid
 from representer.data.text.label_map import LabelMap
 from representer.data.text.padding import Truncation, collate, truncation
 from representer.data.text.preprocessing import PRESETS, Preprocessing, Tokens
-from representer.data.text.readers import read_grid, read_table, table_of
+from representer.data.text.readers import read_grid, read_table
 from representer.data.text.splits import Split, split
 from representer.data.text.table import Dropped, Table, check_labels
 from representer.data.text.tokenize import tokenize
@@ -28,6 +29,7 @@ __all__ = [
     "Truncation",
     "Vocabulary",
     "WordVectors",
+    "assemble",
     "check_labels",
     "collate",
     "docstrings",
@@ -36,7 +38,6 @@ __all__ = [
     "read_table",
     "read_vectors",
     "split",
-    "table_of",
     "tokenize",
     "truncation",
 ]

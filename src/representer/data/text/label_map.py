@@ -42,7 +42,14 @@ class LabelMap:
         """Return the number of classes."""
         return len(self.names)
 
-    def encode(self, label: str, *, file: str | Path | None = None, line: int | None = None) -> int:
+    def encode(
+        self,
+        label: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        column: str | None = None,
+    ) -> int:
         """Return the number of a class.
 
         Args:

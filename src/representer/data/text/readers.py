@@ -8,6 +8,7 @@ from pathlib import Path
 from representer.data.text.assemble import assemble
 from representer.data.text.columns import requested
 from representer.data.text.delimited import read_delimited
+from representer.data.text.grid import Grid
 from representer.data.text.jsonl import read_jsonl
 from representer.data.text.parquet import read_parquet
 from representer.data.text.source import COMPRESSIONS, regular_file
@@ -69,23 +70,50 @@ def read_table(
             mend.
         MissingExtraError: If the file is Parquet and pyarrow is not installed.
     """
+    grid = read_grid(
+        path,
+        requested(text) + requested(label),
+        header=header,
+        delimiter=delimiter,
+        quotes=quotes,
+        encoding=encoding,
+    )
+    return assemble(grid, str(Path(path)), text, label, require_label=require_label)
+
+
+def read_grid(
+    path: str | PathLike[str],
+    wanted: list[str],
+    *,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    quotes: bool | None = None,
+    encoding: str = "utf-8",
+) -> Grid:
+    """Read all cells of a file; arguments and errors are those of :func:`read_table`.
+
+    Args:
+        path: The file.
+        wanted: The columns that will be asked for, which help to recognise a header.
+        header: As in :func:`read_table`.
+        delimiter: As there.
+        quotes: As there.
+        encoding: As there.
+    """
     path = Path(path)
     kind = _format(path)
     if kind == "parquet":
-        grid = read_parquet(path)
-    elif kind == "jsonl":
-        grid = read_jsonl(path, encoding=encoding)
-    else:
-        wanted = requested(text) + requested(label)
-        grid = read_delimited(
-            path,
-            wanted=wanted,
-            header=header,
-            delimiter=delimiter,
-            quotes=quotes,
-            encoding=encoding,
-        )
-    return assemble(grid, str(path), text, label, require_label=require_label)
+        return read_parquet(path)
+    if kind == "jsonl":
+        return read_jsonl(path, encoding=encoding)
+    return read_delimited(
+        path,
+        wanted=wanted,
+        header=header,
+        delimiter=delimiter,
+        quotes=quotes,
+        encoding=encoding,
+    )
 
 
 def _format(path: Path) -> str:
