@@ -122,9 +122,9 @@ def _paragraphs(docstring: str, min_words: int) -> Iterator[str]:
     """Yield paragraphs, short ones put together, with the names of the packages replaced."""
     waiting: list[str] = []
     for paragraph in re.split(r"\n\s*\n", _NAMES.sub(_MASK, docstring)):
-        waiting.append(" ".join(paragraph.split()))
-        if sum(text.count(" ") + 1 for text in waiting) >= min_words:
-            yield " ".join(waiting).strip()
+        waiting += paragraph.split()
+        if len(waiting) >= min_words:
+            yield " ".join(waiting)
             waiting = []
 
 

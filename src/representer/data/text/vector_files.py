@@ -127,7 +127,7 @@ def _is_number(field: str) -> bool:
 def _npz(path: Path) -> tuple[list[str], np.ndarray]:
     regular_file(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             names = archive.files if isinstance(archive, np.lib.npyio.NpzFile) else []
             if not {"words", "vectors"} <= set(names):
                 mend = "Save it with numpy.savez(path, words=..., vectors=...)."

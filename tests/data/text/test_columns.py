@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import pytest
+
+from representer.data.text.columns import guess_label, guess_text, requested, resolve
+from representer.data.text.grid import Grid
+from representer.errors import DataError
+
+
+def grid(columns: list[str], rows: list[list[object]], *, numbered: bool = True) -> Grid:
+    return Grid(columns, rows, list(range(len(rows))), [], True, numbered, [])
+
+
+def reviews(*columns: str) -> Grid:
+    """Three columns: long text, class, number."""
+    rows = [[f"a review of some length {i}", "pn"[i % 2], str(i)] for i in range(10)]
+    return grid(list(columns), rows)
+
+
+def test_names_are_separated_by_commas():
+    assert requested("title, body") == ["title", "body"]
+    assert requested(None) == []
+
+
+def test_a_column_is_found_by_name_by_number_and_by_a_name_with_a_comma():
+    table = reviews("a", "b,c", "d")
+    assert resolve(table, "d,a", "text", "f") == [2, 0]
+    assert resolve(table, "b,c", "text", "f") == [1]
+    assert resolve(table, "3,1", "text", "f") == [2, 0]
+    assert resolve(reviews("3", "a", "b"), "3", "text", "f") == [0]
+
+
+def test_a_missing_column_is_named_with_the_columns_there_are():
+    with pytest.raises(DataError) as error:
+        resolve(reviews("text", "label", "id"), "lable", "label", "f.csv")
+    assert str(error.value) == (
+        "f.csv: there is no column 'lable'; the columns are 'text', 'label', 'id'. "
+        "Did you mean 'label'? Pass label= one of them."
+    )
+
+
+@pytest.mark.parametrize("number", ["0", "4", "9" * 5000])
+def test_a_number_out_of_range_is_refused(number):
+    with pytest.raises(DataError, match="the file has 3"):
+        resolve(reviews("a", "b", "c"), number, "text", "f")
+
+
+def test_a_number_is_only_a_name_where_columns_have_no_positions():
+    with pytest.raises(DataError, match="no column '1'"):
+        resolve(grid(["a"], [["x"]], numbered=False), "1", "text", "f")
+
+
+@pytest.mark.parametrize("name", ["text", "Text", "REVIEW", "review text", "title"])
+def test_a_usual_name_is_the_text(name):
+    assert guess_text(reviews("x", "label", name), 1, "f") == 2
+
+
+def test_text_and_label_by_name_win_over_other_usual_names():
+    assert guess_text(reviews("review", "label", "text"), 1, "f") == 2
+    assert guess_label(reviews("text", "category", "label"), [0], "f", required=True) == 2
+
+
+def test_two_usual_names_are_ambiguous():
+    with pytest.raises(DataError, match=r"'review', 'body'.*text=\"review\""):
+        guess_text(reviews("review", "label", "body"), 1, "f")
+    with pytest.raises(DataError, match=r"'category', 'topic'.*label=\"category\""):
+        guess_label(reviews("text", "category", "topic"), [0], "f", required=True)
+
+
+def test_the_longest_column_is_the_text_where_no_name_helps():
+    assert guess_text(reviews("x", "y", "z"), None, "f") == 0
+
+
+def test_two_columns_of_equal_length_are_ambiguous():
+    rows: list[list[object]] = [[f"question {i}", f"answers {i}"] for i in range(10)]
+    with pytest.raises(DataError, match="equally long"):
+        guess_text(grid(["x", "y"], rows), None, "f")
+
+
+def test_a_long_class_name_is_not_the_text():
+    rows: list[list[object]] = [
+        [f"bad {i}", ["very positive", "negative"][i % 2]] for i in range(10)
+    ]
+    assert guess_text(grid(["x", "y"], rows), None, "f") == 0
+
+
+@pytest.mark.parametrize("name", ["label", "Class Index", "stars", "sentiment"])
+def test_a_usual_name_is_the_label(name):
+    assert guess_label(reviews("text", "x", name), [0], "f", required=False) == 2
+
+
+def test_the_column_with_few_values_is_the_label_where_no_name_helps():
+    assert guess_label(reviews("text", "u", "v"), [0], "f", required=True) == 1
+
+
+def test_two_columns_with_few_values_are_ambiguous():
+    rows: list[list[object]] = [[f"a text {i}", i % 2, i % 3] for i in range(20)]
+    with pytest.raises(DataError, match=r"several columns could be the label \('u', 'v'\)"):
+        guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
+
+
+def test_no_column_with_few_values_is_refused():
+    rows: list[list[object]] = [[f"a text {i}", str(i), f"{i}th"] for i in range(20)]
+    with pytest.raises(DataError, match="no column looks like a label"):
+        guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
+
+
+def test_an_identifier_is_never_guessed():
+    rows: list[list[object]] = [[i % 2, f"a text {i}", f"{i % 3}"] for i in range(20)]
+    assert guess_label(grid(["id", "text", "x"], rows), [1], "f", required=True) == 2
+
+
+def test_a_label_that_is_not_needed_is_not_guessed_from_its_values():
+    assert guess_label(reviews("text", "u", "v"), [0], "f", required=False) is None

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import pytest
+
+from representer.data.text.header import has_header
+
+REVIEWS = [[f"review number {i} of many", "pos" if i % 2 else "neg"] for i in range(20)]
+CLASSES = [[str(i % 4 + 1), f"title {i}", f"a longer description {i}"] for i in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([["text", "label"], *REVIEWS], True),
+        ([["Class Index", "Title", "Description"], *CLASSES], True),
+        ([["", "Text", "n"], *CLASSES], True),
+        (CLASSES, False),
+        (REVIEWS, False),
+        ([["text", "pos"], *REVIEWS], False),
+        ([["a" * 61, "b"], ["c", "d"]], False),
+        ([["two\nlines", "b"], ["c", "d"]], False),
+        ([["alpha", "beta"], *REVIEWS], None),
+        ([["text", "label"]], None),
+        ([["text", "text"], *REVIEWS], None),
+        ([["alpha", "1"], ["a", "b"], ["c", "d"]], None),
+    ],
+)
+def test_the_first_row_gives_itself_away_or_does_not(rows, expected):
+    assert has_header(rows) is expected
+
+
+def test_a_header_in_the_middle_of_the_file_is_no_class():
+    assert has_header([["text", "label"], *REVIEWS, ["text", "label"], *REVIEWS]) is True

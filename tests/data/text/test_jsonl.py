@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from representer.data.text.grid import MISSING
+from representer.data.text.jsonl import read_jsonl
+from representer.errors import DataError
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "a.jsonl"
+
+
+def test_the_keys_of_the_first_object_are_the_columns(path):
+    path.write_text(
+        '{"text": "a", "n": 1}\n\n{"n": null, "x": 2, "text": "b\\nc"}\n{"text": "d"}\n'
+    )
+    grid = read_jsonl(path)
+    assert grid.columns == ["text", "n"]
+    assert grid.rows == [["a", 1], ["b\nc", None], ["d", MISSING]]
+    assert grid.lines == [1, 3, 4]
+    assert [(row.line, row.reason) for row in grid.dropped] == [(2, "blank line")]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[1, 2]", "a JSON array, not an object"),
+        ('"text"', "a JSON string, not an object"),
+        ("17", "a JSON number, not an object"),
+        ("null", "a JSON value, not an object"),
+        ("{'text': 'a'}", "not JSON: .* at character 2"),
+        ('{"text": "a"} {"text": "b"}', "not JSON: Extra data at character 15"),
+        ('{"text": "a", "text": "b"}', "the key 'text' comes twice"),
+        ('{"text": NaN}', "NaN is not a JSON value"),
+        ("[" * 100_000, "nested too deep"),
+        ('{"n": ' + "1" * 5000 + "}", "not JSON"),
+    ],
+)
+def test_a_line_that_is_no_object_is_refused_with_its_number(path, line, message):
+    path.write_text('{"text": "a"}\n' + line + "\n")
+    with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{message}"):
+        read_jsonl(path)
+
+
+@pytest.mark.parametrize("content", ["\n\n", "{}\n{}\n"])
+def test_a_file_without_keys_is_refused(path, content):
+    path.write_text(content)
+    with pytest.raises(DataError, match="no objects with keys"):
+        read_jsonl(path)

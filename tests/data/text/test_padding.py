@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from representer.data.text import Vocabulary, collate, truncation
+from representer.errors import ArgumentError
+
+DOCUMENTS = st.lists(st.lists(st.integers(1, 99), max_size=9), min_size=1, max_size=6)
+
+
+@given(documents=DOCUMENTS, max_length=st.one_of(st.none(), st.integers(1, 9)))
+def test_each_row_is_the_head_of_its_document_and_then_padding(documents, max_length):
+    tokens, lengths = collate(documents, max_length)
+    assert tokens.dtype == lengths.dtype == torch.int64
+    assert tokens.shape == (len(documents), max(1, int(lengths.max())))
+    for row, length, document in zip(tokens.tolist(), lengths.tolist(), documents, strict=True):
+        assert row[:length] == document[:max_length]
+        assert length == min(len(document), max_length or 9)
+        assert set(row[length:]) <= {Vocabulary.PAD}
+
+
+def test_what_a_limit_takes_away_is_said():
+    report = truncation([1, 5, 8], 4)
+    assert (report.cut, report.tokens_cut, report.tokens, report.longest) == (2, 5, 14, 8)
+    assert str(report) == (
+        "2 of 3 documents are cut to their first 4 tokens; 35.7% of all tokens are lost"
+    )
+    assert str(truncation([1, 3], 4)) == "no document is longer than 4 tokens (longest 3)"
+
+
+def test_nothing_to_collate_and_an_impossible_limit_are_refused():
+    with pytest.raises(ArgumentError, match="documents is"):
+        collate([])
+    with pytest.raises(ArgumentError, match="max_length is 0"):
+        collate([[1]], 0)
+    with pytest.raises(ArgumentError, match="max_length is 0"):
+        truncation([1], 0)

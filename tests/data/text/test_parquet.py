@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from representer.data.text.parquet import read_parquet
+from representer.errors import DataError, MissingExtraError
+
+pyarrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "a.parquet"
+
+
+def test_plain_columns_are_read_and_nested_ones_are_not(path):
+    columns = {"text": ["a", "b", None], "label": [1, 2, 3], "vector": [[0.5], [1.5], []]}
+    parquet.write_table(pyarrow.table(columns), path)
+    grid = read_parquet(path)
+    assert grid.columns == ["text", "label"]
+    assert grid.rows == [["a", 1], ["b", 2], [None, 3]]
+    assert grid.lines == [1, 2, 3]
+
+
+def test_categories_are_read_as_their_names(path):
+    labels = pyarrow.array(["x", "y", "x"]).dictionary_encode()
+    parquet.write_table(pyarrow.table({"text": ["a", "b", "c"], "label": labels}), path)
+    assert [row[1] for row in read_parquet(path).rows] == ["x", "y", "x"]
+
+
+def test_a_damaged_file_is_refused(path):
+    parquet.write_table(pyarrow.table({"text": ["a"] * 100, "label": ["b"] * 100}), path)
+    content = path.read_bytes()
+    for damaged in (content[:-10], b"text,label\n", b"PAR1" + b"\xff" * 100 + b"PAR1"):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match="cannot be read as Parquet"):
+            read_parquet(path)
+
+
+def test_a_file_without_rows_or_plain_columns_is_refused(path):
+    for columns in ({"text": pyarrow.array([], pyarrow.string())}, {"vector": [[1], [2]]}):
+        parquet.write_table(pyarrow.table(columns), path)
+        with pytest.raises(DataError, match="no rows of plain values"):
+            read_parquet(path)
+
+
+def test_a_name_that_comes_twice_is_refused(path):
+    table = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"])
+    parquet.write_table(table, path)
+    with pytest.raises(DataError, match="column 'text': two columns have this name"):
+        read_parquet(path)
+
+
+def test_a_missing_file_is_refused(path):
+    with pytest.raises(DataError, match="no such file"):
+        read_parquet(path)
+
+
+def test_a_missing_pyarrow_is_named_with_its_extra(path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pyarrow.*representer\[train\]"):
+        read_parquet(path)

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from representer.data.text import tokenize
+from representer.errors import ArgumentError
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Hello, World!", ["hello", ",", "world", "!"]),
+        ("It costs 1,000.50 or 3.", ["it", "costs", "1,000.50", "or", "3", "."]),
+        ("don't can’t we'll cat's", ["do", "n't", "ca", "n't", "we", "'ll", "cat", "'s"]),
+        ("o'clock 'quoted'", ["o'clock", "'", "quoted", "'"]),
+        ("wait... what -- no?!", ["wait", "...", "what", "--", "no", "?", "!"]),
+        ("state-of-the-art", ["state", "-", "of", "-", "the", "-", "art"]),
+        ("b2b read_file 10th", ["b2b", "read", "_", "file", "10", "th"]),
+        ("Größe cafe\u0301 ЁЖ", ["größe", "café", "ёж"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("€5 😀", ["€", "5", "😀"]),
+        (" \t\n", []),
+        ("", []),
+    ],
+)
+def test_words_numbers_and_marks_are_tokens(text, tokens):
+    assert tokenize(text) == tokens
+
+
+@given(st.text())
+def test_no_character_but_blanks_is_lost(text):
+    import unicodedata
+
+    def solid(string: str) -> str:
+        return "".join(string.split())
+
+    composed = unicodedata.normalize("NFC", text.replace("’", "'")).lower()
+    assert solid("".join(tokenize(text))) == solid(composed)
+
+
+@given(st.text())
+def test_tokens_hold_no_blanks_and_are_not_empty(text):
+    for token in tokenize(text) + tokenize(text, "leam"):
+        assert token
+        assert not any(character.isspace() for character in token)
+
+
+def test_the_time_grows_with_the_length_alone():
+    for nasty in ("a", "'", "a'", "1.", "n't", "\u0301", "a\u0301", "-"):
+        start = time.perf_counter()
+        tokenize(nasty * 200_000)
+        assert time.perf_counter() - start < 5, nasty
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("Hello, World!", ["hello", ",", "world", "!"]),
+        ("a library<br>line", ["a", "liary", "line"]),
+        ("price 7.50", ["price", "0", ".", "0"]),
+        ("nan infinity 1e5 12", ["0", "0", "0", "0"]),
+        ("fruit, e.g., apples i.e. these", ["fruit", ",", "apples", "these"]),
+        ("U.S. (really)?", ["u", ".", "s", ".", "(", "really", ")", "?"]),
+        ("don't café", ["don", "t", "caf"]),
+        ("BR stays", ["br", "stays"]),
+    ],
+)
+def test_the_published_cleaning_is_repeated_with_its_peculiarities(text, tokens):
+    assert tokenize(text, "leam") == tokens
+
+
+def test_an_unknown_scheme_is_refused():
+    with pytest.raises(ArgumentError, match="one of words, leam"):
+        tokenize("a", "bytes")  # type: ignore[arg-type]

@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from representer.data.text import Vocabulary, WordVectors, read_vectors
+from representer.errors import DataError
+
+GLOVE = "the 0.5 -1 2e-3\n. . . 1 2 3\ncat 4 5 6\n"
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "vectors.txt"
+
+
+def read(path: Path, content: str) -> WordVectors:
+    path.write_bytes(content.encode())
+    return read_vectors(path)
+
+
+def test_glove_text_is_read_and_a_token_may_hold_blanks(path):
+    vectors = read(path, GLOVE)
+    assert vectors.words == ("the", ". . .", "cat")
+    expected = np.array([[0.5, -1, 0.002], [1, 2, 3], [4, 5, 6]], np.float32)
+    np.testing.assert_array_equal(vectors.matrix, expected)
+    assert vectors.matrix.dtype == np.float32
+    assert vectors.dimensions == 3
+
+
+def test_the_first_token_may_hold_blanks_or_be_a_number(path):
+    assert read(path, ". . 1 2\na 3 4\n").words == (". .", "a")
+    assert read(path, "7 1 2\na 3 4\n").words == ("7", "a")
+
+
+def test_word2vec_text_is_read_by_its_first_line(path):
+    vectors = read(path, "2 3\nthe 1 2 3 \ncat 4 5 6 \n")
+    assert vectors.words == ("the", "cat")
+    assert vectors.matrix.shape == (2, 3)
+
+
+def test_word2vec_text_that_is_cut_off_is_refused(path):
+    with pytest.raises(DataError, match="announces 3 words, the file has 2"):
+        read(path, "3 2\na 1 2\nb 3 4\n")
+
+
+def test_compressed_text_is_read(tmp_path):
+    path = tmp_path / "vectors.txt.xz"
+    path.write_bytes(lzma.compress(GLOVE.encode()))
+    assert len(read_vectors(path).words) == 3
+
+
+def test_a_no_break_space_belongs_to_the_token(path):
+    assert read(path, "a\u00a0b 1 2\nc\x85 3 4\n").words == ("a\u00a0b", "c\x85")
+
+
+def test_the_first_vector_of_a_word_counts(path):
+    vectors = read(path, "a 1 2\nb 3 4\na 5 6\n")
+    assert vectors.words == ("a", "b")
+    assert vectors.matrix[0].tolist() == [1, 2]
+    assert vectors.duplicates == 1
+
+
+def test_only_what_a_vocabulary_looks_up_is_kept(path):
+    path.write_text("the 1 2\nParis 3 4\nNATO 5 6\ncat 7 8\nthe 0 0\n")
+    vocabulary = Vocabulary(("<pad>", "<unk>", "paris", "nato", "the", "bird"))
+    vectors = read_vectors(path, vocabulary)
+    assert vectors.words == ("the", "Paris", "NATO")
+    assert vectors.duplicates == 1
+    np.savez(path.with_suffix(".npz"), words=["cat", "Paris", "cat"], vectors=np.ones((3, 2)))
+    assert read_vectors(path.with_suffix(".npz"), vocabulary).words == ("Paris",)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("cat 1 2", "2 values instead of 3"),
+        ("cat", "0 values instead of 3"),
+        ("", "0 values instead of 3"),
+        ("cat 1 2 3 4", "more than 3 values"),
+        ("cat 1 x 3", "'x' is not a finite number"),
+        ("cat 1 nan 3", "'nan' is not a finite number"),
+        ("cat 1 1e39 3", "'1e39' is not a finite number"),
+        ("cat 1 1_0 3", "'1_0' is not a finite number"),
+        ("cat 1 ١ 3", "is not a finite number"),
+        ("cat 1  3", "'' is not a finite number"),
+        (" 1 2 3", "no word before the values"),
+    ],
+)
+def test_a_bad_line_is_refused_with_its_number(path, line, message):
+    with pytest.raises(DataError, match=rf"line 2: .*{message}"):
+        read(path, f"the 1 2 3\n{line}\ndog 1 2 3\n")
+    with pytest.raises(DataError, match=rf"line 3: .*{message}"):
+        read(path, f"3 3\nthe 1 2 3\n{line}\ndog 1 2 3\n")
+
+
+def test_a_text_that_holds_no_vectors_is_refused(path):
+    with pytest.raises(DataError, match="line 1: no word vector"):
+        read(path, "just some words\n")
+
+
+def test_an_archive_is_read(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=["a", "b", "a"], vectors=np.arange(6, dtype=np.float16).reshape(3, 2))
+    vectors = read_vectors(path)
+    assert vectors.words == ("a", "b")
+    assert vectors.matrix.dtype == np.float32
+    assert vectors.duplicates == 1
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"words": ["a"]}, "holds words instead of words and vectors"),
+        ({"words": ["a"], "vectors": np.ones((2, 3))}, r"words has shape \(1,\) and vectors"),
+        ({"words": ["a"], "vectors": np.ones(3)}, r"vectors \(3,\)"),
+        ({"words": [1], "vectors": np.ones((1, 3))}, "words has dtype int64"),
+        ({"words": ["a"], "vectors": [["x"]]}, "vectors <U1"),
+        ({"words": ["a", "b"], "vectors": [[1.0], [np.nan]]}, r"vector of 'b' \(row 2\)"),
+        ({"words": np.array(["a"], object), "vectors": np.ones((1, 3))}, "not of objects"),
+    ],
+)
+def test_an_archive_of_other_content_is_refused(tmp_path, arrays, message):
+    np.savez(tmp_path / "v.npz", **arrays)
+    with pytest.raises(DataError, match=message):
+        read_vectors(tmp_path / "v.npz")
+
+
+def test_a_damaged_archive_is_refused(tmp_path):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=["a"] * 100, vectors=np.ones((100, 3)))
+    content = path.read_bytes()
+    for damaged in (
+        content[:200],
+        b"",
+        b"not an archive",
+        content[:300] + b"\xff" * 9 + content[309:],
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match="cannot be read"):
+            read_vectors(path)
+
+
+def test_binary_word2vec_is_refused_with_a_way_out(tmp_path):
+    (tmp_path / "v.bin").write_bytes(b"1 2\na")
+    with pytest.raises(DataError, match="Save the vectors as text"):
+        read_vectors(tmp_path / "v.bin")
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    for name in ("v.txt", "v.npz", "v.bin"):
+        with pytest.raises(DataError, match="no such file"):
+            read_vectors(tmp_path / name)
+
+
+PIECES = ["a", "b", "1", "2", "3", "-1e5", "nan", "é", "'", " ", "\n", "\t", "2 1\n"]
+LINES = st.lists(st.sampled_from(PIECES))
+
+
+@settings(
+    deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(content=st.one_of(st.binary(max_size=100), LINES.map(lambda x: " ".join(x).encode())))
+def test_random_bytes_are_refused_or_read(tmp_path, content):
+    for name in ("v.txt", "v.npz"):
+        (tmp_path / name).write_bytes(content)
+        try:
+            vectors = read_vectors(tmp_path / name)
+        except DataError:
+            continue
+        assert np.isfinite(vectors.matrix).all()
+        assert len(set(vectors.words)) == len(vectors.matrix)
