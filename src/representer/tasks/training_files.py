@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from torch import Tensor
 
+from representer.errors import CheckpointError
 from representer.tasks.metrics_log import Row
 from representer.tasks.run_folder import RunFolder
 from representer.tasks.training_state import TrainingState
@@ -19,6 +21,31 @@ def write_weights(
 ) -> None:
     """Write weights with the metrics they had, as JSON under ``metrics`` in the file's header."""
     run.write_tensors(name, weights, {"metrics": json.dumps(row)})
+
+
+def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
+    """Read weights and the metrics they had.
+
+    Args:
+        path: A file that `write_weights` wrote.
+
+    Raises:
+        CheckpointError: It is missing, damaged, or not such a file.
+    """
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            row = json.loads((file.metadata() or {}).get("metrics", "null"))
+            return {name: file.get_tensor(name) for name in file.keys()}, row  # noqa: SIM118
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CheckpointError(f"{path} cannot be read: {reason}. Check the path.") from None
+    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
+        mend = "Train again, or take the file from a copy of the run."
+        raise CheckpointError(
+            f"{path} is no file of weights, or damaged: {error}. {mend}"
+        ) from None
 
 
 def write_state(run: RunFolder, state: TrainingState) -> None:
