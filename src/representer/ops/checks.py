@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
 
 
+def check_floating(name: str, tensor: Tensor) -> None:
+    """Check that a tensor is of real floating-point numbers.
+
+    Raises:
+        KindError: If it is not.
+    """
+    if not tensor.is_floating_point():
+        raise KindError(name, str(tensor.dtype), "a floating-point dtype", hint="Use .float().")
+
+
 def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:
     """Check the shape of a tensor, and that it is of another's dtype and device.
+
+    Under autocast dtypes may differ, since the ops then bring all to one.
 
     Raises:
         ShapeError: If the shape differs.
@@ -23,7 +36,7 @@ def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) 
             f"{like.device}",
             hint=f"Use {name}.to({str(like.device)!r}).",
         )
-    if tensor.dtype != like.dtype:
+    if tensor.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
         raise KindError(
             name, str(tensor.dtype), str(like.dtype), hint=f"Use {name}.to({like.dtype})."
         )

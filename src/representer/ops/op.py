@@ -116,6 +116,9 @@ class Op:
         torch.library.register_autograd(
             f"representer::{self.name}", gradient, setup_context=save, lib=LIBRARY
         )
+        torch.library.register_autograd(
+            f"representer::{self.name}_backward", self._refuse_second_derivative, lib=LIBRARY
+        )
         for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
             torch.library.register_autocast(
                 f"representer::{self.name}", device, torch.float32, lib=LIBRARY
@@ -147,6 +150,11 @@ class Op:
     def explain(self, device: str, arguments: tuple[Any, ...]) -> dict[str, str]:
         """Say of each backend why it cannot run a call, in order; "" for those that can."""
         return {name: b.obstacle(device, arguments) for name, b in self.backends.items()}
+
+    def _refuse_second_derivative(self, ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        raise BackendError(
+            f"{self.name} has no second derivative; functional.{self.name} has, by autograd."
+        )
 
     def _dispatcher(self, which: str) -> Callable[..., tuple[Tensor, ...]]:
         def dispatch(*arguments: Any) -> tuple[Tensor, ...]:

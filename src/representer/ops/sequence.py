@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from representer.errors import ArgumentError
+
 
 class Steps:
     """The steps of a batch of sequences in the order in which a recurrence takes them.
@@ -15,13 +17,21 @@ class Steps:
         time: Number of steps T.
         lengths: True lengths ``(B,)``, or None if all are T.
         reverse: Whether the recurrence runs from the last step to the first.
+
+    Raises:
+        ArgumentError: If a length is negative or larger than T.
     """
 
     def __init__(self, time: int, lengths: Tensor | None, reverse: bool) -> None:
         self._order = range(time)[::-1] if reverse else range(time)
         self._shortest = time
         if lengths is not None:
-            self._shortest = int(lengths.min())
+            for i, length in enumerate(lengths.tolist()):
+                if not 0 <= length <= time:
+                    raise ArgumentError(
+                        f"lengths[{i}]", length, f"0 to {time}, the steps there are"
+                    )
+                self._shortest = min(self._shortest, length)
             real_TB = torch.arange(time, device=lengths.device)[:, None] < lengths
             self._real = real_TB[:, :, None]
 

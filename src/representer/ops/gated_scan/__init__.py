@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer import functional
 from representer.errors import ShapeError
-from representer.ops.checks import check_lengths, check_like
+from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops.gated_scan import reference
 from representer.ops.op import Backend, Op, Sample
 
@@ -40,11 +40,14 @@ def gated_scan(
 
     Raises:
         ShapeError: If the shapes do not fit.
+        KindError: If dtypes or devices do not.
+        ArgumentError: If a length is negative or larger than T.
         BackendError: If the backend asked for cannot run the call.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (15).
     """
+    check_floating("u", u)
     if u.dim() != 3 or not len(u):
         raise ShapeError("u", u.shape, "(time, batch, units) with at least one step")
     if f.dim() not in (0, 1, 3) or (f.dim() and tuple(f.shape) != tuple(u.shape)[3 - f.dim() :]):

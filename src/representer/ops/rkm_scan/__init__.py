@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ShapeError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import Cell
-from representer.ops.checks import check_lengths, check_like
+from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops.op import Backend, Op
 from representer.ops.rkm_scan import reference
 from representer.ops.rkm_scan.samples import samples
+
+_BY_AUTOGRAD = "functional.rkm_scan takes any, with autograd."
 
 
 def rkm_scan(
@@ -52,11 +54,18 @@ def rkm_scan(
 
     Raises:
         ShapeError: If the shapes do not fit.
+        KindError: If dtypes or devices do not, or the cell needs what is not given.
+        ArgumentError: If a length is negative or larger than T.
         BackendError: If the backend asked for cannot run the call.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (8)-(19).
     """
+    if cell.candidate not in ("identity", "tanh"):
+        raise ArgumentError(
+            "cell.candidate", cell.candidate, "'identity' or 'tanh'", hint=_BY_AUTOGRAD
+        )
+    check_floating("z", z)
     gates, seen = len(cell.gates), len(cell.recurrent_gates)
     if z.dim() != 4 or not len(z) or z.shape[2] != gates:
         raise ShapeError("z", z.shape, f"(time, batch, {gates}, units) with at least one step")
@@ -71,9 +80,9 @@ def rkm_scan(
     }
     for name, (tensor, shape, needed) in expected.items():
         if (tensor is not None) != needed:
-            raise ShapeError(
-                name, () if tensor is None else tensor.shape, str(shape if needed else None)
-            )
+            came = "None" if tensor is None else f"a tensor {tuple(tensor.shape)}"
+            wanted = f"a tensor {shape}" if needed else "None"
+            raise KindError(name, came, f"{wanted} for this cell")
         if tensor is not None:
             check_like(name, tensor, z, shape)
     check_lengths(lengths, time, batch)
