@@ -99,6 +99,9 @@ class CellDirection(nn.Module):
         """
         extended = extend(x, window, lengths, reverse)
         z = self.filters(extended, reverse=reverse)
+        z = z.to(
+            next(self.parameters()).dtype
+        )  # autocast may halve the products, not the recurrence
         bias = self.full_bias()
         if bias is not None:
             z = z + bias
@@ -107,7 +110,7 @@ class CellDirection(nn.Module):
         weight = self.recurrent
         if weight is not None and self.weight_drop:
             weight = F.dropout(weight, self.weight_drop, self.training)
-        h0, c0 = state if state else (x.new_zeros(x.shape[1], self.hidden_size),) * 2
+        h0, c0 = state if state else (z.new_zeros(x.shape[1], self.hidden_size),) * 2
         output, h, c = scan(
             z,
             weight,

@@ -80,20 +80,19 @@ def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> di
         ArgumentError: If a length is not a positive whole number, or the units do not sum to
             ``hidden_size``.
     """
-    lengths = filter_length if isinstance(filter_length, dict) else {filter_length: hidden_size}
+    lengths = filter_length if isinstance(filter_length, dict) else None
+    if lengths is None and type(filter_length) is int:
+        lengths = {filter_length: hidden_size}
     if not lengths or any(type(n) is not int or n < 1 for n in lengths):
         raise ArgumentError(
             "filter_length", filter_length, "a whole number from 1 on, or a dict {length: units}"
         )
-    if any(type(u) is not int or u < 1 for u in lengths.values()) or (
-        sum(lengths.values()) != hidden_size
-    ):
-        raise ArgumentError(
-            "filter_length",
-            filter_length,
-            f"positive numbers of units that sum to hidden_size = {hidden_size}",
-            hint=f"These sum to {sum(lengths.values())}.",
-        )
+    expected = f"positive whole numbers of units that sum to hidden_size = {hidden_size}"
+    if any(type(u) is not int or u < 1 for u in lengths.values()):
+        raise ArgumentError("filter_length", filter_length, expected)
+    if sum(lengths.values()) != hidden_size:
+        hint = f"These sum to {sum(lengths.values())}."
+        raise ArgumentError("filter_length", filter_length, expected, hint=hint)
     return dict(lengths)
 
 
@@ -101,5 +100,6 @@ def _window_norm(extended: Tensor, n: int, dilation: int, reverse: bool) -> Tens
     """Return the length of every window ``(T, B, 1, 1)``; 1 where the window is all zeros."""
     squares = extended.square().sum(-1, keepdim=True)
     ones = torch.ones(1, 1, n, dtype=squares.dtype, device=squares.device)
-    norm = ngram_product(squares, ones, dilation, reverse=reverse).sqrt()
-    return torch.where(norm == 0, 1.0, norm)[..., None]
+    square = ngram_product(squares, ones, dilation, reverse=reverse)
+    # replaced before the root, whose slope at 0 is infinite
+    return torch.where(square == 0, 1.0, square).sqrt()[..., None]
