@@ -63,7 +63,18 @@ def check_input(
 
 
 def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
-    """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``."""
+    """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``.
+
+    Raises:
+        ShapeError: If the sequences are not of feature vectors.
+    """
+    if packed.data.dim() != 2:
+        raise ShapeError(
+            "input.data",
+            packed.data.shape,
+            "(steps, features)",
+            hint="Pack sequences of shape (time, features).",
+        )
     x, lengths = pad_packed_sequence(packed)
     return x, lengths.to(x.device)
 

@@ -29,5 +29,9 @@ def check_probability(name: str, value: float) -> float:
 
 def zoneout_pair(zoneout: float | tuple[float, float]) -> tuple[float, float]:
     """Return the probabilities (of the cell, of the emission) from a pair or one for both."""
+    if isinstance(zoneout, tuple) and len(zoneout) != 2:
+        raise ArgumentError(
+            "zoneout", zoneout, "one number, or a pair (of the cell, of the output)"
+        )
     cell, output = zoneout if isinstance(zoneout, tuple) else (zoneout, zoneout)
     return check_probability("zoneout", cell), check_probability("zoneout", output)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, pack_like, unpack
 from representer.nn.recurrent.options import check_probability, check_size
 from representer.nn.recurrent.states import StateLayout
@@ -102,17 +102,21 @@ class SequenceLayer(nn.Module):
 
         Raises:
             ArgumentError: If the layer is bidirectional, since its output needs the future.
+            KindError: If ``x_t`` is no tensor; else, and for the state, as ``forward``.
+            ShapeError: If it is of another shape.
         """
         if self.bidirectional:
             raise ArgumentError(
                 "bidirectional", True, "False for step()", hint="Use forward() on whole sequences."
             )
-        is_batched = isinstance(x_t, Tensor) and x_t.dim() == 2
-        chunk = x_t[None] if isinstance(x_t, Tensor) else x_t
-        if is_batched and self.batch_first:
-            chunk = chunk.transpose(0, 1)
-        output, new_state = self(chunk, state)
-        return output[:, 0] if is_batched and self.batch_first else output[0], new_state
+        expected = f"(batch, {self.input_size}) or unbatched ({self.input_size},)"
+        if not isinstance(x_t, Tensor):
+            raise KindError("x_t", type(x_t).__name__, f"a tensor {expected}")
+        if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
+            raise ShapeError("x_t", x_t.shape, expected, hint="step() takes one time step.")
+        time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0
+        output, new_state = self(x_t.unsqueeze(time_axis), state)
+        return output.squeeze(time_axis), new_state
 
     def flatten_parameters(self) -> None:
         """Do nothing; here so that code written for ``torch.nn.LSTM`` runs."""

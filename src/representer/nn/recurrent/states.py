@@ -44,8 +44,12 @@ class StateLayout:
             return self._zeros(batch, like)
         names = self.type._fields
         if isinstance(state, Tensor) or not isinstance(state, tuple):
-            came = f"one tensor {tuple(state.shape)}" if isinstance(state, Tensor) else type(state)
-            raise KindError("state", str(came), self._expected(batch, is_batched), hint=_PASS_IT_ON)
+            came = (
+                f"one tensor {tuple(state.shape)}"
+                if isinstance(state, Tensor)
+                else type(state).__name__
+            )
+            raise KindError("state", came, self._expected(batch, is_batched), hint=_PASS_IT_ON)
         if len(state) == len(self.shapes) and not any(self.reaches):
             state = (*state, self._zeros(batch, like)[1])  # (h, c), as torch.nn.LSTM takes it
         if len(state) != len(names):
@@ -56,18 +60,25 @@ class StateLayout:
                 hint=_PASS_IT_ON,
             )
         *fields, windows = state
-        if not is_batched:
-            fields = [f.unsqueeze(-2) if isinstance(f, Tensor) else f for f in fields]
-            windows = tuple(w[None] if isinstance(w, Tensor) else w for w in windows)
+        middle = (batch,) if is_batched else ()
         for name, field, inner in zip(names, fields, self.shapes, strict=False):
-            shape = (self.directions, *inner, batch, self.hidden_size)
+            shape = (self.directions, *inner, *middle, self.hidden_size)
             _check(f"state.{name}", field, shape, like)
-        if len(windows) != self.directions:
-            raise ShapeError("state.window", (len(windows),), f"{self.directions} tensors")
+        if not isinstance(windows, (tuple, list)) or len(windows) != self.directions:
+            came = f"a tuple of {len(windows)}" if isinstance(windows, (tuple, list)) else ""
+            raise KindError(
+                "state.window",
+                came or type(windows).__name__,
+                f"a tuple of {self.directions}, one tensor a layer and direction",
+                hint=_PASS_IT_ON,
+            )
         for k, window in enumerate(windows):
-            shape = (batch, self.reaches[k], self.features[k])
+            shape = (*middle, self.reaches[k], self.features[k])
             _check(f"state.window[{k}]", window, shape, like)
-        return tuple(fields), tuple(windows)
+        if not is_batched:
+            fields, windows = [f.unsqueeze(-2) for f in fields], [w[None] for w in windows]
+        # under autocast a state of another precision may come; the recurrence is not halved
+        return tuple(f.to(like.dtype) for f in fields), tuple(windows)
 
     def write(
         self, fields: list[tuple[Tensor, ...]], windows: list[Tensor], is_batched: bool

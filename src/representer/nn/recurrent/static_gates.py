@@ -34,7 +34,10 @@ class StaticGates(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        if len(values) != 2 or any(not math.isfinite(v) or v < 0 for v in values):
+        are_numbers = isinstance(values, (tuple, list)) and all(
+            isinstance(v, (int, float)) and math.isfinite(v) for v in values
+        )
+        if not are_numbers or len(values) != 2 or min(values) < 0:
             raise ArgumentError("static_gates", values, "two finite numbers from 0 on")
         if learned and any(not 0 < v < 1 for v in values):
             raise ArgumentError(
@@ -49,7 +52,9 @@ class StaticGates(nn.Module):
             self.forget_logit = nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Set learned gates to the values that they were given."""
+        """Set the gates to the values that they were given."""
+        with torch.no_grad():  # they are in no state dict: after to_empty() only this restores them
+            self.values.copy_(self.values.new_tensor(self.start)[:, None])
         for logit, value in zip((self.input_logit, self.forget_logit), self.start, strict=True):
             if logit is not None:
                 nn.init.constant_(logit, math.log(value / (1 - value)))
