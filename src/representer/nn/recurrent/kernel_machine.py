@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
 import torch
@@ -57,6 +58,7 @@ class RecurrentKernelMachine(SequenceLayer):
     cell: Cell
     static: tuple[float, float] = (1.0, 1.0)
     learn_static: bool = False
+    own_options: Mapping[str, tuple[Any, Any]] = MappingProxyType({})  # value, default; for repr
 
     def __init__(
         self,
@@ -94,6 +96,10 @@ class RecurrentKernelMachine(SequenceLayer):
         self.layer_norm, self.forget_bias = layer_norm, forget_bias
         self.weight_drop = check_probability("weight_drop", weight_drop)
         self.zoneout = zoneout_pair(zoneout)
+        self.own_options = {
+            "output_nonlinearity": (name_of(output_nonlinearity), None),
+            **self.own_options,
+        }
         self.cell, psi = _with_output(self.cell, output_nonlinearity)
         self._refuse_what_has_no_meaning(filters)
         lengths = units_by_length(filter_length, hidden_size)
@@ -187,6 +193,7 @@ class RecurrentKernelMachine(SequenceLayer):
             "weight_drop": (self.weight_drop, 0.0),
             "variational_dropout": (self.variational_dropout, 0.0),
             "zoneout": (self.zoneout, (0.0, 0.0)),
+            **self.own_options,
         }
         options = [
             f"{name}={value!r}" for name, (value, default) in shown.items() if value != default
@@ -212,6 +219,13 @@ class RecurrentKernelMachine(SequenceLayer):
                 "Use variational_dropout or nn.Dropout instead.",
                 stacklevel=4,
             )
+
+
+def name_of(function: OutputNonlinearity) -> str | None:
+    """Return a short name of a non-linearity, for ``repr``."""
+    if function is None or isinstance(function, str):
+        return function
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def _with_output(

@@ -65,6 +65,12 @@ class LinearKernelRNN(RecurrentKernelMachine):
         row = cells.LINEAR_KERNEL_GATED if output_gate else cells.LINEAR_KERNEL
         self.cell = row if feedback else replace(row, feedback="none")
         self.static, self.learn_static = static_gates, learn_static_gates
+        self.own_options = {
+            "output_gate": (output_gate, True),
+            "static_gates": (static_gates, (0.5, 0.5)),
+            "learn_static_gates": (learn_static_gates, False),
+            "feedback": (feedback, True),
+        }
         super().__init__(
             input_size,
             hidden_size,

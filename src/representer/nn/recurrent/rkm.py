@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES, Cell
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine, name_of
 
 
 class RKM(RecurrentKernelMachine):
@@ -60,7 +60,13 @@ class RKM(RecurrentKernelMachine):
     ) -> None:
         if not callable(q) and q not in NONLINEARITIES:
             raise ArgumentError("q", q, f"a callable or one of {', '.join(NONLINEARITIES)}")
-        self.q, self.feedback = q, feedback
+        self.feedback = feedback
+        self.own_options = {
+            "q": (name_of(q), "tanh"),
+            "feedback": (feedback, True),
+            "bias": (False, False),
+            "output_nonlinearity": (None, None),
+        }
         self.cell = Cell(
             "static",
             "static",
@@ -87,6 +93,12 @@ class RKM(RecurrentKernelMachine):
             device=device,
             dtype=dtype,
         )
+
+    @property
+    def q(self) -> str | Callable[[Tensor], Tensor]:
+        """The function q, by name where it has one."""
+        psi = self._direction(0, False).psi
+        return self.cell.output if psi is None else psi
 
     def references(self, layer: int = 0) -> Tensor:
         """Return the reference of each unit ``(H, n, I)``: its filter, oldest slot first."""
