@@ -1,1 +1,5 @@
-"""Which references matched, and where."""
+"""What a layer's output is made of."""
+
+from representer.explain.influence import influence
+
+__all__ = ["influence"]

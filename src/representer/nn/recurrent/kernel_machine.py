@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,9 @@ from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.state import RecurrentState, WindowState
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.static_gates import StaticGates
+
+if TYPE_CHECKING:
+    from representer.kernels import RecurrentKernel
 
 OutputNonlinearity = str | Callable[[Tensor], Tensor] | None
 
@@ -148,6 +151,18 @@ class RecurrentKernelMachine(SequenceLayer):
             ((max(lengths) - 1) * dilation,) * len(features),
             tuple(features),
         )
+
+    @property
+    def kernel(self) -> RecurrentKernel:
+        """The exact kernel that each unit evaluates against its reference.
+
+        Raises:
+            KindError: If there is none, with the reason; no layer with dynamic gates has one.
+            MissingExtraError: If the extra ``kernels`` is not installed.
+        """
+        from representer.kernels.networks import kernel_of
+
+        return kernel_of(self)
 
     def filters(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's filters ``(H, I, n)``; slot s multiplies x_{t − s·dilation}."""

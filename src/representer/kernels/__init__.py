@@ -1,0 +1,6 @@
+"""Exact kernels: what the layers of ``nn`` compute, as functions of two objects."""
+
+from representer.kernels.kernel import Kernel
+from representer.kernels.recurrent_kernel import RecurrentKernel
+
+__all__ = ["Kernel", "RecurrentKernel"]

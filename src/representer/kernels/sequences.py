@@ -1,0 +1,100 @@
+"""Reading lists of sequences: tensors stay differentiable, anything else becomes float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError, KindError, ShapeError
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sequences as tensors ``(T_i, I)`` of one dtype and device.
+
+    Attributes:
+        items: The sequences.
+        from_tensors: Whether they came as tensors, so that the answer is to be one.
+    """
+
+    items: list[Tensor]
+    from_tensors: bool
+
+    def answer(self, values: Tensor) -> Tensor | np.ndarray:
+        """Return values of a kernel in the form that the sequences came in."""
+        return values if self.from_tensors else values.detach().numpy()
+
+
+def read_sequences(X: Iterable[Any], name: str = "X", like: Sequences | None = None) -> Sequences:
+    """Read a list of sequences, each a tensor, an array or nested lists ``(T_i, I)``.
+
+    Args:
+        X: The sequences; a tensor or array ``(N, T, I)`` is N of them.
+        name: What messages call them.
+        like: Sequences that these are to be compared with.
+
+    Raises:
+        ArgumentError: If there are none.
+        KindError: If one is no tensor, array or nested list of numbers, or if tensors and others,
+            dtypes or devices are mixed.
+        ShapeError: If one is not ``(time, features)``, or another's feature size differs.
+    """
+    if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
+        raise KindError(name, type(X).__name__, "a list of sequences (time, features)")
+    raw = list(X)
+    if not raw:
+        raise ArgumentError(name, raw, "at least one sequence")
+    from_tensors = isinstance(raw[0], Tensor) if like is None else like.from_tensors
+    first = _read(raw[0], f"{name}[0]", from_tensors) if like is None else like.items[0]
+    items = [_read(sequence, f"{name}[{i}]", from_tensors) for i, sequence in enumerate(raw)]
+    for i, item in enumerate(items):
+        _check_like(item, f"{name}[{i}]", first)
+    return Sequences(items, from_tensors)
+
+
+def _read(sequence: Any, name: str, from_tensors: bool) -> Tensor:
+    if isinstance(sequence, Tensor) != from_tensors:
+        expected = "a tensor" if from_tensors else "an array or nested lists"
+        raise KindError(
+            name,
+            type(sequence).__name__,
+            f"{expected}, as the first sequence",
+            hint="Pass all as tensors for a tensor, or none for a float64 array.",
+        )
+    item = sequence if from_tensors else _tensor(sequence, name)
+    if not item.is_floating_point():
+        raise KindError(
+            name, str(item.dtype), "a floating-point dtype", hint=f"Use {name}.double()."
+        )
+    if item.dim() != 2 or not item.shape[1]:
+        hint = "Put a single sequence into a list." if item.dim() < 2 else ""
+        raise ShapeError(name, item.shape, "(time, features)", hint=hint)
+    return item
+
+
+def _tensor(sequence: Any, name: str) -> Tensor:
+    try:
+        return torch.from_numpy(np.array(sequence, dtype=np.float64))
+    except (TypeError, ValueError):
+        expected = "a tensor, an array or nested lists of numbers (time, features)"
+        raise KindError(name, type(sequence).__name__, expected) from None
+
+
+def _check_like(item: Tensor, name: str, first: Tensor) -> None:
+    if item.shape[1] != first.shape[1]:
+        raise ShapeError(
+            name, item.shape, f"(time, {first.shape[1]}), the features of the first sequence"
+        )
+    if item.dtype != first.dtype:
+        hint = f"Use {name}.to({first.dtype})."
+        raise KindError(name, str(item.dtype), f"{first.dtype}, as the first sequence", hint=hint)
+    if item.device != first.device:
+        hint = f"Use {name}.to({str(first.device)!r})."
+        raise KindError(
+            name, f"on {item.device}", f"on {first.device}, as the first sequence", hint=hint
+        )
