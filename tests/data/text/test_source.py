@@ -100,6 +100,12 @@ def test_the_place_of_a_bad_byte_is_right_wherever_chunks_meet(tmp_path, end, be
         lines_of(path)
 
 
+def test_a_line_end_that_falls_apart_between_two_chunks_is_one(tmp_path):
+    path = written(tmp_path / "a.csv", b"x" * 65_535 + b"\r\n\xff")
+    with pytest.raises(DataError, match="line 2: byte 0xff at offset 65537 "):
+        lines_of(path)
+
+
 def test_a_letter_cut_off_at_the_end_of_the_file_is_refused(tmp_path):
     path = written(tmp_path / "a.csv", "good\ncafé".encode()[:-1])
     with pytest.raises(DataError, match="line 2: byte 0xc3 at offset 8"):

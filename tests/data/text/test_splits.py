@@ -50,6 +50,13 @@ def test_many_classes_with_one_document_do_not_change_the_share_of_the_others():
     assert {labels[i] for i in valid} == {"big"}
 
 
+def test_classes_with_one_document_do_not_use_up_the_turns_of_a_part():
+    labels = [f"{i:02} {kind}" for i in range(10) for kind in "aaaaabcccc"]
+    train, valid = split(labels, (0.9, 0.1), seed=0)
+    assert abs(len(valid) - 9) <= 1
+    assert sum(labels[i].endswith("b") for i in train) == 10
+
+
 def test_a_class_with_one_document_goes_to_training_and_that_is_said():
     labels = ["a"] * 20 + ["b"] + ["c"] * 20
     result = split(labels, (0.8, 0.2), seed=3)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from representer.data.text import Vocabulary
 from representer.errors import ArgumentError, DataError
 
-DOCUMENTS = [["b", "a", "b"], ["c", "a", "b"], ["d"]]
+DOCUMENTS = [["b", "a", "b"], ["d", "a", "b"], ["c"]]
 
 
 def test_words_are_in_order_of_frequency_and_then_of_the_alphabet():
