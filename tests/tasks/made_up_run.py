@@ -18,15 +18,16 @@ def write_made_up_run(folder: Path, names: list[str] = NAMES, count: int = 760) 
     rng = np.random.default_rng(0)
     truth = rng.integers(0, len(names), count)
     probabilities = rng.dirichlet(np.full(len(names), 0.4), count)
-    probabilities[np.arange(count), truth] += 1.5
-    probabilities /= probabilities.sum(1, keepdims=True)
+    probabilities[np.arange(count), truth] += 0.7
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
     test = classification_metrics(truth, probabilities, names)
     right = probabilities.argmax(1) == truth
     guess = truth == 0
     metrics = {
         "task": "text",
-        "best_epoch": 4,
-        "epochs": 6,
+        "best_epoch": 4.0,
+        "epochs": 6.0,
+        "steps_per_epoch": 190,
         "seconds": 81.3,
         "test": test,
         "valid": test,
@@ -42,10 +43,10 @@ def write_made_up_run(folder: Path, names: list[str] = NAMES, count: int = 760) 
     with (folder / "metrics.jsonl").open("w", encoding="utf-8") as file:
         for epoch in range(1, 7):
             row = {
+                "step": 190 * epoch,
                 "epoch": epoch,
                 "train_loss": 1.2 / epoch,
                 "valid_loss": 0.5 + abs(epoch - 4) * 0.06,
-                "train_accuracy": 1 - 0.4 / epoch,
                 "valid_accuracy": 0.9 - abs(epoch - 4) * 0.02,
             }
             file.write(json.dumps(row) + "\n")

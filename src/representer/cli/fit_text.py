@@ -6,9 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from representer.cli.parser import add_options
-from representer.tasks.text_config import PRESETS, TextConfig
-
-__all__ = ["PRESETS", "SUMMARY", "add_arguments", "run"]
+from representer.tasks import text_config
+from representer.tasks.text_config import TextConfig
 
 SUMMARY = "Train a text classifier on a table of texts and labels."
 
@@ -19,6 +18,11 @@ def add_arguments(parser: Any) -> None:
         "--config", action="config", help="YAML file with these options", metavar="FILE"
     )
     add_options(parser, TextConfig, positional=("data",))
+
+
+def defaults(arguments: Any) -> dict[str, Any]:
+    """Return the defaults that a preset, or the demo, brings with it."""
+    return text_config.defaults(arguments.preset, demo=arguments.demo)
 
 
 def run(arguments: Any) -> None:

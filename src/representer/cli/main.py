@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 class Command(Protocol):
-    """What the module of a command has; with an option --preset, ``PRESETS`` too."""
+    """What the module of a command has; ``defaults(arguments)`` may be there too."""
 
     SUMMARY: str
 

@@ -61,9 +61,8 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         check_config_files(words, {a.dest for a in parser._actions} - {"help", "config"})
     try:
         arguments = parser.parse_args(list(words))
-        presets, preset = getattr(command, "PRESETS", {}), arguments.get("preset")
-        if preset in presets:  # it replaces the defaults; what was given wins over it
-            parser.set_defaults(dict(presets[preset]))
+        if defaults := getattr(command, "defaults", None):
+            parser.set_defaults(defaults(arguments))  # what was given wins over them
             arguments = parser.parse_args(list(words))
         return arguments
     except (ArgumentError, TypeError, ValueError) as error:

@@ -6,6 +6,8 @@ import importlib.util
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from representer.errors import MissingExtraError
+
 
 @dataclass(frozen=True)
 class Package:
@@ -48,6 +50,21 @@ def package_version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
+
+
+def require(purpose: str, *names: str) -> None:
+    """Refuse to begin a long work whose end needs a package that is not there.
+
+    Args:
+        purpose: What needs them, for the message.
+        names: Of packages in ``PACKAGES``.
+
+    Raises:
+        MissingExtraError: If one of them is missing.
+    """
+    for package in PACKAGES:
+        if package.name in names and not is_importable(package.module):
+            raise MissingExtraError(purpose, package.name, package.extra)
 
 
 def is_importable(module: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from representer.errors import MissingExtraError, RunFolderError
+from representer.errors import DataError, MissingExtraError
 from representer.tasks import atomic
 from representer.tasks.report import figures
 
@@ -24,7 +24,7 @@ def write_report(run: Path) -> Path:
         The path of the page.
 
     Raises:
-        RunFolderError: If the run has not come to its end.
+        DataError: If the run has not come to its end.
     """
     metrics, details = _read(run, "metrics.json"), _read(run, "details.json")
     history = [json.loads(line) for line in _text(run / "metrics.jsonl").splitlines()]
@@ -58,7 +58,7 @@ def render(
         test=test,
         rivals=rivals,
         comparison=figures.comparison(_results(metrics, details, rivals)),
-        curves=_curves(history, metrics["best_epoch"]) if history else "",
+        curves=_curves(history, metrics) if history else "",
         confusions=_largest_confusions(test),
         is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
     )
@@ -76,16 +76,17 @@ def _results(
     return sorted(results, key=lambda r: -r.accuracy)
 
 
-def _curves(history: Sequence[dict[str, Any]], best_epoch: int) -> str:
+def _curves(history: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> str:
     def curve(key: str) -> list[tuple[float, float]]:
-        return [(row["epoch"], row[key]) for row in history if row.get(key) is not None]
+        rows = [row for row in history if row.get(key) is not None]
+        return [(row["step"] / metrics["steps_per_epoch"], row[key]) for row in rows]
 
     losses = {"training": curve("train_loss"), "validation": curve("valid_loss")}
-    accuracies = {"training": curve("train_accuracy"), "validation": curve("valid_accuracy")}
+    accuracies = {"validation": curve("valid_accuracy")}
     return figures.learning_curves(
         {name: points for name, points in losses.items() if points},
         {name: points for name, points in accuracies.items() if points},
-        best_epoch,
+        metrics["best_epoch"],
     )
 
 
@@ -108,9 +109,10 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise RunFolderError(
-            f"{path.parent} has no {path.name}: the run has not come to its end, or is no run. "
-            "Finish it with `representer fit text ... --resume`."
+        raise DataError(
+            f"there is no {path.name}: the run has not come to its end, or this is no run",
+            file=path.parent,
+            mend="Finish it with `representer fit text ... --resume`.",
         ) from error
 
 
