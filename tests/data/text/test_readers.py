@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from representer.data.text import Table, read_table
+from representer.data.text import Table, read_grid, read_table
 from representer.errors import ArgumentError, DataError
 
 REVIEWS = "text,label\nI liked it,pos\nI did not,neg\nSo so,neg\n"
@@ -219,3 +219,11 @@ def test_many_random_bytes_are_refused_or_read(
     tmp_path, content, suffix, compressed, require_label
 ):
     fuzz(tmp_path, content, suffix, compressed, require_label)
+
+
+def test_a_grid_holds_every_cell_of_the_file(path):
+    path.write_text("id,text,label\n7,a,x\n8,,y\n")
+    grid = read_grid(path, ["text"])
+    assert grid.columns == ["id", "text", "label"]
+    assert grid.rows == [["7", "a", "x"], ["8", "", "y"]]
+    assert grid.lines == [2, 3]

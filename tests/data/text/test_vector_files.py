@@ -49,6 +49,12 @@ def test_word2vec_text_that_is_cut_off_is_refused(path):
         read(path, "3 2\na 1 2\nb 3 4\n")
 
 
+@pytest.mark.parametrize("first", ["2 0", "2 " + "9" * 30])
+def test_a_first_line_that_announces_the_impossible_is_none(path, first):
+    with pytest.raises(DataError, match="line 2: more than 1 values"):
+        read(path, f"{first}\nb 3 4\n")
+
+
 def test_compressed_text_is_read(tmp_path):
     path = tmp_path / "vectors.txt.xz"
     path.write_bytes(lzma.compress(GLOVE.encode()))
@@ -158,7 +164,23 @@ def test_a_missing_file_is_refused(tmp_path):
             read_vectors(tmp_path / name)
 
 
-PIECES = ["a", "b", "1", "2", "3", "-1e5", "nan", "é", "'", " ", "\n", "\t", "2 1\n"]
+PIECES = [
+    "a",
+    "b",
+    "1",
+    "2",
+    "3",
+    "-1e5",
+    "nan",
+    "é",
+    "'",
+    " ",
+    "\n",
+    "\t",
+    "2 1\n",
+    "1 0\n",
+    "1 " + "9" * 30,
+]
 LINES = st.lists(st.sampled_from(PIECES))
 
 

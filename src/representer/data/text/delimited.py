@@ -66,8 +66,7 @@ def read_delimited(
         if not rows:
             mend = "If the first row is a document, pass header=False."
             raise DataError("has a header and no documents", file=path, mend=mend)
-    cells: list[list[object]] = [list(row) for row in rows]
-    return Grid(columns, cells, starts, dropped, named, numbered=True, notes=notes)
+    return Grid(columns, rows, starts, dropped, named, numbered=True, notes=notes)
 
 
 def _rows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from representer.data.text.table import Dropped
@@ -25,7 +26,7 @@ class Grid:
     """
 
     columns: list[str]
-    rows: list[list[object]]
+    rows: Sequence[Sequence[object]]
     lines: list[int]
     dropped: list[Dropped]
     header: bool

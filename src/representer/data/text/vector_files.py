@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 import zlib
 from itertools import chain
@@ -76,7 +77,7 @@ def _text(path: Path, wanted: set[str] | None) -> WordVectors:
 def _announced(line: str) -> tuple[int, int] | None:
     """Return the numbers of words and dimensions if this is the first line of word2vec text."""
     fields = line.split()
-    if len(fields) == 2 and all(field.isascii() and field.isdecimal() for field in fields):
+    if len(fields) == 2 and all(re.fullmatch("[1-9][0-9]{0,8}", field) for field in fields):
         return int(fields[0]), int(fields[1])
     return None
 
@@ -109,8 +110,14 @@ def _fields(path: Path, number: int, line: str, dimensions: int) -> tuple[str, l
 
 
 def _numbers(path: Path, number: int, values: list[str]) -> np.ndarray:
-    if all(map(_is_number, values)):
-        return np.array(list(map(float, values)), dtype=np.float32)
+    together = "".join(values)
+    try:
+        row = np.array([float(value) for value in values])
+    except ValueError:
+        row = np.array([np.nan])
+    # the tests of _is_number, on all values at once
+    if np.abs(row).max() < _LARGEST and together.isascii() and "_" not in together:
+        return row.astype(np.float32)
     bad = next(value for value in values if not _is_number(value))
     mend = "Fetch the file again, or take the line out."
     raise DataError(f"{bad[:40]!r} is not a finite number", file=path, line=number, mend=mend)
