@@ -1,0 +1,114 @@
+"""What the generated tests of the operators run over: ops x backends x samples."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from representer.errors import BackendError
+from representer.ops import OPS, Op, Sample
+
+BACKENDS = [
+    pytest.param(op, name, id=f"{op.name}-{name}")
+    for op in OPS.values()
+    for name, backend in op.backends.items()
+    if not backend.missing
+]
+EVERY_BACKEND = pytest.mark.parametrize(("op", "backend"), BACKENDS)
+EVERY_OP = pytest.mark.parametrize("op", [pytest.param(op, id=name) for name, op in OPS.items()])
+
+
+def every(samples: Callable[[Op], Iterable[Sample]]) -> pytest.MarkDecorator:
+    """Run a test ``(op, backend, sample)`` over every backend that is there of every op."""
+    cases = [
+        pytest.param(op, backend, sample, id=f"{op.name}-{backend}-{sample.name}")
+        for op, backend in (case.values for case in BACKENDS)
+        for sample in samples(op)
+    ]
+    return pytest.mark.parametrize(("op", "backend", "sample"), cases)
+
+
+def all_samples(op: Op) -> list[Sample]:
+    return list(op.samples())
+
+
+def ragged_samples(op: Op) -> list[Sample]:
+    return [sample for sample in op.samples() if "lengths" in sample.make(torch.float64)]
+
+
+def few_samples(op: Op) -> list[Sample]:
+    """Return samples in whose names each word occurs: each cell, size and option, full ones first.
+
+    ``rkm_lstm-norm-hold-lengths-reverse`` counts for ``rkm_lstm-norm`` too.
+    """
+    chosen: list[Sample] = []
+    met: set[str] = set()
+    for sample in reversed(list(op.samples())):
+        words = set(sample.name.split("-"))
+        if words - met:
+            chosen.append(sample)
+            met |= words
+    return chosen
+
+
+def make(sample: Sample, dtype: torch.dtype, device: str = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a sample, those that take part in gradients marked."""
+    tensors = {name: tensor.to(device) for name, tensor in sample.make(dtype).items()}
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and name not in sample.constants:
+            tensor.requires_grad_()
+    return tensors
+
+
+def arguments(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, Any]:
+    """Return what the op is called with: None for operands that the sample does not have."""
+    parameters = inspect.signature(op.function).parameters.values()
+    needed = [p.name for p in parameters if p.default is p.empty]
+    return {**dict.fromkeys(needed), **tensors, **sample.options}
+
+
+def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """Call an op; the test is skipped if the backend refuses calls of this kind."""
+    try:
+        return op.function(**arguments(op, sample, tensors), backend=backend)
+    except BackendError as refusal:
+        pytest.skip(str(refusal))
+
+
+def define(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """Evaluate the definition."""
+    return op.definition(**arguments(op, sample, tensors))
+
+
+def gradients(
+    results: tuple[Tensor, ...], tensors: dict[str, Tensor], **more: Any
+) -> dict[str, Tensor]:
+    """Return the gradients of the marked tensors for fixed random gradients of all results."""
+    generator = torch.Generator().manual_seed(0)
+    cotangents = [
+        torch.randn(r.shape, generator=generator, dtype=torch.float64).to(r) for r in results
+    ]
+    marked = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
+    found = torch.autograd.grad(
+        results, list(marked.values()), cotangents, materialize_grads=True, **more
+    )
+    return dict(zip(marked, found, strict=True))
+
+
+class RecordedCalls(TorchDispatchMode):
+    """Keeps every call of an operator of this library: the operator and its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: list[tuple[Any, tuple[Any, ...]]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == "representer":
+            self.made.append((func, args))
+        return func(*args, **(kwargs or {}))

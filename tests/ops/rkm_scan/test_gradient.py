@@ -1,0 +1,48 @@
+"""The gradient of rkm_scan in torch: blocks of steps, and gradients worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.functional import cell as cells
+from representer.functional.cell import Cell
+from representer.ops import rkm_scan
+from representer.ops.rkm_scan import gradient
+from representer.ops.rkm_scan.samples import CELLS, tensors
+
+
+def _gradients(cell: Cell, options: str, reverse: bool) -> tuple[torch.Tensor, ...]:
+    operands = {"weight": None, **tensors(cell, (5, 3, 4), options, torch.float64)}
+    names = ("z", "weight", "h0", "c0", "static", "norm")
+    marked = [operands[n].requires_grad_() for n in names if operands.get(n) is not None]
+    results = rkm_scan(**operands, cell=cell, reverse=reverse, backend="reference")
+    slopes = [torch.full_like(r, 0.5) + r.detach() for r in results]
+    return torch.autograd.grad(results, marked, slopes, materialize_grads=True)
+
+
+@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("options", ["", "norm hold lengths"])
+def test_computing_the_factors_in_blocks_of_steps_changes_no_bit(
+    cell: Cell, reverse: bool, options: str, monkeypatch: pytest.MonkeyPatch
+):
+    whole = _gradients(cell, options, reverse)
+    entries = 3 * len(cell.gates) * 4
+    for steps_in_block in (1, 2, 3):  # 5 steps: whole blocks, and a shorter last one
+        monkeypatch.setattr(gradient, "BLOCK", steps_in_block * entries)
+        parts = _gradients(cell, options, reverse)
+        assert all(torch.equal(a, b) for a, b in zip(parts, whole, strict=True))
+
+
+def test_a_gate_that_is_shut_passes_no_gradient_and_an_open_one_all():
+    """With f = 1 and i = 0 the first cell reaches the last one whole, and no input does."""
+    z = torch.zeros(4, 1, 4, 1, dtype=torch.float64)
+    z[:, :, 1], z[:, :, 2] = -800, 800  # input, forget
+    c0 = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
+    z.requires_grad_()
+    weight, h0 = torch.zeros(4, 1, 1, dtype=torch.float64), torch.zeros(1, 1, dtype=torch.float64)
+    _, _, c = rkm_scan(z, weight, h0, c0, cell=cells.RKM_LSTM, backend="reference")
+    dz, dc0 = torch.autograd.grad(c.sum(), (z, c0))
+    assert dc0.item() == 1
+    assert not dz.any()

@@ -1,0 +1,125 @@
+"""The public function rkm_scan."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from representer import functional
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.functional import cell as cells
+from representer.functional.cell import Cell, Feedback, ForgetGate, InputGate, Memory
+from representer.ops import rkm_scan
+from representer.ops.rkm_scan.samples import tensors
+
+T, B, H = 5, 3, 4
+ANY_CELL = st.builds(
+    Cell,
+    st.sampled_from(get_args(InputGate)),
+    st.sampled_from(get_args(ForgetGate)),
+    st.booleans(),
+    candidate=st.sampled_from(["identity", "tanh"]),
+    output=st.sampled_from(["identity", "tanh", "polynomial", "sigmoid"]),
+    feedback=st.sampled_from(get_args(Feedback)),
+    memory=st.sampled_from(get_args(Memory)),
+)
+OPTIONS = st.lists(st.sampled_from(["norm", "hold", "lengths"]), unique=True).map(" ".join)
+
+
+@settings(deadline=None, max_examples=80)
+@given(cell=ANY_CELL, options=OPTIONS, reverse=st.booleans())
+def test_any_cell_that_can_be_described_has_the_values_and_gradients_of_the_equations(
+    cell: Cell, options: str, reverse: bool
+):
+    assume(cell.input_gate != "coupled" or cell.forget_gate == "dynamic")
+    operands: dict[str, Any] = {"weight": None, **tensors(cell, (T, B, H), options, torch.float64)}
+    marked = [operands[k] for k in ("z", "weight", "h0", "c0", "static", "norm") if k in operands]
+    marked = [tensor.requires_grad_() for tensor in marked if tensor is not None]
+    found = rkm_scan(**operands, cell=cell, reverse=reverse)
+    exact = functional.rkm_scan(**operands, cell=cell, reverse=reverse)
+    assume(max(float(r.detach().abs().max()) for r in exact) < 1e6)  # e^c can run away
+    torch.testing.assert_close(found, exact, rtol=1e-9, atol=1e-9)
+    slopes = [torch.randn_like(result) for result in exact]
+    torch.testing.assert_close(
+        *(
+            torch.autograd.grad(results, marked, slopes, materialize_grads=True)
+            for results in (found, exact)
+        ),
+        rtol=1e-8,
+        atol=1e-8,
+    )
+
+
+def _operands(cell: Cell = cells.RKM_LSTM, **changes: Any) -> dict[str, Any]:
+    full = tensors(cell, (T, B, H), "norm hold lengths", torch.float32)
+    return {"weight": None, **full, "cell": cell, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"z": torch.zeros(T, B, H)},
+            r"z has shape \(5, 3, 4\); expected \(time, batch, 4, units\)",
+        ),
+        ({"z": torch.zeros(T, B, 3, H)}, r"z has shape \(5, 3, 3, 4\); expected \(time, batch, 4,"),
+        ({"z": torch.zeros(0, B, 4, H)}, r"z has shape \(0, 3, 4, 4\); .* at least one step"),
+        ({"h0": torch.zeros(H, B)}, r"h0 has shape \(4, 3\); expected \(3, 4\)"),
+        ({"c0": torch.zeros(1, H)}, r"c0 has shape \(1, 4\); expected \(3, 4\)"),
+        ({"weight": torch.zeros(3, H, H)}, r"weight has shape \(3, 4, 4\); expected \(4, 4, 4\)"),
+        ({"norm": torch.ones(H)}, r"norm has shape \(4,\); expected \(2, 4\)"),
+        (
+            {"hold": torch.ones(2, B, T, H)},
+            r"hold has shape \(2, 3, 5, 4\); expected \(2, 5, 3, 4\)",
+        ),
+        ({"lengths": torch.tensor([1])}, r"lengths has shape \(1,\); expected \(3,\)"),
+    ],
+)
+def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: str):
+    with pytest.raises(ShapeError, match=message):
+        rkm_scan(**_operands(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"z": torch.zeros(T, B, 4, H).long()}, "z is torch.int64; expected a floating-point"),
+        (
+            {"h0": torch.zeros(B, H).double()},
+            r"h0 is torch.float64; expected torch.float32. Use h0",
+        ),
+        ({"c0": torch.zeros(B, H, device="meta")}, "c0 is on meta; expected cpu. Use c0.to"),
+        ({"weight": None}, r"weight is None; expected a tensor \(4, 4, 4\) for this cell"),
+        ({"static": torch.ones(2, H)}, r"static is a tensor \(2, 4\); expected None for this cell"),
+        ({"lengths": torch.ones(B)}, "lengths is torch.float32; expected whole numbers"),
+    ],
+)
+def test_another_kind_of_operand_is_named(changes: dict[str, Any], message: str):
+    with pytest.raises(KindError, match=message):
+        rkm_scan(**_operands(**changes))
+
+
+def test_a_cell_without_feedback_takes_no_weight_and_a_static_one_needs_its_gates():
+    with pytest.raises(KindError, match=r"weight is a tensor .*; expected None"):
+        rkm_scan(**_operands(cells.CNN, weight=torch.zeros(1, H, H)))
+    with pytest.raises(KindError, match=r"static is None; expected a tensor \(2, 4\)"):
+        rkm_scan(**_operands(cells.CNN, static=None))
+
+
+def test_a_candidate_whose_slope_cannot_be_read_from_its_value_is_refused():
+    cell = Cell("dynamic", "dynamic", True, candidate="polynomial")
+    with pytest.raises(
+        ArgumentError, match=r"candidate is 'polynomial'.*functional.rkm_scan takes"
+    ):
+        rkm_scan(**_operands(cell))
+
+
+def test_it_traces_without_values():
+    operands = {
+        name: x.to("meta") if isinstance(x, torch.Tensor) else x for name, x in _operands().items()
+    }
+    assert [result.shape for result in rkm_scan(**operands)] == [(T, B, H), (B, H), (B, H)]

@@ -1,0 +1,35 @@
+"""The samples of rkm_scan reach every cell of the library and every option."""
+
+from __future__ import annotations
+
+import torch
+
+from representer.functional import cell as cells
+from representer.functional.cell import Cell
+from representer.ops.rkm_scan.samples import CELLS, samples, tensors
+
+OPTIONS = {"norm", "hold", "lengths"}
+
+
+def test_every_cell_that_has_a_name_is_sampled():
+    named = {cell for cell in vars(cells).values() if isinstance(cell, Cell)}
+    assert named <= set(CELLS.values())
+
+
+def test_every_cell_is_sampled_with_every_option_in_both_directions():
+    seen: dict[Cell, set[object]] = {cell: set() for cell in CELLS.values()}
+    for sample in samples():
+        met = seen[sample.options["cell"]]
+        met.add(sample.options["reverse"])
+        met.update(OPTIONS & set(sample.make(torch.float64)))
+    assert all(met == OPTIONS | {True, False} for met in seen.values())
+
+
+def test_a_sample_is_the_same_every_time_and_in_every_precision():
+    first, again = (
+        tensors(cells.LSTM, (5, 3, 4), "norm hold lengths", torch.float64) for _ in "ab"
+    )
+    single = tensors(cells.LSTM, (5, 3, 4), "norm hold lengths", torch.float32)
+    for name, tensor in first.items():
+        assert torch.equal(tensor, again[name])
+        torch.testing.assert_close(tensor.to(single[name].dtype), single[name])

@@ -1,0 +1,62 @@
+"""Checks of operands: the message has what came, what was expected and the mend."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.errors import KindError, ShapeError
+from representer.ops.checks import check_floating, check_lengths, check_like
+
+LIKE = torch.zeros(2, 3)
+
+
+def test_a_tensor_that_fits_passes():
+    check_like("c0", torch.ones(4), LIKE, (4,))
+    check_floating("u", LIKE)
+    check_lengths(None, 5, 2)
+    check_lengths(torch.tensor([5, 0], dtype=torch.uint8), 5, 2)
+
+
+def test_a_wrong_shape_shows_both_shapes():
+    with pytest.raises(ShapeError, match=r"c0 has shape \(3, 2\); expected \(2, 3\)"):
+        check_like("c0", torch.ones(3, 2), LIKE, (2, 3))
+
+
+def test_a_wrong_dtype_shows_both_and_the_conversion():
+    with pytest.raises(KindError) as error:
+        check_like("c0", torch.ones(2, 3).double(), LIKE, (2, 3))
+    message = "c0 is torch.float64; expected torch.float32. Use c0.to(torch.float32)."
+    assert str(error.value) == message
+
+
+def test_a_wrong_device_shows_both_and_the_conversion():
+    with pytest.raises(KindError) as error:
+        check_like("c0", torch.ones(2, 3, device="meta"), LIKE, (2, 3))
+    assert str(error.value) == "c0 is on meta; expected cpu. Use c0.to('cpu')."
+
+
+def test_under_autocast_dtypes_may_differ_but_shapes_may_not():
+    with torch.autocast("cpu", torch.bfloat16):
+        check_like("c0", torch.ones(2, 3).bfloat16(), LIKE, (2, 3))
+        with pytest.raises(ShapeError):
+            check_like("c0", torch.ones(3, 2).bfloat16(), LIKE, (2, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_only_real_floating_point_numbers_are_computed_with(dtype: torch.dtype):
+    with pytest.raises(KindError, match=f"u is {dtype}; expected a floating-point dtype"):
+        check_floating("u", torch.zeros(2, dtype=dtype))
+
+
+def test_there_is_one_length_a_sequence():
+    with pytest.raises(
+        ShapeError, match=r"lengths has shape \(3,\); expected \(2,\), one length a"
+    ):
+        check_lengths(torch.tensor([1, 2, 3]), 5, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_lengths_are_whole_numbers(dtype: torch.dtype):
+    with pytest.raises(KindError, match=f"lengths is {dtype}; expected whole numbers.*long"):
+        check_lengths(torch.ones(2, dtype=dtype), 5, 2)

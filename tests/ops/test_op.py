@@ -1,0 +1,186 @@
+"""The contract of every operator with torch, and the choice of a backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer.errors import BackendError
+from representer.ops import OPS, Backend, Op, Sample, use_backend
+from representer.ops.gated_scan import reference
+
+from .cases import (
+    EVERY_BACKEND,
+    EVERY_OP,
+    RecordedCalls,
+    arguments,
+    call,
+    every,
+    few_samples,
+    gradients,
+    make,
+)
+
+QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
+
+
+def _check_operators(op: Op, backend: str, sample: Sample, which: tuple[str, ...]) -> None:
+    tensors = make(sample, torch.float64)
+    with RecordedCalls() as calls:
+        gradients(call(op, backend, sample, tensors), tensors)
+    names = [operator.name() for operator, _ in calls.made]
+    assert names == [f"representer::{op.name}", f"representer::{op.name}_backward"]
+    for operator, operands in calls.made:
+        is_forward = operator.name() == names[0]
+        copies = [
+            x.detach().clone().requires_grad_(is_forward and x.is_floating_point())
+            if isinstance(x, Tensor)
+            else x
+            for x in operands
+        ]
+        torch.library.opcheck(operator, tuple(copies), test_utils=which)
+
+
+@every(few_samples)
+def test_torch_finds_operator_and_gradient_well_registered(op: Op, backend: str, sample: Sample):
+    _check_operators(op, backend, sample, QUICK)
+
+
+@pytest.mark.slow
+@every(few_samples)
+def test_torch_traces_operator_and_gradient_with_any_shape(op: Op, backend: str, sample: Sample):
+    _check_operators(op, backend, sample, ("test_aot_dispatch_dynamic",))
+
+
+@every(few_samples)
+def test_compiles_to_one_graph_forward_and_backward(op: Op, backend: str, sample: Sample):
+    torch._dynamo.reset()
+    tensors = make(sample, torch.float32)
+    expected = call(op, backend, sample, tensors)
+
+    def of(operands: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        return op.function(**operands, backend=backend)
+
+    compiled = torch.compile(of, fullgraph=True, backend="aot_eager")
+    results = compiled(arguments(op, sample, tensors))
+    torch.testing.assert_close(results, expected)
+    torch.testing.assert_close(gradients(results, tensors), gradients(expected, tensors))
+
+
+@every(few_samples)
+def test_autocast_computes_in_float32(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float32)
+    halves = {
+        name: t.detach().bfloat16().requires_grad_(t.requires_grad) if t.is_floating_point() else t
+        for name, t in tensors.items()
+    }
+    with torch.autocast("cpu", torch.bfloat16):
+        results = call(op, backend, sample, halves)
+    assert all(result.dtype == torch.float32 for result in results)
+    exact = {n: t.detach().float() if t.is_floating_point() else t for n, t in halves.items()}
+    torch.testing.assert_close(results, call(op, backend, sample, exact))
+    assert all(g.dtype == torch.bfloat16 for g in gradients(results, halves).values())
+
+
+@EVERY_OP
+def test_autocast_takes_a_half_precision_product_beside_a_float32_state(op: Op):
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float32)
+    main = next(iter(tensors))
+    mixed = {**tensors, main: tensors[main].detach().bfloat16()}
+    with torch.autocast("cpu", torch.bfloat16):
+        assert op.function(**arguments(op, sample, mixed))[0].dtype == torch.float32
+    with pytest.raises(TypeError, match=r"float32; expected torch.bfloat16"):
+        op.function(**arguments(op, sample, mixed))
+
+
+@EVERY_BACKEND
+def test_a_block_of_code_chooses_its_backend(op: Op, backend: str):
+    sample = few_samples(op)[0]
+    operands = arguments(op, sample, make(sample, torch.float64))
+    with use_backend(backend), RecordedCalls() as calls:
+        gradients(op.function(**operands), operands_that_are_tensors(operands))
+    assert [made[-1] for _, made in calls.made] == [backend, backend]
+
+
+def operands_that_are_tensors(operands: dict) -> dict[str, Tensor]:
+    return {name: x for name, x in operands.items() if isinstance(x, Tensor)}
+
+
+@EVERY_OP
+def test_a_backend_asked_for_by_name_never_falls_back(op: Op):
+    sample = few_samples(op)[0]
+    operands = arguments(op, sample, make(sample, torch.float64))
+    message = f"{op.name} has no backend 'abacus'; it has .*reference"
+    with pytest.raises(BackendError, match=message):
+        op.function(**operands, backend="abacus")
+    with use_backend("abacus"), pytest.raises(BackendError, match=message):
+        op.function(**operands)
+
+
+@EVERY_OP
+def test_a_second_derivative_is_refused_and_says_where_there_is_one(op: Op):
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float64)
+    results = op.function(**arguments(op, sample, tensors))
+    first = gradients(tuple(r.square() for r in results), tensors, create_graph=True)
+    with pytest.raises(BackendError, match=f"second derivative; functional.{op.name} has"):
+        sum(g.square().sum() for g in first.values()).backward()
+
+
+@EVERY_OP
+def test_the_reference_runs_everywhere_and_comes_last(op: Op):
+    assert list(op.backends)[-1] == "reference"
+    assert op.backends["reference"].devices == ()
+    assert op.explain("abacus", ())["reference"] == ""
+
+
+def _op_with(*backends: Backend) -> Op:
+    op = replace(OPS["gated_scan"], backends={})
+    for backend in backends:
+        op.add_backend(backend)
+    return op
+
+
+PLAIN = Backend("reference", (), reference.forward, reference.backward)
+ELSEWHERE = replace(PLAIN, name="elsewhere", devices=("cuda", "xpu"))
+ABSENT = replace(PLAIN, name="absent", missing="the abacus is not installed")
+PICKY = replace(PLAIN, name="picky", refuses=lambda *operands: "B is odd" if operands else "")
+
+
+def test_a_backend_added_later_is_tried_first():
+    op = _op_with(PLAIN, replace(PLAIN, name="fast"))
+    assert list(op.backends) == ["fast", "reference"]
+    assert op.choose(None, "cpu", ()) == "fast"
+
+
+def test_without_a_name_the_first_backend_that_can_is_taken():
+    op = _op_with(PLAIN, PICKY, ABSENT, ELSEWHERE)
+    assert op.choose(None, "cpu", (1,)) == "reference"
+    assert op.choose(None, "cpu", ()) == "picky"
+    assert op.choose(None, "cuda", (1,)) == "elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("elsewhere", "runs on cuda and xpu, not on cpu"),
+        ("absent", "the abacus is not installed"),
+        ("picky", "B is odd"),
+    ],
+)
+def test_a_refusal_names_the_reason_and_the_mend(name: str, reason: str):
+    op = _op_with(PLAIN, PICKY, ABSENT, ELSEWHERE)
+    assert op.explain("cpu", (1,))[name] == reason
+    with pytest.raises(BackendError) as refusal:
+        op.choose(name, "cpu", (1,))
+    assert f"backend {name!r} cannot run this call: {reason}" in str(refusal.value)
+    assert "Pass backend=None" in str(refusal.value)
+
+
+def test_where_no_backend_runs_the_device_is_named():
+    with pytest.raises(BackendError, match="no backend runs on cpu"):
+        _op_with(ELSEWHERE).choose(None, "cpu", ())

@@ -1,0 +1,238 @@
+"""Every operator, on every backend, means what ``functional`` says. Generated from ``OPS``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer.ops import Op, Sample
+
+from .cases import (
+    EVERY_OP,
+    all_samples,
+    call,
+    define,
+    every,
+    few_samples,
+    gradients,
+    make,
+    ragged_samples,
+)
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
+BATCH_AXIS = {"u": 1, "f": 1, "c0": 0, "z": 1, "h0": 0, "hold": 2, "lengths": 0}
+DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
+
+
+def assert_near(actual: Tensor, expected: Tensor, share: float, what: str) -> None:
+    """Assert that the largest difference is a small share of the largest entry."""
+    assert actual.shape == expected.shape, what
+    difference = (actual.double() - expected).abs().max().item()
+    largest = expected.abs().max().item()
+    assert difference <= share * max(largest, 1e-3), f"{what}: off by {difference} of {largest}"
+
+
+@every(all_samples)
+@DEVICES
+@DTYPES
+def test_values_and_gradients_equal_the_definition(
+    op: Op, backend: str, sample: Sample, dtype: torch.dtype, device: str
+):
+    tensors = make(sample, dtype, device)
+    results = call(op, backend, sample, tensors)
+    exact = {  # the same numbers in float64
+        name: tensor.detach().double().requires_grad_(tensor.requires_grad)
+        if tensor.is_floating_point()
+        else tensor
+        for name, tensor in tensors.items()
+    }
+    expected = define(op, sample, exact)
+    for i, (result, wanted) in enumerate(zip(results, expected, strict=True)):
+        assert (result.dtype, result.device.type) == (dtype, device)
+        assert_near(result, wanted, TOLERANCE[dtype], f"result {i}")
+    wanted_gradients = gradients(expected, exact)
+    for name, gradient in gradients(results, tensors).items():
+        assert (gradient.dtype, gradient.device.type) == (dtype, device)
+        assert_near(gradient, wanted_gradients[name], TOLERANCE[dtype], f"gradient of {name}")
+
+
+@every(few_samples)
+def test_the_gradient_is_the_numerical_one(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+
+    def of(*values: Tensor) -> tuple[Tensor, ...]:
+        return call(op, backend, sample, dict(zip(tensors, values, strict=True)))
+
+    operands = tuple(tensors.values())
+    assert torch.autograd.gradcheck(of, operands, fast_mode=True, check_undefined_grad=False)
+
+
+def _permuted(tensor: Tensor) -> Tensor:
+    axes = tuple(reversed(range(tensor.dim())))
+    return tensor.permute(axes).contiguous().permute(axes)
+
+
+def _strided(tensor: Tensor) -> Tensor:
+    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
+
+
+def _expanded(tensor: Tensor) -> Tensor:
+    return tensor[..., :1].expand(tensor.shape) if tensor.dim() > 1 else tensor
+
+
+@every(few_samples)
+@pytest.mark.parametrize("layout", [_permuted, _strided, _expanded])
+def test_the_layout_of_the_memory_changes_nothing(op: Op, backend: str, sample: Sample, layout):
+    found = []
+    placed = {name: layout(t.detach()) for name, t in make(sample, torch.float64).items()}
+    written = {name: tensor.clone(memory_format=torch.contiguous_format)
+               for name, tensor in placed.items()}  # fmt: skip
+    for tensors in (placed, written):
+        for name, tensor in tensors.items():
+            tensor.requires_grad_(tensor.is_floating_point() and name not in sample.constants)
+        results = call(op, backend, sample, tensors)
+        marked = [tensor for tensor in tensors.values() if tensor.requires_grad]
+        total = sum((i + 1) * r.sum() for i, r in enumerate(results))  # gradients of stride 0
+        of_sum = torch.autograd.grad(total, marked, retain_graph=True, materialize_grads=True)
+        found.append((results, gradients(results, tensors), of_sum))
+    torch.testing.assert_close(found[0], found[1])
+
+
+@every(ragged_samples)
+@pytest.mark.parametrize("garbage", [float("nan"), float("inf"), 1e300])
+def test_what_stands_in_the_padding_changes_nothing(
+    op: Op, backend: str, sample: Sample, garbage: float
+):
+    clean = make(sample, torch.float64)
+    time, batch = next(iter(clean.values())).shape[:2]
+    padded = torch.arange(time)[:, None] >= clean["lengths"]
+    dirty = {name: tensor.detach().clone() for name, tensor in clean.items()}
+    for name, tensor in dirty.items():
+        if tensor.shape[:2] == (time, batch):
+            tensor[padded] = garbage
+        elif tensor.shape[1:3] == (time, batch):
+            tensor[:, padded] = garbage
+        tensor.requires_grad_(clean[name].requires_grad)
+    results, expected = (call(op, backend, sample, tensors) for tensors in (dirty, clean))
+    assert all(torch.equal(r, e) for r, e in zip(results, expected, strict=True))
+    assert not results[0][padded].any()
+    of_dirty, of_clean = gradients(results, dirty), gradients(expected, clean)
+    for name, gradient in of_dirty.items():
+        assert torch.equal(gradient, of_clean[name]), name
+        if gradient.shape[:2] == (time, batch):
+            assert not gradient[padded].any(), name
+
+
+@every(ragged_samples)
+def test_gradients_that_reach_the_padding_are_ignored(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    results = call(op, backend, sample, tensors)
+    padded = torch.arange(len(results[0]))[:, None] >= tensors["lengths"]
+    marked = [tensor for tensor in tensors.values() if tensor.requires_grad]
+    upstream, found = torch.ones_like(results[0]), []
+    for garbage in (0.0, float("nan")):
+        upstream[padded] = garbage
+        found.append(
+            torch.autograd.grad(
+                results[0], marked, upstream, retain_graph=True, materialize_grads=True
+            )
+        )
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
+
+
+@every(few_samples)
+def test_a_sequence_of_length_0_leaves_its_state_as_it_was(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    time, batch = next(iter(tensors.values())).shape[:2]
+    tensors["lengths"] = torch.tensor([0, time, 1], dtype=torch.int32)[:batch]
+    results, expected = call(op, backend, sample, tensors), define(op, sample, tensors)
+    assert not results[0][:, 0].any()
+    states = [tensors[name] for name in ("h0", "c0") if name in tensors]
+    for result, state in zip(results[1:], states, strict=True):
+        assert torch.equal(result[0], state[0])
+    torch.testing.assert_close(results, expected)
+    torch.testing.assert_close(gradients(results, tensors), gradients(expected, tensors))
+
+
+@every(few_samples)
+def test_an_empty_batch_has_empty_results_and_gradients_of_0(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    for name, tensor in tensors.items():
+        axis = BATCH_AXIS.get(name, tensor.dim())
+        if axis < tensor.dim():
+            empty = tensor.detach().narrow(axis, 0, 0)
+            tensors[name] = empty.requires_grad_(tensor.requires_grad)
+    results = call(op, backend, sample, tensors)
+    assert [r.shape for r in results] == [r.shape for r in define(op, sample, tensors)]
+    for name, gradient in gradients(results, tensors).items():
+        assert gradient.shape == tensors[name].shape
+        assert not gradient.any(), name
+
+
+@every(few_samples)
+@pytest.mark.parametrize("length", [-1, 99])
+def test_a_length_out_of_range_is_named(op: Op, backend: str, sample: Sample, length: int):
+    tensors = make(sample, torch.float64)
+    time, batch = next(iter(tensors.values())).shape[:2]
+    tensors["lengths"] = torch.full((batch,), time)
+    tensors["lengths"][-1] = length
+    with pytest.raises(
+        ValueError, match=rf"lengths\[{batch - 1}\] is {length}; expected 0 to {time}"
+    ):
+        call(op, backend, sample, tensors)
+
+
+@every(few_samples)
+def test_no_input_is_written_to_and_two_backward_passes_agree(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    results = call(op, backend, sample, tensors)
+    values = [result.detach().clone() for result in results]
+    first = gradients(results, tensors, retain_graph=True)
+    second = gradients(results, tensors, retain_graph=True)
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert all(torch.equal(tensors[name], before[name]) for name in tensors)
+    assert all(torch.equal(r, v) for r, v in zip(results, values, strict=True))
+    memory = {tensor.untyped_storage().data_ptr() for tensor in tensors.values()}
+    assert not memory & {result.untyped_storage().data_ptr() for result in results}
+
+
+@every(few_samples)
+def test_without_gradients_the_values_are_the_same(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    expected = call(op, backend, sample, tensors)
+    with torch.no_grad():
+        results = call(op, backend, sample, tensors)
+    torch.testing.assert_close(results, expected)
+    assert not any(result.requires_grad for result in results)
+
+
+@every(few_samples)
+def test_the_gradient_of_one_result_alone_is_right(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    results, expected = call(op, backend, sample, tensors), define(op, sample, tensors)
+    marked = [tensor for tensor in tensors.values() if tensor.requires_grad]
+    for result, wanted in zip(results, expected, strict=True):
+        found, exact = (
+            torch.autograd.grad(r.sum(), marked, retain_graph=True, materialize_grads=True)
+            for r in (result, wanted)
+        )
+        torch.testing.assert_close(found, exact)
+
+
+@every(few_samples)
+def test_the_gradient_of_one_argument_alone_is_right(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    wanted = gradients(call(op, backend, sample, tensors), tensors)
+    for name in wanted:
+        alone = {n: t.detach().requires_grad_(n == name) for n, t in tensors.items()}
+        found = gradients(call(op, backend, sample, alone), alone)
+        torch.testing.assert_close(found, {name: wanted[name]})
+
+
+@EVERY_OP
+def test_every_sample_has_a_name_of_its_own(op: Op):
+    names = [sample.name for sample in op.samples()]
+    assert len(names) == len(set(names))
