@@ -11,7 +11,8 @@ from torch import Tensor
 from representer import functional
 from representer.errors import ShapeError
 from representer.ops.checks import check_floating, check_lengths, check_like
-from representer.ops.gated_scan import reference
+from representer.ops import core
+from representer.ops.gated_scan import cpp, reference
 from representer.ops.op import Backend, Op, Sample
 
 
@@ -133,3 +134,4 @@ OP.register(
     gradient=_gradient,
 )
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

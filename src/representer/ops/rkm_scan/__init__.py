@@ -12,7 +12,8 @@ from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import Cell
 from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops.op import Backend, Op
-from representer.ops.rkm_scan import reference
+from representer.ops import core
+from representer.ops.rkm_scan import cpp, reference
 from representer.ops.rkm_scan.samples import samples
 
 _BY_AUTOGRAD = "functional.rkm_scan takes any, with autograd."
@@ -192,3 +193,4 @@ OP.register(
     gradient=_gradient,
 )
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

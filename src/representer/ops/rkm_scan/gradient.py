@@ -22,7 +22,13 @@ from torch import Tensor
 
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
-from representer.functional.rkm_scan import EPS
+from representer.ops.rkm_scan.products import (
+    memory_before,
+    norm_gradient,
+    normalise,
+    static_gradient,
+    weight_gradient,
+)
 from representer.ops.sequence import Steps, previous
 
 BLOCK = 2**18  # entries of the gates for which factors are computed at once: 1 MiB in float32
@@ -53,9 +59,8 @@ def backward(
     gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
     h_before = previous(output, h0, lengths, reverse)
     c_before = previous(cells, c0, lengths, reverse)
-    memory = {"cell": c_before, "output": h_before}.get(cell.memory)
-    memory = torch.expm1(c_before) if memory is None else memory
-    normed, scale = _normalise(fresh, norm)
+    memory = memory_before(cell, h_before, c_before)
+    normed, scale = normalise(fresh) if norm is not None else (fresh, fresh)
     emitted = cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
 
     block = max(1, BLOCK // max(1, gates[0].numel()))
@@ -64,9 +69,8 @@ def backward(
     keep = static[1].expand(time, batch, units) if keep is None and static is not None else keep
 
     dz = torch.empty_like(gates)
-    needs_g = norm is not None or static is not None
     g_after_norm = torch.empty_like(cells) if norm is not None else None
-    g_all = torch.empty_like(cells) if needs_g else None
+    g_all = torch.empty_like(cells) if static is not None else None
     seen_TBX = dz.flatten(2)[:, :, first_seen * units :]
     weight_XH = None if weight is None else weight.flatten(0, 1)
     to_h, to_c = grad_h, grad_c  # what flows into h_t and c_t from later steps
@@ -110,24 +114,14 @@ def backward(
             real = steps.real(t)
             to_h, to_c = torch.where(real, before_h, to_h), torch.where(real, before_c, to_c)
 
-    def over_steps(x: Tensor) -> Tensor:
-        if lengths is not None:
-            x = torch.where(_real(time, lengths), x, 0.0)
-        return x.flatten(0, 1).sum(0)
-
-    empty = gates.new_empty(0)
-    d_weight, d_static, d_norm = empty, empty.clone(), empty.clone()
-    if weight is not None:
-        d_weight = (h_before.flatten(0, 1).t() @ seen_TBX.flatten(0, 1)).t().reshape(weight.shape)
-        d_weight = d_weight.contiguous()
-    if static is not None:
-        written = over_steps(g_all * gate["candidate"]) if cell.input_gate == "static" else None
-        kept = over_steps(g_all * memory) if cell.forget_gate == "static" else None
-        zero = torch.zeros_like(static[0])
-        d_static = torch.stack([zero if x is None else x for x in (written, kept)])
-    if norm is not None:
-        d_norm = torch.stack((over_steps(g_after_norm * normed), over_steps(g_after_norm)))
-    return dz, d_weight, to_h.clone(), to_c.clone(), d_static, d_norm
+    return (
+        dz,
+        weight_gradient(dz, h_before, weight),
+        to_h.clone(),
+        to_c.clone(),
+        static_gradient(cell, g_all, gate["candidate"], memory, static, lengths),
+        norm_gradient(g_after_norm, normed, lengths),
+    )
 
 
 def _factors(
@@ -166,20 +160,7 @@ def _slope_of_emission(cell: Cell, gates: Tensor, emitted: Tensor) -> Tensor | N
     return slope if output_gate is None else slope * output_gate
 
 
-def _normalise(fresh: Tensor, norm: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Return the normalised cells before gain and bias, and 1 / standard deviation."""
-    if norm is None:
-        return fresh, fresh
-    variance, mean = torch.var_mean(fresh, dim=-1, correction=0, keepdim=True)
-    scale = (variance + EPS).rsqrt()
-    return (fresh - mean) * scale, scale
-
-
 def _through_norm(g: Tensor, normed: Tensor, scale: Tensor, gain: Tensor) -> Tensor:
     g = g * gain
     centred = g - g.mean(-1, keepdim=True)
     return (centred - normed * (g * normed).mean(-1, keepdim=True)) * scale
-
-
-def _real(time: int, lengths: Tensor) -> Tensor:
-    return (torch.arange(time, device=lengths.device)[:, None] < lengths)[:, :, None]

@@ -1,0 +1,85 @@
+// The plain C interface of the core: structs of raw pointers, sizes and strides (in elements).
+// Every struct has its twin in representer/ops/core.py. Null pointers stand for absent arguments.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+// A cell of representer.functional.Cell; the G gates stand in the order candidate, input, forget,
+// output, as far as they are there, and the last R of them see the previous emission.
+struct RepresenterCell {
+    int32_t input_gate;   // 0 dynamic, 1 coupled, 2 static
+    int32_t forget_gate;  // 0 dynamic, 1 static, 2 none
+    int32_t output_gate;  // 0 none, 1 dynamic
+    int32_t candidate;    // Nonlinearity
+    int32_t output;       // Nonlinearity
+    int32_t memory;       // 0 the cell, 1 the output, 2 e^cell - 1
+    int32_t gates;        // G
+    int32_t seen;         // R
+};
+
+struct RepresenterForward {
+    RepresenterCell cell;
+    int64_t time, batch, units, features;  // T, B, H, I
+    int32_t reverse, threads;
+    const void* x;             // (T, B, I) with input_weight, else the products (T, B, G, H)
+    int64_t x_time, x_batch;   // strides of x; its other axes are contiguous
+    const void* input_weight;  // (G H, I)
+    const void* bias;          // (G, H)
+    const void* weight;        // (R H, H)
+    const void* h0;            // (B, H)
+    const void* c0;            // (B, H)
+    const void* gate_values;   // static gates (2, H)
+    const void* norm;          // gain and bias (2, H)
+    const void* hold;          // (2, T, B, H)
+    const int64_t* lengths;    // (B,)
+    void* output;              // (T, B, H)
+    void* h;                   // (B, H)
+    void* c;                   // (B, H)
+    void* gates;               // (T, B, G, H), or null
+    void* cells;               // (T, B, H), or null
+    void* fresh;               // (T, B, H) where norm or hold is given, or null
+    double epsilon;            // of the layer norm
+};
+
+struct RepresenterBackward {
+    RepresenterCell cell;
+    int64_t time, batch, units;
+    int32_t reverse, threads;
+    const void* grad_output;          // (T, B, H)
+    int64_t grad_time, grad_batch;    // its strides
+    const void* grad_h;               // (B, H)
+    const void* grad_c;               // (B, H)
+    const void* output;               // (T, B, H)
+    const void* gates;                // (T, B, G, H)
+    const void* cells;                // (T, B, H)
+    const void* fresh;                // (T, B, H), or null
+    const void* weight;               // (R H, H)
+    const void* h0;
+    const void* c0;
+    const void* gate_values;
+    const void* norm;
+    const void* hold;
+    const int64_t* lengths;
+    void* grad_z;      // (T, B, G, H)
+    void* extra_h;     // (B, H): what flows into h0 past the recurrent matrices
+    void* grad_c0;     // (B, H)
+    void* grad_fresh;  // (T, B, H): gradient of the fresh cell before its norm, or null
+    void* grad_normed; // (T, B, H): the same after the norm, or null
+    double epsilon;
+};
+
+struct RepresenterScan {
+    int64_t time, batch, units;
+    int32_t reverse, threads;
+    int32_t decay;            // 0 one number, 1 one a unit (H,), 2 (T, B, H)
+    const void* u;            // (T, B, H); gradient of the states in the backward pass
+    const void* f;
+    const void* c0;           // (B, H); gradient of the final state in the backward pass
+    const int64_t* lengths;
+    void* states;             // (T, B, H); gradient of u in the backward pass
+    void* final_state;        // (B, H); gradient of c0 in the backward pass
+};
+
+}  // extern "C"

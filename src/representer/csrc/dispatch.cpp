@@ -1,0 +1,14 @@
+// Which of the instruction sets in this library the machine can run.
+#include <cstring>
+
+extern "C" int representer_runs(const char* isa) {
+    if (!std::strcmp(isa, "portable")) return 1;
+#if defined(REPRESENTER_X86)
+    __builtin_cpu_init();
+    if (!std::strcmp(isa, "avx2")) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (!std::strcmp(isa, "avx512"))
+        return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+#endif
+    return 0;
+}

@@ -1,0 +1,27 @@
+// Everything, for one instruction set: REPRESENTER_ISA names it and the compiler's flags set it.
+#include <new>
+
+#include "gated_scan.hpp"
+#include "rkm_backward.hpp"
+#include "rkm_forward.hpp"
+
+#define REPRESENTER_JOIN(a, b, c) a##_##b##_##c
+#define REPRESENTER_ENTRY(operation, type, isa) REPRESENTER_JOIN(representer_##operation, type, isa)
+#define REPRESENTER_DEFINE(operation, type, Real, Args, call)                                   \
+    extern "C" int REPRESENTER_ENTRY(operation, type, REPRESENTER_ISA)(const Args* args) {      \
+        try {                                                                                   \
+            return representer::REPRESENTER_ISA::call(*args);                                   \
+        } catch (const std::bad_alloc&) {                                                       \
+            return 2;                                                                           \
+        }                                                                                       \
+    }
+
+REPRESENTER_DEFINE(rkm_forward, f32, float, RepresenterForward, forward<float>)
+REPRESENTER_DEFINE(rkm_forward, f64, double, RepresenterForward, forward<double>)
+REPRESENTER_DEFINE(rkm_backward, f32, float, RepresenterBackward, backward<float>)
+REPRESENTER_DEFINE(rkm_backward, f64, double, RepresenterBackward, backward<double>)
+#define COMMA ,
+REPRESENTER_DEFINE(scan_forward, f32, float, RepresenterScan, scan<float COMMA false>)
+REPRESENTER_DEFINE(scan_forward, f64, double, RepresenterScan, scan<double COMMA false>)
+REPRESENTER_DEFINE(scan_backward, f32, float, RepresenterScan, scan<float COMMA true>)
+REPRESENTER_DEFINE(scan_backward, f64, double, RepresenterScan, scan<double COMMA true>)

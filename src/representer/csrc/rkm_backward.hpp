@@ -1,0 +1,226 @@
+// rkm_scan backward: the same division of labour as forward, from the last step to the first. The
+// equations are those of representer/ops/rkm_scan/gradient.py:
+//
+//   e = dh_t + W' da_{t+1} + extra,   g = carried + e o psi'(c_t),   da = (g or e) * factor
+//
+// Products with the whole sequence (gradients of weights and inputs) are left to the caller.
+#pragma once
+
+#include "core.hpp"
+#include "tile.hpp"
+#include "workspace.hpp"
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+template <class Real> class Backward {
+    static constexpr int V = Lanes<Real>::n;
+
+  public:
+    Backward(const RepresenterBackward& args, int64_t first, int64_t last)
+        : p(args), first(first), rows(last - first), H(args.units), padded(round_up(H, V)), G(args.cell.gates),
+          extra(rows * padded), carried(rows * padded), e_row(args.norm ? rows * padded : 0),
+          g_row(args.norm ? rows * padded : 0) {
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t j = 0; j < H; ++j) {
+                extra.at(r * padded)[j] = static_cast<const Real*>(p.grad_h)[(first + r) * H + j];
+                carried.at(r * padded)[j] = static_cast<const Real*>(p.grad_c)[(first + r) * H + j];
+            }
+    }
+
+    template <int N> void run(const Real* panels) {
+        constexpr int most = rows_of<N>();
+        const int64_t groups = (H + N * V - 1) / (N * V), tiles = (rows + most - 1) / most;
+        for (int64_t s = p.time - 1; s >= 0; --s) {
+            const int64_t t = p.reverse ? p.time - 1 - s : s;
+            const int64_t later = s == p.time - 1 ? -1 : p.reverse ? t - 1 : t + 1;
+            for (int64_t group = 0; group < groups; ++group)
+                for (int64_t tile = 0; tile < tiles; ++tile) {
+                    const int64_t row = share(rows, tiles, tile);
+                    step_rows<N, most>(int(share(rows, tiles, tile + 1) - row), t, later, row, group, panels);
+                }
+            if (p.norm)
+                for (int64_t row = 0; row < rows; ++row) through_norm(t, row);
+        }
+        for (int64_t r = 0; r < rows; ++r) {
+            std::memcpy(static_cast<Real*>(p.extra_h) + (first + r) * H, extra.at(r * padded), H * sizeof(Real));
+            std::memcpy(static_cast<Real*>(p.grad_c0) + (first + r) * H, carried.at(r * padded), H * sizeof(Real));
+        }
+    }
+
+  private:
+    const RepresenterBackward& p;
+    const int64_t first, rows, H, padded, G;
+    Workspace<Real> extra, carried, e_row, g_row;
+
+    template <int N, int M> void step_rows(int m, int64_t t, int64_t later, int64_t row, int64_t group, const Real* panels) {
+        if constexpr (M > 1)
+            if (m < M) return step_rows<N, M - 1>(m, t, later, row, group, panels);
+        step<N, M>(t, later, row, group, panels);
+    }
+
+    template <int N, int M>
+    __attribute__((noinline)) void step(int64_t t, int64_t later, int64_t row, int64_t group, const Real* panels) {
+        Vec<Real> acc[M][N];
+        for (int r = 0; r < M; ++r)
+            for (int j = 0; j < N; ++j) acc[r][j] = Vec<Real>{};
+        if (later >= 0 && p.cell.seen) {
+            const int64_t K = p.cell.seen * H;
+            const Real* da[M];
+            for (int r = 0; r < M; ++r)
+                da[r] = static_cast<const Real*>(p.grad_z) + ((later * p.batch + first + row + r) * G + G - p.cell.seen) * H;
+            multiply<Real, M, N>(acc, da, K, panels + group * N * V * K);
+        }
+        alignas(64) Vec<Real> fed[M][N];
+        for (int r = 0; r < M; ++r)
+            for (int j = 0; j < N; ++j) fed[r][j] = acc[r][j];
+        for (int j = 0; j < N; ++j) {
+            const int64_t unit = (group * N + j) * V;
+            if (unit >= H) break;
+            for (int r = 0; r < M; ++r) receive(t, row + r, unit, fed[r][j]);
+        }
+    }
+
+    const Real* saved(const void* array, int64_t t, int64_t b, int64_t unit) const {
+        return static_cast<const Real*>(array) + (t * p.batch + b) * H + unit;
+    }
+    bool is_real(int64_t t, int64_t b) const { return !p.lengths || t < p.lengths[b]; }
+
+    // The gradient that reaches the emission and the cell of one step.
+    REPRESENTER_INLINE void receive(int64_t t, int64_t row, int64_t unit, Vec<Real> fed) {
+        const int count = H - unit < V ? int(H - unit) : V;
+        const int64_t b = first + row, own = row * padded + unit;
+        Vec<Real> e = fed + load<Real>(extra.at(own));
+        if (!is_real(t, b)) {
+            store(extra.at(own), e, count);
+            for (int64_t k = 0; k < G; ++k)
+                store(static_cast<Real*>(p.grad_z) + ((t * p.batch + b) * G + k) * H + unit, Vec<Real>{}, count);
+            if (p.grad_fresh) store(static_cast<Real*>(p.grad_fresh) + (t * p.batch + b) * H + unit, Vec<Real>{}, count);
+            if (p.grad_normed) store(static_cast<Real*>(p.grad_normed) + (t * p.batch + b) * H + unit, Vec<Real>{}, count);
+            return;
+        }
+        e += load(static_cast<const Real*>(p.grad_output) + t * p.grad_time + b * p.grad_batch + unit, count);
+        Vec<Real> g = load<Real>(carried.at(own)), held_e{}, held_g{};
+        if (p.hold) {
+            const Vec<Real> of_c = load(saved(p.hold, t, b, unit), count);
+            const Vec<Real> of_h = load(saved(p.hold, t + p.time, b, unit), count);
+            held_e = e * of_h, held_g = g * of_c;
+            e -= held_e, g -= held_g;
+        }
+        store(extra.at(own), held_e, count);
+        store(carried.at(own), held_g, count);
+        if (p.norm) {  // psi' needs the normalised cell of the whole row
+            store(e_row.at(own), e, count);
+            store(g_row.at(own), g, count);
+            return;
+        }
+        const void* cells = p.hold ? p.fresh : p.cells;
+        g += through_emission(t, b, unit, count, e, load(saved(cells, t, b, unit), count));
+        pass_on(t, row, unit, g);
+    }
+
+    // Writes da of the output gate and returns what e adds to g.
+    REPRESENTER_INLINE Vec<Real> through_emission(int64_t t, int64_t b, int64_t unit, int count, Vec<Real> e, Vec<Real> c) {
+        const Vec<Real> y = value<Real>(p.cell.output, c);
+        Vec<Real> slope_of_c = slope<Real>(p.cell.output, c, y);
+        if (p.cell.output_gate) {
+            const int64_t at = ((t * p.batch + b) * G + G - 1) * H + unit;
+            const Vec<Real> o = load(static_cast<const Real*>(p.gates) + at, count);
+            store(static_cast<Real*>(p.grad_z) + at, e * y * o * (Real(1) - o), count);
+            slope_of_c *= o;
+        }
+        return e * slope_of_c;
+    }
+
+    // From the fresh cell's gradient g to the pre-activations and the memory.
+    REPRESENTER_INLINE void pass_on(int64_t t, int64_t row, int64_t unit, Vec<Real> g) {
+        const RepresenterCell& cell = p.cell;
+        const int count = H - unit < V ? int(H - unit) : V;
+        const int64_t b = first + row, own = row * padded + unit;
+        const Real* gates = static_cast<const Real*>(p.gates) + (t * p.batch + b) * G * H + unit;
+        const Real* fixed = static_cast<const Real*>(p.gate_values);
+        Real* da = static_cast<Real*>(p.grad_z) + (t * p.batch + b) * G * H + unit;
+        if (p.grad_fresh) store(static_cast<Real*>(p.grad_fresh) + (t * p.batch + b) * H + unit, g, count);
+
+        const Vec<Real> candidate = load(gates, count);
+        Vec<Real> memory{}, f{}, i{};
+        int at = 0;
+        if (cell.input_gate == 0) i = load(gates + ++at * H, count);
+        if (cell.input_gate == 2) i = load(fixed + unit, count);
+        if (cell.forget_gate != 2) {
+            const Vec<Real> before = cell.memory == 1 ? earlier(p.output, p.h0, t, b, unit, count)
+                                                      : earlier(p.cells, p.c0, t, b, unit, count);
+            memory = cell.memory == 2 ? exponential(before) - Real(1) : before;
+            f = cell.forget_gate == 0 ? load(gates + (at + 1) * H, count) : load(fixed + H + unit, count);
+        }
+        if (cell.input_gate == 1) i = Real(1) - f;
+        if (cell.input_gate == 0) store(da + at * H, g * candidate * i * (Real(1) - i), count);
+        if (cell.forget_gate == 0) {
+            const Vec<Real> gain = cell.input_gate == 1 ? memory - candidate : memory;
+            store(da + (at + 1) * H, g * gain * f * (Real(1) - f), count);
+        }
+        store(da, g * i * slope<Real>(cell.candidate, candidate, candidate), count);
+        if (cell.forget_gate == 2) return;
+        Real* into = cell.memory == 1 ? extra.at(own) : carried.at(own);
+        const Vec<Real> kept = cell.memory == 2 ? g * f * (memory + Real(1)) : g * f;
+        store(into, load<Real>(into) + kept, count);
+    }
+
+    Vec<Real> earlier(const void* states, const void* initial, int64_t t, int64_t b, int64_t unit, int count) const {
+        const int64_t before = p.reverse ? t + 1 : t - 1;
+        const bool is_first = p.reverse ? before == p.time || !is_real(before, b) : before < 0;
+        return load(is_first ? static_cast<const Real*>(initial) + b * H + unit : saved(states, before, b, unit), count);
+    }
+
+    // Layer norm's gradient for one row, between the two halves of a step.
+    void through_norm(int64_t t, int64_t row) {
+        const int64_t b = first + row;
+        if (!is_real(t, b)) return;
+        const Real *gain = static_cast<const Real*>(p.norm), *offset = gain + H, *fresh = saved(p.fresh, t, b, 0);
+        Real *e = e_row.at(row * padded), *g = g_row.at(row * padded);
+        Real mean = 0, square = 0;
+        for (int64_t j = 0; j < H; ++j) mean += fresh[j];
+        mean /= Real(H);
+        for (int64_t j = 0; j < H; ++j) square += (fresh[j] - mean) * (fresh[j] - mean);
+        const Real scale = Real(1) / Real(__builtin_sqrt(double(square / Real(H)) + p.epsilon));
+        Real of_g = 0, of_g_normed = 0;
+        for (int64_t j = 0; j < H; j += V) {
+            const int count = H - j < V ? int(H - j) : V;
+            const Vec<Real> normed = (load(fresh + j, count) - mean) * scale;
+            const Vec<Real> c = normed * load(gain + j, count) + load(offset + j, count);
+            const Vec<Real> after = load(g + j, count) + through_emission(t, b, j, count, load(e + j, count), c);
+            if (p.grad_normed) store(static_cast<Real*>(p.grad_normed) + (t * p.batch + b) * H + j, after, count);
+            const Vec<Real> scaled = after * load(gain + j, count);  // 0 beyond the row, as the gain
+            store(g + j, scaled, count);
+            of_g += sum<Real>(scaled), of_g_normed += sum<Real>(scaled * normed);
+        }
+        of_g /= Real(H), of_g_normed /= Real(H);
+        for (int64_t j = 0; j < H; j += V) {
+            const int count = H - j < V ? int(H - j) : V;
+            const Vec<Real> normed = (load(fresh + j, count) - mean) * scale;
+            pass_on(t, row, j, (load(g + j, count) - of_g - normed * of_g_normed) * scale);
+        }
+    }
+};
+
+template <class Real, int N> void backward_of(const RepresenterBackward& p) {
+    constexpr int V = Lanes<Real>::n;
+    const int64_t K = p.cell.seen * p.units, groups = (p.units + N * V - 1) / (N * V);
+    Workspace<Real> panels(groups * N * V * K);
+    if (K) pack_columns(static_cast<const Real*>(p.weight), K, p.units, N, panels.at(0));
+    const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
+    for (int64_t i = 0; i < threads; ++i)
+        Backward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1)).template run<N>(panels.at(0));
+}
+
+// The width of a group of units: the one that leaves the fewest lanes idle.
+template <class Real> int backward(const RepresenterBackward& p) {
+    const int64_t vectors = (p.units + Lanes<Real>::n - 1) / Lanes<Real>::n;
+    if (vectors % 4 == 0 || vectors > 8) return backward_of<Real, 4>(p), 0;
+    if (vectors % 3 == 0 || vectors > 4) return backward_of<Real, 3>(p), 0;
+    return vectors == 1 ? backward_of<Real, 1>(p) : backward_of<Real, 2>(p), 0;
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer

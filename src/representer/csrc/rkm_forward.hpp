@@ -1,0 +1,205 @@
+// rkm_scan forward: one parallel region for the whole sequence, threads share the batch, and no
+// thread waits for another. The pointwise part follows the product while its result is in L1.
+#pragma once
+
+#include "core.hpp"
+#include "tile.hpp"
+#include "workspace.hpp"
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+template <class Real> inline void normalise(Real* row, const Real* norm, int64_t H, double epsilon) {
+    constexpr int V = Lanes<Real>::n;
+    Vec<Real> total{}, squares{};
+    for (int64_t j = 0; j < H; j += V) total += load(row + j, H - j < V ? int(H - j) : V);
+    const Real mean = sum<Real>(total) / Real(H);
+    for (int64_t j = 0; j < H; j += V) {
+        const int count = H - j < V ? int(H - j) : V;
+        Vec<Real> centred = load(row + j, count) - mean;
+        for (int lane = count; lane < V; ++lane) centred[lane] = 0;
+        squares += centred * centred;
+    }
+    const Real scale = Real(1) / Real(__builtin_sqrt(double(sum<Real>(squares) / Real(H)) + epsilon));
+    for (int64_t j = 0; j < H; j += V) {
+        const int count = H - j < V ? int(H - j) : V;
+        const Vec<Real> normed = (load(row + j, count) - mean) * scale;
+        store(row + j, normed * load(norm + j, count) + load(norm + H + j, count), count);
+    }
+}
+
+// One thread's share of the batch, with the state it carries from step to step. State rows are
+// padded to whole vectors.
+template <class Real> class Forward {
+    static constexpr int V = Lanes<Real>::n;
+
+  public:
+    Forward(const RepresenterForward& args, int64_t first, int64_t last)
+        : p(args), first(first), rows(last - first), H(args.units), padded(round_up(H, V)),
+          h_state(2 * rows * padded), c_state(rows * padded),
+          late_o(args.norm ? rows * padded : 0), late_c(args.norm ? rows * padded : 0) {
+        for (int64_t r = 0; r < rows; ++r)
+            for (int64_t j = 0; j < H; ++j) {
+                h_old()[r * padded + j] = static_cast<const Real*>(p.h0)[(first + r) * H + j];
+                c_state.at(0)[r * padded + j] = static_cast<const Real*>(p.c0)[(first + r) * H + j];
+            }
+    }
+
+    template <int G, int R, int BLOCKS> void run(const Real* input_panels, const Real* panels) {
+        constexpr int most = rows_of<G * BLOCKS>();
+        const int64_t groups = (H + BLOCKS * V - 1) / (BLOCKS * V), tiles = (rows + most - 1) / most;
+        for (int64_t s = 0; s < p.time; ++s) {
+            const int64_t t = p.reverse ? p.time - 1 - s : s;
+            for (int64_t group = 0; group < groups; ++group)
+                for (int64_t tile = 0; tile < tiles; ++tile) {
+                    const int64_t row = share(rows, tiles, tile);
+                    step_rows<G, R, BLOCKS, most>(int(share(rows, tiles, tile + 1) - row), t, row, group,
+                                                  input_panels, panels);
+                }
+            if (p.norm) emit_normalised(t);
+            now ^= 1;
+        }
+        for (int64_t r = 0; r < rows; ++r) {
+            std::memcpy(static_cast<Real*>(p.h) + (first + r) * H, h_old() + r * padded, H * sizeof(Real));
+            std::memcpy(static_cast<Real*>(p.c) + (first + r) * H, c_state.at(r * padded), H * sizeof(Real));
+        }
+    }
+
+  private:
+    const RepresenterForward& p;
+    const int64_t first, rows, H, padded;
+    Workspace<Real> h_state, c_state, late_o, late_c;
+    int now = 0;  // which half of h_state holds the previous emission
+
+    Real* h_old() { return h_state.at(now * rows * padded); }
+    Real* h_new() { return h_state.at((now ^ 1) * rows * padded); }
+
+    // Calls step<M> for the number of rows at hand.
+    template <int G, int R, int BLOCKS, int M>
+    void step_rows(int m, int64_t t, int64_t row, int64_t group, const Real* input_panels, const Real* panels) {
+        if constexpr (M > 1)
+            if (m < M) return step_rows<G, R, BLOCKS, M - 1>(m, t, row, group, input_panels, panels);
+        step<G, R, BLOCKS, M>(t, row, group, input_panels, panels);
+    }
+
+    template <int G, int R, int BLOCKS, int M>
+    __attribute__((noinline)) void step(int64_t t, int64_t row, int64_t group, const Real* input_panels, const Real* panels) {
+        constexpr int N = G * BLOCKS;
+        Vec<Real> acc[M][N];
+        const Real* x[M];
+        const Real* h[M];
+        for (int r = 0; r < M; ++r) {
+            x[r] = static_cast<const Real*>(p.x) + t * p.x_time + (first + row + r) * p.x_batch;
+            h[r] = h_old() + (row + r) * padded;
+        }
+        for (int block = 0; block < BLOCKS; ++block) {
+            const int64_t unit = (group * BLOCKS + block) * V;
+            const int count = unit >= H ? 0 : H - unit < V ? int(H - unit) : V;
+            for (int g = 0; g < G; ++g) {
+                Vec<Real> start{};
+                if (p.bias && count) start = load(static_cast<const Real*>(p.bias) + g * H + unit, count);
+                for (int r = 0; r < M; ++r)
+                    acc[r][block * G + g] = p.input_weight || !count ? start : start + load(x[r] + g * H + unit, count);
+            }
+        }
+        if (p.input_weight) multiply<Real, M, N>(acc, x, p.features, input_panels + group * N * V * p.features);
+        if constexpr (R > 0) multiply<Real, M, N, N - R * BLOCKS>(acc, h, H, panels + group * R * BLOCKS * V * H);
+        alignas(64) Vec<Real> a[M][N];
+        for (int r = 0; r < M; ++r)
+            for (int j = 0; j < N; ++j) a[r][j] = acc[r][j];
+        for (int block = 0; block < BLOCKS; ++block) {
+            const int64_t unit = (group * BLOCKS + block) * V;
+            if (unit >= H) break;
+            for (int r = 0; r < M; ++r) write_cell<G>(t, row + r, unit, &a[r][block * G]);
+        }
+    }
+
+    template <int G> REPRESENTER_INLINE void write_cell(int64_t t, int64_t row, int64_t unit, Vec<Real>* a) {
+        const RepresenterCell& cell = p.cell;
+        const int count = H - unit < V ? int(H - unit) : V;
+        const int64_t at = (t * p.batch + first + row) * H + unit, own = row * padded + unit;
+        const Real* fixed = static_cast<const Real*>(p.gate_values);
+        int g = 0;
+        const Vec<Real> candidate = a[0] = value<Real>(cell.candidate, a[0]);
+        for (int k = 1; k < G; ++k) a[k] = sigmoid<Real>(a[k]);
+        if (p.gates)
+            for (int k = 0; k < G; ++k)
+                store(static_cast<Real*>(p.gates) + (at - unit) * G + k * H + unit, a[k], count);
+        const Vec<Real> i = cell.input_gate == 0 ? a[++g] : cell.input_gate == 2 ? load(fixed + unit, count) : Vec<Real>{};
+        Vec<Real> c, old_c = load<Real>(c_state.at(own)), old_h = load<Real>(h_old() + own);
+        Vec<Real> memory = cell.memory == 0 ? old_c : cell.memory == 1 ? old_h : exponential(old_c) - Real(1);
+        if (cell.forget_gate == 2) {
+            c = i * candidate;
+        } else {
+            const Vec<Real> f = cell.forget_gate == 0 ? a[++g] : load(fixed + H + unit, count);
+            c = cell.input_gate == 1 ? candidate + f * (memory - candidate) : i * candidate + f * memory;
+        }
+        const Vec<Real> o = cell.output_gate ? a[G - 1] : splat<Real>(1);
+        if (p.fresh) store(static_cast<Real*>(p.fresh) + at, c, count);
+        if (p.norm) {
+            store<Real>(late_c.at(own), c);
+            store<Real>(late_o.at(own), o);
+        } else {
+            emit(t, row, unit, c, o);
+        }
+    }
+
+    void emit_normalised(int64_t t) {
+        for (int64_t row = 0; row < rows; ++row) {
+            normalise(late_c.at(row * padded), static_cast<const Real*>(p.norm), H, p.epsilon);
+            for (int64_t unit = 0; unit < H; unit += V) {
+                const int64_t own = row * padded + unit;
+                emit(t, row, unit, load<Real>(late_c.at(own)), load<Real>(late_o.at(own)));
+            }
+        }
+    }
+
+    REPRESENTER_INLINE void emit(int64_t t, int64_t row, int64_t unit, Vec<Real> c, Vec<Real> o) {
+        const int count = H - unit < V ? int(H - unit) : V;
+        const int64_t b = first + row, at = (t * p.batch + b) * H + unit, own = row * padded + unit;
+        const bool real = !p.lengths || t < p.lengths[b];
+        Vec<Real> h = value<Real>(p.cell.output, c);
+        if (p.cell.output_gate) h *= o;
+        const Vec<Real> old_c = load<Real>(c_state.at(own)), old_h = load<Real>(h_old() + own);
+        if (p.hold) {
+            const Real* hold = static_cast<const Real*>(p.hold) + at;
+            c += load(hold, count) * (old_c - c);
+            h += load(hold + p.time * p.batch * H, count) * (old_h - h);
+        }
+        store(static_cast<Real*>(p.output) + at, real ? h : Vec<Real>{}, count);
+        if (!real) c = old_c, h = old_h;
+        store(c_state.at(own), c, count);
+        store(h_new() + own, h, count);
+        if (p.cells) store(static_cast<Real*>(p.cells) + at, c, count);
+    }
+};
+
+template <class Real, int G, int R, int BLOCKS> void forward_of(const RepresenterForward& p) {
+    constexpr int V = Lanes<Real>::n;
+    const int64_t groups = (p.units + BLOCKS * V - 1) / (BLOCKS * V), wide = groups * BLOCKS * V;
+    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0), panels(wide * R * p.units);
+    if (p.input_weight)
+        pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input_panels.at(0));
+    if constexpr (R > 0) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));
+    const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
+    for (int64_t i = 0; i < threads; ++i)
+        Forward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1))
+            .template run<G, R, BLOCKS>(input_panels.at(0), panels.at(0));
+}
+
+template <class Real> int forward(const RepresenterForward& p) {
+    switch (p.cell.gates * 10 + p.cell.seen) {
+        case 10: return forward_of<Real, 1, 0, 4>(p), 0;
+        case 11: return forward_of<Real, 1, 1, 4>(p), 0;
+        case 20: return forward_of<Real, 2, 0, 2>(p), 0;
+        case 22: return forward_of<Real, 2, 2, 2>(p), 0;
+        case 32: return forward_of<Real, 3, 2, 1>(p), 0;
+        case 33: return forward_of<Real, 3, 3, 1>(p), 0;
+        case 44: return forward_of<Real, 4, 4, 1>(p), 0;
+        default: return 1;
+    }
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer

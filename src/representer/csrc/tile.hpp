@@ -1,0 +1,109 @@
+// Products of a few rows with packed weights, kept in registers.
+//
+//   acc[r][j] += sum_k a[r][k] * panel[k][j]        r < M rows, j < N vectors
+//
+// A panel holds, for every k, the N vectors that belong to one group of outputs, one after the
+// other and padded with zeros. The number of rows is chosen so that the accumulators, one
+// broadcast and the panel's vectors fit the registers of the instruction set.
+#pragma once
+
+#include "vec.hpp"
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+#if REPRESENTER_BYTES == 64
+constexpr int ACCUMULATORS = 24;
+#else
+constexpr int ACCUMULATORS = 12;
+#endif
+constexpr int MOST_ROWS = ACCUMULATORS / 3;
+
+template <int N> constexpr int rows_of() { return ACCUMULATORS / (N < 3 ? 3 : N); }
+
+template <class Real, int M, int N, int SKIP = 0>
+inline __attribute__((always_inline)) void multiply(
+    Vec<Real> (&acc)[M][N], const Real* const (&a)[M], int64_t K, const Real* panel) {
+    constexpr int V = Lanes<Real>::n, W = N - SKIP;
+    for (int64_t k = 0; k < K; ++k) {
+        Vec<Real> b[W];
+#pragma GCC unroll 8
+        for (int j = 0; j < W; ++j) b[j] = load<Real>(panel + (k * W + j) * V);
+#pragma GCC unroll 16
+        for (int r = 0; r < M; ++r) {
+            const Vec<Real> a_rk = splat<Real>(a[r][k]);
+#pragma GCC unroll 8
+            for (int j = 0; j < W; ++j) acc[r][SKIP + j] += a_rk * b[j];
+        }
+    }
+}
+
+// Transposes V rows of V entries each, read from rows `stride` apart.
+template <class Real> inline void transpose(const Real* from, int64_t stride, int rows, int columns, Vec<Real>* to) {
+    constexpr int V = Lanes<Real>::n;
+    for (int i = 0; i < V; ++i) to[i] = i < rows ? load(from + i * stride, columns) : Vec<Real>{};
+#pragma GCC unroll 4
+    for (int s = 1; s < V; s *= 2) {
+        Int<Real> low, high;
+        for (int lane = 0; lane < V; ++lane) {
+            low[lane] = (lane & s) ? V + lane - s : lane;
+            high[lane] = (lane & s) ? V + lane : lane + s;
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < V; ++i) {
+            if (i & s) continue;
+            const Vec<Real> a = to[i], b = to[i + s];
+#if defined(__clang__)
+            for (int lane = 0; lane < V; ++lane) {
+                to[i][lane] = low[lane] < V ? a[low[lane]] : b[low[lane] - V];
+                to[i + s][lane] = high[lane] < V ? a[high[lane]] : b[high[lane] - V];
+            }
+#else
+            to[i] = __builtin_shuffle(a, b, low);
+            to[i + s] = __builtin_shuffle(a, b, high);
+#endif
+        }
+    }
+}
+
+// Packs a matrix of G blocks of H output rows, (G H, K), into panels for groups of `blocks` blocks
+// of V outputs: panel[k][block][gate][lane].
+template <class Real> void pack_outputs(const Real* weight, int64_t G, int64_t H, int64_t K, int blocks, Real* packed) {
+    constexpr int V = Lanes<Real>::n;
+    const int64_t width = blocks * G * V;
+    for (int64_t first = 0; first < H; first += blocks * V) {
+        Real* panel = packed + first / (blocks * V) * width * K;
+        for (int block = 0; block < blocks; ++block)
+            for (int64_t g = 0; g < G; ++g) {
+                const int64_t unit = first + block * V;
+                const int rows = unit >= H ? 0 : H - unit < V ? int(H - unit) : V;
+                for (int64_t k = 0; k < K; k += V) {
+                    const int columns = K - k < V ? int(K - k) : V;
+                    Vec<Real> square[V];
+                    transpose<Real>(weight + (g * H + unit) * K + k, K, rows, columns, square);
+                    for (int i = 0; i < columns; ++i)
+                        store<Real>(panel + (k + i) * width + (block * G + g) * V, square[i]);
+                }
+            }
+    }
+}
+
+// Packs a matrix (K, H) by its columns into panels of N vectors: panel[k][j][lane].
+template <class Real> void pack_columns(const Real* weight, int64_t K, int64_t H, int N, Real* packed) {
+    constexpr int V = Lanes<Real>::n;
+    for (int64_t first = 0; first < H; first += N * V) {
+        Real* panel = packed + first * K;
+        for (int64_t k = 0; k < K; ++k)
+            for (int j = 0; j < N; ++j) {
+                const int64_t unit = first + j * V;
+                const int count = unit >= H ? 0 : H - unit < V ? int(H - unit) : V;
+                const Vec<Real> v = count ? load(weight + k * H + unit, count) : Vec<Real>{};
+                store<Real>(panel + (k * N + j) * V, v);
+            }
+    }
+}
+
+inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer

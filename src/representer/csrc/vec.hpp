@@ -1,0 +1,209 @@
+// Vectors of the instruction set this file is compiled for, and the functions of one variable.
+//
+// GCC's and Clang's vector extensions give arithmetic in one source for every instruction set; only
+// loads and stores of a row's ragged end need intrinsics.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__) || defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define REPRESENTER_BYTES 64
+#elif defined(__AVX2__)
+#define REPRESENTER_BYTES 32
+#else
+#define REPRESENTER_BYTES 16
+#endif
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+template <class Real> struct Lanes;
+template <> struct Lanes<float> {
+    typedef float Vec __attribute__((vector_size(REPRESENTER_BYTES)));
+    typedef int32_t Int __attribute__((vector_size(REPRESENTER_BYTES)));
+    static constexpr int n = REPRESENTER_BYTES / 4;
+};
+template <> struct Lanes<double> {
+    typedef double Vec __attribute__((vector_size(REPRESENTER_BYTES)));
+    typedef int64_t Int __attribute__((vector_size(REPRESENTER_BYTES)));
+    static constexpr int n = REPRESENTER_BYTES / 8;
+};
+template <class Real> using Vec = typename Lanes<Real>::Vec;
+template <class Real> using Int = typename Lanes<Real>::Int;
+
+#define REPRESENTER_INLINE inline __attribute__((always_inline))
+
+template <class Real> REPRESENTER_INLINE Vec<Real> splat(Real value) {
+    return value - Vec<Real>{};  // x - 0 is x, so that one broadcast is left
+}
+
+template <class Real> REPRESENTER_INLINE Vec<Real> load(const Real* p) {
+    Vec<Real> v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+template <class Real> REPRESENTER_INLINE void store(Real* p, Vec<Real> v) { std::memcpy(p, &v, sizeof v); }
+
+// The first `count` lanes; the others are 0 on loading and left alone on storing.
+REPRESENTER_INLINE Vec<float> load(const float* p, int count) {
+    if (count == Lanes<float>::n) return load<float>(p);
+#if defined(__AVX512F__)
+    return (Vec<float>)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
+#elif defined(__AVX2__)
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return (Vec<float>)_mm256_maskload_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane));
+#else
+    Vec<float> v{};
+    for (int i = 0; i < count; ++i) v[i] = p[i];
+    return v;
+#endif
+}
+REPRESENTER_INLINE Vec<double> load(const double* p, int count) {
+    if (count == Lanes<double>::n) return load<double>(p);
+#if defined(__AVX512F__)
+    return (Vec<double>)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
+#else
+    Vec<double> v{};
+    for (int i = 0; i < count; ++i) v[i] = p[i];
+    return v;
+#endif
+}
+REPRESENTER_INLINE void store(float* p, Vec<float> v, int count) {
+    if (count == Lanes<float>::n) return store<float>(p, v);
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
+#elif defined(__AVX2__)
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane), (__m256)v);
+#else
+    for (int i = 0; i < count; ++i) p[i] = v[i];
+#endif
+}
+REPRESENTER_INLINE void store(double* p, Vec<double> v, int count) {
+    if (count == Lanes<double>::n) return store<double>(p, v);
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)v);
+#else
+    for (int i = 0; i < count; ++i) p[i] = v[i];
+#endif
+}
+
+template <class Real> REPRESENTER_INLINE Real sum(Vec<Real> v) {
+    Real total = 0;
+    for (int i = 0; i < Lanes<Real>::n; ++i) total += v[i];
+    return total;
+}
+
+// Into [low, high]; NaN stays NaN.
+template <class Real> REPRESENTER_INLINE Vec<Real> clamp(Vec<Real> x, Real low, Real high) {
+    const Vec<Real> below = x > high ? splat(high) : x;
+    return below < low ? splat(low) : below;
+}
+#if defined(__AVX512F__)
+template <> REPRESENTER_INLINE Vec<float> clamp<float>(Vec<float> x, float low, float high) {
+    return (Vec<float>)_mm512_max_ps(_mm512_set1_ps(low), _mm512_min_ps(_mm512_set1_ps(high), (__m512)x));
+}
+#elif defined(__AVX2__)
+template <> REPRESENTER_INLINE Vec<float> clamp<float>(Vec<float> x, float low, float high) {
+    return (Vec<float>)_mm256_max_ps(_mm256_set1_ps(low), _mm256_min_ps(_mm256_set1_ps(high), (__m256)x));
+}
+#endif
+
+// e^x = 2^k e^r with |r| <= ln(2)/2; relative error below 3e-7 in float, 3e-16 in double.
+// Arguments beyond the range of Real saturate; NaN stays NaN.
+REPRESENTER_INLINE Vec<float> exponential(Vec<float> x) {
+    const Vec<float> in_range = clamp<float>(x, -87.0f, 88.0f);
+    const Vec<float> magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
+    const Vec<float> shifted = in_range * 1.44269504088896f + magic;
+    const Vec<float> k = shifted - magic;
+    const Vec<float> r = in_range - k * 0.693147180559945f;
+    Vec<float> p = splat(8.297648280858994e-3f);  // minimax of degree 5 for the relative error
+    p = p * r + 4.191543161869049e-2f;
+    p = p * r + 1.6667574644088745e-1f;
+    p = p * r + 4.9998894333839417e-1f;
+    p = p * r + 9.999997019767761e-1f;
+    p = p * r + 1.0000001192092896f;
+#if defined(__AVX512F__)
+    return (Vec<float>)_mm512_scalef_ps((__m512)p, (__m512)k);
+#else
+    const Int<float> exponent = ((Int<float>)shifted - (Int<float>)magic + 127) << 23;
+    return p * (Vec<float>)exponent;
+#endif
+}
+REPRESENTER_INLINE Vec<double> exponential(Vec<double> x) {
+    const Vec<double> in_range = clamp<double>(x, -708.0, 709.0);
+    const Vec<double> magic = splat(6755399441055744.0);  // 1.5 * 2^52
+    const Vec<double> shifted = in_range * 1.4426950408889634074 + magic;
+    const Vec<double> k = shifted - magic;
+    const Vec<double> r = (in_range - k * 6.93145751953125e-1) - k * 1.42860682030941723212e-6;
+    Vec<double> p = splat(1.0 / 6227020800.0);  // the Taylor series to r^13 / 13!
+    p = p * r + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0;
+    p = p * r + 1.0 / 3628800.0;
+    p = p * r + 1.0 / 362880.0;
+    p = p * r + 1.0 / 40320.0;
+    p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0;
+    p = p * r + 1.0 / 120.0;
+    p = p * r + 1.0 / 24.0;
+    p = p * r + 1.0 / 6.0;
+    p = p * r + 0.5;
+    p = p * (r * r) + r + 1.0;
+    const Int<double> exponent = ((Int<double>)shifted - (Int<double>)magic + 1023) << 52;
+    return p * (Vec<double>)exponent;
+}
+
+REPRESENTER_INLINE Vec<double> reciprocal(Vec<double> x) { return splat(1.0) / x; }
+REPRESENTER_INLINE Vec<float> reciprocal(Vec<float> x) {
+#if defined(__AVX512F__)  // an estimate and one step of Newton's method: cheaper than a division
+    const Vec<float> y = (Vec<float>)_mm512_rcp14_ps((__m512)x);
+    return y * (2.0f - x * y);
+#elif defined(__AVX2__)
+    const Vec<float> y = (Vec<float>)_mm256_rcp_ps((__m256)x);
+    return y * (2.0f - x * y);
+#else
+    return splat(1.0f) / x;
+#endif
+}
+
+template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) { return reciprocal(exponential(-x) + Real(1)); }
+template <class Real> REPRESENTER_INLINE Vec<Real> hyperbolic_tangent(Vec<Real> x) {
+    return Real(1) - Real(2) * reciprocal(exponential(x * Real(2)) + Real(1));
+}
+
+// The names of representer.functional.NONLINEARITIES, in the order of its table.
+enum Nonlinearity { IDENTITY, LINEAR, POLYNOMIAL, EXPONENTIAL, INVERSE, GAUSSIAN, TANH, SIGMOID };
+
+template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) {
+    switch (name) {
+        case LINEAR: return z * Real(0.5);
+        case POLYNOMIAL: return (z + Real(1)) * (z + Real(1)) * Real(0.25);
+        case EXPONENTIAL: return (exponential(z) - Real(1)) * Real(0.5);
+        case INVERSE: return z / (Real(2) - z);
+        case GAUSSIAN: return exponential(z);
+        case TANH: return hyperbolic_tangent<Real>(z);
+        case SIGMOID: return sigmoid<Real>(z);
+        default: return z;
+    }
+}
+// dy/dz from z and y = value(name, z).
+template <class Real> REPRESENTER_INLINE Vec<Real> slope(int name, Vec<Real> z, Vec<Real> y) {
+    switch (name) {
+        case LINEAR: return splat<Real>(0.5);
+        case POLYNOMIAL: return (z + Real(1)) * Real(0.5);
+        case EXPONENTIAL: return y + Real(0.5);
+        case INVERSE: return splat<Real>(2) / ((Real(2) - z) * (Real(2) - z));
+        case GAUSSIAN: return y;
+        case TANH: return Real(1) - y * y;
+        case SIGMOID: return y * (Real(1) - y);
+        default: return splat<Real>(1);
+    }
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer

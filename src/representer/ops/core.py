@@ -1,0 +1,148 @@
+"""The compiled core: found, loaded and called through its plain C interface.
+
+The structs are the twins of those in ``csrc/core.hpp``. Nothing is compiled here; without the
+library, ``MISSING`` says why and every op runs on its reference backend.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import representer
+from representer.errors import BackendError
+from representer.functional import NONLINEARITIES, Cell
+
+INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # the fastest first
+_SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+_INTEGERS = {"i": ctypes.c_int32, "l": ctypes.c_int64, "p": ctypes.c_void_p, "d": ctypes.c_double}
+
+
+def _struct(name: str, fields: str, *before: tuple[str, Any]) -> Any:
+    """Make a struct from ``"kind:name …"``; kinds are int32, int64 (l), pointer and double."""
+    pairs = [field.split(":") for field in fields.split()]
+    typed = [(label, _INTEGERS[kind]) for kind, label in pairs]
+    return type(name, (ctypes.Structure,), {"_fields_": [*before, *typed]})
+
+
+CellStruct = _struct(
+    "CellStruct",
+    "i:input_gate i:forget_gate i:output_gate i:candidate i:output i:memory i:gates i:seen",
+)
+ForwardStruct = _struct(
+    "ForwardStruct",
+    "l:time l:batch l:units l:features i:reverse i:threads p:x l:x_time l:x_batch p:input_weight"
+    " p:bias p:weight p:h0 p:c0 p:gate_values p:norm p:hold p:lengths p:out p:h p:c p:gates"
+    " p:cells p:fresh d:epsilon",
+    ("cell", CellStruct),
+)
+BackwardStruct = _struct(
+    "BackwardStruct",
+    "l:time l:batch l:units i:reverse i:threads p:grad_output l:grad_time l:grad_batch p:grad_h"
+    " p:grad_c p:out p:gates p:cells p:fresh p:weight p:h0 p:c0 p:gate_values p:norm p:hold"
+    " p:lengths p:grad_z p:extra_h p:grad_c0 p:grad_fresh p:grad_normed d:epsilon",
+    ("cell", CellStruct),
+)
+ScanStruct = _struct(
+    "ScanStruct",
+    "l:time l:batch l:units i:reverse i:threads i:decay p:u p:f p:c0 p:lengths p:states p:final",
+)
+
+
+def _load() -> tuple[ctypes.CDLL | None, str]:
+    for folder in representer.__path__:
+        for path in sorted(Path(folder).glob("_core/*representer_core.*")):
+            try:
+                return ctypes.CDLL(str(path)), ""
+            except OSError as error:
+                return None, f"{path.name} does not load: {error}"
+    return None, "the C++ core was not built: reinstall with a C++ compiler present"
+
+
+LIBRARY, MISSING = _load()
+
+
+def _usable() -> list[str]:
+    if LIBRARY is None:
+        return []
+    return [name for name in INSTRUCTION_SETS if LIBRARY.representer_runs(name.encode())]
+
+
+USABLE = _usable()
+_chosen = USABLE[:1]
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked  # the parent's thread pool does not exist in a forked child
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@contextmanager
+def instruction_set(name: str) -> Iterator[None]:
+    """Make the core use one instruction set inside the block, for tests and measurements.
+
+    Raises:
+        BackendError: If this machine or build does not have it.
+    """
+    if name not in USABLE:
+        raise BackendError(f"the core cannot use {name!r} here; it can use {', '.join(USABLE)}.")
+    before = _chosen[:]
+    _chosen[:] = [name]
+    try:
+        yield
+    finally:
+        _chosen[:] = before
+
+
+def call(operation: str, dtype: torch.dtype, arguments: ctypes.Structure) -> None:
+    """Run one operation of the core.
+
+    Raises:
+        MemoryError: If scratch memory is not to be had.
+    """
+    function = getattr(LIBRARY, f"representer_{operation}_{_SUFFIX[dtype]}_{_chosen[0]}")
+    status = function(ctypes.byref(arguments))
+    if status == 2:
+        raise MemoryError(f"{operation}: no memory for the packed weights and the state")
+    assert status == 0, f"{operation}: the core does not know this cell"
+
+
+def threads() -> int:
+    """Return how many threads the core may use: torch's number, one in a forked child."""
+    return 1 if _forked else torch.get_num_threads()
+
+
+def pointer(tensor: Tensor | None) -> int | None:
+    """Return the address of a tensor's first entry, for a struct; None for no tensor."""
+    return None if tensor is None else tensor.data_ptr()
+
+
+def cell_struct(cell: Cell) -> Any:
+    """Translate a cell for the core."""
+    names = list(NONLINEARITIES)
+    return CellStruct(
+        ("dynamic", "coupled", "static").index(cell.input_gate),
+        ("dynamic", "static", "none").index(cell.forget_gate),
+        int(cell.output_gate),
+        names.index(cell.candidate),
+        names.index(cell.output),
+        ("cell", "output", "surplus").index(cell.memory),
+        len(cell.gates),
+        len(cell.recurrent_gates),
+    )
+
+
+def refuses(dtype: torch.dtype) -> str:
+    """Say why the core cannot take a dtype; "" if it can."""
+    return "" if dtype in _SUFFIX else f"takes float32 and float64, not {dtype}"
