@@ -25,7 +25,8 @@ MISTAKES, EXCERPT = 12, 320
 NAMES = {
     "lstm": "LSTM", "rkm-lstm": "RKM-LSTM", "rkm-cifg": "RKM-CIFG",
     "linear-kernel": "Linear Kernel", "linear-kernel-gated": "Linear Kernel w/ o_t",
-    "gated-cnn": "Gated CNN", "cnn": "CNN", "ran": "RAN", "rkm": "RKM", "torch-lstm": "torch.nn.LSTM",
+    "gated-cnn": "Gated CNN", "cnn": "CNN", "ran": "RAN", "rkm": "RKM",
+    "torch-lstm": "torch.nn.LSTM",
 }  # fmt: skip
 
 
@@ -152,7 +153,8 @@ def verdict(metrics: dict[str, Any]) -> str:
         _, low, high = rival["difference"]
         relation = "better than" if low > 0 else "worse than" if high < 0 else "level with"
         parts.append(f"{relation} {rival['name']}")
-    return f"{metrics['model']} is {', '.join(parts)} (95 % intervals of the differences)."
+    listed = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    return f"{metrics['model']} is {listed}, by the 95 % intervals of the differences."
 
 
 def summary(metrics: dict[str, Any]) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError, MissingExtraError
 from representer.tasks import atomic
 from representer.tasks.report import figures
 
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+NARROW = "\u202f"  # a narrow space at which no line is broken
 MATRIX_LIMIT = 20  # classes; a larger confusion matrix is shown as a list of its largest entries
 
 
@@ -49,7 +54,12 @@ def render(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"percent": _percent, "points": _points, "count": _count}
+    environment.filters |= {
+        "percent": _percent,
+        "points": _points,
+        "count": _count,
+        "equation": _equation,
+    }
     test = metrics["test"]
     rivals = [*metrics["comparisons"], *metrics["baselines"]]
     return environment.get_template("template.html").render(
@@ -117,7 +127,7 @@ def _text(path: Path) -> str:
 
 
 def _percent(share: float, digits: int = 1) -> str:
-    return f"{100 * share:.{digits}f} %"
+    return f"{100 * share:.{digits}f}{NARROW}%"
 
 
 def _points(share: float) -> str:
@@ -125,4 +135,11 @@ def _points(share: float) -> str:
 
 
 def _count(number: int) -> str:
-    return f"{number:,}".replace(",", "\u202f")
+    return f"{number:,}".replace(",", NARROW)
+
+
+def _equation(text: str) -> Markup:
+    """Set the indices of ``c_t`` and ``c_{t−1}`` low."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"_\{(.*?)\}|_(\w)", r"<sub>\1\2</sub>", str(escape(text))))

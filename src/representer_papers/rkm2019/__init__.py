@@ -1,0 +1,7 @@
+"""Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019 ("L19")."""
+
+from representer_papers.rkm2019.documents import DOCUMENTS
+
+RECIPES = {recipe.name: recipe for recipe in (DOCUMENTS,)}
+
+__all__ = ["RECIPES"]

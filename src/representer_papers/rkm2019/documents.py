@@ -1,0 +1,183 @@
+"""L19 Table 2: seven cells, 1-gram and 3-gram, on four sets of documents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from representer.errors import ArgumentError, TrainingError
+from representer.tasks.recipe import Recipe, Request
+from representer.tasks.text_config import PRESETS, TextConfig
+from representer_papers.rkm2019.table2 import REPORTED, ROWS, SOURCE
+
+if TYPE_CHECKING:
+    from representer.data.text import WordVectors
+    from representer.tasks.text_data import TextData
+    from representer_papers.rkm2019.datasets import Located
+    from representer_papers.rkm2019.report import Results
+
+FILTER_LENGTHS = (1, 3)
+VALID_FRACTION = 0.05  # neither paper nor code says how the validation part was chosen
+
+# Everything tiny: this shows that the way is open, not how good a model is.
+_SMOKE = {
+    "hidden_size": 8, "embedding_size": 8, "batch_size": 4, "max_steps": 4, "evaluate_every": 2,
+    "max_length": 32, "valid_fraction": 0.2, "min_length": 1,
+}  # fmt: skip
+
+
+def run(request: Request) -> Path:
+    """Run what is not yet there, and write the table.
+
+    Each combination is a run folder ``OUT/DATASET/CELL-Ngram-seedK``. A finished one is read, an
+    interrupted one goes on, so the command may be given again until the table is full.
+
+    Returns:
+        The path of the table.
+
+    Raises:
+        ArgumentError: If a choice is not one of those there are, or a folder holds a run with other
+            settings.
+        DataError: If a data set is missing.
+    """
+    from representer_papers.rkm2019.datasets import locate
+    from representer_papers.rkm2019.report import Results, write_table
+
+    _check(request)
+    places = locate(request.data, request.datasets)
+    results = Results()
+    for place in places:
+        for seed in request.seeds:
+            _run_seed(request, place, seed, results)
+    return write_table(request, places, results)
+
+
+DOCUMENTS = Recipe(
+    name="rkm-documents",
+    title="Document classification: seven cells, 1-gram and 3-gram, four data sets",
+    source=SOURCE,
+    run=run,
+    reported=REPORTED,
+)
+
+
+def _check(request: Request) -> None:
+    known = tuple(ROWS.values())
+    for cell in request.cells:
+        if cell not in known:
+            raise ArgumentError("cells", cell, f"some of {', '.join(known)}")
+    if request.preset not in PRESETS:
+        raise ArgumentError("preset", request.preset, f"one of {', '.join(PRESETS)}")
+
+
+def _run_seed(request: Request, place: Located, seed: int, results: Results) -> None:
+    """Run every cell on one split of a data set; the data are read once."""
+    name, folder = place.dataset.name, request.out / place.dataset.name
+    configs = {
+        (cell, n): _config(request, place, folder, cell, n, seed)
+        for cell in request.cells or ROWS.values()
+        for n in request.filter_lengths or FILTER_LENGTHS
+    }
+    baselines = folder / f"baselines-seed{seed}.json"
+    waiting = [config for config in configs.values() if not _is_done(config)]
+    if waiting or not baselines.exists():
+        from representer.data.text import read_vectors
+        from representer.tasks.text_data import prepare
+
+        data = prepare(next(iter(configs.values())))
+        vectors = read_vectors(request.vectors, data.vocabulary) if request.vectors else None
+        folder.mkdir(parents=True, exist_ok=True)
+        if not baselines.exists():
+            _write_baselines(baselines, data)
+        for config in waiting:
+            _run(config, data, vectors)
+    results.baselines[name, seed] = json.loads(baselines.read_text("utf-8"))
+    for (cell, n), config in configs.items():
+        path = Path(config.out or "") / "metrics.json"
+        if path.exists():
+            results.runs[name, cell, n, seed] = json.loads(path.read_text("utf-8"))
+
+
+def _config(
+    request: Request, place: Located, folder: Path, cell: str, n: int, seed: int
+) -> TextConfig:
+    settings = dict(PRESETS[request.preset])
+    if request.preset == "authors_code":
+        settings["max_length"] = place.dataset.padded_length
+    settings["max_steps"] = max(1, round(request.budget * settings["max_steps"]))
+    settings["valid_fraction"] = VALID_FRACTION
+    if request.smoke:
+        settings |= _SMOKE
+    config = TextConfig(
+        data=str(place.train),
+        test=str(place.test),
+        text=place.text,
+        label="1",
+        header=False,
+        out=str(folder / f"{cell}-{n}gram-seed{seed}"),
+        cell=cell,
+        filter_length=n,
+        seed=seed,
+        vectors=request.vectors,
+        threads=request.threads,
+        preset=request.preset,
+        baselines=False,
+    )
+    return replace(config, **settings)
+
+
+def _is_done(config: TextConfig) -> bool:
+    """Say whether a finished run with these very settings is there.
+
+    Raises:
+        ArgumentError: If the folder's run has other settings.
+    """
+    from representer.tasks.text_run import as_yaml
+
+    folder = Path(config.out or "")
+    written = folder / "config.yaml"
+    if written.exists() and _watched(written.read_text("utf-8")) != _watched(as_yaml(config)):
+        hint = "Its config.yaml differs from what was asked for now; choose another --out."
+        raise ArgumentError("out", str(folder), "a run with these settings", hint=hint)
+    return (folder / "metrics.json").exists()
+
+
+def _watched(text: str) -> list[str]:
+    free = ("threads:", "out:")
+    return [line for line in text.splitlines() if not line.startswith(free)]
+
+
+def _run(config: TextConfig, data: TextData, vectors: WordVectors | None) -> None:
+    from representer.tasks.run_folder import RunFolder
+    from representer.tasks.text import conclude, train
+
+    folder = Path(config.out or "")
+    print(f"{folder}:")
+    with RunFolder(folder, resume=folder.exists()) as run_folder:
+        try:
+            trained = train(run_folder, config, data, vectors)
+        except TrainingError as error:  # a cell that diverges is a result, not the end of the table
+            print(f"{folder}: {error}")
+            return
+        conclude(run_folder, data, trained)
+
+
+def _write_baselines(path: Path, data: TextData) -> None:
+    import numpy as np
+
+    from representer.tasks import atomic
+    from representer.tasks.metrics import wilson_interval
+    from representer.tasks.text_results import train_baselines
+
+    truth = np.asarray(data.test.labels)
+    found = []
+    for baseline in train_baselines(data):
+        right = int((baseline.predictions == truth).sum())
+        row = {k: v for k, v in asdict(baseline).items() if k != "predictions"}
+        interval = wilson_interval(right, len(truth))
+        found.append({**row, "accuracy": right / len(truth), "accuracy_interval": interval})
+    sizes = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test)}
+    rows = {s["role"]: s["rows"] for s in data.report["sources"]}
+    atomic.write_json(path, {"baselines": found, "sizes": sizes, "rows": rows})

@@ -1,0 +1,97 @@
+"""The table of a reproduction: the paper's figure beside ours, and what ours were made with."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from representer.tasks import atomic
+from representer.tasks.fingerprint import fingerprint
+from representer.tasks.recipe import Request
+from representer_papers.rkm2019.datasets import Located
+from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
+
+STEPS = 40_001  # of 16 documents, in the released code
+
+
+@dataclass
+class Results:
+    """What was found.
+
+    Attributes:
+        runs: metrics.json by (data set, cell, filter length, seed).
+        baselines: Figures of the baselines by (data set, seed).
+    """
+
+    runs: dict[tuple[str, str, int, int], dict[str, Any]] = field(default_factory=dict)
+    baselines: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+
+
+def write_table(request: Request, places: Sequence[Located], results: Results) -> Path:
+    """Write ``table.md`` into the folder of the reproduction, and return its path."""
+    machine = fingerprint()
+    made_on = f"torch {machine['torch']}, {machine['threads']} threads, {machine['cpu capability']}"
+    lines = [
+        "# L19 Table 2: document classification, test accuracy in %",
+        "",
+        f"Made by `{request.command}` with {made_on}.",
+        f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`.",
+        "Test accuracy at the best validation accuracy. Ours: mean ± standard deviation over",
+        "seeds, or one run with its 95 % interval (Wilson); behind it the steps of 16 documents",
+        f"that were made, of the original's {STEPS:,}.",
+    ]
+    if request.smoke:
+        lines += ["", "**Smoke run: tiny models, a few steps. The figures mean nothing.**"]
+    for place in places:
+        lines += ["", *_section(request, place, results)]
+    path = request.out / "table.md"
+    atomic.write_text(path, "\n".join(lines) + "\n")
+    return path
+
+
+def _section(request: Request, place: Located, results: Results) -> list[str]:
+    dataset, seeds = place.dataset, request.seeds
+    found = [results.baselines[dataset.name, seed] for seed in seeds]
+    train, test = sum(found[0]["sizes"][p] for p in ("train", "valid")), found[0]["sizes"]["test"]
+    is_whole = (train, test) == (dataset.train_rows, dataset.test_rows)
+    size = (
+        f"{train:,} of {dataset.train_rows:,} training and {test:,} of {dataset.test_rows:,} test"
+    )
+    note = (
+        "the whole set" if is_whole else f"a part, not comparable with the paper: {size} documents"
+    )
+    lengths = sorted({n for _, _, n, _ in results.runs}) or [1, 3]
+    heads = [f"{n}-gram, {who}" for n in lengths for who in ("paper", "ours")]
+    lines = [f"## {dataset.title} ({note})", "", "| model | " + " | ".join(heads) + " |"]
+    lines.append("|---|" + "---:|" * len(heads))
+    for row, cell in ROWS.items():
+        cells = []
+        for n in lengths:
+            reported = REPORTED.get((row, column_name(dataset.name, n)))
+            cells.append(f"{reported.value:.2f}" if reported else "–")
+            runs = [results.runs.get((dataset.name, cell, n, seed)) for seed in seeds]
+            cells.append(_ours([run for run in runs if run is not None]))
+        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+    for at, baseline in enumerate(found[0]["baselines"]):
+        shares = [f["baselines"][at]["accuracy"] for f in found]
+        shown = _spread(shares, baseline["accuracy_interval"])
+        lines.append(f"| {baseline['name']} | " + " | ".join(["–", shown] * len(lengths)) + " |")
+    return lines
+
+
+def _ours(runs: Sequence[dict[str, Any]]) -> str:
+    if not runs:
+        return "not run"
+    spread = _spread([r["test"]["accuracy"] for r in runs], runs[0]["test"]["accuracy_interval"])
+    steps = " / ".join(f"{n:,}" for n in sorted({run["steps"] for run in runs}))
+    return f"{spread}, {steps} steps"
+
+
+def _spread(shares: Sequence[float], interval: Sequence[float]) -> str:
+    if len(shares) == 1:
+        return f"{100 * shares[0]:.2f} ({100 * interval[0]:.2f} – {100 * interval[1]:.2f})"
+    mean, deviation = statistics.mean(shares), statistics.stdev(shares)
+    return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(shares)} seeds)"
