@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,54 +15,25 @@ import pytest
 import torch
 
 from representer.tasks import checkpoint
-from representer.tasks.checkpoint.tree import flatten
 
-FILES = ("final.safetensors", "model.safetensors", "metrics.jsonl", "metrics.csv")
+Digests = Callable[[Path], dict[str, str]]
 STAGES = ("opened", "begun", "written", "synced", "replaced", "recorded", "pruned")
 
 
-def digests(out: Path) -> dict[str, str]:
-    """Return what an interrupted run must share with one that was not."""
-    found = checkpoint.latest(out / "checkpoints", report=pytest.fail)
-    assert found is not None
-    progress = dict(found.state["progress"])
-    for of_time in ("seconds", "timings"):
-        del progress[of_time]
-    states: dict[str, Any] = {**found.state, "progress": progress, "step": found.step}
-    return {
-        **{name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in FILES},
-        **{name: digest(state) for name, state in states.items()},
-    }
-
-
-def digest(value: Any) -> str:
-    """Return a digest of a nested value, to the bit."""
-    tree, tensors = flatten(value)
-    text = repr(tree) + repr([(t.dtype, t.shape, t.cpu().numpy().tobytes()) for t in tensors])
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@pytest.fixture(scope="module")
-def reference(server: Any, tmp_path_factory: Any) -> tuple[dict[str, str], float]:
-    """The digests of an uninterrupted run, and how long it takes."""
-    folder = tmp_path_factory.mktemp("reference")
-    assert server.run("train", folder / "warm-up") == 0, (folder / "warm-up.log").read_text()
-    started = time.monotonic()
-    assert server.run("train", folder / "run") == 0
-    seconds = time.monotonic() - started
-    assert digests(folder / "run") == digests(folder / "warm-up")
-    return digests(folder / "run"), seconds
-
-
 def campaign(
-    server: Any, folder: Path, reference: tuple[dict[str, str], float], *, kills: int, seed: int
+    server: Any,
+    digests: Digests,
+    folder: Path,
+    uninterrupted: Any,
+    *,
+    kills: int,
+    seed: int,
 ) -> int:
     """Kill so many times, at random moments and every fifth time within a save; compare each run.
 
     Returns:
         How many runs were completed.
     """
-    expected, seconds = reference
     draw = random.Random(seed)
     done = runs = 0
     while done < kills or runs == 0:
@@ -76,14 +47,14 @@ def campaign(
                 options["failpoint"] = f"ckpt.{stage}:{draw.randint(2, 5)}:kill"
             pid = server.start("train", out, **options)
             if done < kills and not is_armed:
-                time.sleep(draw.uniform(0, seconds))
+                time.sleep(draw.uniform(0, uninterrupted.seconds))
                 os.kill(pid, signal.SIGKILL)
             code = server.wait(pid)
             assert code in (0, -signal.SIGKILL), out.with_name(f"{out.name}.log").read_text()
             done += code != 0
             is_over = code == 0
             assert is_over or not_damaged(out)
-        assert digests(out) == expected
+        assert digests(out) == uninterrupted.digests
         assert not list(out.rglob("*.tmp"))
         runs += 1
     return runs
@@ -107,21 +78,22 @@ def test_the_reference_has_more_than_one_best(server: Any, tmp_path: Path) -> No
 
 
 def test_10_kills_leave_the_result_identical_to_the_bit(
-    server: Any, reference: tuple[dict[str, str], float], tmp_path: Path
+    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
 ) -> None:
-    assert campaign(server, tmp_path, reference, kills=10, seed=1) >= 1
+    assert campaign(server, digests, tmp_path, uninterrupted, kills=10, seed=1) >= 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kills", "seed"), [(50, 2), (200, 3)])
 def test_many_kills_leave_the_result_identical_to_the_bit(
     server: Any,
-    reference: tuple[dict[str, str], float],
+    digests: Digests,
+    uninterrupted: Any,
     tmp_path: Path,
     kills: int,
     seed: int,
 ) -> None:
-    assert campaign(server, tmp_path, reference, kills=kills, seed=seed) >= 1
+    assert campaign(server, digests, tmp_path, uninterrupted, kills=kills, seed=seed) >= 1
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -140,7 +112,7 @@ def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
 
 @pytest.mark.slow
 def test_a_kill_in_the_middle_of_writing_metrics_or_best_weights_changes_nothing(
-    server: Any, reference: tuple[dict[str, str], float], tmp_path: Path
+    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
 ) -> None:
     for suffix in ("jsonl", "csv", "safetensors"):
         for stage in STAGES[:-1]:
@@ -148,7 +120,7 @@ def test_a_kill_in_the_middle_of_writing_metrics_or_best_weights_changes_nothing
             code = server.run("train", out, failpoint=f"{suffix}.{stage}:2:kill")
             assert code == -signal.SIGKILL
             assert server.run("train", out, resume=True) == 0
-            assert digests(out) == reference[0]
+            assert digests(out) == uninterrupted.digests
 
 
 def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: Path) -> None:

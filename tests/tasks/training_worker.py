@@ -41,7 +41,12 @@ def train(job: dict[str, Any]) -> None:
     """Train, or go on with training, in the folder ``job["out"]``."""
     torch.set_num_threads(1)
     settings = SequenceClassifierConfig(
-        WORDS, 3, cell=job.get("cell", "rkm-cifg"), embedding_size=12, hidden_size=12, head_size=8
+        WORDS,
+        3,
+        embedding_size=12,
+        hidden_size=12,
+        head_size=8,
+        dropout=job.get("dropout", 0.5),
     )
     with generators.initialising(5):
         model = SequenceClassifier(settings)
@@ -107,7 +112,8 @@ JOBS = {"train": train, "save": save}
 
 
 def _raise_signals(job: dict[str, Any], place: str, load: int) -> None:
-    if job.get("signal_at") == [place, load]:
+    rank = os.environ.get("RANK", "0")
+    if job.get("signal_at") == [place, load] and job.get("signal_rank", rank) == rank:
         for number in job["signals"]:
             os.kill(os.getpid(), number)
 

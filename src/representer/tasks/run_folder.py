@@ -57,7 +57,7 @@ class RunFolder:
         self._lock: int | None = None
         if not self.is_writer:
             return
-        self._is_new = not self.path.exists()
+        self._is_new = not os.path.exists(self.path)  # noqa: PTH110  (raises for no path)
         self._lock = _lock(self.path)
         try:
             self._prepare(resume)
@@ -140,8 +140,8 @@ class RunFolder:
             atomic.remove_leftovers(folder, self.report)
 
     def _remove_if_empty(self) -> None:
-        if [entry.name for entry in self.path.iterdir()] == [LOCK]:
-            with contextlib.suppress(OSError):  # to leave an empty folder behind does no harm
+        with contextlib.suppress(OSError):  # to leave an empty folder behind does no harm
+            if [entry.name for entry in self.path.iterdir()] == [LOCK]:
                 (self.path / LOCK).unlink()
                 self.path.rmdir()
 

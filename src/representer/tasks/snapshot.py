@@ -10,6 +10,7 @@ from torch import nn
 
 from representer.tasks import generators
 from representer.tasks.training_state import TrainingState, copy_weights, load_weights
+from representer.tasks.workers import gathered
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
@@ -22,14 +23,12 @@ def take(
     state: TrainingState,
 ) -> dict[str, Any]:
     """Return the snapshot as a checkpoint can hold it. All processes call this together."""
-    from accelerate.utils import gather_object
-
     return {
         "progress": state.to_dict(),
         "model": copy_weights(model),
         "optimizer": optimizer.state_dict(),
         "scaler": None if accelerator.scaler is None else accelerator.scaler.state_dict(),
-        "random": gather_object([generators.states()]),
+        "random": gathered(accelerator, generators.states()),
     }
 
 

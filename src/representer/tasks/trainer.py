@@ -94,6 +94,7 @@ class Trainer:
                     self._train_epoch(self._batches())
                 self._save()
                 training_files.write_end(self._run, self._state, copy_weights(self._model))
+                self._accelerator.wait_for_everyone()  # for the files of the first process
             finally:
                 self._progress.close()
         state = self._state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from representer.errors import ArgumentError, MissingExtraError
+from representer.tasks.checkpoint.container import decode, encode
 from representer.tasks.trainer_config import TrainerConfig
 
 if TYPE_CHECKING:
@@ -29,11 +31,14 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
     except ImportError as error:
         raise MissingExtraError("training", "accelerate", "train") from error
     try:
-        return Accelerator(
+        accelerator = Accelerator(
             cpu=config.device == "cpu",
             mixed_precision=config.mixed_precision,
             kwargs_handlers=[InitProcessGroupKwargs(timeout=_PATIENCE)],
         )
+        if accelerator.num_processes > 1:
+            atexit.register(_leave)  # a process that ends in the group may abort the others
+        return accelerator
     except ValueError as error:
         if "already been initialized" not in str(error):
             raise
@@ -45,6 +50,11 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
         ) from None
 
 
+def _leave() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
 def totals(accelerator: Accelerator, *values: float) -> list[float]:
     """Return each value summed over all processes, in all of them."""
     if accelerator.num_processes == 1:
@@ -52,6 +62,16 @@ def totals(accelerator: Accelerator, *values: float) -> list[float]:
     summed = torch.tensor(values, dtype=torch.float64, device=accelerator.device)
     torch.distributed.all_reduce(summed)
     return summed.tolist()
+
+
+def gathered(accelerator: Accelerator, value: Any) -> list[Any]:
+    """Return the value of every process, in all of them; a checkpoint must be able to hold it."""
+    if accelerator.num_processes == 1:
+        return [value]
+    from accelerate.utils import gather_object
+
+    parts = gather_object([b"".join(encode(value))])  # objects with tensors in them do not arrive
+    return [decode(part) for part in parts]
 
 
 def share(accelerator: Accelerator, description: Sequence[Any]) -> tuple[Sequence[Any], bool]:
