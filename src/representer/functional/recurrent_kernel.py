@@ -45,7 +45,7 @@ def gaussian_kernel_definition(squared_distances: Tensor) -> Tensor:
     Returns:
         k ``(...)`` in (0, 1]; ones for T = 0, where there is nothing that differs.
     """
-    hidden = torch.zeros_like(squared_distances[0])  # ||h~_0 - h_0||^2
+    hidden = squared_distances.new_zeros(squared_distances.shape[1:])  # ||h~_0 - h_0||^2
     k = torch.ones_like(hidden)
     for distance in squared_distances:
         k = torch.exp(-(distance + hidden) / 2)

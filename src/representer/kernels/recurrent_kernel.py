@@ -28,6 +28,9 @@ class RecurrentKernel(Kernel):
 
     where X_t = (x_t, x_{t−d}, …, x_{t−(n−1)d}) with zeros before the first step; X_t = x_t for
     n = 1. Steps of the longer sequence that the shorter one does not reach have no influence.
+    The nested values grow without bound where q does not contract (the exponential from inner
+    products of about 0.2 on), and z/(2 − z) is a kernel for arguments below 2 only: scale the
+    inputs.
 
     ``q="gaussian"`` is footnote 2's form on windows scaled to unit length,
     :math:`k = e^{-\frac12 \lVert X_T - Y_S \rVert^2 - \frac12 \lVert h_x - h_y \rVert^2}` with

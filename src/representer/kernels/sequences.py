@@ -79,10 +79,13 @@ def _read(sequence: Any, name: str, from_tensors: bool) -> Tensor:
 
 def _tensor(sequence: Any, name: str) -> Tensor:
     try:
-        return torch.from_numpy(np.array(sequence, dtype=np.float64))
-    except (TypeError, ValueError):
+        array = np.asarray(sequence)
+    except ValueError:  # nested lists of unequal lengths
+        array = None
+    if array is None or array.dtype.kind not in "biuf":
         expected = "a tensor, an array or nested lists of numbers (time, features)"
-        raise KindError(name, type(sequence).__name__, expected) from None
+        raise KindError(name, type(sequence).__name__, expected)
+    return torch.from_numpy(array.astype(np.float64))
 
 
 def _check_like(item: Tensor, name: str, first: Tensor) -> None:

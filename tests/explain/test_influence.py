@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from representer.errors import KindError, ShapeError
+from representer.explain import influence
+from representer.functional import ngram_product_definition
+from representer.nn import (
+    CNN,
+    RAN,
+    RKM,
+    RKMCIFG,
+    RKMLSTM,
+    GatedCNN,
+    LinearKernelRNN,
+    NgramLSTM,
+)
+
+GATED = {
+    "RKM-LSTM": RKMLSTM,
+    "RKM-CIFG": RKMCIFG,
+    "RAN": RAN,
+    "Gated CNN": GatedCNN,
+    "Linear Kernel w/ o_t": partial(LinearKernelRNN, output_gate=True, static_gates=(0.7, 0.4)),
+    "learned gates": partial(
+        LinearKernelRNN,
+        output_gate=False,
+        output_nonlinearity="identity",
+        static_gates=(0.7, 0.4),
+        learn_static_gates=True,
+    ),
+    "RKM-LSTM, linear output": partial(RKMLSTM, output_nonlinearity="linear"),
+    "RKM-LSTM with zoneout": lambda *a, **k: RKMLSTM(*a, zoneout=(0.2, 0.3), **k).eval(),
+    "linear RKM": partial(RKM, q="linear"),
+    "identity RKM": partial(RKM, q="identity", feedback=False),
+}
+
+
+def frozen_gradient_times_input(layer, x):
+    """The shares by another road: run the cell with its gates detached, then x_s . dh_T/dx_s."""
+    x, cell = x.clone().requires_grad_(), layer.cell
+    filters, recurrent, biases = layer.filters(), layer.recurrent(), layer.biases()
+    static = layer.static_gates()
+    products = {g: ngram_product_definition(x[:, None], w, layer.dilation)[:, 0]
+                for g, w in filters.items()}  # fmt: skip
+    h = c = torch.zeros(layer.hidden_size, dtype=x.dtype)
+    for t in range(len(x)):
+        z = {g: p[t] + (recurrent[g] @ h if g in recurrent else 0) for g, p in products.items()}
+        gates = {g: torch.sigmoid(z[g] + biases.get(g, 0)).detach() for g in cell.gates}
+        i = {"coupled": lambda g=gates: 1 - g["forget"], "dynamic": lambda g=gates: g["input"]}
+        i_t = static[0] if cell.input_gate == "static" else i[cell.input_gate]()
+        fresh_c = i_t * z["candidate"]
+        if cell.forget_gate != "none":
+            f_t = static[1] if cell.forget_gate == "static" else gates["forget"]
+            fresh_c = fresh_c + f_t * (h if cell.memory == "output" else c)
+        fresh_h = fresh_c / 2 if cell.output == "linear" else fresh_c
+        fresh_h = fresh_h * gates["output"] if cell.output_gate else fresh_h
+        p_c, p_h = layer.zoneout
+        c, h = p_c * c + (1 - p_c) * fresh_c, p_h * h + (1 - p_h) * fresh_h
+    gradients = [torch.autograd.grad(unit, x, retain_graph=True)[0] for unit in h]
+    return torch.stack([(gradient * x).sum(1) for gradient in gradients], dim=1).detach()
+
+
+@pytest.mark.parametrize("make", GATED.values(), ids=GATED.keys())
+@pytest.mark.parametrize(("n", "dilation"), [(1, 1), (2, 3), (3, 1), ({1: 2, 3: 2}, 2)])
+def test_a_share_is_what_the_step_wrote_followed_with_the_gates_held(make, n, dilation):
+    layer = make(3, 4, filter_length=n, dilation=dilation, dtype=torch.float64)
+    x = torch.randn(8, 3, dtype=torch.float64)
+    shares = influence(layer, x)
+    torch.testing.assert_close(shares, frozen_gradient_times_input(layer, x))
+    torch.testing.assert_close(shares.sum(0), layer(x)[0][-1])
+
+
+def test_weight_drop_and_input_dropout_are_those_of_evaluation():
+    layer = RKMLSTM(3, 4, weight_drop=0.5, variational_dropout=0.5, dtype=torch.float64)
+    x = torch.randn(5, 3, dtype=torch.float64)
+    shares = influence(layer.train(), x)
+    assert layer.training
+    torch.testing.assert_close(shares.sum(0), layer.eval()(x)[0][-1])
+
+
+def test_a_step_of_zeros_has_no_share():
+    x = torch.randn(5, 3)
+    x[2] = 0
+    shares = influence(RKMLSTM(3, 4, filter_length=2), x)
+    assert not shares[2].any()
+    assert shares[[0, 1, 3, 4]].all()
+
+
+def test_shares_have_the_dtype_of_the_input_and_no_graph():
+    shares = influence(RKMCIFG(3, 4), torch.randn(5, 3, requires_grad=True))
+    assert (shares.dtype, shares.requires_grad) == (torch.float32, False)
+
+
+NO_SUM = {
+    "tanh on the candidate": (NgramLSTM(3, 4), "The candidate passes through tanh"),
+    "tanh on the output": (CNN(3, 4), "The output is tanh of the cell"),
+    "another q": (RKM(3, 4, q="exponential"), "The output is exponential of the cell"),
+    "Gaussian": (RKM(3, 4, q="gaussian"), "The output is gaussian of the cell"),
+    "callable": (RKMLSTM(3, 4, output_nonlinearity=torch.sin), "a function of its own"),
+    "norm": (RAN(3, 4, layer_norm=True), "The layer norm divides"),
+    "layers": (RAN(3, 4, 2), "Explain one layer at a time"),
+    "directions": (RAN(3, 4, bidirectional=True), "Explain one direction at a time"),
+    "not ours": (torch.nn.LSTM(3, 4), "layer is LSTM; expected a layer of the recurrent kernel"),
+}
+
+
+@pytest.mark.parametrize(("layer", "reason"), NO_SUM.values(), ids=NO_SUM.keys())
+def test_a_layer_whose_output_is_no_sum_says_why(layer, reason):
+    with pytest.raises(KindError, match=reason):
+        influence(layer, torch.randn(5, 3))
+
+
+@pytest.mark.parametrize(
+    ("input", "error", "message"),
+    [
+        (torch.zeros(5, 2, 3), ShapeError, r"input has shape \(5, 2, 3\); expected one sequence"),
+        (torch.zeros(5, 4), ShapeError, r"The last axis is 4, input_size is 3"),
+        (torch.zeros(0, 3), ShapeError, "at least one time step"),
+        (torch.zeros(5, 3).int(), KindError, r"input is torch.int32"),
+        (torch.zeros(5, 3).double(), KindError, r"input is torch.float64"),
+        ([[0.0, 0.0, 0.0]], KindError, "input is list"),
+    ],
+)
+def test_an_input_that_is_not_one_sequence_of_the_layer_is_refused(input, error, message):
+    with pytest.raises(error, match=message):
+        influence(RAN(3, 4), input)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from representer.functional import NONLINEARITIES, Cell, cell, rkm_scan
+
+T, B, H = 4, 2, 3
+CELLS = {name: value for name, value in vars(cell).items() if isinstance(value, Cell)}
+CELLS["RKM"] = Cell("static", "static", False, output="exponential", memory="output")
+CELLS["Gaussian"] = Cell("static", "static", False, output="gaussian", memory="surplus")
+EVERY_CELL = pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS.keys())
+
+
+def arguments(cell, time=T, dtype=torch.float64):
+    """Small values, so that no cell leaves the range in which differences are accurate."""
+    seen = len(cell.recurrent_gates)
+    z = 0.5 * torch.randn(time, B, len(cell.gates), H, dtype=dtype)
+    weight = 0.5 * torch.randn(seen, H, H, dtype=dtype) if seen else None
+    h0, c0 = 0.5 * torch.randn(2, B, H, dtype=dtype)
+    return z, weight, h0, c0, torch.rand(2, H, dtype=dtype)
+
+
+@EVERY_CELL
+@pytest.mark.parametrize("normed", [False, True])
+def test_the_gradient_is_the_numerical_one(cell, normed):
+    z, weight, h0, c0, static = arguments(cell)
+    norm = torch.rand(2, H, dtype=torch.float64) if normed else None
+    tensors = [t for t in (z, weight, h0, c0, static, norm) if t is not None]
+
+    def of_all(*tensors):
+        z, *rest = tensors
+        weight = rest.pop(0) if cell.recurrent_gates else None
+        h0, c0, static, *norm = rest
+        return rkm_scan(z, weight, h0, c0, cell=cell, static=static, norm=norm[0] if norm else None)
+
+    assert torch.autograd.gradcheck(of_all, [t.requires_grad_() for t in tensors])
+
+
+@EVERY_CELL
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_dtype_is_that_of_the_input(cell, dtype):
+    z, weight, h0, c0, static = arguments(cell, dtype=dtype)
+    results = rkm_scan(z, weight, h0, c0, cell=cell, static=static)
+    assert {tensor.dtype for tensor in results} == {dtype}
+
+
+@EVERY_CELL
+def test_a_sequence_may_be_cut_anywhere(cell):
+    z, weight, h0, c0, static = arguments(cell)
+    whole, h, c = rkm_scan(z, weight, h0, c0, cell=cell, static=static)
+    one, h1, c1 = rkm_scan(z[:1], weight, h0, c0, cell=cell, static=static)
+    rest, h2, c2 = rkm_scan(z[1:], weight, h1, c1, cell=cell, static=static)
+    torch.testing.assert_close((whole, h, c), (torch.cat((one, rest)), h2, c2))
+    assert torch.equal(whole[-1], h)
+
+
+@EVERY_CELL
+@pytest.mark.parametrize("reverse", [False, True])
+def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(cell, reverse):
+    z, weight, h0, c0, static = arguments(cell)
+    options = {"cell": cell, "static": static, "reverse": reverse}
+    output, h, c = rkm_scan(z, weight, h0, c0, lengths=torch.tensor([T, 2]), **options)
+    short, h_short, c_short = rkm_scan(z[:2, 1:], weight, h0[1:], c0[1:], **options)
+    torch.testing.assert_close((output[:2, 1:], h[1:], c[1:]), (short, h_short, c_short))
+    assert not output[2:, 1].any()
+
+
+@EVERY_CELL
+def test_held_units_keep_cell_and_emission(cell):
+    """Hold = 1 is a state that stands still, hold = 0 one that moves as without."""
+    z, weight, h0, c0, static = arguments(cell)
+    hold = torch.zeros(2, T, B, H, dtype=torch.float64)
+    free = rkm_scan(z, weight, h0, c0, cell=cell, static=static)
+    torch.testing.assert_close(
+        rkm_scan(z, weight, h0, c0, cell=cell, static=static, hold=hold), free
+    )
+    hold[:, -1] = 1
+    output, h, c = rkm_scan(z, weight, h0, c0, cell=cell, static=static, hold=hold)
+    torch.testing.assert_close(output[-1], output[-2])
+    before = rkm_scan(z[:-1], weight, h0, c0, cell=cell, static=static)
+    torch.testing.assert_close((h, c), before[1:])
+
+
+@pytest.mark.parametrize("name", NONLINEARITIES)
+def test_an_output_function_passed_as_a_callable_is_the_named_one(name):
+    spec = replace(CELLS["RKM_LSTM"], output=name)
+    z, weight, h0, c0, _ = arguments(spec)
+    psi = NONLINEARITIES[name].value
+    torch.testing.assert_close(
+        rkm_scan(z, weight, h0, c0, cell=CELLS["RKM_LSTM"], psi=psi),
+        rkm_scan(z, weight, h0, c0, cell=spec),
+    )

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer.errors import KindError
+from representer.functional import NONLINEARITIES
+from representer.kernels import RecurrentKernel
+from representer.nn import RAN, RKM, TABLE1, LinearKernelRNN
+
+MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer]
+
+
+@pytest.mark.parametrize("q", [*MERCER, torch.sinh])
+@settings(deadline=None, max_examples=20)
+@given(
+    T=st.integers(1, 8), n=st.integers(1, 3), dilation=st.integers(1, 3), seed=st.integers(0, 2**16)
+)
+def test_the_last_output_of_a_unit_is_the_kernel_with_its_reference(q, T, n, dilation, seed):
+    torch.manual_seed(seed)
+    kernel = RecurrentKernel(q, filter_length=n, dilation=dilation)
+    network = kernel.network(3, 4, dtype=torch.float64)
+    x = 0.4 * torch.randn(T, 3, dtype=torch.float64)
+    for i, reference in enumerate(network.references()):
+        torch.testing.assert_close(
+            network(x)[0][-1, i],
+            network.kernel([x], [reference])[0, 0],
+            rtol=1e-10,
+            atol=1e-10,
+        )
+
+
+@pytest.mark.parametrize("q", [*MERCER, torch.sinh])
+def test_the_network_gives_its_kernel_back(q):
+    kernel = RecurrentKernel(q, filter_length=3, dilation=2, repeat=True)
+    assert kernel.network(3, 4).kernel.get_params() == kernel.get_params()
+
+
+def test_the_network_takes_the_options_of_the_layer():
+    kernel = RecurrentKernel("linear", filter_length=3)
+    network = kernel.network(3, 6, filter_length={1: 2, 3: 4}, batch_first=True)
+    assert isinstance(network, RKM)
+    assert not network.feedback
+    x = torch.randn(2, 5, 3)
+    assert network(x)[0].shape == (2, 5, 6)
+    torch.testing.assert_close(
+        network(x)[0][:, -1], network.kernel(list(x), list(network.references()))
+    )
+
+
+def test_the_network_is_trained_by_gradients():
+    network = RecurrentKernel("exponential", filter_length=2).network(3, 4)
+    network(torch.randn(5, 3))[0].sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in network.parameters())
+
+
+RKM_OF = partial(RKM, 3, 4, q="exponential", feedback=False)
+WITHOUT = {
+    "gates": (RAN(3, 4), r"RAN\(3, 4\).*Its gates \(input, forget\) depend on the input"),
+    "coupled gates": (TABLE1["RKM-CIFG"](3, 4), r"gates \(input, forget, output\)"),
+    "feedback": (RKM(3, 4, q="exponential"), "feedback=False"),
+    "tanh": (RKM(3, 4, q="tanh", feedback=False), "not a Mercer kernel: the power series of tanh"),
+    "relu": (RKM(3, 4, q=torch.relu, feedback=False), "not a Mercer kernel: no power series"),
+    "layers": (RKM_OF(num_layers=2), "several layers or directions"),
+    "directions": (RKM_OF(bidirectional=True), "several layers or directions"),
+    "norm": (RKM_OF(layer_norm=True), "The layer norm mixes its units"),
+    "zoneout": (RKM_OF(zoneout=0.1), "Zoneout mixes"),
+    "mixed Gaussian": (
+        RKM(3, 4, q="gaussian", feedback=False, filter_length={1: 2, 2: 2}),
+        "windows of different lengths",
+    ),
+    "static": (
+        LinearKernelRNN(3, 4, output_gate=False, feedback=False),
+        r"Only nn.RKM\(feedback=False\)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("layer", "reason"), WITHOUT.values(), ids=WITHOUT.keys())
+def test_a_layer_without_a_symmetric_kernel_says_why(layer, reason):
+    with pytest.raises(KindError, match=reason) as caught:
+        layer.kernel  # noqa: B018
+    assert isinstance(caught.value, TypeError)
+    assert "expected one that evaluates a symmetric kernel" in str(caught.value)
+
+
+@pytest.mark.parametrize("row", TABLE1)
+def test_no_row_of_table_1_has_a_symmetric_kernel(row):
+    with pytest.raises(TypeError):
+        TABLE1[row](3, 4).kernel  # noqa: B018
+
+
+def test_without_scikit_learn_the_kernels_name_the_extra_and_the_layers_run():
+    program = """
+import sys; sys.modules["sklearn"] = sys.modules["sklearn.base"] = None
+import torch, representer
+representer.nn.RKM(2, 3, feedback=False)(torch.zeros(4, 2))
+try:
+    representer.kernels
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr == ""
+    expected = 'representer.kernels needs scikit-learn: pip install "representer[kernels]"'
+    assert done.stdout.strip() == expected

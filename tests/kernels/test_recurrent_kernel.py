@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+
+from representer.errors import ArgumentError, ShapeError
+from representer.functional import NONLINEARITIES
+from representer.kernels import RecurrentKernel
+
+MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer]
+INNER = [name for name in MERCER if name != "gaussian"]
+claim = settings(deadline=None, max_examples=25)
+lengths = st.lists(st.integers(0, 6), min_size=1, max_size=5)
+
+
+def draw(lengths, features=3, largest=0.3):
+    """Vectors short enough for every q, z/(2 - z) included."""
+    sequences = [torch.randn(n, features, dtype=torch.float64) for n in lengths]
+    return [largest * x / (1e-3 + x.norm(dim=1, keepdim=True)) for x in sequences]
+
+
+def window(x, t, n, d):
+    """X_t as written: x_t, x_{t-d}, ... with zeros before the first step."""
+    zero = torch.zeros_like(x[0])
+    return torch.cat([x[t - s * d] if t >= s * d else zero for s in range(n)])
+
+
+def literal(q, x, y, n=1, d=1):
+    """k(x, y) = q(<X_T, Y_S> + k(x_{<T}, y_{<S})), pair by pair and step by step."""
+    if not len(x) or not len(y):
+        return torch.zeros((), dtype=torch.float64)
+    product = window(x, len(x) - 1, n, d) @ window(y, len(y) - 1, n, d)
+    return q(product + literal(q, x[:-1], y[:-1], n, d))
+
+
+def literal_gaussian(x, y):
+    """Footnote 2's form; two empty pasts do not differ, an empty and another are orthogonal."""
+    if not len(x) or not len(y):
+        return torch.tensor(float(len(x) == len(y)), dtype=torch.float64)
+    distance = (x[-1] / x[-1].norm() - y[-1] / y[-1].norm()).square().sum()
+    hidden = 2 - 2 * literal_gaussian(x[:-1], y[:-1])
+    return torch.exp(-(distance + hidden) / 2)
+
+
+@pytest.mark.parametrize("q", INNER)
+@claim
+@given(N=lengths, M=lengths, n=st.integers(1, 3), d=st.integers(1, 2), seed=st.integers(0, 2**16))
+def test_every_entry_is_the_recursion_of_its_pair(q, N, M, n, d, seed):
+    torch.manual_seed(seed)
+    X, Y, f = draw(N), draw(M), NONLINEARITIES[q].value
+    gram = RecurrentKernel(q, filter_length=n, dilation=d)(X, Y)
+    expected = [[literal(f, x, y, n, d) for y in Y] for x in X]
+    torch.testing.assert_close(gram, torch.tensor(expected, dtype=torch.float64))
+
+
+@claim
+@given(N=lengths, M=lengths, seed=st.integers(0, 2**16))
+def test_every_entry_of_the_gaussian_form_is_the_recursion_of_its_pair(N, M, seed):
+    torch.manual_seed(seed)
+    X, Y = draw(N), draw(M)
+    expected = [
+        [literal_gaussian(x, y) if len(x) and len(y) else torch.tensor(0.0) for y in Y] for x in X
+    ]
+    gram = RecurrentKernel("gaussian")(X, Y)
+    torch.testing.assert_close(gram, torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("q", MERCER)
+@claim
+@given(N=lengths, n=st.integers(1, 3), seed=st.integers(0, 2**16))
+def test_the_gram_matrix_is_symmetric_and_has_no_negative_eigenvalue(q, N, n, seed):
+    torch.manual_seed(seed)
+    X, kernel = draw(N), RecurrentKernel(q, filter_length=n)
+    gram = kernel(X)
+    torch.testing.assert_close(gram, gram.T)
+    assert torch.linalg.eigvalsh(gram).min() > -1e-12
+    torch.testing.assert_close(gram.diagonal(), kernel.diag(X))
+
+
+def test_a_q_that_is_refused_has_a_gram_matrix_with_negative_eigenvalues():
+    X = [2 * torch.randn(1, 2, dtype=torch.float64) for _ in range(6)]
+    gram = RecurrentKernel("tanh", check_mercer=False)(X)
+    assert torch.linalg.eigvalsh(gram).min() < -1e-3
+
+
+@pytest.mark.parametrize("q", MERCER)
+def test_the_kernel_of_an_empty_sequence_is_0(q):
+    X, kernel = draw([0, 3, 0]), RecurrentKernel(q)
+    gram = kernel(X)
+    assert gram[1, 1] != 0
+    assert gram.count_nonzero() == 1
+    assert torch.equal(kernel.diag(X) != 0, torch.tensor([False, True, False]))
+    assert torch.equal(kernel(draw([0, 0])), torch.zeros(2, 2, dtype=torch.float64))
+
+
+def test_sequences_are_aligned_from_their_last_steps():
+    x, y, past = draw([2, 2, 3])
+    kernel = RecurrentKernel("exponential")
+    torch.testing.assert_close(kernel([torch.cat((past, x))], [y]), kernel([x], [y]))
+    assert not torch.allclose(kernel([torch.cat((x, past))], [y]), kernel([x], [y]))
+
+
+@pytest.mark.parametrize("q", MERCER)
+def test_a_reference_is_compared_with_every_window(q):
+    (x,), (reference,) = draw([5]), draw([2])
+    k = torch.zeros((), dtype=torch.float64)
+    for t in range(5):
+        a, b = window(x, t, 2, 2), reference.flip(0).flatten()
+        if q == "gaussian":
+            k = torch.exp(a @ b / (a.norm() * b.norm()) - 1 + (k - 1 if t else 0))
+        else:
+            k = NONLINEARITIES[q].value(a @ b + k)
+    kernel = RecurrentKernel(q, filter_length=2, dilation=2, repeat=True)
+    torch.testing.assert_close(kernel([x], [reference])[0, 0], k)
+
+
+def test_a_window_of_zeros_is_orthogonal_to_all_and_has_a_finite_gradient():
+    x = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
+    y = torch.ones(3, 2, dtype=torch.float64)
+    k = RecurrentKernel("gaussian")([x], [y])
+    expected = torch.zeros(())
+    for t in range(3):
+        expected = torch.exp(-1 + (expected - 1 if t else torch.zeros(())))
+    torch.testing.assert_close(k[0, 0].detach(), expected.double(), atol=1e-6, rtol=1e-6)
+    k.sum().backward()
+    assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("q", MERCER)
+@pytest.mark.parametrize("repeat", [False, True])
+def test_the_gradient_is_the_numerical_one(q, repeat):
+    kernel = RecurrentKernel(q, filter_length=2, repeat=repeat)
+    X = [x.requires_grad_() for x in draw([3, 1, 2], features=2)]
+    Y = [y.requires_grad_() for y in draw([2, 2], features=2)]
+    assert torch.autograd.gradcheck(lambda *s: kernel(s[:3], s[3:]), (*X, *Y))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tensors_give_a_tensor_of_their_dtype(dtype):
+    X = [x.to(dtype) for x in draw([3, 2])]
+    kernel = RecurrentKernel()
+    assert kernel(X).dtype == kernel.diag(X).dtype == dtype
+
+
+def test_anything_else_gives_a_float64_array_with_the_same_values():
+    X, kernel = draw([3, 2, 0]), RecurrentKernel("inverse")
+    for other in ([x.numpy() for x in X], [x.numpy().astype(np.float32) for x in X]):
+        gram = kernel(other)
+        assert isinstance(gram, np.ndarray)
+        assert gram.dtype == kernel.diag(other).dtype == np.float64
+        np.testing.assert_allclose(gram, kernel(X).numpy(), rtol=1e-5, atol=1e-7)
+    counts = kernel([[[0, 1], [1, 0]], [[1, 1]]])
+    assert counts.shape == (2, 2)
+
+
+def test_it_is_an_estimator():
+    kernel = RecurrentKernel("polynomial", filter_length=2, repeat=True)
+    copy = clone(kernel).set_params(q="linear", repeat=False)
+    assert copy.get_params() == {
+        "q": "linear", "check_mercer": True, "filter_length": 2, "dilation": 1, "repeat": False,
+    }  # fmt: skip
+    assert kernel.q == "polynomial"
+    assert clone(RecurrentKernel(torch.exp)).q is torch.exp
+
+
+def test_its_gram_matrix_trains_a_support_vector_machine():
+    rng = np.random.default_rng(0)
+    X = [0.3 * rng.normal(size=(rng.integers(3, 8), 2)) for _ in range(60)]
+    y = np.array([x[-1, 0] + x[-2, 0] > 0 for x in X])
+    gram = RecurrentKernel("exponential")(X)
+    search = GridSearchCV(SVC(kernel="precomputed"), {"C": [0.1, 1.0]}, cv=3).fit(gram, y)
+    assert search.best_score_ > 0.7
+
+
+@pytest.mark.parametrize("q", ["tanh", "sigmoid", torch.tanh, torch.relu])
+def test_a_q_that_is_no_mercer_kernel_is_refused_unless_it_is_asked_for(q):
+    with pytest.raises(ArgumentError, match=r"q is .*Pass check_mercer=False"):
+        RecurrentKernel(q)
+    kernel = RecurrentKernel(q, check_mercer=False)
+    assert kernel(draw([2])).shape == (1, 1)
+    with pytest.raises(ArgumentError, match="check_mercer"):
+        RecurrentKernel().set_params(q=q)(draw([2]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"q": "exp"}, "q is 'exp'; expected one of identity"),
+        ({"q": 3}, "q is 3; expected a name of functional.NONLINEARITIES, or a callable"),
+        ({"q": torch.sum}, "expected an elementwise function"),
+        ({"filter_length": 0}, "filter_length is 0; expected a whole number from 1 on"),
+        ({"dilation": 1.0}, "dilation is 1.0; expected a whole number from 1 on"),
+    ],
+)
+def test_an_argument_without_meaning_is_refused(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        RecurrentKernel(**options)
+
+
+def test_references_need_to_be_windows_and_to_be_there():
+    kernel = RecurrentKernel(filter_length=2, repeat=True)
+    with pytest.raises(ShapeError, match=r"Y\[1\] has shape \(3, 3\); expected \(2, features\)"):
+        kernel(draw([4]), draw([2, 3]))
+    with pytest.raises(ArgumentError, match="Y is None; expected a list of references"):
+        kernel(draw([4]))
+    with pytest.raises(ArgumentError, match=r"repeat is True; expected False for diag\(\)"):
+        kernel.diag(draw([4]))
