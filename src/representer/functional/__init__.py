@@ -2,7 +2,7 @@
 
 from representer.functional.cell import Cell
 from representer.functional.gated_scan import gated_scan, gated_scan_definition
-from representer.functional.ngram import ngram_product, ngram_product_definition
+from representer.functional.ngram import ngram_product, ngram_product_definition, ngram_windows
 from representer.functional.nonlinearities import NONLINEARITIES, Nonlinearity, nonlinearity
 from representer.functional.recurrent_kernel import (
     gaussian_kernel_definition,
@@ -19,6 +19,7 @@ __all__ = [
     "gaussian_kernel_definition",
     "ngram_product",
     "ngram_product_definition",
+    "ngram_windows",
     "nonlinearity",
     "recurrent_kernel_definition",
     "rkm_scan",

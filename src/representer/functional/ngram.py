@@ -10,6 +10,7 @@ length, P = (n-1)d the window's length, O filters.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -47,13 +48,18 @@ def ngram_product(
     Returns:
         ``(T, B, O)``.
     """
-    n = filters.shape[-1]
+    windows = ngram_windows(x_extended, filters.shape[-1], dilation, reverse=reverse)
+    return F.linear(windows, filters.movedim(2, 1).flatten(1))
+
+
+def ngram_windows(
+    x_extended: Tensor, n: int, dilation: int = 1, *, reverse: bool = False
+) -> Tensor:
+    """Return X_t of every step ``(T, B, n I)``, newest slot first; arguments as above."""
     if n == 1:
-        return torch.nn.functional.linear(x_extended, filters[..., 0])
+        return x_extended
     reach = (n - 1) * dilation
     time = len(x_extended) - reach
     starts = range(0, reach + 1, dilation)
-    # the slots of a window, newest first, side by side in the last axis
     shifted = [x_extended[start : start + time] for start in (starts if reverse else starts[::-1])]
-    windows = torch.cat(shifted, dim=-1)
-    return torch.nn.functional.linear(windows, filters.movedim(2, 1).flatten(1))
+    return torch.cat(shifted, dim=-1)

@@ -31,6 +31,7 @@ class CellDirection(nn.Module):
         static: The static gates, where the cell's are static.
         psi: An output non-linearity that has no name.
         weight_drop: Share of recurrent weights dropped in training.
+        recompute: Whether the gradient computes the gates again instead of keeping them.
         zoneout: Probability, in training, that a unit's cell, and its emission, stays as it was.
     """
 
@@ -47,6 +48,7 @@ class CellDirection(nn.Module):
         psi: Callable[[Tensor], Tensor] | None,
         weight_drop: float,
         zoneout: tuple[float, float],
+        recompute: bool,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
@@ -54,6 +56,7 @@ class CellDirection(nn.Module):
         self.cell, self.hidden_size = cell, hidden_size
         self.filters, self.static, self.psi = filters, static, psi
         self.forget_bias, self.weight_drop, self.zoneout = forget_bias, weight_drop, zoneout
+        self.recompute = recompute
         seen, biased = len(cell.recurrent_gates), len(cell.biased_gates) if bias else 0
 
         def parameter(*shape: int) -> nn.Parameter | None:
@@ -98,19 +101,11 @@ class CellDirection(nn.Module):
             Output ``(T, B, H)``, the new state, the new window.
         """
         extended = extend(x, window, lengths, reverse)
-        z = self.filters(extended, reverse=reverse)
-        z = z.to(
-            next(self.parameters()).dtype
-        )  # autocast may halve the products, not the recurrence
-        bias = self.full_bias()
-        if bias is not None:
-            z = z + bias
-        if self.filters.unit_norm:  # -||x~ - X||^2 / 2 of unit vectors
-            z = z - 1
+        z, input_weight, bias = self._input_part(extended, reverse)
         weight = self.recurrent
         if weight is not None and self.weight_drop:
             weight = F.dropout(weight, self.weight_drop, self.training)
-        h0, c0 = state if state else (z.new_zeros(x.shape[1], self.hidden_size),) * 2
+        h0, c0 = state if state else (self._zeros(x.shape[1]),) * 2
         output, h, c = scan(
             z,
             weight,
@@ -119,9 +114,12 @@ class CellDirection(nn.Module):
             cell=self.cell,
             static=None if self.static is None else self.static(),
             norm=None if self.norm is None else torch.stack((self.norm.weight, self.norm.bias)),
-            hold=self._hold(z),
+            hold=self._hold(*z.shape[:2]),
             lengths=lengths,
             reverse=reverse,
+            input_weight=input_weight,
+            bias=bias,
+            recompute=self.recompute,
             psi=self.psi,
         )
         new_window = last_inputs(extended, self.filters.reach, lengths, reverse)
@@ -138,9 +136,26 @@ class CellDirection(nn.Module):
         constant[self.cell.gates.index("forget")] = self.forget_bias
         return bias + constant
 
-    def _hold(self, z: Tensor) -> Tensor | None:
+    def _input_part(
+        self, extended: Tensor, reverse: bool
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return the windows with filters and biases, or else the pre-activations alone."""
+        bias = self.full_bias()
+        if self.filters.is_plain:
+            return *self.filters.operands(extended, reverse=reverse), bias
+        z = self.filters(extended, reverse=reverse)
+        z = z.to(self.filters.weights[0].dtype)  # autocast may halve products, not the recurrence
+        if bias is not None:
+            z = z + bias
+        # of unit vectors, -||x~ - X||^2 / 2 is their product less 1
+        return z - 1 if self.filters.unit_norm else z, None, None
+
+    def _zeros(self, batch: int) -> Tensor:
+        return self.filters.weights[0].new_zeros(batch, self.hidden_size)
+
+    def _hold(self, time: int, batch: int) -> Tensor | None:
         if not any(self.zoneout):
             return None
-        time, batch, _, units = z.shape
-        share = z.new_tensor(self.zoneout)[:, None, None, None].expand(2, time, batch, units)
+        share = self.filters.weights[0].new_tensor(self.zoneout)[:, None, None, None]
+        share = share.expand(2, time, batch, self.hidden_size)
         return torch.bernoulli(share) if self.training else share

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError
-from representer.functional import ngram_product
+from representer.functional import ngram_product, ngram_windows
 
 
 class DenseFilters(nn.Module):
@@ -66,6 +66,17 @@ class DenseFilters(nn.Module):
             if self.unit_norm:
                 products[-1] = products[-1] / _window_norm(seen, n, self.dilation, reverse)
         return products[0] if len(products) == 1 else torch.cat(products, dim=-1)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the products are one matrix times the windows, as ``operands`` gives them."""
+        return len(self.weights) == 1 and not self.unit_norm
+
+    def operands(self, extended: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
+        """Return the windows ``(T, B, n I)`` and the matrix ``(G, H, n I)`` of plain filters."""
+        (weight,) = self.weights
+        windows = ngram_windows(extended, weight.shape[-1], self.dilation, reverse=reverse)
+        return windows, weight.movedim(3, 2).flatten(2)
 
     def _scaled(self) -> list[Tensor]:
         if not self.unit_norm:

@@ -50,6 +50,8 @@ class RecurrentKernelMachine(SequenceLayer):
         weight_drop: Share of the recurrent weights dropped in training (Merity et al. 2018).
         variational_dropout: Dropout on each layer's input with one mask a sequence (Gal 2016).
         zoneout: Probability that a unit keeps its cell and emission, or a pair (Krueger 2017).
+        recompute_gates: Whether the gradient computes the gates again instead of keeping them:
+            slower, and less memory by the largest part.
         device: Of the parameters.
         dtype: Of the parameters.
 
@@ -82,6 +84,7 @@ class RecurrentKernelMachine(SequenceLayer):
         weight_drop: float = 0.0,
         variational_dropout: float = 0.0,
         zoneout: float | tuple[float, float] = 0.0,
+        recompute_gates: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -138,6 +141,7 @@ class RecurrentKernelMachine(SequenceLayer):
                 psi=psi,
                 weight_drop=self.weight_drop,
                 zoneout=self.zoneout,
+                recompute=recompute_gates,
                 device=device,
                 dtype=dtype,
             )

@@ -59,6 +59,7 @@ class LinearKernelRNN(RecurrentKernelMachine):
         weight_drop: float = 0.0,
         variational_dropout: float = 0.0,
         zoneout: float | tuple[float, float] = 0.0,
+        recompute_gates: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -88,6 +89,7 @@ class LinearKernelRNN(RecurrentKernelMachine):
             weight_drop=weight_drop,
             variational_dropout=variational_dropout,
             zoneout=zoneout,
+            recompute_gates=recompute_gates,
             device=device,
             dtype=dtype,
         )

@@ -55,6 +55,7 @@ class RKM(RecurrentKernelMachine):
         weight_drop: float = 0.0,
         variational_dropout: float = 0.0,
         zoneout: float | tuple[float, float] = 0.0,
+        recompute_gates: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -90,6 +91,7 @@ class RKM(RecurrentKernelMachine):
             weight_drop=weight_drop,
             variational_dropout=variational_dropout,
             zoneout=zoneout,
+            recompute_gates=recompute_gates,
             device=device,
             dtype=dtype,
         )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from representer import functional
 from representer.functional import Cell
 from representer.ops import gated_scan, rkm_scan
+
+States = tuple[Tensor, Tensor, Tensor]
 
 
 def scan(
@@ -24,19 +27,77 @@ def scan(
     hold: Tensor | None,
     lengths: Tensor | None,
     reverse: bool,
-    psi: Callable[[Tensor], Tensor] | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Run a cell over a sequence; arguments and results as ``functional.rkm_scan``.
+    input_weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    recompute: bool = False,
+    psi: Callable[[Tensor], Tensor] | None = None,
+) -> States:
+    """Run a cell over a sequence; arguments and results as ``ops.rkm_scan``.
 
     A cell without memory takes all steps at once. A linear one without feedback is an elementwise
-    recurrence. An output non-linearity that has no name goes through the equations as they stand,
-    with autograd.
+    recurrence. An output non-linearity that has no name (``psi``) goes through the equations as
+    they stand, with autograd.
     """
     if not cell.has_memory:
-        return _without_memory(z, h0, c0, cell, static, norm, lengths, psi)
+        time, batch = z.shape[:2]
+        at_once = z.flatten(0, 1)[None]  # one step of a batch of T·B
+        zeros = h0.new_zeros(time * batch, h0.shape[1])
+        output, _, _ = _run(
+            at_once,
+            None,
+            zeros,
+            zeros,
+            cell=cell,
+            static=static,
+            norm=norm,
+            input_weight=input_weight,
+            bias=bias,
+            recompute=recompute,
+            psi=psi,
+        )
+        return _real(output.unflatten(1, (time, batch))[0], lengths), h0, c0
+    if psi is None and norm is None and hold is None and _is_elementwise(cell):
+        assert static is not None
+        z = _products(z, input_weight, bias)
+        return _elementwise(cell, static[0] * z[:, :, 0], static[1], h0, c0, lengths, reverse)
+    return _run(
+        z,
+        weight,
+        h0,
+        c0,
+        cell=cell,
+        static=static,
+        norm=norm,
+        hold=hold,
+        lengths=lengths,
+        reverse=reverse,
+        input_weight=input_weight,
+        bias=bias,
+        recompute=recompute,
+        psi=psi,
+    )
+
+
+def _run(
+    z: Tensor,
+    weight: Tensor | None,
+    h0: Tensor,
+    c0: Tensor,
+    *,
+    cell: Cell,
+    static: Tensor | None,
+    norm: Tensor | None,
+    hold: Tensor | None = None,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    input_weight: Tensor | None,
+    bias: Tensor | None,
+    recompute: bool,
+    psi: Callable[[Tensor], Tensor] | None,
+) -> States:
     if psi is not None:
         return functional.rkm_scan(
-            z,
+            _products(z, input_weight, bias),
             weight,
             h0,
             c0,
@@ -48,19 +109,6 @@ def scan(
             reverse=reverse,
             psi=psi,
         )
-    is_static = cell.input_gate == cell.forget_gate == "static" and cell.feedback == "none"
-    if is_static and not cell.output_gate and norm is None and hold is None:
-        assert static is not None
-        if cell.memory == "output" and cell.output == "linear":  # h_t = (c~_t + h_{t-1}) / 2
-            u, f = static[0] * z[:, :, 0] / 2, static[1] / 2
-            output, h = gated_scan(u, f, h0, lengths=lengths, reverse=reverse)
-            return output, h, 2 * h
-        if cell.memory == "cell":
-            u = static[0] * z[:, :, 0]
-            cells, c = gated_scan(u, static[1], c0, lengths=lengths, reverse=reverse)
-            emit = functional.nonlinearity(cell.output).value
-            output = emit(cells)
-            return _real(output, lengths), emit(c), c
     return rkm_scan(
         z,
         weight,
@@ -72,29 +120,41 @@ def scan(
         hold=hold,
         lengths=lengths,
         reverse=reverse,
+        input_weight=input_weight,
+        bias=bias,
+        recompute=recompute,
     )
 
 
-def _without_memory(
-    z: Tensor,
+def _is_elementwise(cell: Cell) -> bool:
+    is_static = cell.input_gate == cell.forget_gate == "static" and cell.feedback == "none"
+    carries_itself = cell.memory == "cell" or (cell.memory == "output" and cell.output == "linear")
+    return is_static and carries_itself and not cell.output_gate
+
+
+def _elementwise(
+    cell: Cell,
+    u: Tensor,
+    f: Tensor,
     h0: Tensor,
     c0: Tensor,
-    cell: Cell,
-    static: Tensor | None,
-    norm: Tensor | None,
     lengths: Tensor | None,
-    psi: Callable[[Tensor], Tensor] | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    time, batch = z.shape[:2]
-    all_steps = z.flatten(0, 1)[None]  # one step of a batch of T·B
-    zeros = z.new_zeros(time * batch, z.shape[-1])
-    if psi is None:
-        output, _, _ = rkm_scan(all_steps, None, zeros, zeros, cell=cell, static=static, norm=norm)
-    else:
-        output, _, _ = functional.rkm_scan(
-            all_steps, None, zeros, zeros, cell=cell, static=static, norm=norm, psi=psi
-        )
-    return _real(output.unflatten(1, (time, batch))[0], lengths), h0, c0
+    reverse: bool,
+) -> States:
+    if cell.memory == "output":  # h_t = (u_t + f h_{t-1}) / 2
+        output, h = gated_scan(u / 2, f / 2, h0, lengths=lengths, reverse=reverse)
+        return output, h, 2 * h
+    cells, c = gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
+    emit = functional.nonlinearity(cell.output).value
+    return _real(emit(cells), lengths), emit(c), c
+
+
+def _products(z: Tensor, input_weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    if input_weight is None:
+        return z
+    flat_bias = None if bias is None else bias.flatten()
+    products = F.linear(z, input_weight.flatten(0, 1), flat_bias).to(input_weight.dtype)
+    return products.unflatten(-1, input_weight.shape[:2])
 
 
 def _real(output: Tensor, lengths: Tensor | None) -> Tensor:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from representer import functional
 from representer.errors import ShapeError
-from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops import core
+from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops.gated_scan import cpp, reference
 from representer.ops.op import Backend, Op, Sample
 

@@ -10,10 +10,18 @@ from torch import Tensor
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import Cell
+from representer.ops import core
 from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops.op import Backend, Op
-from representer.ops import core
 from representer.ops.rkm_scan import cpp, reference
+from representer.ops.rkm_scan.arguments import (
+    ALL,
+    CELLS,
+    NOTHING,
+    Backward,
+    Forward,
+    Gradients,
+)
 from representer.ops.rkm_scan.samples import samples
 
 _BY_AUTOGRAD = "functional.rkm_scan takes any, with autograd."
@@ -31,12 +39,16 @@ def rkm_scan(
     hold: Tensor | None = None,
     lengths: Tensor | None = None,
     reverse: bool = False,
+    input_weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    recompute: bool = False,
     backend: str | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run any cell over a sequence; the equations are those of ``functional.rkm_scan``.
 
     Args:
-        z: Input part of the pre-activations, gates in the order of ``cell.gates``.
+        z: Input part of the pre-activations, gates in the order of ``cell.gates``; or, with
+            ``input_weight``, the input x itself.
         weight: Recurrent matrices, output by input, for ``cell.recurrent_gates``.
         h0: Emission before the first step.
         c0: Memory cell before the first step.
@@ -46,10 +58,14 @@ def rkm_scan(
         hold: Share of the previous cell and emission that is kept (zoneout); a constant.
         lengths: True lengths; beyond them the state stands still and the output is 0.
         reverse: Whether to run from the last true step to the first.
+        input_weight: Filters that turn x into z = W x + b, inside the op.
+        bias: b, with ``input_weight``.
+        recompute: Whether the gradient computes the gates again instead of keeping them.
         backend: A backend by name, which then runs or raises; None for the best there is.
 
     Shape:
-        - z ``(T, B, G, H)``; weight ``(R, H, H)``; h0, c0 ``(B, H)``; static, norm ``(2, H)``;
+        - z ``(T, B, G, H)``, or x ``(T, B, I)`` with input_weight ``(G, H, I)`` and bias
+          ``(G, H)``; weight ``(R, H, H)``; h0, c0 ``(B, H)``; static, norm ``(2, H)``;
           hold ``(2, T, B, H)``; lengths ``(B,)``
         - returns h of every step ``(T, B, H)`` and the last h and c, each ``(B, H)``
 
@@ -68,12 +84,17 @@ def rkm_scan(
         )
     check_floating("z", z)
     gates, seen = len(cell.gates), len(cell.recurrent_gates)
-    if z.dim() != 4 or not len(z) or z.shape[2] != gates:
+    if input_weight is None and (z.dim() != 4 or not len(z) or z.shape[2] != gates):
         raise ShapeError("z", z.shape, f"(time, batch, {gates}, units) with at least one step")
-    time, batch, _, units = z.shape
+    if input_weight is not None and (z.dim() != 3 or not len(z)):
+        raise ShapeError("z", z.shape, "(time, batch, features) with at least one step")
+    time, batch = z.shape[:2]
+    units = z.shape[3] if input_weight is None else input_weight.shape[1]
     check_like("h0", h0, z, (batch, units))
     check_like("c0", c0, z, (batch, units))
     expected = {
+        "input_weight": (input_weight, (gates, units, z.shape[-1]), input_weight is not None),
+        "bias": (bias, (gates, units), input_weight is not None and bias is not None),
         "weight": (weight, (seen, units, units), seen > 0),
         "static": (static, (2, units), "static" in (cell.input_gate, cell.forget_gate)),
         "norm": (norm, (2, units), norm is not None),
@@ -87,106 +108,93 @@ def rkm_scan(
         if tensor is not None:
             check_like(name, tensor, z, shape)
     check_lengths(lengths, time, batch)
-    arguments = (z, weight, h0, c0, static, norm, hold, lengths, cell.code, reverse)
-    name = OP.choose(backend, z.device.type, arguments)
-    differentiable = (z, weight, h0, c0, static, norm)
-    save = torch.is_grad_enabled() and any(
-        x is not None and x.requires_grad for x in differentiable
+    differentiable = (z, input_weight, bias, weight, h0, c0, static, norm)
+    keep = NOTHING
+    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in differentiable):
+        keep = CELLS if recompute else ALL
+    operands = Forward(
+        z, input_weight, bias, weight, h0, c0, static, norm, hold, lengths, cell.code, reverse, keep
     )
-    output, h, c, *_ = torch.ops.representer.rkm_scan(*arguments, save, name)
+    name = OP.choose(backend, z.device.type, operands)
+    output, h, c, *_ = torch.ops.representer.rkm_scan(*operands, name)
     return output, h, c
 
 
-def _fake(
-    z: Tensor,
-    weight: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    static: Tensor | None,
-    norm: Tensor | None,
-    hold: Tensor | None,
-    lengths: Tensor | None,
-    cell: str,
-    reverse: bool,
-    save: bool,
-    backend: str,
-) -> tuple[Tensor, ...]:
-    time, batch, gates, units = z.shape
-    gates_shape = (time, batch, gates, units) if save else (0,)
-    cells_shape = (time, batch, units) if save else (0,)
-    fresh_shape = cells_shape if norm is not None or hold is not None else (0,)
-    shapes = ((time, batch, units), (batch, units), (batch, units), gates_shape, cells_shape)
-    return tuple(z.new_empty(shape) for shape in (*shapes, fresh_shape))
+def _fake(*operands: Any) -> tuple[Tensor, ...]:
+    p = Forward(*operands[:-1])
+    time, batch, _, units = p.sizes
+    shapes = ((time, batch, units), (batch, units), (batch, units), *p.kept_shapes)
+    return tuple(p.h0.new_empty(shape) for shape in shapes)
 
 
-def _backward_fake(
-    grad_output: Tensor,
-    grad_h: Tensor,
-    grad_c: Tensor,
-    output: Tensor,
-    gates: Tensor,
-    cells: Tensor,
-    fresh: Tensor,
-    weight: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    static: Tensor | None,
-    norm: Tensor | None,
-    *_: Any,
-) -> tuple[Tensor, ...]:
-    optional = (weight, static, norm)
-    d_weight, d_static, d_norm = (gates.new_empty((0,) if x is None else x.shape) for x in optional)
-    return (
-        gates.new_empty(gates.shape),
-        d_weight,
-        gates.new_empty(h0.shape),
-        gates.new_empty(c0.shape),
-        d_static,
-        d_norm,
+def _backward_fake(*operands: Any) -> Gradients:
+    p = Backward(*operands[:-1])
+    time, batch, gates, units = (*p.output.shape[:2], len(p.cell.gates), p.output.shape[2])
+    dx = (time, batch, gates, units)
+    if p.input_weight is not None:
+        dx = p.z.shape if p.needs_x else (0,)
+    optional = (p.input_weight, p.bias, p.weight, p.static if p.needs_static else None, p.norm)
+    of_input, of_bias, of_weight, of_static, of_norm = (
+        (0,) if x is None else x.shape for x in optional
     )
+    shapes = (dx, of_input, of_bias, of_weight, p.h0.shape, p.c0.shape, of_static, of_norm)
+    return Gradients(*(p.h0.new_empty(shape) for shape in shapes))
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _, weight, h0, c0, static, norm, hold, lengths, ctx.cell, ctx.reverse, _, ctx.backend = inputs
-    states, _, _, gates, cells, fresh = output
-    ctx.mark_non_differentiable(gates, cells, fresh)
+    p = Forward(*inputs[:-1])
+    ctx.code, ctx.reverse, ctx.backend = p.code, p.reverse, inputs[-1]
+    states, _, _, *kept = output
+    ctx.mark_non_differentiable(*kept)
     ctx.set_materialize_grads(False)  # the saved tensors' gradients would be as large as they are
-    ctx.save_for_backward(states, gates, cells, fresh, weight, h0, c0, static, norm, hold, lengths)
+    needs_z = p.input_weight is not None or p.keep == CELLS
+    z = p.z if needs_z else p.z.new_empty(0)
+    ctx.save_for_backward(states, *kept, z, *p[1 : Forward._fields.index("code")])
 
 
 def _gradient(
     ctx: Any, d_output: Tensor | None, d_h: Tensor | None, d_c: Tensor | None, *_: Any
 ) -> tuple[Tensor | None, ...]:
-    states, _, _, _, weight, h0, c0, static, norm, _, _ = saved = ctx.saved_tensors
-    dz, d_weight, dh0, dc0, d_static, d_norm = torch.ops.representer.rkm_scan_backward(
+    saved = ctx.saved_tensors
+    states, h0, c0 = saved[0], saved[8], saved[9]
+    needs = dict(zip(Forward._fields, ctx.needs_input_grad, strict=False))
+    gradients = torch.ops.representer.rkm_scan_backward(
         torch.zeros_like(states) if d_output is None else d_output,
         torch.zeros_like(h0) if d_h is None else d_h,
         torch.zeros_like(c0) if d_c is None else d_c,
         *saved,
-        ctx.cell,
+        ctx.code,
         ctx.reverse,
+        needs["z"],
+        needs["static"],
         ctx.backend,
     )
-    return (
-        dz,
-        None if weight is None else d_weight,
-        dh0,
-        dc0,
-        None if static is None else d_static,
-        None if norm is None else d_norm,
-        *(None,) * 6,
-    )
+    of = dict(zip(Gradients._fields, gradients, strict=True))
+    wanted = (of.get(name) if needs[name] else None for name in Forward._fields)
+    return (*wanted, None)
 
 
-OP = Op("rkm_scan", rkm_scan, functional.rkm_scan, samples)
+def _definition(
+    z: Tensor,
+    weight: Tensor | None,
+    h0: Tensor,
+    c0: Tensor,
+    *,
+    input_weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    recompute: bool = False,
+    **options: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run ``functional.rkm_scan`` on the op's arguments; ``recompute`` changes no value."""
+    if input_weight is not None:
+        z = torch.einsum("tbi,ghi->tbgh", z, input_weight) + (0 if bias is None else bias)
+    return functional.rkm_scan(z, weight, h0, c0, **options)
+
+
+OP = Op("rkm_scan", rkm_scan, _definition, samples)
 OP.register(
-    "(Tensor z, Tensor? weight, Tensor h0, Tensor c0, Tensor? static, Tensor? norm, Tensor? hold,"
-    " Tensor? lengths, str cell, bool reverse, bool save, str backend)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
-    "(Tensor grad_output, Tensor grad_h, Tensor grad_c, Tensor output, Tensor gates, Tensor cells,"
-    " Tensor fresh, Tensor? weight, Tensor h0, Tensor c0, Tensor? static, Tensor? norm,"
-    " Tensor? hold, Tensor? lengths, str cell, bool reverse, str backend)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    Forward.SCHEMA,
+    Backward.SCHEMA,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

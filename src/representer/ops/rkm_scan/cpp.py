@@ -6,119 +6,81 @@ from typing import Any
 
 from torch import Tensor
 
-from representer.functional.cell import Cell
 from representer.functional.rkm_scan import EPS
 from representer.ops import core
-from representer.ops.rkm_scan.products import (
-    memory_before,
-    norm_gradient,
-    normalise,
-    static_gradient,
-    weight_gradient,
-)
-from representer.ops.sequence import Steps, previous
+from representer.ops.core import pointer
+from representer.ops.rkm_scan.arguments import Backward, Forward
+from representer.ops.rkm_scan.products import finish, gates_of, input_products
+from representer.ops.sequence import Steps
 
 KNOWN = {(1, 0), (1, 1), (2, 0), (2, 2), (3, 2), (3, 3), (4, 4)}  # gates, and those that see h
+FUSED = 2**22  # bytes of packed weights up to which the input product runs inside the loop
 
 
-def forward(
-    z: Tensor,
-    weight: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    static: Tensor | None,
-    norm: Tensor | None,
-    hold: Tensor | None,
-    lengths: Tensor | None,
-    code: str,
-    reverse: bool,
-    save: bool,
-) -> tuple[Tensor, ...]:
+def forward(*operands: Any) -> tuple[Tensor, ...]:
     """Return the same as ``reference.forward``."""
-    cell = Cell.parse(code)
-    Steps(len(z), lengths, reverse)  # checks the lengths
-    time, batch, gates, units = z.shape
-    x = z if z.stride()[2:] == (units, 1) else z.contiguous()
-    weight, h0, c0, static, norm, hold = _contiguous(weight, h0, c0, static, norm, hold)
-    lengths = None if lengths is None else lengths.long().contiguous()
-    output, h, c = z.new_empty(time, batch, units), z.new_empty(h0.shape), z.new_empty(c0.shape)
-    keeps_fresh = save and (norm is not None or hold is not None)
-    saved = z.new_empty(z.shape if save else 0)
-    cells = z.new_empty(output.shape if save else 0)
-    fresh = z.new_empty(output.shape if keeps_fresh else 0)
+    p = Forward(*operands)
+    Steps(len(p.z), p.lengths, p.reverse)  # checks the lengths
+    time, batch, gates, units = p.sizes
+    x, input_weight, bias = p.z, p.input_weight, p.bias
+    if input_weight is not None:
+        rows = gates * units * (x.shape[2] + units)
+        if rows * x.element_size() > FUSED:
+            x, input_weight, bias = input_products(x, input_weight, bias), None, None
+    inner = (1,) if input_weight is not None else (units, 1)
+    x = x if x.stride()[2:] == inner else x.contiguous()
+    constants = (input_weight, bias, p.weight, p.h0, p.c0, p.static, p.norm, p.hold)
+    constants = [None if tensor is None else tensor.contiguous() for tensor in constants]
+    lengths = _whole_numbers(p.lengths)
+    output = p.h0.new_empty(time, batch, units)
+    h, c = p.h0.new_empty(batch, units), p.h0.new_empty(batch, units)
+    kept = [p.h0.new_empty(shape) for shape in p.kept_shapes]
+    features = 0 if input_weight is None else input_weight.shape[2]
     arguments = core.ForwardStruct(
-        core.cell_struct(cell), time, batch, units, 0, reverse, core.threads(),
-        core.pointer(x), x.stride(0), x.stride(1), None, None, core.pointer(weight),
-        core.pointer(h0), core.pointer(c0), core.pointer(static), core.pointer(norm),
-        core.pointer(hold), core.pointer(lengths), core.pointer(output), core.pointer(h),
-        core.pointer(c), core.pointer(saved) if save else None,
-        core.pointer(cells) if save else None, core.pointer(fresh) if keeps_fresh else None, EPS,
+        core.cell_struct(p.cell), time, batch, units, features, p.reverse, core.threads(),
+        pointer(x), x.stride(0), x.stride(1), *map(pointer, constants), pointer(lengths),
+        pointer(output), pointer(h), pointer(c),
+        *(pointer(tensor) if tensor.numel() else None for tensor in kept), EPS,
     )  # fmt: skip
-    core.call("rkm_forward", z.dtype, arguments)
-    return output, h, c, saved, cells, fresh
+    core.call("rkm_forward", output.dtype, arguments)
+    return output, h, c, *kept
 
 
-def backward(
-    grad_output: Tensor,
-    grad_h: Tensor,
-    grad_c: Tensor,
-    output: Tensor,
-    gates: Tensor,
-    cells: Tensor,
-    fresh: Tensor,
-    weight: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    static: Tensor | None,
-    norm: Tensor | None,
-    hold: Tensor | None,
-    lengths: Tensor | None,
-    code: str,
-    reverse: bool,
-) -> tuple[Tensor, ...]:
+def backward(*operands: Any) -> tuple[Tensor, ...]:
     """Return the same as ``gradient.backward``."""
-    cell = Cell.parse(code)
+    p = Backward(*operands)
+    gates = gates_of(p)
     time, batch, _, units = gates.shape
-    strided = grad_output if grad_output.stride(2) == 1 else grad_output.contiguous()
-    weight, h0, c0, static, norm, hold = _contiguous(weight, h0, c0, static, norm, hold)
-    grad_h, grad_c = grad_h.contiguous(), grad_c.contiguous()
-    lengths = None if lengths is None else lengths.long().contiguous()
-    dz, to_h, to_c = gates.new_empty(gates.shape), h0.new_empty(h0.shape), c0.new_empty(c0.shape)
-    g_fresh = gates.new_empty(cells.shape) if static is not None else None
-    g_normed = gates.new_empty(cells.shape) if norm is not None else None
+    grad = p.grad_output if p.grad_output.stride(2) == 1 else p.grad_output.contiguous()
+    before = (p.weight, p.h0, p.c0, p.static, p.norm, p.hold)
+    before = [None if tensor is None else tensor.contiguous() for tensor in before]
+    grad_h, grad_c = p.grad_h.contiguous(), p.grad_c.contiguous()
+    lengths = _whole_numbers(p.lengths)
+    dz, to_h, to_c = gates.new_empty(gates.shape), *(p.h0.new_empty(p.h0.shape) for _ in range(2))
+    g_fresh = gates.new_empty(p.cells.shape) if p.needs_static else None
+    g_normed = gates.new_empty(p.cells.shape) if p.norm is not None else None
     arguments = core.BackwardStruct(
-        core.cell_struct(cell), time, batch, units, reverse, core.threads(),
-        core.pointer(strided), strided.stride(0), strided.stride(1), core.pointer(grad_h),
-        core.pointer(grad_c), core.pointer(output), core.pointer(gates), core.pointer(cells),
-        core.pointer(fresh), core.pointer(weight), core.pointer(h0), core.pointer(c0),
-        core.pointer(static), core.pointer(norm), core.pointer(hold), core.pointer(lengths),
-        core.pointer(dz), core.pointer(to_h), core.pointer(to_c), core.pointer(g_fresh),
-        core.pointer(g_normed), EPS,
+        core.cell_struct(p.cell), time, batch, units, p.reverse, core.threads(),
+        pointer(grad), grad.stride(0), grad.stride(1), pointer(grad_h), pointer(grad_c),
+        pointer(p.output), pointer(gates), pointer(p.cells), pointer(p.fresh),
+        *map(pointer, before), pointer(lengths), pointer(dz), pointer(to_h), pointer(to_c),
+        pointer(g_fresh), pointer(g_normed), EPS,
     )  # fmt: skip
     core.call("rkm_backward", gates.dtype, arguments)
-    if weight is not None:
-        seen = dz[-1 if reverse else 0].flatten(1)[:, -len(weight) * units :]
-        to_h = to_h.addmm_(seen, weight.flatten(0, 1))
-    h_before = previous(output, h0, lengths, reverse)
-    memory = memory_before(cell, h_before, previous(cells, c0, lengths, reverse))
-    normed = normalise(fresh)[0] if norm is not None else fresh
-    return (
-        dz,
-        weight_gradient(dz, h_before, weight),
-        to_h,
-        to_c,
-        static_gradient(cell, g_fresh, gates[:, :, 0], memory, static, lengths),
-        norm_gradient(g_normed, normed, lengths),
-    )
+    if p.weight is not None:
+        seen = dz[-1 if p.reverse else 0].flatten(1)[:, -len(p.weight) * units :]
+        to_h = to_h.addmm_(seen, p.weight.flatten(0, 1))
+    return finish(p, dz, to_h, to_c, gates[:, :, 0], g_fresh, g_normed)
 
 
-def refuses(z: Tensor, weight: Tensor | None, *arguments: Any) -> str:
+def refuses(z: Tensor, input_weight: Tensor | None, bias: Any, weight: Any, *rest: Any) -> str:
     """Say why the core cannot run a call of the op; "" if it can."""
+    gates = z.shape[2] if input_weight is None else len(input_weight)
     seen = 0 if weight is None else len(weight)
-    if (z.shape[2], seen) not in KNOWN:
-        return f"has no kernel for {z.shape[2]} gates of which {seen} see h"
+    if (gates, seen) not in KNOWN:
+        return f"has no kernel for {gates} gates of which {seen} see h"
     return core.refuses(z.dtype)
 
 
-def _contiguous(*tensors: Tensor | None) -> list[Tensor | None]:
-    return [None if tensor is None else tensor.contiguous() for tensor in tensors]
+def _whole_numbers(lengths: Tensor | None) -> Tensor | None:
+    return None if lengths is None else lengths.long().contiguous()

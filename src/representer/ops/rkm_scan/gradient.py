@@ -17,51 +17,33 @@ Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
-from representer.ops.rkm_scan.products import (
-    memory_before,
-    norm_gradient,
-    normalise,
-    static_gradient,
-    weight_gradient,
-)
+from representer.ops.rkm_scan.arguments import Backward
+from representer.ops.rkm_scan.products import finish, gates_of, memory_before, normalise
 from representer.ops.sequence import Steps, previous
 
 BLOCK = 2**18  # entries of the gates for which factors are computed at once: 1 MiB in float32
 
 
-def backward(
-    grad_output: Tensor,
-    grad_h: Tensor,
-    grad_c: Tensor,
-    output: Tensor,
-    gates: Tensor,
-    cells: Tensor,
-    fresh: Tensor,
-    weight: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    static: Tensor | None,
-    norm: Tensor | None,
-    hold: Tensor | None,
-    lengths: Tensor | None,
-    code: str,
-    reverse: bool,
-) -> tuple[Tensor, ...]:
-    """Return the gradients of z, weight, h0, c0, static and norm (empty where there is none)."""
-    cell = Cell.parse(code)
+def backward(*operands: Any) -> tuple[Tensor, ...]:
+    """Return the gradients of the operands, see ``arguments.Gradients``."""
+    p = Backward(*operands)
+    cell, gates, lengths, reverse = p.cell, gates_of(p), p.lengths, p.reverse
+    weight, static, norm, hold, fresh = p.weight, p.static, p.norm, p.hold, p.fresh
     (time, batch, _, units), first_seen = gates.shape, len(cell.gates) - len(cell.recurrent_gates)
     of_cell = len(cell.gates) - cell.output_gate  # pre-activations that act through the cell
     gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
-    h_before = previous(output, h0, lengths, reverse)
-    c_before = previous(cells, c0, lengths, reverse)
+    h_before = previous(p.output, p.h0, lengths, reverse)
+    c_before = previous(p.cells, p.c0, lengths, reverse)
     memory = memory_before(cell, h_before, c_before)
     normed, scale = normalise(fresh) if norm is not None else (fresh, fresh)
-    emitted = cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
+    emitted = p.cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
 
     block = max(1, BLOCK // max(1, gates[0].numel()))
     factor_TBGH, to_cell, at = gates, None, range(0)
@@ -69,11 +51,11 @@ def backward(
     keep = static[1].expand(time, batch, units) if keep is None and static is not None else keep
 
     dz = torch.empty_like(gates)
-    g_after_norm = torch.empty_like(cells) if norm is not None else None
-    g_all = torch.empty_like(cells) if static is not None else None
+    g_after_norm = torch.empty_like(p.cells) if norm is not None else None
+    g_all = torch.empty_like(p.cells) if p.needs_static else None
     seen_TBX = dz.flatten(2)[:, :, first_seen * units :]
     weight_XH = None if weight is None else weight.flatten(0, 1)
-    to_h, to_c = grad_h, grad_c  # what flows into h_t and c_t from later steps
+    to_h, to_c = p.grad_h, p.grad_c  # what flows into h_t and c_t from later steps
     steps = Steps(time, lengths, reverse)
     for t in steps.backwards():
         if t not in at:
@@ -82,7 +64,7 @@ def backward(
             factor_TBGH = _factors(cell, gates[part], static, memory[part], emitted[part])
             to_cell = _slope_of_emission(cell, gates[part], emitted[part])
         i = t - at.start
-        e = grad_output[t] + to_h
+        e = p.grad_output[t] + to_h
         g = to_c
         if hold is not None:
             e, held_e = e * (1 - hold[1, t]), e * hold[1, t]
@@ -114,14 +96,7 @@ def backward(
             real = steps.real(t)
             to_h, to_c = torch.where(real, before_h, to_h), torch.where(real, before_c, to_c)
 
-    return (
-        dz,
-        weight_gradient(dz, h_before, weight),
-        to_h.clone(),
-        to_c.clone(),
-        static_gradient(cell, g_all, gate["candidate"], memory, static, lengths),
-        norm_gradient(g_after_norm, normed, lengths),
-    )
+    return finish(p, dz, to_h.clone(), to_c.clone(), gate["candidate"], g_all, g_after_norm)
 
 
 def _factors(

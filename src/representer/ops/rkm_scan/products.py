@@ -1,15 +1,25 @@
-"""What is left of rkm_scan's gradient after the loop: sums over all steps, as large products.
+"""The parts of rkm_scan that are not sequential: products and sums over all steps at once.
 
-Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), H units.
+Shapes: T time, B batch, I features, G pre-activations, R those that see h (the last), H units.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from representer.functional.cell import Cell
+from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
+from representer.ops.rkm_scan.arguments import Backward, Gradients
+from representer.ops.sequence import previous
+
+
+def input_products(x: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return z ``(T, B, G, H)`` from the input ``(T, B, I)``."""
+    flat_bias = None if bias is None else bias.flatten()
+    return F.linear(x, input_weight.flatten(0, 1), flat_bias).unflatten(-1, input_weight.shape[:2])
 
 
 def memory_before(cell: Cell, h_before: Tensor, c_before: Tensor) -> Tensor:
@@ -26,42 +36,90 @@ def normalise(fresh: Tensor) -> tuple[Tensor, Tensor]:
     return (fresh - mean) * scale, scale
 
 
-def weight_gradient(dz: Tensor, h_before: Tensor, weight: Tensor | None) -> Tensor:
-    """Return sum_t da_t h_{t-1}' of the recurrent matrices ``(R, H, H)``; empty for none."""
-    if weight is None:
-        return dz.new_empty(0)
-    seen_NX = dz.flatten(0, 1)[:, -len(weight) :].flatten(1)
-    transposed = h_before.flatten(0, 1).t() @ seen_NX  # the layout that BLAS is fast on
-    return transposed.t().reshape(weight.shape).contiguous()
+def gates_of(p: Backward) -> Tensor:
+    """Return the gates ``(T, B, G, H)``: those that were kept, or the same computed again."""
+    if p.gates.numel():
+        return p.gates
+    z = p.z if p.input_weight is None else input_products(p.z, p.input_weight, p.bias)
+    gates = z.clone(memory_format=torch.contiguous_format)
+    if p.weight is not None:
+        h_before = previous(p.output, p.h0, p.lengths, p.reverse)
+        fed = F.linear(h_before, p.weight.flatten(0, 1)).unflatten(-1, p.weight.shape[:2])
+        gates[:, :, -len(p.weight) :] += fed
+    gates[:, :, 1:].sigmoid_()
+    gates[:, :, 0] = NONLINEARITIES[p.cell.candidate].value(gates[:, :, 0])
+    return gates
 
 
-def static_gradient(
-    cell: Cell,
-    g: Tensor | None,
+def finish(
+    p: Backward,
+    dz: Tensor,
+    to_h: Tensor,
+    to_c: Tensor,
     candidate: Tensor,
-    memory: Tensor,
-    static: Tensor | None,
-    lengths: Tensor | None,
-) -> Tensor:
-    """Return the gradient of the static gates ``(2, H)`` from that of the cells; empty for none."""
-    if static is None:
-        return candidate.new_empty(0)
-    assert g is not None
-    zero = torch.zeros_like(static[0])
-    written = _over_steps(g * candidate, lengths) if cell.input_gate == "static" else zero
-    kept = _over_steps(g * memory, lengths) if cell.forget_gate == "static" else zero
-    return torch.stack((written, kept))
+    g_fresh: Tensor | None,
+    g_normed: Tensor | None,
+) -> Gradients:
+    """Complete the gradients after the loop.
+
+    Args:
+        p: The operands.
+        dz: Gradient of the pre-activations ``(T, B, G, H)``.
+        to_h: Gradient of h0.
+        to_c: Gradient of c0.
+        candidate: c~ of every step ``(T, B, H)``.
+        g_fresh: Gradient of the cells before their norm ``(T, B, H)``, for the static gates.
+        g_normed: Gradient of the cells after their norm ``(T, B, H)``.
+    """
+    empty = dz.new_empty(0)
+    h_before = previous(p.output, p.h0, p.lengths, p.reverse)
+    dx, d_input_weight, d_bias = dz, empty, empty.clone()
+    if p.input_weight is not None:
+        x = _real(p.z, p.lengths)
+        d_input_weight = _outer(dz, x, p.input_weight.shape)
+        d_bias = d_bias if p.bias is None else dz.flatten(0, 1).sum(0)
+        dx = _through_input(dz, p.input_weight) if p.needs_x else empty.clone()
+    d_weight, d_static, d_norm = empty.clone(), empty.clone(), empty.clone()
+    if p.weight is not None:
+        d_weight = _outer(dz[:, :, -len(p.weight) :], h_before, p.weight.shape)
+    if p.static is not None and p.needs_static:
+        assert g_fresh is not None
+        memory = memory_before(p.cell, h_before, previous(p.cells, p.c0, p.lengths, p.reverse))
+        zero = torch.zeros_like(p.static[0])
+        of_input = p.cell.input_gate == "static"
+        written = _over_steps(g_fresh * candidate, p.lengths) if of_input else zero
+        of_forget = p.cell.forget_gate == "static"
+        kept = _over_steps(g_fresh * memory, p.lengths) if of_forget else zero
+        d_static = torch.stack((written, kept))
+    if p.norm is not None:
+        assert g_normed is not None
+        normed, _ = normalise(p.fresh)
+        d_norm = torch.stack(
+            (_over_steps(g_normed * normed, p.lengths), _over_steps(g_normed, p.lengths))
+        )
+    return Gradients(dx, d_input_weight, d_bias, d_weight, to_h, to_c, d_static, d_norm)
 
 
-def norm_gradient(g: Tensor | None, normed: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return the gradient of gain and bias ``(2, H)`` from that of their results."""
-    if g is None:
-        return normed.new_empty(0)
-    return torch.stack((_over_steps(g * normed, lengths), _over_steps(g, lengths)))
+def _outer(dz: Tensor, inputs: Tensor, shape: torch.Size) -> Tensor:
+    """Return sum_t da_t x_t', by the layout of the product that BLAS is fastest on."""
+    transposed = inputs.flatten(0, 1).t() @ dz.flatten(0, 1).flatten(1)
+    return transposed.t().reshape(shape).contiguous()
+
+
+def _through_input(dz: Tensor, input_weight: Tensor) -> Tensor:
+    """Return sum over gates of W' da, likewise."""
+    weight_IX = input_weight.flatten(0, 1).t().contiguous()
+    dx_IN = weight_IX @ dz.flatten(0, 1).flatten(1).t()
+    return dx_IN.t().contiguous().unflatten(0, dz.shape[:2])
+
+
+def _real(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """Set what stands beyond the lengths to 0, whatever it is."""
+    if lengths is None:
+        return x
+    is_real = torch.arange(len(x), device=x.device)[:, None] < lengths
+    return torch.where(is_real[:, :, None], x, 0.0)
 
 
 def _over_steps(x: Tensor, lengths: Tensor | None) -> Tensor:
-    if lengths is not None:
-        is_real = torch.arange(len(x), device=x.device)[:, None] < lengths
-        x = torch.where(is_real[:, :, None], x, 0.0)
-    return x.flatten(0, 1).sum(0)
+    return _real(x, lengths).flatten(0, 1).sum(0)

@@ -9,6 +9,8 @@ Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,53 +18,44 @@ from torch import Tensor
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
+from representer.ops.rkm_scan.arguments import ALL, Forward
 from representer.ops.rkm_scan.gradient import backward
+from representer.ops.rkm_scan.products import input_products
 from representer.ops.sequence import Steps
 
 __all__ = ["backward", "forward"]
 
 
-def forward(
-    z: Tensor,
-    weight: Tensor | None,
-    h0: Tensor,
-    c0: Tensor,
-    static: Tensor | None,
-    norm: Tensor | None,
-    hold: Tensor | None,
-    lengths: Tensor | None,
-    code: str,
-    reverse: bool,
-    save: bool,
-) -> tuple[Tensor, ...]:
-    """Return h_1..h_T, the last h and c, and what the gradient needs if ``save``.
+def forward(*operands: Any) -> tuple[Tensor, ...]:
+    """Return h_1..h_T, the last h and c, and what the gradient needs, as far as it is kept.
 
     That is: the gates after their non-linearity (T, B, G, H); the carried cells (T, B, H); and,
     where layer norm or zoneout stand between the two, the freshly computed cells (T, B, H).
     """
-    cell = Cell.parse(code)
-    (time, batch, gates, units), first_seen = z.shape, len(cell.gates) - len(cell.recurrent_gates)
-    keeps_fresh = norm is not None or hold is not None
-    a_TBGH = z.new_empty(time if save else 1, batch, gates, units)
+    p = Forward(*operands)
+    cell, weight, static, norm, hold = p.cell, p.weight, p.static, p.norm, p.hold
+    z = p.z if p.input_weight is None else input_products(p.z, p.input_weight, p.bias)
+    (time, batch, gates, units), first_seen = p.sizes, len(cell.gates) - len(cell.recurrent_gates)
+    keeps_gates = p.keep == ALL
+    kept, cells, fresh = (p.h0.new_empty(shape) for shape in p.kept_shapes)
+    a_TBGH = kept if keeps_gates else p.h0.new_empty(1, batch, gates, units)
     seen_TBX = a_TBGH.flatten(2)[:, :, first_seen * units :]
     weight_HX = None if weight is None else weight.flatten(0, 1).t().contiguous()
-    output = z.new_empty(time, batch, units)
-    cells = z.new_empty(time, batch, units) if save else None
-    fresh = z.new_empty(time, batch, units) if save and keeps_fresh else None
+    output = p.h0.new_empty(time, batch, units)
     phi, psi = NONLINEARITIES[cell.candidate].value, NONLINEARITIES[cell.output].value
 
-    h, c = h0, c0
-    steps = Steps(time, lengths, reverse)
+    h, c = p.h0, p.c0
+    steps = Steps(time, p.lengths, p.reverse)
     for t in steps:
-        a = a_TBGH[t if save else 0].copy_(z[t])
+        a = a_TBGH[t if keeps_gates else 0].copy_(z[t])
         if weight_HX is not None:
-            seen_TBX[t if save else 0].addmm_(h, weight_HX)
+            seen_TBX[t if keeps_gates else 0].addmm_(h, weight_HX)
         a[:, 1:].sigmoid_()
         if cell.candidate != "identity":
             a[:, 0] = phi(a[:, 0])
         gate = dict(zip(cell.gates, a.unbind(1), strict=True))
         fresh_c = _fresh_cell(cell, gate, static, h, c)
-        if fresh is not None:
+        if fresh.numel():
             fresh[t] = fresh_c
         if norm is not None:
             fresh_c = F.layer_norm(fresh_c, (units,), norm[0], norm[1], EPS)
@@ -79,17 +72,9 @@ def forward(
             real = steps.real(t)
             h, c = torch.where(real, fresh_h, h), torch.where(real, fresh_c, c)
             output[t] = torch.where(real, fresh_h, 0.0)
-        if cells is not None:
+        if cells.numel():
             cells[t] = c
-    empty = z.new_empty(0)
-    return (
-        output,
-        h.clone(),
-        c.clone(),
-        a_TBGH if save else empty,
-        empty.clone() if cells is None else cells,
-        empty.clone() if fresh is None else fresh,
-    )
+    return output, h.clone(), c.clone(), kept, cells, fresh
 
 
 def _fresh_cell(

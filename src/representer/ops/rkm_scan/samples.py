@@ -39,6 +39,8 @@ def samples() -> Iterator[Sample]:
             yield _sample(f"{name}-{'x'.join(map(str, sizes))}", cell, sizes)
         sizes = SIZES[-1]
         yield _sample(f"{name}-reverse", cell, sizes, reverse=True)
+        yield _sample(f"{name}-input", cell, sizes, "input")
+        yield _sample(f"{name}-input-lengths", cell, sizes, "input lengths", recompute=True)
         for options in ("norm", "hold", "lengths", "norm lengths", "norm hold lengths"):
             label = f"{name}-{options.replace(' ', '-')}"
             yield _sample(label, cell, sizes, options)
@@ -47,16 +49,16 @@ def samples() -> Iterator[Sample]:
 
 
 def _sample(
-    name: str, cell: Cell, sizes: tuple[int, int, int], options: str = "", *, reverse: bool = False
+    name: str, cell: Cell, sizes: tuple[int, int, int], options: str = "", **flags: bool
 ) -> Sample:
     make = partial(tensors, cell, sizes, options)
-    return Sample(name, make, {"cell": cell, "reverse": reverse}, ("hold", "lengths"))
+    return Sample(name, make, {"cell": cell, "reverse": False, **flags}, ("hold", "lengths"))
 
 
 def tensors(
     cell: Cell, sizes: tuple[int, int, int], options: str, dtype: torch.dtype
 ) -> dict[str, Tensor]:
-    """Return random arguments of rkm_scan for a cell; ``options`` adds norm, hold, lengths."""
+    """Return random arguments for a cell; ``options`` adds input, norm, hold, lengths."""
     time, batch, units = sizes
     generator = torch.Generator().manual_seed(time * 100 + batch * 10 + units)
 
@@ -70,12 +72,17 @@ def tensors(
         "h0": normal(batch, units, scale=0.3),
         "c0": normal(batch, units, scale=0.3),
     }
+    if "input" in options:
+        shape = (len(cell.gates), units, 2)
+        arguments |= {"z": normal(time, batch, 2), "input_weight": normal(*shape, scale=0.3)}
+        arguments["bias"] = (normal(*shape[:2]) - 4) / 2  # as far from blow-up as z above
     if cell.recurrent_gates:
         arguments["weight"] = normal(len(cell.recurrent_gates), units, units, scale=units**-0.5 / 2)
     if "static" in (cell.input_gate, cell.forget_gate):
         arguments["static"] = torch.sigmoid(normal(2, units))
     if "norm" in options:
-        arguments["norm"] = 1 + normal(2, units, scale=0.2)
+        gain = 0.3 if cell.output == "inverse" else 1.0  # z / (2 - z) has a pole at 2
+        arguments["norm"] = gain * (1 + normal(2, units, scale=0.2))
     if "hold" in options:
         arguments["hold"] = torch.sigmoid(normal(2, time, batch, units))
     if "lengths" in options:
