@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 from representer.cli.errors import did_you_mean
 from representer.errors import DataError
 
 
-def check_config_files(words: Sequence[str], names: Collection[str]) -> None:
-    """Refuse configuration files that cannot be used.
+def read_config_files(words: Sequence[str], names: Collection[str]) -> dict[str, Any]:
+    """Return what the configuration files of a command line say, the last one winning.
 
     Args:
         words: The words after the command.
@@ -19,13 +20,15 @@ def check_config_files(words: Sequence[str], names: Collection[str]) -> None:
     Raises:
         DataError: If a file cannot be read, is no mapping, or has a key that is not known.
     """
+    found: dict[str, Any] = {}
     for word, following in zip(words, [*words[1:], ""], strict=True):
         option, equals, value = word.partition("=")
         if option == "--config" and (equals or following):
-            _check(Path(value if equals else following), names)
+            found |= _read(Path(value if equals else following), names)
+    return found
 
 
-def _check(path: Path, names: Collection[str]) -> None:
+def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
     import yaml
 
     try:
@@ -48,3 +51,4 @@ def _check(path: Path, names: Collection[str]) -> None:
         if str(key) not in names:
             mend = f"{did_you_mean(str(key), sorted(names))}Known are: {', '.join(sorted(names))}."
             raise DataError(f"{key!r} is not an option", file=path, mend=mend)
+    return content

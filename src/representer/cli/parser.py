@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from representer.cli.config_file import check_config_files
+from representer.cli.config_file import read_config_files
 from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import MissingExtraError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from representer.cli.main import Command
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
-
+_NO_KEYS = {"help", "config", "print_config"}
 METAVARS = {int: "N", float: "X", bool: "true|false", str: "NAME"}
 
 
@@ -57,16 +57,20 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         print(parser.format_help().rstrip())
         return None
     _check_option_names(parser, name, words)
+    from_file = {}
     if "--config" in option_strings(parser):
-        check_config_files(words, {a.dest for a in parser._actions} - {"help", "config"})
+        from_file = read_config_files(words, {a.dest for a in parser._actions} - _NO_KEYS)
     try:
         arguments = parser.parse_args(list(words))
         if defaults := getattr(command, "defaults", None):
             parser.set_defaults(defaults(arguments))  # what was given wins over them
             arguments = parser.parse_args(list(words))
-        return arguments
     except (ArgumentError, TypeError, ValueError) as error:
         raise UsageError(_explain(parser, name, words, str(error))) from error
+    for action in parser._actions:  # an absent positional would hide the file's value
+        if not action.option_strings and arguments[action.dest] is None:
+            arguments[action.dest] = from_file.get(action.dest)
+    return arguments
 
 
 def add_options(parser: ArgumentParser, config: type, positional: Sequence[str] = ()) -> None:

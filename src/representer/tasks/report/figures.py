@@ -89,11 +89,11 @@ def _canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axe
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise MissingExtraError("the report's pictures", "matplotlib", "train") from error
     with rc_context({"font.size": 10}):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        figure.get_layout_engine().set(wspace=0.08)
+        figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=0.08))
         axes = [figure.add_subplot(1, count, i + 1) for i in range(count)]
     for a in axes:
         a.patch.set_alpha(0)

@@ -1,0 +1,74 @@
+"""``evaluate``: the figures of a run on other data, as one JSON object."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cli.conftest import write_table
+
+
+def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):
+    outcome = run("evaluate", trained, table)
+    metrics = json.loads(outcome.out.splitlines()[-1])
+    assert outcome.code == 0
+    assert metrics["count"] == 60
+    assert metrics["accuracy"] > 0.9
+    assert [c["label"] for c in metrics["per_class"]] == ["sea", "sky"]
+
+
+def test_the_test_part_of_the_run_gives_the_figures_of_the_run(run, trained, tmp_path):
+    whole = (trained.parent / "table.csv").read_text().splitlines(keepends=True)
+    lines = json.loads((trained / "splits.json").read_text())["test"]["lines"]
+    part = tmp_path / "test.csv"
+    part.write_text(whole[0] + "".join(whole[line - 1] for line in lines))
+    metrics = json.loads(run("evaluate", trained, part).out.splitlines()[-1])
+    written = json.loads((trained / "metrics.json").read_text())["test"]
+    assert metrics["loss"] == pytest.approx(written["loss"], rel=1e-6)
+    assert metrics["accuracy"] == written["accuracy"]
+
+
+def test_an_unknown_label_is_named_with_file_line_column_and_mend(run, trained, tmp_path):
+    data = write_table(tmp_path / "other.csv", count=4)
+    data.write_text(data.read_text() + "9,wave tide,seas\n")
+    outcome = run("evaluate", trained, data)
+    assert outcome.code == 2
+    assert outcome.error.startswith(
+        f"error: {data}, line 6, column 'label': the label 'seas' is none of the 2 classes"
+    )
+    assert "Did you mean 'sea'?" in outcome.error
+    assert outcome.out == ""
+
+
+def test_columns_may_be_named_anew(run, trained, tmp_path):
+    data = tmp_path / "other.csv"
+    data.write_text("document,kind\nwave tide,sea\n")
+    assert "there is no column 'text'" in run("evaluate", trained, data).error
+    outcome = run("evaluate", trained, data, "--text", "document", "--label", "kind")
+    assert outcome.code == 0
+
+
+def test_a_folder_that_is_no_run_is_named(run, table, tmp_path):
+    outcome = run("evaluate", tmp_path, table)
+    assert outcome.code == 2
+    assert f"{tmp_path}: there is no model.json; this is no run" in outcome.error
+
+
+def test_a_run_that_does_not_exist_is_named(run, table, tmp_path):
+    outcome = run("evaluate", tmp_path / "nowhere", table)
+    assert outcome.code == 2
+    assert "there is no such run folder" in outcome.error
+
+
+def test_damaged_weights_are_named(run, trained, table, tmp_path):
+    for path in trained.iterdir():
+        if path.suffix in (".json", ".safetensors", ".yaml"):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    weights = tmp_path / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:200])
+    outcome = run("evaluate", tmp_path, table)
+    assert outcome.code == 2
+    assert f"{weights} does not hold this model's weights" in outcome.error
+    weights.unlink()
+    assert "there are no weights yet" in run("evaluate", tmp_path, table).error

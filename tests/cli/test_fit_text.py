@@ -1,0 +1,207 @@
+"""``fit text``: from a file to a run folder with everything in it."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+from safetensors.torch import load_file
+
+from cli.conftest import TINY, write_table
+from representer.data.text import docstrings
+from representer.tasks import text_data
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_run_holds_everything_that_was_promised(trained):
+    names = {path.name for path in trained.iterdir()}
+    assert names >= {
+        "config.yaml", "vocabulary.json", "labels.json", "model.safetensors", "metrics.jsonl",
+        "metrics.csv", "metrics.json", "splits.json", "report.html",
+    }  # fmt: skip
+    assert not [name for name in names if name.endswith(".tmp")]
+
+
+def test_the_model_learns_what_two_words_tell(trained):
+    metrics = json.loads((trained / "metrics.json").read_text())
+    assert metrics["test"]["accuracy"] == 1.0
+    tfidf, majority = metrics["baselines"]
+    assert tfidf["accuracy"] == 1.0
+    assert majority["accuracy"] == 0.5
+    assert metrics["test"]["count"] == 6
+
+
+def test_the_splits_name_every_row_once_and_the_file_by_its_digest(trained):
+    splits = json.loads((trained / "splits.json").read_text())
+    lines = [line for part in ("train", "valid", "test") for line in splits[part]["lines"]]
+    assert sorted(lines) == list(range(2, 62))  # line 1 is the header
+    (path, found), *others = splits["sha256"].items()
+    assert others == []
+    assert found == digest(Path(path))
+
+
+def test_the_vocabulary_is_of_the_training_part_alone(run, tmp_path):
+    data = write_table(tmp_path / "a.csv", count=40)
+    other = tmp_path / "b.csv"
+    other.write_text("text,label\nneverseen wave,sea\nneverseen moon,sky\n")
+    outcome = run("fit", "text", data, "--test", other, "--out", tmp_path / "run", *TINY)
+    assert outcome.code == 0, outcome.err
+    words = json.loads((tmp_path / "run/vocabulary.json").read_text())["words"]
+    assert "wave" in words
+    assert "neverseen" not in words
+
+
+def test_the_configuration_that_was_written_repeats_the_run_to_the_bit(run, trained, tmp_path):
+    again = tmp_path / "again"
+    outcome = run("fit", "text", "--config", trained / "config.yaml", "--out", again)
+    assert outcome.code == 0, outcome.err
+    assert digest(again / "model.safetensors") == digest(trained / "model.safetensors")
+    assert digest(again / "metrics.jsonl") == digest(trained / "metrics.jsonl")
+
+
+def test_another_seed_gives_other_weights(run, table, trained, tmp_path):
+    run("fit", "text", table, "--out", tmp_path / "run", "--seed", "1", *TINY)
+    assert digest(tmp_path / "run/model.safetensors") != digest(trained / "model.safetensors")
+
+
+def test_the_command_of_the_report_names_what_was_chosen(trained):
+    command = json.loads((trained / "details.json").read_text())["command"]
+    assert command.startswith("representer fit text ")
+    assert "--hidden-size 6" in command
+    assert "--max-length" not in command  # the default
+
+
+def test_the_closing_table_has_model_and_baselines(run, table, tmp_path):
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY)
+    closing = outcome.out.splitlines()[-4:]
+    assert [line.split("  ")[0] for line in closing[:3]] == [
+        "RKM-CIFG", "TF-IDF + logistic regression", "majority class"
+    ]  # fmt: skip
+    assert closing[-1] == f"report: {tmp_path / 'run/report.html'}"
+
+
+def test_a_run_is_never_overwritten(run, table, trained):
+    before = digest(trained / "model.safetensors")
+    outcome = run("fit", "text", table, "--out", trained, *TINY)
+    assert outcome.code == 2
+    assert f"--out is '{trained}'" in outcome.error
+    assert "--resume" in outcome.error
+    assert digest(trained / "model.safetensors") == before
+
+
+def test_a_finished_run_can_be_given_more_epochs(run, table, tmp_path):
+    out = tmp_path / "run"
+    assert run("fit", "text", table, "--out", out, *TINY, "--patience", "0").code == 0
+    more = [*TINY, "--patience", "0", "--epochs", "7"]
+    assert run("fit", "text", table, "--out", out, "--resume", *more).code == 0
+    assert json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])["epoch"] == 7
+    assert yaml.safe_load((out / "config.yaml").read_text())["epochs"] == 7
+
+
+def test_a_run_is_not_resumed_with_other_settings(run, table, tmp_path):
+    out = tmp_path / "run"
+    run("fit", "text", table, "--out", out, *TINY)
+    before = (out / "config.yaml").read_bytes()
+    outcome = run("fit", "text", table, "--out", out, "--resume", *TINY, "--hidden-size", "5")
+    assert outcome.code == 2
+    assert "--hidden-size is 5; expected 6" in outcome.error
+    assert (out / "config.yaml").read_bytes() == before
+
+
+def test_a_run_is_not_resumed_with_other_data(run, table, tmp_path):
+    out = tmp_path / "run"
+    run("fit", "text", table, "--out", out, *TINY)
+    write_table(table, seed=1)
+    outcome = run("fit", "text", table, "--out", out, "--resume", *TINY)
+    assert outcome.code == 2
+    assert "sha256" in outcome.error
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_goes_on_to_the_same_weights(table, trained, tmp_path):
+    """SIGTERM in the middle, then --resume: as if nothing had happened."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "representer", "fit", "text", str(table), "--out", str(out)]
+    first = subprocess.Popen([*command, *TINY], stderr=subprocess.PIPE, text=True)
+    while not (out / "metrics.jsonl").exists() and first.poll() is None:
+        time.sleep(0.005)
+    first.send_signal(signal.SIGTERM)
+    _, err = first.communicate()
+    assert first.returncode in (143, 0)  # 0 if it came too late to be heard
+    if first.returncode == 143:
+        assert "--resume" in err.splitlines()[-1]
+    again = subprocess.run([*command, *TINY, "--resume"], capture_output=True, check=False)
+    assert again.returncode == 0, again.stderr
+    assert digest(out / "model.safetensors") == digest(trained / "model.safetensors")
+
+
+def test_vectors_give_the_size_and_their_coverage_is_printed(run, table, tmp_path):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("wave 1 0 0\nmoon 0 1 0\nunused 0 0 1\n")
+    out = tmp_path / "run"
+    words = ["--vectors", vectors, "--freeze-embeddings"]
+    outcome = run("fit", "text", table, "--out", out, *TINY, *words)
+    assert outcome.code == 0, outcome.err
+    assert "2 of 13 words (15.4%) have a vector" in outcome.err
+    known = json.loads((out / "vocabulary.json").read_text())["words"]
+    weight = load_file(out / "model.safetensors")["embedding.weight"]
+    assert weight[known.index("moon")].tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("cell", ["lstm", "linear-kernel", "gated-cnn"])
+def test_other_cells_train_too(run, table, tmp_path, cell):
+    words = ["--cell", cell, "--filter-length", "3", "--baselines", "false", "--epochs", "1"]
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words)
+    assert outcome.code == 0, outcome.err
+
+
+def test_a_peer_without_layer_norm_says_so(run, table, tmp_path):
+    out = tmp_path / "run"
+    outcome = run("fit", "text", table, "--out", out, "--cell", "torch-lstm", *TINY)
+    assert outcome.code == 2
+    assert "--layer-norm is True; expected False" in outcome.error
+    assert not out.exists()
+
+
+def test_an_unknown_cell_gets_a_suggestion(run, table, tmp_path):
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", "--cell", "rkmcifg")
+    assert outcome.code == 2
+    assert "--cell is 'rkmcifg'" in outcome.error
+    assert "Did you mean 'rkm-cifg'?" in outcome.error
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_demo_trains_two_cells_and_can_be_told_again(run, tmp_path, monkeypatch):
+    few = partial(docstrings, classes=2, per_class=40)
+    monkeypatch.setattr(text_data, "docstrings", few)
+    out = tmp_path / "demo"
+    words = ["fit", "text", "--demo", "--out", out, "--epochs", "1", "--hidden-size", "4"]
+    first, second = run(*words), run(*words)
+    assert (first.code, second.code) == (0, 0), second.err
+    assert (out / "lstm" / "model.safetensors").exists()
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert [c["name"] for c in metrics["comparisons"]] == ["LSTM"]
+    assert [b["name"] for b in metrics["baselines"]][-1] == "majority class"
+    assert "epoch 1" in first.out
+    assert "epoch 1" not in second.out  # nothing was trained again
+
+
+def test_rows_that_cannot_be_used_are_counted_and_told(run, table, tmp_path):
+    with table.open("a", newline="") as file:
+        csv.writer(file).writerows([[60, "", "sea"], [61, "wave", ""]])
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY)
+    assert outcome.code == 0
+    assert "2 rows left out: 1 empty text (line 62), 1 empty label (line 63)" in outcome.err
+    assert "empty label" in (tmp_path / "run/report.html").read_text()

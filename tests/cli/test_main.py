@@ -1,0 +1,125 @@
+"""The command itself: help without torch, names, exit codes, pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from representer import __version__
+from representer.cli import main
+from representer.errors import Interrupted, RunFolderError, StorageError
+
+PYTHON = [sys.executable, "-m", "representer"]
+
+
+def test_help_lists_every_command_and_does_not_import_torch():
+    code = (
+        "import sys; from representer.cli.main import entry_point; entry_point(['--help']);"
+        "sys.exit('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, "torch was imported"
+    assert all(f"  {name} " in done.stdout for name in main.COMMANDS)
+
+
+def test_help_takes_less_than_half_a_second():
+    seconds = []
+    for _ in range(5):
+        started = time.perf_counter()
+        subprocess.run([*PYTHON, "fit", "text", "--help"], capture_output=True, check=True)
+        seconds.append(time.perf_counter() - started)
+    assert min(seconds) < 0.5
+
+
+def test_the_version_is_printed(run):
+    assert run("--version").out == f"representer {__version__}\n"
+
+
+def test_no_command_shows_the_commands_and_fails(run):
+    outcome = run()
+    assert outcome.code == 2
+    assert "evaluate" in outcome.out
+
+
+def test_a_misspelt_command_gets_a_suggestion(run):
+    outcome = run("evalute")
+    assert outcome.code == 2
+    assert "'evalute' is not a command. Did you mean 'evaluate'?" in outcome.error
+
+
+def test_fit_without_a_kind_says_which_kinds_there_are(run):
+    outcome = run("fit")
+    assert outcome.code == 2
+    assert "expected one of: text" in outcome.error
+
+
+def test_fit_with_an_unknown_kind_gets_a_suggestion(run):
+    assert "Did you mean 'text'?" in run("fit", "txt").error
+
+
+def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(words):
+        raise error
+
+    monkeypatch.setattr(main, "_run", broken)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "line"),
+    [
+        (RuntimeError("two\nlines"), 70, "error: internal: RuntimeError: two lines (a bug"),
+        (RunFolderError("runs/a is in use"), 73, "error: runs/a is in use"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (Interrupted("by SIGTERM", 143), 143, "stopped: by SIGTERM"),
+        (StorageError("a.csv", OSError(28, "No space left on device")), 2, "error: a.csv cannot"),
+        (OSError(28, "No space left on device", "a.csv"), 2, "error: a.csv: the disk is full"),
+        (OSError(5, "Input/output error", "a.csv"), 74, "error: a.csv: Input/output error"),
+        (MemoryError(), 70, "error: out of memory. Lower --batch-size"),
+    ],
+)
+def test_every_failure_is_one_line_and_an_exit_code(run, monkeypatch, error, code, line):
+    fail_with(error, monkeypatch)
+    outcome = run("cells")
+    assert outcome.code == code
+    assert outcome.err.startswith(line)
+    assert outcome.err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback_too(run, monkeypatch):
+    fail_with(RuntimeError("why"), monkeypatch)
+    outcome = run("cells", "--debug")
+    assert outcome.code == 70
+    assert "Traceback" in outcome.err
+    assert outcome.err.splitlines()[-1].startswith("error: internal")
+
+
+def test_a_reader_that_goes_away_is_no_failure_to_talk_about():
+    command = f"{sys.executable} -m representer cells | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    assert done.stdout.splitlines()[-1] in ("0", "141")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_stdout_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*PYTHON, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "the disk is full" in done.stderr
+
+
+def test_a_terminal_without_the_letters_of_the_equations_still_gets_the_table():
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [*PYTHON, "cells"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0
+    assert "RKM-CIFG" in done.stdout

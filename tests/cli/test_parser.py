@@ -1,0 +1,106 @@
+"""Options: names, values, presets and the configuration file, with messages that help."""
+
+from __future__ import annotations
+
+import pytest
+
+from representer.cli import fit_text
+from representer.cli.parser import parse
+
+
+def options(*words: str):
+    arguments = parse("fit text", fit_text, words)
+    assert arguments is not None
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--hiden-size", "3"], "--hiden-size is not an option of `representer fit text`. "
+         "Did you mean '--hidden-size'?"),
+        (["--hidden-size", "3.5"], "--hidden-size is '3.5'; expected a whole number."),
+        (["--lr", "fast"], "--lr is 'fast'; expected a number."),
+        (["--header", "maybe"], "--header is 'maybe'; expected true or false."),
+        (["--hidden-size"], "--hidden-size has no value; expected a whole number."),
+        (["--pooling", "men"], "--pooling is 'men'; expected one of mean, padded_mean. "
+         "Did you mean 'mean'?"),
+        (["b.csv"], "'b.csv' was not expected here."),
+        (["--epochs", "0"], "--epochs is 0; expected a whole number of at least 1."),
+        (["--lr", "0"], "--lr is 0.0; expected a number above 0. Adam's usual is 0.001."),
+        (["--batch-size", "-3"], "--batch-size is -3; expected a whole number of at least 1."),
+        (["--valid-fraction", "1"], "--valid-fraction is 1.0; expected a number between 0 and 1"),
+        (["--dropout", "1"], "--dropout is 1.0; expected a number from 0 up to"),
+        (["--demo"], "--data is 'a.csv'; expected no file with --demo"),
+    ],
+)  # fmt: skip
+def test_a_wrong_option_is_named_with_its_value_and_its_mend(run, words, message):
+    outcome = run("fit", "text", "a.csv", *words)
+    assert outcome.code == 2
+    assert outcome.error.startswith(f"error: {message}")
+
+
+def test_a_missing_argument_is_named(run):
+    outcome = run("evaluate", "runs/a")
+    assert (outcome.code, "data" in outcome.error) == (2, True)
+
+
+def test_a_column_may_be_a_number_or_have_a_comma():
+    arguments = options("a.csv", "--text", "2,3", "--label", "1")
+    assert (arguments.text, arguments.label) == ("2,3", "1")
+
+
+def test_a_preset_changes_the_defaults_and_what_is_given_wins_over_it():
+    arguments = options("a.csv", "--preset", "paper", "--hidden-size", "128")
+    assert arguments.embedding_size == 300
+    assert arguments.hidden_size == 128  # the default without preset, but asked for here
+
+
+def test_the_authors_code_divides_by_the_padded_length_and_clips_by_value():
+    arguments = options("a.csv", "--preset", "authors_code")
+    assert (arguments.pooling, arguments.clip_value, arguments.batch_size) == ("padded_mean", 1, 16)
+
+
+def test_the_demo_has_defaults_of_its_own():
+    assert options("--demo").hidden_size < options("a.csv").hidden_size
+
+
+def test_a_configuration_file_gives_options_and_the_command_line_wins(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("hidden_size: 7\nlr: 1e-2\nheader: null\nlabel: '1'\n")
+    arguments = options("a.csv", "--config", str(file), "--lr", "0.5")
+    assert (arguments.hidden_size, arguments.lr, arguments.header) == (7, 0.5, None)
+    assert arguments.label == "1"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"hidden_sizes: 7\n", "'hidden_sizes' is not an option. Did you mean 'hidden_size'?"),
+        (b"seed: 1\nlr: [1\n", "line 3: expected ',' or ']'"),
+        (b"- 1\n", "holds no options. Write each option as a line KEY: VALUE."),
+        (b"", "holds no options."),
+        (b"\xff\xfe", "is not UTF-8."),
+    ],
+)
+def test_a_wrong_configuration_file_is_named_with_the_place(run, tmp_path, content, message):
+    file = tmp_path / "c.yaml"
+    file.write_bytes(content)
+    outcome = run("fit", "text", "a.csv", "--config", file)
+    assert outcome.code == 2
+    assert str(file) in outcome.error
+    assert message in outcome.error
+
+
+def test_a_wrong_value_in_a_configuration_file_is_not_blamed_on_the_command_line(run, tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("hidden_size: x\n")
+    outcome = run("fit", "text", "a.csv", "--config", file)
+    assert (
+        "--hidden-size in the configuration file is 'x'; expected a whole number" in outcome.error
+    )
+
+
+def test_a_missing_configuration_file_is_named(run):
+    outcome = run("fit", "text", "a.csv", "--config", "nowhere.yaml")
+    assert outcome.error == "error: nowhere.yaml: there is no such file. Check the path."

@@ -1,0 +1,109 @@
+"""``predict``: every row of the input, in order, with an answer."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_row_comes_back_in_order_with_its_columns_and_an_answer(
+    run, trained, table, tmp_path
+):
+    out = tmp_path / "out.csv"
+    assert run("predict", trained, table, "-o", out).code == 0
+    rows, given = rows_of(out), rows_of(table)
+    assert [{k: row[k] for k in ("id", "text", "label")} for row in rows] == given
+    right = sum(row["prediction"] == row["label"] for row in rows)
+    assert right >= 57
+
+
+def test_the_probabilities_sum_to_one_and_the_largest_is_the_prediction(
+    run, trained, table, tmp_path
+):
+    out = tmp_path / "out.csv"
+    run("predict", trained, table, "-o", out)
+    for row in rows_of(out):
+        chances = {name: float(row[f"probability_{name}"]) for name in ("sea", "sky")}
+        assert sum(chances.values()) == pytest.approx(1, abs=2e-6)
+        assert max(chances, key=chances.__getitem__) == row["prediction"]
+
+
+def test_a_row_without_text_keeps_its_place_and_gets_no_prediction(run, trained, tmp_path):
+    data = tmp_path / "a.csv"
+    data.write_text("text,note\nwave salt,1\n,2\nmoon star,3\n")
+    out = tmp_path / "out.csv"
+    outcome = run("predict", trained, data, "-o", out)
+    assert outcome.code == 0
+    assert [row["note"] for row in rows_of(out)] == ["1", "2", "3"]
+    assert [bool(row["prediction"]) for row in rows_of(out)] == [True, False, True]
+    assert "no prediction for 1 rows without text (lines 3)" in outcome.err
+
+
+def test_without_a_file_the_table_goes_to_stdout(trained, table):
+    command = [sys.executable, "-m", "representer", "predict", str(trained), str(table)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    header, *rows = csv.reader(done.stdout.splitlines())
+    assert header == ["id", "text", "label", "prediction", "probability_sea", "probability_sky"]
+    assert len(rows) == 60
+
+
+def test_json_lines_keep_what_is_no_text(run, trained, tmp_path):
+    data = tmp_path / "a.jsonl"
+    lines = [{"text": "wave", "n": 1.5, "t": ["ä", None]}, {"text": "moon", "n": None, "t": []}]
+    data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    out = tmp_path / "out.csv"
+    assert run("predict", trained, data, "-o", out).code == 0
+    assert [(row["n"], row["t"]) for row in rows_of(out)] == [("1.5", '["ä", null]'), ("", "[]")]
+
+
+@pytest.mark.parametrize("output", ["nowhere/out.csv", "."])
+def test_an_impossible_output_is_refused_before_any_work(run, trained, table, tmp_path, output):
+    outcome = run("predict", trained, table, "-o", tmp_path / output)
+    assert outcome.code == 2
+    assert str(tmp_path) in outcome.error
+
+
+def test_the_input_is_never_overwritten(run, trained, table):
+    before = table.read_bytes()
+    outcome = run("predict", trained, table, "-o", table)
+    assert outcome.code == 2
+    assert "is the input" in outcome.error
+    assert table.read_bytes() == before
+
+
+def test_a_column_that_would_be_there_twice_is_refused(run, trained, tmp_path):
+    data = tmp_path / "a.csv"
+    data.write_text("text,prediction\nwave,x\n")
+    outcome = run("predict", trained, data, "-o", tmp_path / "out.csv")
+    assert outcome.code == 2
+    assert "column 'prediction'" in outcome.error
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line_and_the_device_stays_a_device(run, trained, table):
+    outcome = run("predict", trained, table, "-o", "/dev/full")
+    assert outcome.code == 2
+    assert "/dev/full cannot be written: no space left on device" in outcome.error
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_disk_that_fills_up_leaves_the_old_output(run, trained, table, tmp_path, monkeypatch):
+    out = tmp_path / "out.csv"
+    out.write_text("before")
+    monkeypatch.setenv("REPRESENTER_FAILPOINT", "csv.begun:enospc")
+    outcome = run("predict", trained, table, "-o", out)
+    assert outcome.code == 2
+    assert out.read_text() == "before"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "table.csv"]
