@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import threading
 from pathlib import Path
 
@@ -22,6 +24,23 @@ def test_what_is_written_is_there(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"λ": [1, 2.5]}
     assert (tmp_path / "b").read_bytes() == b"onetwo"
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_content_is_on_the_disk_before_its_name_and_its_name_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    events: list[str] = []
+    sync = os.fsync
+
+    def record(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        events.append(f"{'folder' if is_folder else 'content'}, named: {path.exists()}")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    atomic.write_text(path, "x")
+    assert events == ["content, named: False", "folder, named: True"]
 
 
 def test_weights_keep_their_bits_and_their_header(tmp_path: Path) -> None:

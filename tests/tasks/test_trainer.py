@@ -261,6 +261,23 @@ def test_a_damaged_newest_checkpoint_costs_time_and_nothing_else(tmp_path: Path)
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+def test_files_that_are_ahead_of_the_checkpoint_are_taken_back(tmp_path: Path) -> None:
+    """As a kill between the two leaves them; here the next step fails, so none is made again."""
+    fit(tmp_path, epochs=1)
+    names = ("metrics.jsonl", "metrics.csv", "timings.jsonl", "model.safetensors")
+    before = [(tmp_path / name).read_bytes() for name in names]
+    for name in names:
+        (tmp_path / name).write_bytes(b"of a step that is not in the checkpoint")
+
+    def fail(module: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        raise RuntimeError("stop here")
+
+    with pytest.raises(RuntimeError, match="stop here"):
+        fit(tmp_path, epochs=2, resume=True, task=task(loss=fail))
+    assert [(tmp_path / name).read_bytes() for name in names] == before
+    assert not (tmp_path / "final.safetensors").exists()
+
+
 def test_to_resume_where_nothing_is_starts_and_says_so(tmp_path: Path) -> None:
     said: list[str] = []
     assert fit(tmp_path, resume=True, said=said).step == 21
