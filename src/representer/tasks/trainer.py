@@ -239,7 +239,7 @@ class Trainer:
     def _stop(self) -> NoReturn:
         self._save()
         raise Interrupted(
-            f"stopped by {self._interruption.name or 'a signal'} after step {self._state.step}; "
+            f"{self._interruption.name or 'a signal'} came after step {self._state.step}; "
             f"{self._run.path} has everything up to there. Continue with --resume.",
             self._interruption.exit_code or 143,
         )
