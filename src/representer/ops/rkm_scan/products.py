@@ -31,14 +31,14 @@ def memory_before(cell: Cell, h_before: Tensor, c_before: Tensor) -> Tensor:
 
 def normalise(fresh: Tensor) -> tuple[Tensor, Tensor]:
     """Return the cells normalised before gain and bias, and 1 / their standard deviation."""
-    variance, mean = torch.var_mean(fresh, dim=-1, correction=0, keepdim=True)
-    scale = (variance + EPS).rsqrt()
-    return (fresh - mean) * scale, scale
+    centred = fresh - fresh.mean(-1, keepdim=True)  # var_mean warns about an empty batch
+    scale = (centred.square().mean(-1, keepdim=True) + EPS).rsqrt()
+    return centred * scale, scale
 
 
 def gates_of(p: Backward) -> Tensor:
     """Return the gates ``(T, B, G, H)``: those that were kept, or the same computed again."""
-    if p.gates.numel():
+    if p.gates.dim() == 4:  # else it is the empty (0,)
         return p.gates
     z = p.z if p.input_weight is None else input_products(p.z, p.input_weight, p.bias)
     gates = z.clone(memory_format=torch.contiguous_format)
