@@ -1,4 +1,4 @@
-"""The torch backend of rkm_scan: what it saves for the gradient."""
+"""The torch backend of rkm_scan: what it keeps for the gradient."""
 
 from __future__ import annotations
 
@@ -7,34 +7,42 @@ import torch
 
 from representer.functional.cell import Cell
 from representer.ops.rkm_scan import reference
-from representer.ops.rkm_scan.samples import CELLS, tensors
+from representer.ops.rkm_scan.arguments import ALL, CELLS, NOTHING, Forward
+from representer.ops.rkm_scan.samples import CELLS as NAMED
+from representer.ops.rkm_scan.samples import tensors
 
 T, B, H = 5, 3, 4
-EVERY_CELL = pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS)
+EVERY_CELL = pytest.mark.parametrize("cell", NAMED.values(), ids=NAMED)
 
 
-def _forward(cell: Cell, options: str, *, reverse: bool, save: bool) -> tuple[torch.Tensor, ...]:
+def _forward(
+    cell: Cell, options: str, *, reverse: bool = False, keep: int = ALL
+) -> tuple[torch.Tensor, ...]:
     given = tensors(cell, (T, B, H), options, torch.float64)
-    names = ("z", "weight", "h0", "c0", "static", "norm", "hold", "lengths")
-    operands = [given.get(name) for name in names]
-    return reference.forward(*operands, cell.code, reverse, save)
+    operands = [given.get(name) for name in Forward._fields[:-3]]
+    return reference.forward(*operands, cell.code, reverse, keep)
 
 
 @EVERY_CELL
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("options", ["", "norm hold lengths"])
-def test_saving_changes_neither_output_nor_final_state(cell: Cell, reverse: bool, options: str):
-    saved = _forward(cell, options, reverse=reverse, save=True)
-    bare = _forward(cell, options, reverse=reverse, save=False)
-    torch.testing.assert_close(bare[:3], saved[:3])
-    assert [tensor.numel() for tensor in bare[3:]] == [0, 0, 0]
-    assert saved[3].shape == (T, B, len(cell.gates), H)
-    assert saved[4].shape == (T, B, H)
+@pytest.mark.parametrize("options", ["", "input", "norm hold lengths"])
+@pytest.mark.parametrize("keep", [NOTHING, CELLS])
+def test_keeping_less_changes_neither_output_nor_final_state(
+    cell: Cell, reverse: bool, options: str, keep: int
+):
+    every = _forward(cell, options, reverse=reverse)
+    fewer = _forward(cell, options, reverse=reverse, keep=keep)
+    torch.testing.assert_close(fewer[:3], every[:3])
+    assert every[3].shape == (T, B, len(cell.gates), H)
+    assert fewer[3].numel() == 0
+    assert every[4].shape == (T, B, H)
+    for few, all_of in zip(fewer[4:], every[4:], strict=True):
+        torch.testing.assert_close(few, all_of if keep == CELLS else few.new_empty(0))
 
 
 @EVERY_CELL
 def test_the_final_state_is_that_of_each_sequences_last_true_step(cell: Cell):
-    output, h, c, _, cells, _ = _forward(cell, "lengths", reverse=False, save=True)
+    output, h, c, _, cells, _ = _forward(cell, "lengths")
     lengths = tensors(cell, (T, B, H), "lengths", torch.float64)["lengths"]
     for b, length in enumerate(lengths.tolist()):
         assert torch.equal(h[b], output[length - 1, b])
@@ -44,7 +52,7 @@ def test_the_final_state_is_that_of_each_sequences_last_true_step(cell: Cell):
 
 def test_fresh_cells_are_kept_only_where_norm_or_zoneout_hide_them():
     sizes = {
-        options: _forward(CELLS["lstm"], options, reverse=False, save=True)[5].numel()
+        options: _forward(NAMED["lstm"], options)[5].numel()
         for options in ("", "lengths", "norm", "hold")
     }
     assert sizes == {"": 0, "lengths": 0, "norm": T * B * H, "hold": T * B * H}

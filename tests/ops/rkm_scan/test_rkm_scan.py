@@ -14,6 +14,7 @@ from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import cell as cells
 from representer.functional.cell import Cell, Feedback, ForgetGate, InputGate, Memory
 from representer.ops import rkm_scan
+from representer.ops.rkm_scan.arguments import Gradients
 from representer.ops.rkm_scan.samples import tensors
 
 T, B, H = 5, 3, 4
@@ -54,6 +55,35 @@ def test_any_cell_that_can_be_described_has_the_values_and_gradients_of_the_equa
     )
 
 
+@settings(deadline=None, max_examples=40)
+@given(cell=ANY_CELL, options=OPTIONS, biased=st.booleans(), reverse=st.booleans())
+def test_the_input_and_its_filters_are_as_good_as_their_product(
+    cell: Cell, options: str, biased: bool, reverse: bool
+):
+    assume(cell.input_gate != "coupled" or cell.forget_gate == "dynamic")
+    given = tensors(cell, (T, B, H), f"input {options}", torch.float64)
+    operands: dict[str, Any] = {"weight": None, **given}
+    if not biased:
+        del operands["bias"]
+    marked = [
+        x.requires_grad_() for n, x in operands.items() if x is not None and n in Gradients._fields
+    ]
+    z = torch.einsum("tbi,ghi->tbgh", operands["z"], operands["input_weight"])
+    plain = {**operands, "z": z + operands.get("bias", 0), "input_weight": None, "bias": None}
+    found = [
+        rkm_scan(**given, cell=cell, reverse=reverse, recompute=recompute)
+        for given, recompute in ((plain, False), (operands, False), (operands, True))
+    ]
+    assume(max(float(r.detach().abs().max()) for r in found[0]) < 1e6)
+    slopes = [torch.randn_like(result) for result in found[0]]
+    gradients = [
+        torch.autograd.grad(results, marked, slopes, materialize_grads=True) for results in found
+    ]
+    for results, slope in zip(found[1:], gradients[1:], strict=True):
+        torch.testing.assert_close(results, found[0], rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(slope, gradients[0], rtol=1e-8, atol=1e-8)
+
+
 def _operands(cell: Cell = cells.RKM_LSTM, **changes: Any) -> dict[str, Any]:
     full = tensors(cell, (T, B, H), "norm hold lengths", torch.float32)
     return {"weight": None, **full, "cell": cell, **changes}
@@ -84,6 +114,18 @@ def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: st
         rkm_scan(**_operands(**changes))
 
 
+def test_filters_that_do_not_fit_the_input_are_named():
+    given = tensors(cells.LSTM, (T, B, H), "input", torch.float32)
+    spoiled = {
+        "z": (torch.zeros(T, B, 4, H), r"z has shape .*; expected \(time, batch, features\)"),
+        "input_weight": (torch.zeros(4, H, 7), r"\(4, 4, 7\); expected \(4, 4, 2\)"),
+        "bias": (torch.zeros(H), r"bias has shape \(4,\); expected \(4, 4\)"),
+    }
+    for name, (tensor, message) in spoiled.items():
+        with pytest.raises(ShapeError, match=message):
+            rkm_scan(**{**given, name: tensor}, cell=cells.LSTM)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -96,6 +138,7 @@ def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: st
         ({"weight": None}, r"weight is None; expected a tensor \(4, 4, 4\) for this cell"),
         ({"static": torch.ones(2, H)}, r"static is a tensor \(2, 4\); expected None for this cell"),
         ({"lengths": torch.ones(B)}, "lengths is torch.float32; expected whole numbers"),
+        ({"bias": torch.ones(4, H)}, r"bias is a tensor \(4, 4\); expected None"),
     ],
 )
 def test_another_kind_of_operand_is_named(changes: dict[str, Any], message: str):

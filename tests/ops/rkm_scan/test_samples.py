@@ -8,7 +8,7 @@ from representer.functional import cell as cells
 from representer.functional.cell import Cell
 from representer.ops.rkm_scan.samples import CELLS, samples, tensors
 
-OPTIONS = {"norm", "hold", "lengths"}
+OPTIONS = {"norm", "hold", "lengths", "input_weight"}
 
 
 def test_every_cell_that_has_a_name_is_sampled():
@@ -20,9 +20,11 @@ def test_every_cell_is_sampled_with_every_option_in_both_directions():
     seen: dict[Cell, set[object]] = {cell: set() for cell in CELLS.values()}
     for sample in samples():
         met = seen[sample.options["cell"]]
-        met.add(sample.options["reverse"])
+        met.add(("reverse", sample.options["reverse"]))
+        met.add(("recompute", sample.options.get("recompute", False)))
         met.update(OPTIONS & set(sample.make(torch.float64)))
-    assert all(met == OPTIONS | {True, False} for met in seen.values())
+    flags = {(flag, value) for flag in ("reverse", "recompute") for value in (True, False)}
+    assert all(met == OPTIONS | flags for met in seen.values())
 
 
 def test_a_sample_is_the_same_every_time_and_in_every_precision():

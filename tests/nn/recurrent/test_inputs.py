@@ -1,0 +1,173 @@
+"""Inputs of every kind, packed sequences, and messages for inputs that do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import (
+    PackedSequence,
+    pack_padded_sequence,
+    pack_sequence,
+    pad_packed_sequence,
+)
+
+from representer import nn
+from representer.errors import KindError, ShapeError
+from representer.nn.recurrent.inputs import check_input, pack_like, unpack
+
+from .layers import EVERY_LAYER, HIDDEN, INPUT, MIXED, batch, build
+
+LENGTHS = (3, 6, 1, 6, 2)  # unsorted, with equals, shorter than a window
+
+
+def _sequences() -> list[Tensor]:
+    return [torch.randn(length, INPUT, dtype=torch.float64) * 0.5 for length in LENGTHS]
+
+
+@EVERY_LAYER
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "filter_length": MIXED, "dilation": 2}])
+def test_a_packed_batch_equals_its_sequences_one_by_one(
+    name: str, bidirectional: bool, options: dict[str, Any]
+):
+    """A reversed direction starts at each true end; states and windows are those of true ends."""
+    layer, sequences = build(name, bidirectional=bidirectional, **options), _sequences()
+    packed = pack_sequence(sequences, enforce_sorted=False)
+    output, state = layer(packed)
+    assert isinstance(output, PackedSequence)
+    assert torch.equal(output.batch_sizes, packed.batch_sizes)
+    assert torch.equal(output.sorted_indices, packed.sorted_indices)
+    assert torch.equal(output.unsorted_indices, packed.unsorted_indices)
+    padded, lengths = pad_packed_sequence(output)
+    assert lengths.tolist() == list(LENGTHS)
+    for b, sequence in enumerate(sequences):
+        expected, alone = layer(sequence)
+        torch.testing.assert_close(padded[: LENGTHS[b], b], expected)
+        for field, wanted in zip(state[:-1], alone[:-1], strict=True):
+            torch.testing.assert_close(field[:, b], wanted)
+        for window, wanted in zip(state.window, alone.window, strict=True):
+            torch.testing.assert_close(window[b], wanted)
+
+
+@EVERY_LAYER
+def test_gradients_of_a_packed_batch_equal_those_of_its_sequences(name: str):
+    layer, sequences = build(name, bidirectional=True, filter_length=2), _sequences()
+    leaves = [sequence.requires_grad_() for sequence in sequences]
+    output, _ = layer(pack_sequence(leaves, enforce_sorted=False))
+    wanted = torch.autograd.grad(
+        sum(layer(s)[0].square().sum() for s in sequences), [*leaves, *layer.parameters()]
+    )
+    found = torch.autograd.grad(output.data.square().sum(), [*leaves, *layer.parameters()])
+    torch.testing.assert_close(found, wanted)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_sorted_packed_batch_stays_without_indices(batch_first: bool):
+    layer, x = build("RKM-LSTM", batch_first=batch_first), batch()
+    output, _ = layer(pack_padded_sequence(x, torch.tensor([6, 4, 1])))
+    assert output.sorted_indices is None
+    assert output.unsorted_indices is None
+    torch.testing.assert_close(pad_packed_sequence(output)[0][:, 0], layer(x[:, 0])[0])
+
+
+def test_a_packed_batch_goes_on_from_a_state_in_the_order_of_the_batch():
+    layer, sequences = build("RKM-CIFG", filter_length=3), _sequences()
+    state = layer(batch(4, len(sequences)))[1]
+    padded, _ = pad_packed_sequence(layer(pack_sequence(sequences, enforce_sorted=False), state)[0])
+    for b, sequence in enumerate(sequences):
+        alone = type(state)(state.h[:, b], state.c[:, b], tuple(w[b] for w in state.window))
+        torch.testing.assert_close(padded[: len(sequence), b], layer(sequence, alone)[0])
+
+
+def test_unpacking_and_packing_again_is_the_same_batch():
+    packed = pack_sequence(_sequences(), enforce_sorted=False)
+    again = pack_like(*unpack(packed), packed)
+    assert torch.equal(again.data, packed.data)
+    assert torch.equal(again.batch_sizes, packed.batch_sizes)
+
+
+def test_batched_and_unbatched_inputs_are_told_apart():
+    assert check_input(torch.zeros(5, 2, 3), 3, batch_first=False)
+    assert not check_input(torch.zeros(5, 3), 3, batch_first=False)
+
+
+BAD: list[tuple[Any, type[Exception], list[str]]] = [
+    (
+        torch.zeros(5, 2, 7),
+        ShapeError,
+        ["input has shape (5, 2, 7)", "(time, batch, 3)", "last axis is 7, input_size is 3"],
+    ),
+    (torch.zeros(5, 7), ShapeError, ["(5, 7)", "unbatched (time, 3)"]),
+    (torch.zeros(5), ShapeError, ["input has shape (5,)", "expected (time, batch, 3)"]),
+    (torch.zeros(1, 5, 2, 3), ShapeError, ["(1, 5, 2, 3)", "expected (time, batch, 3)"]),
+    (torch.zeros(0, 2, 3), ShapeError, ["(0, 2, 3)", "at least one time step"]),
+    (torch.zeros(0, 3), ShapeError, ["(0, 3)", "at least one time step"]),
+    (torch.zeros(5, 2, 3).long(), KindError, ["torch.int64", "floating-point", "nn.Embedding"]),
+    (torch.zeros(5, 2, 3).bool(), KindError, ["torch.bool", "floating-point"]),
+    (torch.zeros(5, 2, 3) + 0j, KindError, ["torch.complex64", "floating-point"]),
+    (
+        torch.zeros(5, 2, 3).double(),
+        KindError,
+        ["torch.float64", "the layer's torch.float32", "input.to(torch.float32)"],
+    ),
+    (
+        torch.zeros(5, 2, 3, device="meta"),
+        KindError,
+        ["input is on meta", "the layer's cpu", "input.to('cpu')", "move the layer"],
+    ),
+    ([[0.0, 0.0, 0.0]], KindError, ["input is list", "a tensor or a PackedSequence"]),
+    (None, KindError, ["input is NoneType"]),
+    (
+        pack_sequence([torch.zeros(2, 7)]),
+        ShapeError,
+        ["(2, 1, 7)", "last axis is 7, input_size is 3"],
+    ),
+    (
+        pack_sequence([torch.zeros(4), torch.zeros(3), torch.zeros(2)]),
+        ShapeError,
+        ["input.data has shape (9,)", "expected (steps, features)"],
+    ),
+    (pack_sequence([torch.zeros(2, 3).long()]), KindError, ["torch.int64", "nn.Embedding"]),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "parts"), BAD, ids=lambda value: str(value)[:40])
+def test_an_input_that_does_not_fit_is_named_with_what_was_expected_and_the_mend(
+    given: Any, kind: type[Exception], parts: list[str]
+):
+    with pytest.raises(kind) as error:
+        nn.RKMLSTM(INPUT, HIDDEN)(given)
+    missing = [part for part in parts if part not in str(error.value)]
+    assert not missing, str(error.value)
+    assert isinstance(error.value, ValueError if kind is ShapeError else TypeError)
+
+
+def test_with_batch_first_the_expected_layout_is_batch_first():
+    layer = nn.RKMLSTM(INPUT, HIDDEN, batch_first=True)
+    with pytest.raises(ShapeError, match=r"\(2, 5, 7\); expected \(batch, time, 3\)"):
+        layer(torch.zeros(2, 5, 7))
+    with pytest.raises(
+        ShapeError, match=r"\(2, 0, 3\); expected \(batch, time, 3\).*one time step"
+    ):
+        layer(torch.zeros(2, 0, 3))
+
+
+def test_an_empty_batch_gives_an_empty_output():
+    layer = build("RKM-LSTM", filter_length=2, bidirectional=True)
+    output, state = layer(torch.zeros(5, 0, INPUT, dtype=torch.float64))
+    assert output.shape == (5, 0, 2 * HIDDEN)
+    assert state.h.shape == (2, 0, HIDDEN)
+
+
+@EVERY_LAYER
+def test_views_of_any_stride_are_read_as_they_are(name: str):
+    layer = build(name, filter_length=2)
+    x = batch()
+    expected = layer(x)[0]
+    transposed = x.transpose(0, 1).contiguous().transpose(0, 1)
+    torch.testing.assert_close(layer(transposed)[0], expected)
+    one = x[:, :1].expand(-1, 3, -1)
+    torch.testing.assert_close(layer(one)[0], layer(one.clone())[0])

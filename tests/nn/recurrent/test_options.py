@@ -1,0 +1,109 @@
+"""What a layer is constructed with: how it is printed, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from representer import nn
+from representer.errors import ArgumentError
+from representer.nn.recurrent.options import check_probability, check_size, zoneout_pair
+
+from .layers import build
+
+SHOWN: list[tuple[Callable[[], torch.nn.Module], str]] = [
+    (lambda: nn.RKMLSTM(3, 4), "RKMLSTM(3, 4)"),
+    (
+        lambda: nn.RKMLSTM(3, 4, 2, False, True, 0.5, True),
+        "RKMLSTM(3, 4, num_layers=2, bias=False, batch_first=True, dropout=0.5, "
+        "bidirectional=True)",
+    ),
+    (
+        lambda: nn.RKMCIFG(3, 4, filter_length={1: 3, 2: 1}, dilation=2, layer_norm=True),
+        "RKMCIFG(3, 4, filter_length={1: 3, 2: 1}, dilation=2, layer_norm=True)",
+    ),
+    (
+        lambda: nn.RAN(3, 4, zoneout=0.1, weight_drop=0.2, variational_dropout=0.3),
+        "RAN(3, 4, weight_drop=0.2, variational_dropout=0.3, zoneout=(0.1, 0.1))",
+    ),
+    (
+        lambda: nn.RKMLSTM(3, 4, output_nonlinearity="tanh", forget_bias=1.0),
+        "RKMLSTM(3, 4, forget_bias=1.0, output_nonlinearity='tanh')",
+    ),
+    (
+        lambda: nn.CNN(3, 4, output_nonlinearity=torch.sin),
+        "CNN(3, 4, output_nonlinearity='sin')",
+    ),
+    (
+        lambda: nn.LinearKernelRNN(3, 4, output_gate=False, static_gates=(0.1, 0.2)),
+        "LinearKernelRNN(3, 4, output_gate=False, static_gates=(0.1, 0.2))",
+    ),
+    (
+        lambda: nn.RKM(3, 4, q="inverse", feedback=False),
+        "RKM(3, 4, q='inverse', feedback=False)",
+    ),
+    (lambda: nn.RKM(3, 4, q=torch.nn.Tanh()), "RKM(3, 4, q='Tanh')"),
+]
+
+
+@pytest.mark.parametrize(("layer", "shown"), SHOWN, ids=[shown for _, shown in SHOWN])
+def test_the_printed_form_has_the_options_that_differ_from_their_defaults(
+    layer: Callable[[], torch.nn.Module], shown: str
+):
+    assert repr(layer()) == shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"filters": "wavelets"}, "filters is 'wavelets'; expected 'dense'"),
+        ({"output_nonlinearity": "tan"}, r"output_nonlinearity is 'tan'; expected one of .*tanh"),
+        ({"output_nonlinearity": 3}, "output_nonlinearity is 3; expected a name, a callable"),
+        ({"num_layers": 0}, "num_layers is 0; expected a whole number from 1 on"),
+        ({"num_layers": True}, "num_layers is True; expected a whole number"),
+        ({"dilation": 0}, "dilation is 0; expected a whole number from 1 on"),
+        ({"dilation": 1.5}, "dilation is 1.5; expected a whole number"),
+        ({"dropout": 2}, "dropout is 2; expected a number from 0 to 1"),
+        ({"dropout": -0.1}, "dropout is -0.1; expected a number from 0 to 1"),
+        ({"weight_drop": float("nan")}, "weight_drop is nan; expected a number from 0 to 1"),
+        ({"variational_dropout": "0.5"}, "variational_dropout is '0.5'; expected a number"),
+        ({"zoneout": 1.5}, "zoneout is 1.5; expected a number from 0 to 1"),
+        ({"zoneout": (0.1, -1)}, "zoneout is -1; expected a number from 0 to 1"),
+        ({"zoneout": (0.1,)}, r"zoneout is \(0.1,\); expected one number, or a pair"),
+        ({"filter_length": 0}, "filter_length is 0; expected a whole number from 1 on, or a dict"),
+        ({"filter_length": {1: 1, 2: 1}}, "sum to hidden_size = 4. These sum to 2"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_an_option_out_of_range_is_named_with_its_range(options: dict[str, Any], message: str):
+    with pytest.raises(ArgumentError, match=message):
+        build("RKM-LSTM", **options)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.0, "3", True, None])
+@pytest.mark.parametrize("name", ["input_size", "hidden_size"])
+def test_a_size_is_a_whole_number_from_1_on(name: str, size: Any):
+    sizes = {"input_size": 3, "hidden_size": 4, name: size}
+    with pytest.raises(ArgumentError, match=f"{name} is {size!r}; expected a whole number from 1"):
+        nn.RKMLSTM(**sizes)
+
+
+@pytest.mark.parametrize("name", ["CNN", "Gated CNN"])
+def test_zoneout_is_refused_where_nothing_can_be_kept(name: str):
+    with pytest.raises(ArgumentError, match=r"zoneout is \(0.1, 0.1\).*nothing to keep"):
+        build(name, zoneout=0.1)
+
+
+def test_dropout_on_one_layer_is_warned_about():
+    with pytest.warns(UserWarning, match=r"between layers, and num_layers is 1.*variational_drop"):
+        build("RKM-LSTM", dropout=0.5)
+
+
+def test_checks_return_what_they_let_pass():
+    assert check_size("n", 3) == 3
+    assert check_probability("p", 1) == 1.0
+    assert zoneout_pair(0.1) == (0.1, 0.1)
+    assert zoneout_pair((0.1, 0.2)) == (0.1, 0.2)

@@ -1,0 +1,176 @@
+"""Reading and writing states, and messages for states that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer import nn
+from representer.errors import KindError, ShapeError
+
+from .layers import EVERY_LAYER, HIDDEN, INPUT, WITH_MEMORY, assert_states_equal, batch, build
+
+STATEFUL = {"num_layers": 2, "filter_length": 3, "bidirectional": True}
+
+
+@EVERY_LAYER
+def test_a_state_has_first_dimension_layers_times_directions_and_is_never_batch_first(name: str):
+    layer = build(name, batch_first=True, dilation=2, **STATEFUL)
+    _, state = layer(batch(5, 3).transpose(0, 1))
+    if isinstance(state, nn.RecurrentState):
+        assert state.h.shape == state.c.shape == (4, 3, HIDDEN)
+    assert state._fields[-1] == "window"
+    assert isinstance(state.window, tuple)
+    features = [INPUT, INPUT, 2 * HIDDEN, 2 * HIDDEN]
+    assert [w.shape for w in state.window] == [(3, 4, size) for size in features]
+
+
+@EVERY_LAYER
+def test_an_unbatched_state_has_no_batch_dimension(name: str):
+    layer = build(name, **STATEFUL)
+    _, state = layer(batch()[:, 0])
+    assert [field.shape for field in state[:-1]] == [(4, HIDDEN)] * len(state[:-1])
+    assert [w.dim() for w in state.window] == [2] * 4
+
+
+@WITH_MEMORY
+def test_for_n_1_the_pair_of_h_and_c_is_taken_as_torch_does(name: str):
+    layer, x = build(name, num_layers=2), batch()
+    _, (h, c, window) = layer(x)
+    pair, whole = layer(x, (h, c)), layer(x, nn.RecurrentState(h, c, window))
+    torch.testing.assert_close(pair[0], whole[0])
+    assert_states_equal(pair[1], whole[1])
+
+
+@EVERY_LAYER
+def test_no_state_is_a_state_of_zeros(name: str):
+    layer, x = build(name, **STATEFUL), batch()
+    zeros = torch.utils._pytree.tree_map(torch.zeros_like, layer(x)[1])
+    torch.testing.assert_close(layer(x)[0], layer(x, zeros)[0])
+
+
+@EVERY_LAYER
+def test_a_plain_tuple_of_all_parts_is_a_state(name: str):
+    layer, x = build(name, **STATEFUL), batch()
+    state = layer(x)[1]
+    torch.testing.assert_close(layer(x, tuple(state))[0], layer(x, state)[0])
+
+
+def _change(**changes: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda state: state._replace(
+        **{name: change(getattr(state, name)) for name, change in changes.items()}
+    )
+
+
+BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], list[str]]] = {
+    "a bare tensor": (
+        lambda state: state.h,
+        KindError,
+        ["state is one tensor (2, 3, 4)", "expected RecurrentState(h (2, 3, 4), c (2, 3, 4), ",
+         "Pass on what an earlier call returned"],
+    ),
+    "a list": (list, KindError, ["state is list", "expected RecurrentState("]),
+    "a dict": (lambda state: state._asdict(), KindError, ["state is dict"]),
+    "h and c alone": (
+        lambda state: state[:2],
+        KindError,
+        ["state is a tuple of 2", "window", "Pass on what an earlier call returned, whole"],
+    ),
+    "batch-first": (
+        _change(h=lambda h: h.transpose(0, 1)),
+        ShapeError,
+        ["state.h has shape (3, 2, 4)", "expected (2, 3, 4)",
+         "never batch-first; use .transpose(0, 1)"],
+    ),
+    "of another batch": (
+        _change(c=lambda c: c[:, :1]),
+        ShapeError,
+        ["state.c has shape (2, 1, 4)", "expected (2, 3, 4)"],
+    ),
+    "of another width": (
+        _change(h=lambda h: h[..., :2]), ShapeError, ["state.h has shape (2, 3, 2)", "(2, 3, 4)"]
+    ),
+    "unbatched": (_change(h=lambda h: h[:, 0]), ShapeError, ["(2, 4)", "expected (2, 3, 4)"]),
+    "a number": (_change(h=lambda h: 0.0), KindError, ["state.h is float", "a tensor (2, 3, 4)"]),
+    "a scalar": (_change(h=lambda h: h.sum()), ShapeError, ["state.h has shape ()", "(2, 3, 4)"]),
+    "of another dtype": (
+        _change(c=lambda c: c.float()),
+        KindError,
+        ["state.c is torch.float32", "the layer's torch.float64"],
+    ),
+    "of another device": (
+        _change(h=lambda h: h.to("meta")), KindError, ["state.h is on meta", "the layer's cpu"]
+    ),
+    "without window": (
+        _change(window=lambda w: None), KindError, ["state.window is NoneType", "a tuple of 2"]
+    ),
+    "with a bare window": (
+        _change(window=lambda w: w[0]), KindError, ["state.window is Tensor", "a tuple of 2"]
+    ),
+    "with a window of one layer": (
+        _change(window=lambda w: w[:1]), KindError, ["state.window is a tuple of 1", "a tuple of 2"]
+    ),
+    "with a short window": (
+        _change(window=lambda w: (w[0][:, :1], w[1])),
+        ShapeError,
+        ["state.window[0] has shape (3, 1, 3)", "expected (3, 2, 3)"],
+    ),
+    "with a window of another layer": (
+        _change(window=lambda w: (w[0], w[0])),
+        ShapeError,
+        ["state.window[1] has shape (3, 2, 3)", "expected (3, 2, 4)"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_state_that_does_not_fit_is_named_with_what_was_expected(case: str):
+    spoil, kind, parts = BAD[case]
+    layer, x = build("RKM-LSTM", num_layers=2, filter_length=3), batch()
+    with pytest.raises(kind) as error:
+        layer(x, spoil(layer(x)[1]))
+    assert not [part for part in parts if part not in str(error.value)], str(error.value)
+    assert isinstance(error.value, ValueError if kind is ShapeError else TypeError)
+
+
+def test_a_batched_state_for_an_unbatched_input_shows_both_shapes():
+    layer, x = build("RKM-LSTM", num_layers=2), batch()
+    state = layer(x)[1]
+    with pytest.raises(ShapeError, match=r"state.h has shape \(2, 3, 4\); expected \(2, 4\)"):
+        layer(x[:, 0], state)
+
+
+def test_the_state_of_a_cell_with_memory_is_none_for_one_without():
+    state = build("RKM-LSTM")(batch())[1]
+    with pytest.raises(KindError, match=r"state is a tuple of 3; expected WindowState\(window\)"):
+        build("CNN")(batch(), state)
+
+
+@pytest.mark.parametrize("name", ["CNN", "Gated CNN"])
+def test_a_cell_without_memory_carries_its_window_alone(name: str):
+    state = build(name, filter_length=2)(batch())[1]
+    assert isinstance(state, nn.WindowState)
+    assert state.window[0].shape == (3, 1, INPUT)
+
+
+def test_every_field_is_stacked_over_layers_and_directions():
+    layer, x = build("RKM-LSTM", num_layers=2, bidirectional=True), batch()
+    output, state = layer(x)
+    torch.testing.assert_close(state.h[2], output[-1, :, :HIDDEN])  # last layer, forward
+    torch.testing.assert_close(state.h[3], output[0, :, HIDDEN:])  # last layer, backward
+    first = build("RKM-LSTM", bidirectional=True)
+    first.load_state_dict({k: v for k, v in layer.state_dict().items() if k[11] in "01"})
+    torch.testing.assert_close(state.h[:2], first(x)[1].h)
+
+
+def test_the_returned_state_shares_no_memory_with_input_or_output():
+    layer = build("RKM-LSTM", filter_length=3)
+    x = batch()
+    output, state = layer(x)
+    tensors: list[Tensor] = [state.h, state.c, *state.window]
+    owned = {tensor.untyped_storage().data_ptr() for tensor in tensors}
+    assert not owned & {x.untyped_storage().data_ptr(), output.untyped_storage().data_ptr()}
