@@ -12,6 +12,7 @@ import pytest
 
 from representer import __version__
 from representer.cli import main
+from representer.cli.errors import in_option_words
 from representer.errors import Interrupted, RunFolderError, StorageError
 
 PYTHON = [sys.executable, "-m", "representer"]
@@ -123,3 +124,20 @@ def test_a_terminal_without_the_letters_of_the_equations_still_gets_the_table():
     )
     assert done.returncode == 0
     assert "RKM-CIFG" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("batch_size is 0; expected more.", "--batch-size is 0; expected more."),
+        ("a.csv: none. Pass label= one of them.", "a.csv: none. Pass --label  one of them."),
+        ('Name it, for example text="a".', 'Name it, for example --text "a".'),
+        ("Is it right? Otherwise lower min_length.", "Is it right? Otherwise lower --min-length."),
+        ("there is no column 'batch_size'.", "there is no column 'batch_size'."),
+        ("data is None.", "DATA is None."),
+        ("other is 3 and header_row too.", "other is 3 and header_row too."),
+    ],
+)
+def test_the_words_of_the_library_become_those_of_the_command_line(said, shown):
+    names = {n: f"--{n.replace('_', '-')}" for n in ("batch_size", "label", "text", "min_length")}
+    assert in_option_words(said, {**names, "data": "DATA"}) == shown

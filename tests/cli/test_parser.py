@@ -31,7 +31,7 @@ def options(*words: str):
         (["--batch-size", "-3"], "--batch-size is -3; expected a whole number of at least 1."),
         (["--valid-fraction", "1"], "--valid-fraction is 1.0; expected a number between 0 and 1"),
         (["--dropout", "1"], "--dropout is 1.0; expected a number from 0 up to"),
-        (["--demo"], "--data is 'a.csv'; expected no file with --demo"),
+        (["--demo"], "DATA is 'a.csv'; expected no file with --demo"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_named_with_its_value_and_its_mend(run, words, message):
@@ -104,3 +104,11 @@ def test_a_wrong_value_in_a_configuration_file_is_not_blamed_on_the_command_line
 def test_a_missing_configuration_file_is_named(run):
     outcome = run("fit", "text", "a.csv", "--config", "nowhere.yaml")
     assert outcome.error == "error: nowhere.yaml: there is no such file. Check the path."
+
+
+def test_no_data_says_how_to_go_on_without(run):
+    outcome = run("fit", "text")
+    assert outcome.error == (
+        "error: DATA is None; expected the path of a table. "
+        "Without data of your own: representer fit text --demo"
+    )

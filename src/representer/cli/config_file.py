@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ def read_config_files(words: Sequence[str], names: Collection[str]) -> dict[str,
         DataError: If a file cannot be read, is no mapping, or has a key that is not known.
     """
     found: dict[str, Any] = {}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         option, equals, value = word.partition("=")
         if option == "--config" and (equals or following):
             found |= _read(Path(value if equals else following), names)

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from representer.errors import Interrupted, RepresenterError
 
@@ -29,21 +29,21 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     return f"Did you mean {close[0]!r}? " if close else ""
 
 
-def in_option_words(message: str, names: Collection[str]) -> str:
+def in_option_words(message: str, shown: Mapping[str, str]) -> str:
     """Say ``--batch-size`` where the library, which does not know of options, says ``batch_size``.
 
     Args:
         message: Of an error of the library.
-        names: The arguments of the command.
+        shown: How each argument of the command is written, by its name.
     """
 
     def option(found: re.Match[str]) -> str:
-        name, sign = found[1], found[2]
-        shown = f"--{name.replace('_', '-')}"
-        return f"{shown}{' ' if sign == '=' else sign}" if name in names else found[0]
+        name = found[1]
+        return found[0].replace(name, shown[name]).replace("=", " ") if name in shown else found[0]
 
-    message = re.sub(r"^(\w+)( is )", option, message)
-    return re.sub(r"\b(\w+)(=)(?=\S)", option, message)
+    message = re.sub(r"^(\w+) is ", option, message)
+    message = re.sub(r"\b(\w+)= ?(?=\S)", option, message)
+    return re.sub(r"(?<!['\"\w-])([a-z]+_\w+)\b(?!['\"])", option, message)
 
 
 def guarded(work: Callable[[], int], *, is_debug: bool) -> int:

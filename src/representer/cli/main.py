@@ -74,7 +74,7 @@ def _run(words: list[str]) -> int:
     if name is None:
         print(_overview([c for c in COMMANDS if c.split()[0] == words[0]]))
         return 0
-    from representer.cli.parser import parse
+    from representer.cli.parser import parse, shown_names
 
     command = load(name)
     arguments = parse(name, command, rest)
@@ -83,7 +83,7 @@ def _run(words: list[str]) -> int:
     try:
         return command.run(arguments) or 0
     except RepresenterError as error:
-        error.args = (in_option_words(str(error), vars(arguments)),)
+        error.args = (in_option_words(str(error), shown_names(name, command)),)
         raise
 
 

@@ -108,6 +108,12 @@ def _add_option(parser: ArgumentParser, field: Field[Any], hint: Any, default: A
     parser.add_argument(option, type=hint, default=default, help=help_text, metavar=metavar)
 
 
+def shown_names(name: str, command: Command) -> dict[str, str]:
+    """Return how each argument of a command is written: ``--batch-size``, or ``DATA``."""
+    actions = build(name, command)._actions
+    return {a.dest: next(iter(a.option_strings[-1:]), str(a.metavar or a.dest)) for a in actions}
+
+
 def option_strings(parser: ArgumentParser) -> list[str]:
     """Return every option of a parser, as typed."""
     return [o for action in parser._actions for o in action.option_strings]

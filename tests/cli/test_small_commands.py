@@ -1,0 +1,52 @@
+"""``cells``, ``doctor``, ``bench`` and ``report``."""
+
+from __future__ import annotations
+
+from representer.tasks import doctor
+
+
+def test_cells_prints_the_counts_of_the_paper(run):
+    outcome = run("cells", "--filter-length", "3")
+    assert outcome.code == 0
+    assert "1,440,000" in outcome.out
+    assert "n = 3-gram filters" in outcome.out
+
+
+def test_a_size_of_zero_is_an_option_with_a_mend(run):
+    outcome = run("cells", "--hidden-size", "0")
+    assert outcome.code == 2
+    assert outcome.error.startswith("error: --hidden-size is 0; expected a whole number from 1 on")
+
+
+def test_the_doctor_finds_this_machine_usable(run):
+    outcome = run("doctor")
+    assert outcome.code == 0
+    assert outcome.out.rstrip().endswith("Everything needed works.")
+
+
+def test_the_doctor_fails_where_a_cell_is_wrong(run, monkeypatch):
+    monkeypatch.setattr(doctor, "TOLERANCE", -1.0)
+    outcome = run("doctor")
+    assert outcome.code == 1
+    assert "Not usable yet: LSTM" in outcome.out
+
+
+def test_bench_prints_a_table(run):
+    sizes = ["--length", "2", "--batch-size", "2", "--input-size", "2", "--hidden-size", "2"]
+    outcome = run("bench", *sizes, "--repeats", "1", "--forward-only")
+    assert outcome.code == 0
+    assert "| RKM-LSTM |" in outcome.out
+
+
+def test_the_report_is_written_again_as_it_was(run, trained):
+    page = trained / "report.html"
+    before = page.read_bytes()
+    outcome = run("report", trained)
+    assert outcome.out.strip() == str(page)
+    assert page.read_bytes() == before
+
+
+def test_a_report_of_no_run_says_so(run, tmp_path):
+    outcome = run("report", tmp_path)
+    assert outcome.code == 2
+    assert str(tmp_path) in outcome.error

@@ -1,0 +1,158 @@
+"""L19 Table 2 as a recipe: found, run, gone on with, and told beside the paper's figures."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from representer.cli.main import entry_point
+from representer.errors import ArgumentError, DataError
+from representer.models import CELLS
+from representer.tasks.recipe import GROUP, Reported, Request
+from representer_papers.rkm2019 import RECIPES
+from representer_papers.rkm2019.datasets import DATASETS, locate
+from representer_papers.rkm2019.documents import DOCUMENTS
+from representer_papers.rkm2019.table2 import COLUMNS, REPORTED, ROWS, column_name
+
+SMOKE = ["--smoke", "--threads", "1", "--cells", "rkm-cifg,cnn"]
+
+
+def test_the_papers_figures_are_all_there():
+    assert len(REPORTED) == 7 * 4 * 2
+    assert REPORTED["RKM-CIFG", "dbpedia 3-gram"] == Reported(99.05, "% accuracy", "L19 Table 2")
+    best = {c: max(REPORTED[r, c].value for r in ROWS) for c in {c for _, c in REPORTED}}
+    assert best == {  # what the paper prints in bold
+        "ag_news 1-gram": 92.29, "ag_news 3-gram": 92.46, "dbpedia 1-gram": 98.99,
+        "dbpedia 3-gram": 99.05, "yahoo 1-gram": 77.74, "yahoo 3-gram": 77.91,
+        "yelp 1-gram": 66.27, "yelp 3-gram": 66.43,
+    }  # fmt: skip
+
+
+def test_rows_and_columns_have_cells_and_data_sets():
+    assert set(ROWS.values()) <= set(CELLS)
+    assert set(COLUMNS) == set(DATASETS)
+    assert column_name("yelp", 3) == "yelp 3-gram"
+
+
+def test_the_package_announces_its_recipes():
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][GROUP]
+    assert announced["rkm2019"] == "representer_papers.rkm2019"
+
+
+def test_the_list_names_the_table(capsys):
+    assert entry_point(["reproduce", "list"]) == 0
+    assert "rkm-documents" in capsys.readouterr().out
+
+
+def test_an_unknown_recipe_gets_a_suggestion(capsys):
+    assert entry_point(["reproduce", "rkm-document"]) == 2
+    assert "Did you mean 'rkm-documents'?" in capsys.readouterr().err
+
+
+def test_full_and_partial_sets_are_found_with_their_columns_of_text(data):
+    news, answers = locate(data, [])
+    assert (news.dataset.name, news.text) == ("ag_news", "2,3")
+    assert (answers.dataset.name, answers.text) == ("yahoo", "2")
+    assert answers.train.name == "train.csv.xz"
+
+
+def test_a_data_set_that_was_named_and_is_missing_is_told_by_its_folders(data):
+    with pytest.raises(DataError, match="there is no dbpedia_csv or dbpedia_14k"):
+        locate(data, ["ag_news", "dbpedia"])
+    with pytest.raises(ArgumentError, match="datasets is 'imdb'"):
+        locate(data, ["imdb"])
+    with pytest.raises(DataError, match="REPRESENTER_DATA"):
+        locate(data / "nowhere", [])
+
+
+@pytest.fixture
+def table(data, tmp_path, capsys) -> str:
+    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(tmp_path / "out")]
+    assert entry_point([*words, "--datasets", "ag_news", *SMOKE]) == 0, capsys.readouterr().err
+    return (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
+
+
+def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
+    (row,) = [line for line in table.splitlines() if line.startswith("| RKM-CIFG |")]
+    assert "| 92.29 | " in row
+    assert row.count("4 steps") == 2  # 1-gram and 3-gram
+    assert "| CNN | 91.20 | " in table
+    assert "| LSTM | 91.82 | not run | 92.46 | not run |" in table
+    assert "| TF-IDF + logistic regression | – | 100.00" in table
+    assert "Smoke run" in table
+    assert "30 of 120,000 training and 10 of 7,600 test" in table
+    runs = sorted(p.name for p in (tmp_path / "out/ag_news").iterdir() if p.is_dir())
+    assert runs == [f"{c}-{n}gram-seed0" for c in ("cnn", "rkm-cifg") for n in (1, 3)]
+
+
+def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, data, tmp_path, capsys):
+    out = tmp_path / "out"
+    kept = out / "ag_news/cnn-1gram-seed0/metrics.json"
+    gone = out / "ag_news/rkm-cifg-3gram-seed0/metrics.json"
+    before = kept.stat().st_mtime_ns
+    gone.unlink()
+    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(out)]
+    assert entry_point([*words, "--datasets", "ag_news", *SMOKE]) == 0
+    assert kept.stat().st_mtime_ns == before
+    assert gone.exists()
+    ours = [line for line in table.splitlines() if line.startswith("|")]
+    again = (out / "table.md").read_text(encoding="utf-8").splitlines()
+    assert [line for line in again if line.startswith("|")] == ours
+
+
+def test_runs_with_other_settings_are_not_mixed_in(table, data, tmp_path, capsys):
+    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(tmp_path / "out")]
+    code = entry_point([*words, "--datasets", "ag_news", *SMOKE, "--preset", "authors_code"])
+    assert code == 2
+    assert "choose another --out" in capsys.readouterr().err
+
+
+def test_several_seeds_give_mean_and_deviation(data, tmp_path):
+    request = Request(
+        data, tmp_path / "out", seeds=(0, 1), smoke=True, datasets=("yahoo",),
+        cells=("linear-kernel",), filter_lengths=(1,), threads=1,
+    )  # fmt: skip
+    text = DOCUMENTS.run(request).read_text(encoding="utf-8")
+    (row,) = [line for line in text.splitlines() if line.startswith("| Linear Kernel |")]
+    assert "± " in row
+    assert "(2 seeds)" in row
+    assert "| model | 1-gram, paper | 1-gram, ours |" in text
+
+
+def test_the_budget_shortens_the_training_and_is_written_down(data, tmp_path, monkeypatch):
+    from representer_papers.rkm2019 import documents
+
+    steps = {"max_steps": 40, "hidden_size": 4, "embedding_size": 4, "valid_fraction": 0.2}
+    for name, settings in documents.PRESETS.items():
+        monkeypatch.setitem(documents.PRESETS, name, {**settings, **steps})
+    request = Request(
+        data, tmp_path / "out", budget=0.25, datasets=("ag_news",), cells=("cnn",),
+        filter_lengths=(1,), threads=1,
+    )  # fmt: skip
+    monkeypatch.setattr(documents, "VALID_FRACTION", 0.2)
+    assert "10 steps" in DOCUMENTS.run(request).read_text(encoding="utf-8")
+    metrics = json.loads((tmp_path / "out/ag_news/cnn-1gram-seed0/metrics.json").read_text())
+    assert metrics["steps"] == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"cells": ("gru",)}, "cells is 'gru'"), ({"preset": "mine"}, "preset is 'mine'")],
+)
+def test_a_choice_that_is_not_there_is_refused(data, tmp_path, change, message):
+    with pytest.raises(ArgumentError, match=message):
+        DOCUMENTS.run(Request(data, tmp_path / "out", **change))
+
+
+@pytest.mark.parametrize("budget", [0.0, 1.5])
+def test_a_budget_is_a_part_of_the_whole(tmp_path, budget):
+    with pytest.raises(ArgumentError, match="budget"):
+        Request(tmp_path, tmp_path, budget=budget)
+
+
+def test_the_names_of_recipes_are_their_keys():
+    assert {name: recipe.name for name, recipe in RECIPES.items()} == {n: n for n in RECIPES}

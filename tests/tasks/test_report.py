@@ -1,0 +1,130 @@
+"""The report: one file, nothing from outside, everything that was promised, and safe to open."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from made_up_run import NAMES, write_made_up_run
+
+from representer.errors import DataError
+from representer.tasks.report import write_report
+from representer.tasks.report.figures import Result, comparison, learning_curves
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> str:
+    run = write_made_up_run(tmp_path_factory.mktemp("run"))
+    return write_report(run).read_text(encoding="utf-8")
+
+
+def change(folder, name, **changes):
+    path = folder / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_the_page_needs_nothing_from_outside_and_runs_nothing(page):
+    assert "<script" not in page
+    assert "<link" not in page
+    assert not re.search(r"(src|href)\s*=\s*[\"'](?!#)", page)
+    assert not re.search(r"url\((?!#)", page)
+    assert "@import" not in page
+
+
+def test_the_page_is_small(page):
+    assert len(page.encode()) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["Learning curves", "Per class", "Confusion", "Worst mistakes", "Data", "Model", "Repeat it",
+     "Environment"],
+)  # fmt: skip
+def test_every_part_is_there(page, heading):
+    assert f"<h2>{heading}</h2>" in page
+
+
+def test_the_headline_is_the_accuracy_beside_the_baselines(page, tmp_path):
+    metrics = json.loads((write_made_up_run(tmp_path) / "metrics.json").read_text())
+    accuracy = f"{100 * metrics['test']['accuracy']:.1f}\u202f%"
+    assert page.index(accuracy) < page.index("points against TF-IDF")
+    assert "points against majority class" in page
+
+
+def test_texts_and_names_cannot_become_markup(page):
+    assert "<b>agree</b>" not in page
+    assert "&lt;b&gt;agree&lt;/b&gt; to &amp; share" in page
+
+
+def test_a_hostile_class_name_stays_text(tmp_path):
+    run = write_made_up_run(tmp_path, ["<script>alert(1)</script>", "b"])
+    text = write_report(run).read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_axes_say_what_they_show_and_in_which_unit(page):
+    for label in ("accuracy on the test documents (%)", "loss (nats per document)",
+                  "accuracy (%)", "epoch (passes over the training data)"):  # fmt: skip
+        assert label in page
+
+
+def test_pictures_take_the_colour_of_the_page():
+    drawing = comparison([Result("a & b", 0.9, 0.8, 0.95, is_model=True)])
+    assert "currentColor" in drawing
+    assert "#000000" not in drawing
+    assert ElementTree.fromstring(drawing).attrib["role"] == "img"
+
+
+def test_the_same_figures_give_the_same_picture():
+    def curves():
+        return learning_curves({"training": [(1.0, 2.0)]}, {"validation": [(1.0, 0.5)]}, 1.0)
+
+    assert curves() == curves()
+
+
+def test_the_confusion_matrix_has_every_cell(page, tmp_path):
+    metrics = json.loads((write_made_up_run(tmp_path) / "metrics.json").read_text())
+    table = page[page.index('<table class="matrix">') :]
+    table = table[: table.index("</table>")]
+    shown = [int(n) for n in re.findall(r">(\d+)</td>", table)]
+    assert shown == [n for row in metrics["test"]["confusion"] for n in row]
+    assert [n for n in NAMES if f"<th>{n}</th>" in table] == NAMES
+
+
+def test_many_classes_give_a_list_of_confusions_instead_of_a_matrix(tmp_path):
+    run = write_made_up_run(tmp_path, [f"class {i}" for i in range(30)])
+    text = write_report(run).read_text(encoding="utf-8")
+    assert '<table class="matrix">' not in text
+    assert "these pairs are confused most often" in text
+
+
+def test_a_model_without_mistakes_says_so(tmp_path):
+    run = write_made_up_run(tmp_path)
+    change(run, "details.json", mistakes=[])
+    assert "every test document was classified rightly" in write_report(run).read_text("utf-8")
+
+
+def test_dropped_rows_are_listed_with_reason_and_lines(page):
+    assert "3 × no text (line 17, 90, 204)" in page
+
+
+def test_the_indices_of_equations_stand_low(page):
+    assert (
+        "c<sub>t</sub> = (1 − f<sub>t</sub>) ⊙ c̃<sub>t</sub> + f<sub>t</sub> ⊙ c<sub>t−1</sub>"
+        in page
+    )
+
+
+def test_a_run_without_baselines_has_a_report_too(tmp_path):
+    run = write_made_up_run(tmp_path)
+    change(run, "metrics.json", baselines=[])
+    change(run, "details.json", verdict="")
+    assert "Learning curves" in write_report(run).read_text("utf-8")
+
+
+def test_an_unfinished_run_says_what_is_missing_and_how_to_go_on(tmp_path):
+    with pytest.raises(DataError, match=r"there is no metrics\.json.*--resume"):
+        write_report(tmp_path)
