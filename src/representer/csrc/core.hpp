@@ -82,4 +82,13 @@ struct RepresenterScan {
     void* final_state;        // (B, H); gradient of c0 in the backward pass
 };
 
+struct RepresenterProduct {
+    int64_t m, n, k;
+    int32_t threads;
+    const void* a;     // (m, k), rows a_stride apart; (m, n), contiguous, to be transposed
+    const void* b;     // (k, n)
+    void* c;           // (m, n); (n, m) for the transposed
+    int64_t a_stride;
+};
+
 }  // extern "C"

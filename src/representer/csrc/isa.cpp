@@ -2,6 +2,7 @@
 #include <new>
 
 #include "gated_scan.hpp"
+#include "gemm.hpp"
 #include "rkm_backward.hpp"
 #include "rkm_forward.hpp"
 
@@ -25,3 +26,7 @@ REPRESENTER_DEFINE(scan_forward, f32, float, RepresenterScan, scan<float COMMA f
 REPRESENTER_DEFINE(scan_forward, f64, double, RepresenterScan, scan<double COMMA false>)
 REPRESENTER_DEFINE(scan_backward, f32, float, RepresenterScan, scan<float COMMA true>)
 REPRESENTER_DEFINE(scan_backward, f64, double, RepresenterScan, scan<double COMMA true>)
+REPRESENTER_DEFINE(product, f32, float, RepresenterProduct, product<float>)
+REPRESENTER_DEFINE(product, f64, double, RepresenterProduct, product<double>)
+REPRESENTER_DEFINE(transposed, f32, float, RepresenterProduct, transposed<float>)
+REPRESENTER_DEFINE(transposed, f64, double, RepresenterProduct, transposed<double>)

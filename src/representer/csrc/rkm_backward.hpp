@@ -214,12 +214,13 @@ template <class Real, int N> void backward_of(const RepresenterBackward& p) {
         Backward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1)).template run<N>(panels.at(0));
 }
 
-// The width of a group of units: the one that leaves the fewest lanes idle.
 template <class Real> int backward(const RepresenterBackward& p) {
-    const int64_t vectors = (p.units + Lanes<Real>::n - 1) / Lanes<Real>::n;
-    if (vectors % 4 == 0 || vectors > 8) return backward_of<Real, 4>(p), 0;
-    if (vectors % 3 == 0 || vectors > 4) return backward_of<Real, 3>(p), 0;
-    return vectors == 1 ? backward_of<Real, 1>(p) : backward_of<Real, 2>(p), 0;
+    switch (vectors_of<Real>(p.units)) {
+        case 1: return backward_of<Real, 1>(p), 0;
+        case 2: return backward_of<Real, 2>(p), 0;
+        case 3: return backward_of<Real, 3>(p), 0;
+        default: return backward_of<Real, 4>(p), 0;
+    }
 }
 
 }  // namespace REPRESENTER_ISA

@@ -45,7 +45,8 @@ template <class Real> class Forward {
             }
     }
 
-    template <int G, int R, int BLOCKS> void run(const Real* input_panels, const Real* panels) {
+    template <int G, int R, int BLOCKS>
+    void run(const Real* bias_panels, const Real* input_panels, const Real* panels) {
         constexpr int most = rows_of<G * BLOCKS>();
         const int64_t groups = (H + BLOCKS * V - 1) / (BLOCKS * V), tiles = (rows + most - 1) / most;
         for (int64_t s = 0; s < p.time; ++s) {
@@ -54,7 +55,7 @@ template <class Real> class Forward {
                 for (int64_t tile = 0; tile < tiles; ++tile) {
                     const int64_t row = share(rows, tiles, tile);
                     step_rows<G, R, BLOCKS, most>(int(share(rows, tiles, tile + 1) - row), t, row, group,
-                                                  input_panels, panels);
+                                                  bias_panels, input_panels, panels);
                 }
             if (p.norm) emit_normalised(t);
             now ^= 1;
@@ -76,14 +77,16 @@ template <class Real> class Forward {
 
     // Calls step<M> for the number of rows at hand.
     template <int G, int R, int BLOCKS, int M>
-    void step_rows(int m, int64_t t, int64_t row, int64_t group, const Real* input_panels, const Real* panels) {
+    void step_rows(int m, int64_t t, int64_t row, int64_t group, const Real* bias_panels, const Real* input_panels,
+                   const Real* panels) {
         if constexpr (M > 1)
-            if (m < M) return step_rows<G, R, BLOCKS, M - 1>(m, t, row, group, input_panels, panels);
-        step<G, R, BLOCKS, M>(t, row, group, input_panels, panels);
+            if (m < M) return step_rows<G, R, BLOCKS, M - 1>(m, t, row, group, bias_panels, input_panels, panels);
+        step<G, R, BLOCKS, M>(t, row, group, bias_panels, input_panels, panels);
     }
 
     template <int G, int R, int BLOCKS, int M>
-    __attribute__((noinline)) void step(int64_t t, int64_t row, int64_t group, const Real* input_panels, const Real* panels) {
+    __attribute__((noinline)) void step(int64_t t, int64_t row, int64_t group, const Real* bias_panels,
+                                        const Real* input_panels, const Real* panels) {
         constexpr int N = G * BLOCKS;
         Vec<Real> acc[M][N];
         const Real* x[M];
@@ -92,16 +95,18 @@ template <class Real> class Forward {
             x[r] = static_cast<const Real*>(p.x) + t * p.x_time + (first + row + r) * p.x_batch;
             h[r] = h_old() + (row + r) * padded;
         }
-        for (int block = 0; block < BLOCKS; ++block) {
-            const int64_t unit = (group * BLOCKS + block) * V;
-            const int count = unit >= H ? 0 : H - unit < V ? int(H - unit) : V;
-            for (int g = 0; g < G; ++g) {
-                Vec<Real> start{};
-                if (p.bias && count) start = load(static_cast<const Real*>(p.bias) + g * H + unit, count);
-                for (int r = 0; r < M; ++r)
-                    acc[r][block * G + g] = p.input_weight || !count ? start : start + load(x[r] + g * H + unit, count);
-            }
+        for (int j = 0; j < N; ++j) {
+            const Vec<Real> bias = load<Real>(bias_panels + (group * N + j) * V);
+            for (int r = 0; r < M; ++r) acc[r][j] = bias;
         }
+        if (!p.input_weight)
+            for (int block = 0; block < BLOCKS; ++block) {
+                const int64_t unit = (group * BLOCKS + block) * V;
+                if (unit >= H) break;
+                const int count = H - unit < V ? int(H - unit) : V;
+                for (int r = 0; r < M; ++r)
+                    for (int g = 0; g < G; ++g) acc[r][block * G + g] += load(x[r] + g * H + unit, count);
+            }
         if (p.input_weight) multiply<Real, M, N>(acc, x, p.features, input_panels + group * N * V * p.features);
         if constexpr (R > 0) multiply<Real, M, N, N - R * BLOCKS>(acc, h, H, panels + group * R * BLOCKS * V * H);
         alignas(64) Vec<Real> a[M][N];
@@ -177,7 +182,8 @@ template <class Real> class Forward {
 template <class Real, int G, int R, int BLOCKS> void forward_of(const RepresenterForward& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t groups = (p.units + BLOCKS * V - 1) / (BLOCKS * V), wide = groups * BLOCKS * V;
-    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0), panels(wide * R * p.units);
+    Workspace<Real> bias_panels(wide * G), input_panels(p.input_weight ? wide * G * p.features : 0), panels(wide * R * p.units);
+    if (p.bias) pack_outputs(static_cast<const Real*>(p.bias), G, p.units, 1, BLOCKS, bias_panels.at(0));
     if (p.input_weight)
         pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input_panels.at(0));
     if constexpr (R > 0) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));
@@ -185,7 +191,7 @@ template <class Real, int G, int R, int BLOCKS> void forward_of(const Represente
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
     for (int64_t i = 0; i < threads; ++i)
         Forward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1))
-            .template run<G, R, BLOCKS>(input_panels.at(0), panels.at(0));
+            .template run<G, R, BLOCKS>(bias_panels.at(0), input_panels.at(0), panels.at(0));
 }
 
 template <class Real> int forward(const RepresenterForward& p) {

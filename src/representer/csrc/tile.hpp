@@ -22,7 +22,7 @@ constexpr int MOST_ROWS = ACCUMULATORS / 3;
 template <int N> constexpr int rows_of() { return ACCUMULATORS / (N < 3 ? 3 : N); }
 
 template <class Real, int M, int N, int SKIP = 0>
-inline __attribute__((always_inline)) void multiply(
+REPRESENTER_INLINE void multiply(
     Vec<Real> (&acc)[M][N], const Real* const (&a)[M], int64_t K, const Real* panel) {
     constexpr int V = Lanes<Real>::n, W = N - SKIP;
     for (int64_t k = 0; k < K; ++k) {
@@ -66,6 +66,18 @@ template <class Real> inline void transpose(const Real* from, int64_t stride, in
     }
 }
 
+// to (columns, rows) = from (rows, columns) transposed, in squares that stay in the cache.
+template <class Real> void transpose_matrix(const Real* from, int64_t rows, int64_t columns, Real* to) {
+    constexpr int V = Lanes<Real>::n;
+    for (int64_t i = 0; i < rows; i += V)
+        for (int64_t j = 0; j < columns; j += V) {
+            const int tall = rows - i < V ? int(rows - i) : V, wide = columns - j < V ? int(columns - j) : V;
+            Vec<Real> square[V];
+            transpose<Real>(from + i * columns + j, columns, tall, wide, square);
+            for (int k = 0; k < wide; ++k) store(to + (j + k) * rows + i, square[k], tall);
+        }
+}
+
 // Packs a matrix of G blocks of H output rows, (G H, K), into panels for groups of `blocks` blocks
 // of V outputs: panel[k][block][gate][lane].
 template <class Real> void pack_outputs(const Real* weight, int64_t G, int64_t H, int64_t K, int blocks, Real* packed) {
@@ -101,6 +113,13 @@ template <class Real> void pack_columns(const Real* weight, int64_t K, int64_t H
                 store<Real>(panel + (k * N + j) * V, v);
             }
     }
+}
+
+// How many vectors a group of outputs is wide, so that few lanes stay idle.
+template <class Real> inline int vectors_of(int64_t outputs) {
+    const int64_t vectors = (outputs + Lanes<Real>::n - 1) / Lanes<Real>::n;
+    if (vectors <= 4) return int(vectors);
+    return vectors <= 9 && vectors % 4 && vectors % 3 == 0 ? 3 : 4;
 }
 
 inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

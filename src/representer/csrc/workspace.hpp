@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 namespace representer {
@@ -14,7 +15,7 @@ template <class Real> class Workspace {
         const int64_t bytes = (count * int64_t(sizeof(Real)) + 63) / 64 * 64;
         data_ = count ? static_cast<Real*>(std::aligned_alloc(64, bytes)) : nullptr;
         if (count && !data_) throw std::bad_alloc();
-        for (int64_t i = 0; i < count; ++i) data_[i] = 0;
+        if (count) std::memset(data_, 0, bytes);
     }
     ~Workspace() { std::free(data_); }
     Workspace(const Workspace&) = delete;

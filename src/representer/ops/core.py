@@ -54,6 +54,7 @@ ScanStruct = _struct(
     "ScanStruct",
     "l:time l:batch l:units i:reverse i:threads i:decay p:u p:f p:c0 p:lengths p:states p:final",
 )
+ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
@@ -126,6 +127,25 @@ def threads() -> int:
 def pointer(tensor: Tensor | None) -> int | None:
     """Return the address of a tensor's first entry, for a struct; None for no tensor."""
     return None if tensor is None else tensor.data_ptr()
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of two matrices; the rows of ``a`` and all of ``b`` are contiguous."""
+    c = a.new_empty(a.shape[0], b.shape[1])
+    arguments = ProductStruct(
+        *c.shape, len(b), threads(), pointer(a), pointer(b), pointer(c), a.stride(0)
+    )
+    call("product", a.dtype, arguments)
+    return c
+
+
+def transpose(a: Tensor) -> Tensor:
+    """Return a contiguous matrix transposed, contiguous again."""
+    rows, columns = a.shape
+    c = a.new_empty(columns, rows)
+    arguments = ProductStruct(rows, columns, 0, 1, pointer(a), None, pointer(c), columns)
+    call("transposed", a.dtype, arguments)
+    return c
 
 
 def cell_struct(cell: Cell) -> Any:

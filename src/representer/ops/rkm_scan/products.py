@@ -5,6 +5,8 @@ Shapes: T time, B batch, I features, G pre-activations, R those that see h (the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -59,6 +61,8 @@ def finish(
     candidate: Tensor,
     g_fresh: Tensor | None,
     g_normed: Tensor | None,
+    multiply: Callable[[Tensor, Tensor], Tensor] = torch.mm,
+    transpose: Callable[[Tensor], Tensor] = lambda matrix: matrix.t().contiguous(),
 ) -> Gradients:
     """Complete the gradients after the loop.
 
@@ -70,18 +74,23 @@ def finish(
         candidate: c~ of every step ``(T, B, H)``.
         g_fresh: Gradient of the cells before their norm ``(T, B, H)``, for the static gates.
         g_normed: Gradient of the cells after their norm ``(T, B, H)``.
+        multiply: The product of two matrices, for the gradient of the input.
+        transpose: The transposed of a matrix, for the gradients of the weights.
     """
     empty = dz.new_empty(0)
     h_before = previous(p.output, p.h0, p.lengths, p.reverse)
     dx, d_input_weight, d_bias = dz, empty, empty.clone()
     if p.input_weight is not None:
         x = _real(p.z, p.lengths)
-        d_input_weight = _outer(dz, x, p.input_weight.shape)
+        d_input_weight = _outer(dz, x, transpose).view(p.input_weight.shape)
         d_bias = d_bias if p.bias is None else dz.flatten(0, 1).sum(0)
-        dx = _through_input(dz, p.input_weight) if p.needs_x else empty.clone()
+        dx = empty.clone()
+        if p.needs_x:
+            flat = multiply(dz.flatten(2).flatten(0, 1), p.input_weight.flatten(0, 1).contiguous())
+            dx = flat.unflatten(0, dz.shape[:2])
     d_weight, d_static, d_norm = empty.clone(), empty.clone(), empty.clone()
     if p.weight is not None:
-        d_weight = _outer(dz[:, :, -len(p.weight) :], h_before, p.weight.shape)
+        d_weight = _outer(dz[:, :, -len(p.weight) :], h_before, transpose).view(p.weight.shape)
     if p.static is not None and p.needs_static:
         assert g_fresh is not None
         memory = memory_before(p.cell, h_before, previous(p.cells, p.c0, p.lengths, p.reverse))
@@ -100,17 +109,9 @@ def finish(
     return Gradients(dx, d_input_weight, d_bias, d_weight, to_h, to_c, d_static, d_norm)
 
 
-def _outer(dz: Tensor, inputs: Tensor, shape: torch.Size) -> Tensor:
+def _outer(dz: Tensor, inputs: Tensor, transpose: Callable[[Tensor], Tensor]) -> Tensor:
     """Return sum_t da_t x_t', by the layout of the product that BLAS is fastest on."""
-    transposed = inputs.flatten(0, 1).t() @ dz.flatten(0, 1).flatten(1)
-    return transposed.t().reshape(shape).contiguous()
-
-
-def _through_input(dz: Tensor, input_weight: Tensor) -> Tensor:
-    """Return sum over gates of W' da, likewise."""
-    weight_IX = input_weight.flatten(0, 1).t().contiguous()
-    dx_IN = weight_IX @ dz.flatten(0, 1).flatten(1).t()
-    return dx_IN.t().contiguous().unflatten(0, dz.shape[:2])
+    return transpose(inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1))
 
 
 def _real(x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -1,0 +1,91 @@
+// C (M, N) = A (M, K) B (K, N): the gradient of the input, whose shape (long rows of A, narrow C)
+// is the one at which BLAS libraries fall short.
+//
+// B is packed once. A block of rows of A and a slice of B meet in the second-level cache.
+#pragma once
+
+#include "core.hpp"
+#include "tile.hpp"
+#include "workspace.hpp"
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+constexpr int64_t SLICE = 256;  // of K
+constexpr int64_t BLOCK = 96;   // of M
+
+template <class Real, int N> class Product {
+    static constexpr int V = Lanes<Real>::n, MOST = rows_of<N>();
+    static constexpr int64_t WIDE = N * V;
+
+  public:
+    Product(const RepresenterProduct& args, const Real* packed) : p(args), packed(packed) {}
+
+    // The rows [first, last) of C.
+    void run(int64_t first, int64_t last) {
+        for (int64_t block = first; block < last; block += BLOCK) {
+            const int64_t rows = last - block < BLOCK ? last - block : BLOCK, tiles = (rows + MOST - 1) / MOST;
+            for (int64_t k = 0; k < p.k; k += SLICE)
+                for (int64_t column = 0; column < p.n; column += WIDE)
+                    for (int64_t tile = 0; tile < tiles; ++tile) {
+                        const int64_t row = share(rows, tiles, tile);
+                        tile_rows<MOST>(int(share(rows, tiles, tile + 1) - row), block + row, k, column);
+                    }
+        }
+    }
+
+  private:
+    const RepresenterProduct& p;
+    const Real* packed;
+
+    template <int M> void tile_rows(int m, int64_t row, int64_t k, int64_t column) {
+        if constexpr (M > 1)
+            if (m < M) return tile_rows<M - 1>(m, row, k, column);
+        multiply_tile<M>(row, k, column);
+    }
+
+    template <int M> __attribute__((noinline)) void multiply_tile(int64_t row, int64_t k, int64_t column) {
+        const int64_t depth = p.k - k < SLICE ? p.k - k : SLICE;
+        Vec<Real> acc[M][N];
+        const Real* a[M];
+        for (int r = 0; r < M; ++r) {
+            a[r] = static_cast<const Real*>(p.a) + (row + r) * p.a_stride + k;
+            for (int j = 0; j < N; ++j) acc[r][j] = Vec<Real>{};
+        }
+        multiply<Real, M, N>(acc, a, depth, packed + column * p.k + k * WIDE);
+        for (int j = 0; j < N && column + j * V < p.n; ++j) {
+            const int count = p.n - column - j * V < V ? int(p.n - column - j * V) : V;
+            for (int r = 0; r < M; ++r) {
+                Real* c = static_cast<Real*>(p.c) + (row + r) * p.n + column + j * V;
+                store(c, k ? load(c, count) + acc[r][j] : acc[r][j], count);
+            }
+        }
+    }
+};
+
+template <class Real, int N> void product_of(const RepresenterProduct& p) {
+    constexpr int64_t WIDE = N * Lanes<Real>::n;
+    Workspace<Real> packed((p.n + WIDE - 1) / WIDE * WIDE * p.k);
+    pack_columns(static_cast<const Real*>(p.b), p.k, p.n, N, packed.at(0));
+    const int64_t threads = p.threads < p.m ? p.threads : p.m;
+#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
+    for (int64_t i = 0; i < threads; ++i)
+        Product<Real, N>(p, packed.at(0)).run(share(p.m, threads, i), share(p.m, threads, i + 1));
+}
+
+template <class Real> int product(const RepresenterProduct& p) {
+    switch (vectors_of<Real>(p.n)) {
+        case 1: return product_of<Real, 1>(p), 0;
+        case 2: return product_of<Real, 2>(p), 0;
+        case 3: return product_of<Real, 3>(p), 0;
+        default: return product_of<Real, 4>(p), 0;
+    }
+}
+
+template <class Real> int transposed(const RepresenterProduct& p) {
+    transpose_matrix(static_cast<const Real*>(p.a), p.m, p.n, static_cast<Real*>(p.c));
+    return 0;
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer
