@@ -1,0 +1,223 @@
+"""The layout of a layer: kinds of input, layers, directions, dropout, steps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn.utils.rnn import pack_sequence
+
+from representer import nn
+from representer.errors import ArgumentError, KindError, ShapeError
+
+from .layers import EVERY_LAYER, HIDDEN, INPUT, LAYERS, assert_states_equal, batch, build
+
+DEEP = {"num_layers": 2, "filter_length": 2, "dilation": 2}
+FLAGS = pytest.mark.parametrize("bidirectional", [False, True])
+
+
+@EVERY_LAYER
+@FLAGS
+def test_a_batch_first_layer_is_the_same_layer_with_axes_exchanged(name: str, bidirectional: bool):
+    plain = build(name, bidirectional=bidirectional, **DEEP)
+    first = build(name, bidirectional=bidirectional, batch_first=True, **DEEP)
+    first.load_state_dict(plain.state_dict())
+    x = batch()
+    output, state = plain(x)
+    exchanged, same_state = first(x.transpose(0, 1))
+    assert output.shape == (6, 3, HIDDEN * (1 + bidirectional))
+    torch.testing.assert_close(exchanged.transpose(0, 1), output)
+    assert_states_equal(same_state, state)
+
+
+@EVERY_LAYER
+@FLAGS
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_an_unbatched_sequence_is_a_batch_of_one(name: str, bidirectional: bool, batch_first: bool):
+    layer = build(name, bidirectional=bidirectional, batch_first=batch_first, **DEEP)
+    x = batch(size=1)
+    output, state = layer(x.transpose(0, 1) if batch_first else x)
+    alone, own_state = layer(x[:, 0])
+    assert alone.shape == (6, HIDDEN * (1 + bidirectional))
+    torch.testing.assert_close(alone, output[0] if batch_first else output[:, 0])
+    for field, own in zip(state[:-1], own_state[:-1], strict=True):
+        torch.testing.assert_close(own, field[:, 0])
+    for window, own in zip(state.window, own_state.window, strict=True):
+        torch.testing.assert_close(own, window[0])
+    again, _ = layer(x[:, 0], own_state)
+    going_on, _ = layer(x.transpose(0, 1) if batch_first else x, state)
+    torch.testing.assert_close(again, going_on[0] if batch_first else going_on[:, 0])
+
+
+@EVERY_LAYER
+def test_one_time_step_is_a_sequence(name: str):
+    layer, x = build(name, bidirectional=True, **DEEP), batch(1)
+    assert layer(x)[0].shape == (1, 3, 2 * HIDDEN)
+
+
+@EVERY_LAYER
+def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(name: str):
+    both, x = build(name, bidirectional=True, filter_length=3), batch()
+    alone = build(name, filter_length=3)
+    own = {k.replace("directions.1.", "directions.0."): v
+           for k, v in both.state_dict().items() if k.startswith("directions.1.")}  # fmt: skip
+    alone.load_state_dict(own)
+    output, state = both(x)
+    expected, expected_state = alone(x.flip(0))
+    torch.testing.assert_close(output[..., HIDDEN:], expected.flip(0))
+    for field, wanted in zip(state[:-1], expected_state[:-1], strict=True):
+        torch.testing.assert_close(field[1], wanted[0])
+    torch.testing.assert_close(state.window[1], expected_state.window[0])
+
+
+@EVERY_LAYER
+def test_a_bidirectional_layer_starts_each_direction_from_its_own_state(name: str):
+    """Directions of the same weights with exchanged states mirror each other."""
+    layer, x = build(name, bidirectional=True, filter_length=2), batch()
+    shared = {k.replace("directions.0.", "directions.1."): v
+              for k, v in layer.state_dict().items() if k.startswith("directions.0.")}  # fmt: skip
+    layer.load_state_dict({**layer.state_dict(), **shared})
+    state = layer(batch())[1]
+    exchanged = type(state)(*(field.flip(0) for field in state[:-1]), state.window[::-1])
+    output = layer(x, state)[0]
+    mirrored = layer(x.flip(0), exchanged)[0].flip(0)
+    forward, backward = output.split(HIDDEN, dim=-1)
+    torch.testing.assert_close(mirrored, torch.cat((backward, forward), dim=-1))
+
+
+def test_dropout_acts_between_the_layers_in_training_alone():
+    layer, x = build("LSTM", num_layers=2, dropout=1.0), batch()
+    plain, cut = (build("LSTM", num_layers=2) for _ in range(2))
+    for twin in (plain, cut):
+        twin.load_state_dict(layer.state_dict())
+    torch.nn.init.zeros_(cut.get_parameter("directions.1.filters.weights.0"))
+    torch.testing.assert_close(layer(x)[0], cut(x)[0])
+    torch.testing.assert_close(layer(x)[1].h, cut(x)[1].h)
+    layer.eval()
+    torch.testing.assert_close(layer(x)[0], plain(x)[0])
+
+
+def test_dropout_draws_a_mask_for_every_step():
+    layer = build("CNN", num_layers=2, dropout=0.5)
+    for parameter in layer.parameters():
+        torch.nn.init.constant_(parameter, 1.0)
+    x = torch.ones(40, 1, INPUT, dtype=torch.float64)
+    assert len(layer(x)[0][:, 0, 0].unique()) > 1
+
+
+def test_variational_dropout_keeps_one_mask_over_time_and_draws_one_for_every_sequence():
+    layer = build("CNN", variational_dropout=0.5)
+    seen = []
+    layer.directions[0].register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    layer(torch.ones(7, 20, INPUT, dtype=torch.float64))
+    (x,) = seen
+    assert sorted(x.unique().tolist()) == [0.0, 2.0]  # thinned out, and scaled up to the same mean
+    assert torch.equal(x, x[:1].expand_as(x))
+    assert len(x[0].unique(dim=0)) > 1
+
+
+def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation():
+    layer = build("RKM-LSTM", num_layers=2, variational_dropout=1.0)
+    seen = []
+    for direction in layer.directions:
+        direction.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    layer(batch())
+    assert [bool(x.any()) for x in seen] == [False, False]
+    seen.clear()
+    layer.eval()
+    layer(batch())
+    assert [bool(x.any()) for x in seen] == [True, True]
+
+
+@EVERY_LAYER
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
+    layer, x = build(name, batch_first=batch_first, layer_norm=True, **DEEP), batch()
+    whole, final = layer(x.transpose(0, 1) if batch_first else x)
+    state, outputs = None, []
+    for x_t in x:
+        output, state = layer.step(x_t, state)
+        assert output.shape == (3, HIDDEN)
+        outputs.append(output)
+    torch.testing.assert_close(torch.stack(outputs, dim=int(batch_first)), whole)
+    assert_states_equal(state, final)
+
+
+@EVERY_LAYER
+def test_a_step_of_one_sequence_needs_no_batch(name: str):
+    layer, x = build(name, batch_first=True, **DEEP), batch()
+    _, state = layer.step(x[0, 0])
+    output, _ = layer.step(x[1, 0], state)
+    assert output.shape == (HIDDEN,)
+    torch.testing.assert_close(output, layer(x[:2, 0])[0][1])
+
+
+def test_a_bidirectional_layer_takes_no_steps():
+    with pytest.raises(ArgumentError, match=r"bidirectional is True; expected False for step\(\)"):
+        build("RKM-LSTM", bidirectional=True).step(batch()[0])
+
+
+@pytest.mark.parametrize(
+    ("x_t", "kind", "message"),
+    [
+        (
+            torch.zeros(2, 7),
+            ShapeError,
+            r"x_t has shape \(2, 7\); expected \(batch, 3\) or un",
+        ),
+        (torch.zeros(5, 2, 3), ShapeError, r"x_t has shape \(5, 2, 3\).*takes one time step"),
+        (torch.zeros(()), ShapeError, r"x_t has shape \(\); expected \(batch, 3\)"),
+        (pack_sequence([torch.zeros(2, 3)]), KindError, "x_t is PackedSequence; expected a tensor"),
+        ([0.0, 0.0, 0.0], KindError, "x_t is list; expected a tensor"),
+        (torch.zeros(2, 3).long(), KindError, "torch.int64; expected a floating-point"),
+    ],
+    ids=lambda value: str(value)[:25],
+)
+def test_a_step_that_does_not_fit_is_named(x_t, kind, message: str):
+    with pytest.raises(kind, match=message):
+        nn.RKMLSTM(INPUT, HIDDEN).step(x_t)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_there_is_a_module_for_every_layer_and_direction(bidirectional: bool):
+    layer = build("RKM-LSTM", num_layers=3, bidirectional=bidirectional)
+    modules = [layer.direction(k, r) for k in range(3) for r in (False, True)[: 1 + bidirectional]]
+    assert [id(m) for m in modules] == [id(m) for m in layer.directions]
+    with pytest.raises(ArgumentError, match="layer is 3; expected 0 to 2"):
+        layer.direction(3)
+    with pytest.raises(ArgumentError, match="layer is -1; expected 0 to 2"):
+        layer.direction(-1)
+
+
+@EVERY_LAYER
+def test_resetting_draws_parameters_anew_and_a_seed_draws_them_again(name: str):
+    layer = build(name, num_layers=2, layer_norm=True)
+    first = [parameter.clone() for parameter in layer.parameters()]
+    torch.manual_seed(7)
+    layer.reset_parameters()
+    second = [parameter.clone() for parameter in layer.parameters()]
+    drawn = [k for k, _ in layer.named_parameters() if "norm" not in k and "logit" not in k]
+    moved = [k for (k, _), a, b in zip(layer.named_parameters(), first, second, strict=True)
+             if not torch.equal(a, b)]  # fmt: skip
+    assert moved == drawn
+    torch.manual_seed(7)
+    layer.reset_parameters()
+    assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), second, strict=True))
+
+
+def test_code_for_torch_layers_may_flatten_the_parameters():
+    layer = build("RKM-LSTM")
+    before = layer.state_dict()
+    assert layer.flatten_parameters() is None
+    torch.testing.assert_close(layer.state_dict(), before)
+
+
+@pytest.mark.parametrize("name", [n for n in LAYERS if "CNN" not in n])
+def test_a_layer_made_without_memory_and_filled_later_is_the_same_layer(name: str):
+    layer = build(name)
+    empty = build(name, device="meta")
+    assert empty(torch.zeros(2, 1, INPUT, device="meta", dtype=torch.float64))[0].is_meta
+    filled = empty.to_empty(device="cpu")
+    filled.reset_parameters()
+    filled.load_state_dict(layer.state_dict())
+    x = batch()
+    torch.testing.assert_close(filled(x)[0], layer(x)[0])
