@@ -74,10 +74,14 @@ template <class Real> class Backward {
         alignas(64) Vec<Real> fed[M][N];
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < N; ++j) fed[r][j] = acc[r][j];
-        for (int j = 0; j < N; ++j) {
-            const int64_t unit = (group * N + j) * V;
+        receive_rows(t, row, M, group, N, &fed[0][0]);
+    }
+
+    __attribute__((noinline)) void receive_rows(int64_t t, int64_t row, int m, int64_t group, int n, const Vec<Real>* fed) {
+        for (int j = 0; j < n; ++j) {
+            const int64_t unit = (group * n + j) * V;
             if (unit >= H) break;
-            for (int r = 0; r < M; ++r) receive(t, row + r, unit, fed[r][j]);
+            for (int r = 0; r < m; ++r) receive(t, row + r, unit, fed[r * n + j]);
         }
     }
 

@@ -112,10 +112,15 @@ template <class Real> class Forward {
         alignas(64) Vec<Real> a[M][N];
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < N; ++j) a[r][j] = acc[r][j];
+        write_cells<G, BLOCKS>(t, row, M, group, &a[0][0]);
+    }
+
+    template <int G, int BLOCKS>
+    __attribute__((noinline)) void write_cells(int64_t t, int64_t row, int m, int64_t group, Vec<Real>* a) {
         for (int block = 0; block < BLOCKS; ++block) {
             const int64_t unit = (group * BLOCKS + block) * V;
             if (unit >= H) break;
-            for (int r = 0; r < M; ++r) write_cell<G>(t, row + r, unit, &a[r][block * G]);
+            for (int r = 0; r < m; ++r) write_cell<G>(t, row + r, unit, a + (r * BLOCKS + block) * G);
         }
     }
 
