@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from representer.errors import KindError, ShapeError
-from representer.ops.checks import check_floating, check_lengths, check_like
+from representer.ops.checks import check_floating, check_lengths, check_like, dtypes_meet
 
 LIKE = torch.zeros(2, 3)
 
@@ -41,6 +41,16 @@ def test_under_autocast_dtypes_may_differ_but_shapes_may_not():
         check_like("c0", torch.ones(2, 3).bfloat16(), LIKE, (2, 3))
         with pytest.raises(ShapeError):
             check_like("c0", torch.ones(3, 2).bfloat16(), LIKE, (2, 3))
+
+
+def test_autocast_leaves_float64_alone_and_so_do_the_checks():
+    single, double = torch.ones(2), torch.ones(2).double()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert dtypes_meet(double, double)
+        for tensor, like in ((single, double), (double, single)):
+            assert not dtypes_meet(tensor, like)
+            with pytest.raises(KindError, match=r"expected torch.float"):
+                check_like("c0", tensor, like, (2,))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])

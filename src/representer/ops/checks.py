@@ -18,10 +18,18 @@ def check_floating(name: str, tensor: Tensor) -> None:
         raise KindError(name, str(tensor.dtype), "a floating-point dtype", hint="Use .float().")
 
 
+def dtypes_meet(tensor: Tensor, like: Tensor) -> bool:
+    """Whether two tensors have one dtype, or autocast gives them one, as it does but to float64."""
+    if tensor.dtype == like.dtype:
+        return True
+    is_double = torch.float64 in (tensor.dtype, like.dtype)
+    return torch.is_autocast_enabled(like.device.type) and not is_double
+
+
 def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:
     """Check the shape of a tensor, and that it is of another's dtype and device.
 
-    Under autocast dtypes may differ, since the ops then bring all to one.
+    Under autocast dtypes may differ, since the ops then bring all to float32.
 
     Raises:
         ShapeError: If the shape differs.
@@ -36,7 +44,7 @@ def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) 
             f"{like.device}",
             hint=f"Use {name}.to({str(like.device)!r}).",
         )
-    if tensor.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+    if not dtypes_meet(tensor, like):
         raise KindError(
             name, str(tensor.dtype), str(like.dtype), hint=f"Use {name}.to({like.dtype})."
         )

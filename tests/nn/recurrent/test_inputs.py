@@ -134,7 +134,7 @@ BAD: list[tuple[Any, type[Exception], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "kind", "parts"), BAD, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("given", "kind", "parts"), BAD, ids=[parts[0] for _, _, parts in BAD])
 def test_an_input_that_does_not_fit_is_named_with_what_was_expected_and_the_mend(
     given: Any, kind: type[Exception], parts: list[str]
 ):
@@ -143,6 +143,17 @@ def test_an_input_that_does_not_fit_is_named_with_what_was_expected_and_the_mend
     missing = [part for part in parts if part not in str(error.value)]
     assert not missing, str(error.value)
     assert isinstance(error.value, ValueError if kind is ShapeError else TypeError)
+
+
+def test_under_autocast_half_precision_is_taken_and_float64_is_not():
+    layer = nn.RKMLSTM(INPUT, HIDDEN)
+    state = layer(torch.zeros(5, 2, INPUT))[1]
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(torch.zeros(5, 2, INPUT).bfloat16())[0].shape == (5, 2, HIDDEN)
+        with pytest.raises(KindError, match=r"input is torch.float64; .*input.to\(torch.float32\)"):
+            layer(torch.zeros(5, 2, INPUT).double())
+        with pytest.raises(KindError, match=r"state.c is torch.float64; expected the layer's"):
+            layer(torch.zeros(5, 2, INPUT), state._replace(c=state.c.double()))
 
 
 def test_with_batch_first_the_expected_layout_is_batch_first():

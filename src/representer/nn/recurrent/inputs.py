@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from representer.errors import KindError, ShapeError
+from representer.ops.checks import dtypes_meet
 
 
 def check_input(
@@ -52,7 +52,7 @@ def check_input(
                 f"the layer's {like.device}",
                 hint=f"Use input.to({str(like.device)!r}) or move the layer.",
             )
-        if input.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+        if not dtypes_meet(input, like):
             raise KindError(
                 "input",
                 str(input.dtype),

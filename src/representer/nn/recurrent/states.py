@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
+from representer.ops.checks import dtypes_meet
 
 
 @dataclass(frozen=True)
@@ -122,5 +123,5 @@ def _check(name: str, tensor: object, shape: tuple[int, ...], like: Tensor) -> N
         raise ShapeError(name, tensor.shape, str(shape), hint=hint)
     if tensor.device != like.device:
         raise KindError(name, f"on {tensor.device}", f"the layer's {like.device}")
-    if tensor.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type):
+    if not dtypes_meet(tensor, like):
         raise KindError(name, str(tensor.dtype), f"the layer's {like.dtype}")
