@@ -22,11 +22,11 @@ struct RepresenterCell {
 struct RepresenterForward {
     RepresenterCell cell;
     int64_t time, batch, units, features;  // T, B, H, I
-    int32_t reverse, threads;
+    int32_t reverse, threads, biased;
     const void* x;             // (T, B, I) with input_weight, else the products (T, B, G, H)
     int64_t x_time, x_batch;   // strides of x; its other axes are contiguous
     const void* input_weight;  // (G H, I)
-    const void* bias;          // (G, H)
+    const void* bias;          // of the last `biased` gates, (biased, H)
     const void* weight;        // (R H, H)
     const void* h0;            // (B, H)
     const void* c0;            // (B, H)

@@ -28,6 +28,22 @@ template <class Real> inline void normalise(Real* row, const Real* norm, int64_t
     }
 }
 
+constexpr int64_t FEW = 8;
+
+// Lane-wise sums of a row of weights times a vector.
+template <class Real> REPRESENTER_INLINE Vec<Real> dot(const Real* weights, const Real* v, int64_t K) {
+    constexpr int V = Lanes<Real>::n;
+    Vec<Real> acc[4] = {};
+    int64_t k = 0;
+    for (; k + 4 * V <= K; k += 4 * V)
+        for (int i = 0; i < 4; ++i) acc[i] += load<Real>(weights + k + i * V) * load<Real>(v + k + i * V);
+    for (; k < K; k += V) {
+        const int count = K - k < V ? int(K - k) : V;
+        acc[0] += load(weights + k, count) * load(v + k, count);
+    }
+    return (acc[0] + acc[1]) + (acc[2] + acc[3]);
+}
+
 // One thread's share of the batch, with the state it carries from step to step. State rows are
 // padded to whole vectors.
 template <class Real> class Forward {
@@ -45,6 +61,33 @@ template <class Real> class Forward {
             }
     }
 
+    // One step of a few rows, each weight read once and in order: unit after unit, gate after gate.
+    template <int G, int R> void step_by_dots(const Real* bias_panels) {
+        const Real *x = static_cast<const Real*>(p.x), *input_weight = static_cast<const Real*>(p.input_weight);
+        const Real* weight = static_cast<const Real*>(p.weight);
+        for (int64_t unit = 0; unit < H; unit += V) {
+            const int count = H - unit < V ? int(H - unit) : V;
+            for (int64_t r = 0; r < rows; ++r) {
+                alignas(64) Vec<Real> a[G];
+                for (int g = 0; g < G; ++g) {
+                    Vec<Real> partial[V];
+                    for (int i = 0; i < V; ++i) {
+                        partial[i] = Vec<Real>{};
+                        if (i >= count) continue;
+                        partial[i] = dot<Real>(input_weight + (g * H + unit + i) * p.features, x + r * p.x_batch, p.features);
+                        if (R && g >= G - R)
+                            partial[i] += dot<Real>(weight + ((g - G + R) * H + unit + i) * H, h_old() + r * padded, H);
+                    }
+                    a[g] = load<Real>(bias_panels + (unit / V * G + g) * V) + sums<Real>(partial);
+                }
+                write_cell<G>(0, r, unit, a);
+            }
+        }
+        if (p.norm) emit_normalised(0);
+        now ^= 1;
+        finish();
+    }
+
     template <int G, int R, int BLOCKS>
     void run(const Real* bias_panels, const Real* input_panels, const Real* panels) {
         constexpr int most = rows_of<G * BLOCKS>();
@@ -60,10 +103,7 @@ template <class Real> class Forward {
             if (p.norm) emit_normalised(t);
             now ^= 1;
         }
-        for (int64_t r = 0; r < rows; ++r) {
-            std::memcpy(static_cast<Real*>(p.h) + (first + r) * H, h_old() + r * padded, H * sizeof(Real));
-            std::memcpy(static_cast<Real*>(p.c) + (first + r) * H, c_state.at(r * padded), H * sizeof(Real));
-        }
+        finish();
     }
 
   private:
@@ -71,6 +111,13 @@ template <class Real> class Forward {
     const int64_t first, rows, H, padded;
     Workspace<Real> h_state, c_state, late_o, late_c;
     int now = 0;  // which half of h_state holds the previous emission
+
+    void finish() {
+        for (int64_t r = 0; r < rows; ++r) {
+            std::memcpy(static_cast<Real*>(p.h) + (first + r) * H, h_old() + r * padded, H * sizeof(Real));
+            std::memcpy(static_cast<Real*>(p.c) + (first + r) * H, c_state.at(r * padded), H * sizeof(Real));
+        }
+    }
 
     Real* h_old() { return h_state.at(now * rows * padded); }
     Real* h_new() { return h_state.at((now ^ 1) * rows * padded); }
@@ -187,8 +234,13 @@ template <class Real> class Forward {
 template <class Real, int G, int R, int BLOCKS> void forward_of(const RepresenterForward& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t groups = (p.units + BLOCKS * V - 1) / (BLOCKS * V), wide = groups * BLOCKS * V;
-    Workspace<Real> bias_panels(wide * G), input_panels(p.input_weight ? wide * G * p.features : 0), panels(wide * R * p.units);
-    if (p.bias) pack_outputs(static_cast<const Real*>(p.bias), G, p.units, 1, BLOCKS, bias_panels.at(0));
+    Workspace<Real> bias_panels(wide * G);
+    for (int64_t k = 0; k < p.biased; ++k)
+        for (int64_t j = 0; j < p.units; ++j)
+            bias_panels.at(0)[(j / V * G + G - p.biased + k) * V + j % V] = static_cast<const Real*>(p.bias)[k * p.units + j];
+    if (p.time == 1 && p.batch <= FEW && p.input_weight)  // too little work to pack the weights for
+        return Forward<Real>(p, 0, p.batch).template step_by_dots<G, R>(bias_panels.at(0));
+    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0), panels(wide * R * p.units);
     if (p.input_weight)
         pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input_panels.at(0));
     if constexpr (R > 0) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));

@@ -38,10 +38,9 @@ REPRESENTER_INLINE void multiply(
     }
 }
 
-// Transposes V rows of V entries each, read from rows `stride` apart.
-template <class Real> inline void transpose(const Real* from, int64_t stride, int rows, int columns, Vec<Real>* to) {
+// Transposes V vectors of V lanes, in place.
+template <class Real> inline void transpose(Vec<Real>* to) {
     constexpr int V = Lanes<Real>::n;
-    for (int i = 0; i < V; ++i) to[i] = i < rows ? load(from + i * stride, columns) : Vec<Real>{};
 #pragma GCC unroll 4
     for (int s = 1; s < V; s *= 2) {
         Int<Real> low, high;
@@ -64,6 +63,20 @@ template <class Real> inline void transpose(const Real* from, int64_t stride, in
 #endif
         }
     }
+}
+
+// Transposes V rows of V entries each, read from rows `stride` apart.
+template <class Real> inline void transpose(const Real* from, int64_t stride, int rows, int columns, Vec<Real>* to) {
+    for (int i = 0; i < Lanes<Real>::n; ++i) to[i] = i < rows ? load(from + i * stride, columns) : Vec<Real>{};
+    transpose<Real>(to);
+}
+
+// The sums over the lanes of V vectors, as the lanes of one.
+template <class Real> inline Vec<Real> sums(Vec<Real>* partial) {
+    transpose<Real>(partial);
+    Vec<Real> total = partial[0];
+    for (int i = 1; i < Lanes<Real>::n; ++i) total += partial[i];
+    return total;
 }
 
 // to (columns, rows) = from (rows, columns) transposed, in squares that stay in the cache.

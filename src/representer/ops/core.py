@@ -38,8 +38,8 @@ CellStruct = _struct(
 )
 ForwardStruct = _struct(
     "ForwardStruct",
-    "l:time l:batch l:units l:features i:reverse i:threads p:x l:x_time l:x_batch p:input_weight"
-    " p:bias p:weight p:h0 p:c0 p:gate_values p:norm p:hold p:lengths p:out p:h p:c p:gates"
+    "l:time l:batch l:units l:features i:reverse i:threads i:biased p:x l:x_time l:x_batch"
+    " p:input_weight p:bias p:weight p:h0 p:c0 p:gate_values p:norm p:hold p:lengths p:out p:h p:c p:gates"
     " p:cells p:fresh d:epsilon",
     ("cell", CellStruct),
 )
@@ -58,13 +58,14 @@ ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
-    for folder in representer.__path__:
-        for path in sorted(Path(folder).glob("_core/*representer_core.*")):
-            try:
-                return ctypes.CDLL(str(path)), ""
-            except OSError as error:
-                return None, f"{path.name} does not load: {error}"
-    return None, "the C++ core was not built: reinstall with a C++ compiler present"
+    built = (file for folder in representer.__path__ for file in Path(folder).glob("_core/*core.*"))
+    path = os.environ.get("REPRESENTER_CORE") or next(built, None)  # which may be another build
+    if path is None:
+        return None, "the C++ core was not built: reinstall with a C++ compiler present"
+    try:
+        return ctypes.CDLL(str(Path(path).absolute())), ""
+    except OSError as error:
+        return None, f"the C++ core does not load: {error}"
 
 
 LIBRARY, MISSING = _load()
@@ -106,14 +107,18 @@ def instruction_set(name: str) -> Iterator[None]:
         _chosen[:] = before
 
 
+def function(operation: str, dtype: torch.dtype) -> Any:
+    """Return the entry point of an operation for a dtype and the instruction set in use."""
+    return getattr(LIBRARY, f"representer_{operation}_{_SUFFIX[dtype]}_{_chosen[0]}")
+
+
 def call(operation: str, dtype: torch.dtype, arguments: ctypes.Structure) -> None:
     """Run one operation of the core.
 
     Raises:
         MemoryError: If scratch memory is not to be had.
     """
-    function = getattr(LIBRARY, f"representer_{operation}_{_SUFFIX[dtype]}_{_chosen[0]}")
-    status = function(ctypes.byref(arguments))
+    status = function(operation, dtype)(ctypes.byref(arguments))
     if status == 2:
         raise MemoryError(f"{operation}: no memory for the packed weights and the state")
     assert status == 0, f"{operation}: the core does not know this cell"
@@ -165,4 +170,6 @@ def cell_struct(cell: Cell) -> Any:
 
 def refuses(dtype: torch.dtype) -> str:
     """Say why the core cannot take a dtype; "" if it can."""
-    return "" if dtype in _SUFFIX else f"takes float32 and float64, not {dtype}"
+    if dtype in _SUFFIX or torch.is_autocast_enabled("cpu"):  # which brings it to float32
+        return ""
+    return f"takes float32 and float64, not {dtype}"

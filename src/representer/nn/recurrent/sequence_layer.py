@@ -16,6 +16,7 @@ from torch.nn.utils.rnn import PackedSequence
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, pack_like, unpack
 from representer.nn.recurrent.options import check_probability, check_size
+from representer.nn.recurrent.quick_step import quick_step
 from representer.nn.recurrent.states import StateLayout
 
 
@@ -114,6 +115,10 @@ class SequenceLayer(nn.Module):
             raise KindError("x_t", type(x_t).__name__, f"a tensor {expected}")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             raise ShapeError("x_t", x_t.shape, expected, hint="step() takes one time step.")
+        if not (self.training and (self.dropout or self.variational_dropout)):
+            quick = quick_step(self.directions, x_t, state)
+            if quick is not None:
+                return quick
         time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0
         output, new_state = self(x_t.unsqueeze(time_axis), state)
         return output.squeeze(time_axis), new_state

@@ -38,8 +38,8 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
     features = 0 if input_weight is None else input_weight.shape[2]
     arguments = core.ForwardStruct(
         core.cell_struct(p.cell), time, batch, units, features, p.reverse, core.threads(),
-        pointer(x), x.stride(0), x.stride(1), *map(pointer, constants), pointer(lengths),
-        pointer(output), pointer(h), pointer(c),
+        0 if bias is None else gates, pointer(x), x.stride(0), x.stride(1),
+        *map(pointer, constants), pointer(lengths), pointer(output), pointer(h), pointer(c),
         *(pointer(tensor) if tensor.numel() else None for tensor in kept), EPS,
     )  # fmt: skip
     core.call("rkm_forward", output.dtype, arguments)
@@ -70,7 +70,9 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
     if p.weight is not None:
         seen = dz[-1 if p.reverse else 0].flatten(1)[:, -len(p.weight) * units :]
         to_h = to_h.addmm_(seen, p.weight.flatten(0, 1))
-    return finish(p, dz, to_h, to_c, gates[:, :, 0], g_fresh, g_normed, core.product, core.transpose)
+    return finish(
+        p, dz, to_h, to_c, gates[:, :, 0], g_fresh, g_normed, core.product, core.transpose
+    )
 
 
 def refuses(z: Tensor, input_weight: Tensor | None, bias: Any, weight: Any, *rest: Any) -> str:
