@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import TINY
+
 
 def rows_of(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
@@ -47,6 +49,17 @@ def test_a_row_without_text_keeps_its_place_and_gets_no_prediction(run, trained,
     assert [row["note"] for row in rows_of(out)] == ["1", "2", "3"]
     assert [bool(row["prediction"]) for row in rows_of(out)] == [True, False, True]
     assert "no prediction for 1 rows without text (lines 3)" in outcome.err
+
+
+def test_a_text_of_which_no_word_is_left_gets_no_prediction(run, table, tmp_path):
+    """The leam scheme deletes what is not ASCII."""
+    words = ["--tokenizer", "leam", "--baselines", "false", "--epochs", "1"]
+    assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
+    data, out = tmp_path / "a.csv", tmp_path / "out.csv"
+    data.write_text("text\nwave\néé\n", encoding="utf-8")
+    outcome = run("predict", tmp_path / "run", data, "-o", out)
+    assert [bool(row["prediction"]) for row in rows_of(out)] == [True, False]
+    assert "(lines 3)" in outcome.err
 
 
 def test_without_a_file_the_table_goes_to_stdout(trained, table):

@@ -58,6 +58,7 @@ def test_an_epoch_has_every_document_once_and_its_order_is_a_function(data):
     assert sorted(i for batch in batches for i in batch) == list(range(len(data.train)))
     assert batches == training_task(TINY, data).batches(3)
     assert batches != task.batches(4)
+    assert batches != training_task(replace(TINY, seed=1), data).batches(3)
 
 
 def test_answers_come_in_the_order_of_the_documents_whatever_their_lengths(data):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 
+import numpy as np
 import pytest
 
 from representer.tasks.text_config import TextConfig, defaults
-from representer.tasks.text_results import command_of, summary, verdict
+from representer.tasks.text_data import Part
+from representer.tasks.text_results import command_of, summary, verdict, worst_mistakes
 
 
 @pytest.mark.parametrize(
@@ -66,3 +68,16 @@ def test_the_closing_table_has_a_line_for_each():
     assert "accuracy" in header
     assert model.split() == ["M", "50.00", "%", "40.00", "–", "60.00", "%", "0.250", "2.0", "s"]
     assert baseline.startswith("B")
+
+
+def test_the_surest_mistakes_come_first_and_right_answers_not_at_all():
+    texts = ["right", "unsure", "x " * 400, "sure"]
+    part = Part("a.csv", texts, [2, 3, 4, 9], [[]] * 4, [0, 0, 1, 1])
+    found = np.array([[0.99, 0.01], [0.4, 0.6], [0.7, 0.3], [0.9, 0.1]])
+    mistakes = worst_mistakes(part, ["a", "b"], found)
+    assert [m["line"] for m in mistakes] == [9, 4, 3]
+    assert mistakes[0] == {
+        "line": 9, "truth": "b", "predicted": "a", "probability": 0.9, "text": "sure"
+    }  # fmt: skip
+    assert mistakes[1]["text"].endswith(" …")
+    assert len(mistakes[1]["text"]) < 330

@@ -101,16 +101,21 @@ def train(
 def conclude(
     run: RunFolder, data: TextData, trained: Trained, others: Sequence[Answers] = ()
 ) -> dict[str, Any]:
-    """Compare with baselines and other models, write the results, print the closing table."""
+    """Compare with baselines and other models, write the results, print the closing table.
+
+    Where several processes trained the model, the first alone does this; the others return nothing.
+    """
+    if not run.is_writer:
+        return {}
     config, answers = trained.config, trained.answers
     baselines = train_baselines(data) if config.baselines else []
     metrics = metrics_of(data, answers, baselines, others, config.batch_size)
     details = details_of(config, data, trained.model, answers)
     run.write_json("details.json", details | {"verdict": verdict(metrics)})
     run.write_json("metrics.json", metrics)
+    page = write_report(run.path)
     print(summary(metrics))
-    if run.is_writer:
-        print(f"report: {write_report(run.path)}")
+    print(f"report: {page}")
     return metrics
 
 

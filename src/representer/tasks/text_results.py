@@ -17,7 +17,7 @@ from representer.tasks.cells_table import memory_equation, output_equation
 from representer.tasks.fingerprint import fingerprint
 from representer.tasks.metrics import classification_metrics, paired_difference
 from representer.tasks.text_config import TextConfig, defaults
-from representer.tasks.text_data import TextData
+from representer.tasks.text_data import Part, TextData
 from representer.tasks.training_result import TrainingResult
 
 MISTAKES, EXCERPT = 12, 320
@@ -121,8 +121,8 @@ def details_of(
             "head": head,
             "parameters": answers.parameters,
         },
-        "mistakes": _worst_mistakes(data, answers.probabilities),
-        "environment": fingerprint(),
+        "mistakes": worst_mistakes(data.test, data.classes.names, answers.probabilities),
+        "environment": fingerprint(next(model.parameters()).device),
     }
 
 
@@ -173,21 +173,28 @@ def summary(metrics: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _worst_mistakes(data: TextData, found: NDArray[np.float64]) -> list[dict[str, Any]]:
-    """Return the test documents that are wrong with the greatest certainty."""
-    truth, predicted = np.asarray(data.test.labels), found.argmax(axis=1)
+def worst_mistakes(
+    part: Part, names: Sequence[str], found: NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return the documents that are wrong with the greatest certainty, the surest first.
+
+    Args:
+        part: The documents.
+        names: Names of the classes.
+        found: Probability of every class ``(N, C)``.
+    """
+    truth, predicted = np.asarray(part.labels), found.argmax(axis=1)
     wrong = np.flatnonzero(predicted != truth)
     surest = wrong[np.argsort(-found[wrong, predicted[wrong]], kind="stable")][:MISTAKES]
-    names = data.classes.names
     return [
         {
-            "line": data.test.lines[i],
+            "line": part.lines[i],
             "truth": names[truth[i]],
             "predicted": names[predicted[i]],
             "probability": float(found[i, predicted[i]]),
-            "text": _excerpt(data.test.texts[i]),
+            "text": _excerpt(part.texts[i]),
         }
-        for i in surest
+        for i in surest.tolist()
     ]
 
 
