@@ -189,8 +189,8 @@ def worst_mistakes(
     return [
         {
             "line": part.lines[i],
-            "truth": names[truth[i]],
-            "predicted": names[predicted[i]],
+            "truth": names[part.labels[i]],
+            "predicted": names[int(predicted[i])],
             "probability": float(found[i, predicted[i]]),
             "text": _excerpt(part.texts[i]),
         }
