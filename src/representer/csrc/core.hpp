@@ -91,4 +91,14 @@ struct RepresenterProduct {
     int64_t a_stride;
 };
 
+// What the machine can do at best; the twin is in benchmarks/machine.py.
+struct RepresenterProbe {
+    int64_t count;   // rounds of arithmetic, or entries of a, b and c
+    int32_t threads;
+    const void* a;
+    const void* b;
+    void* c;
+    double* done;    // floating-point operations, or bytes read and written
+};
+
 }  // extern "C"

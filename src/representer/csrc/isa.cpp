@@ -3,6 +3,7 @@
 
 #include "gated_scan.hpp"
 #include "gemm.hpp"
+#include "machine.hpp"
 #include "rkm_backward.hpp"
 #include "rkm_forward.hpp"
 
@@ -30,3 +31,7 @@ REPRESENTER_DEFINE(product, f32, float, RepresenterProduct, product<float>)
 REPRESENTER_DEFINE(product, f64, double, RepresenterProduct, product<double>)
 REPRESENTER_DEFINE(transposed, f32, float, RepresenterProduct, transposed<float>)
 REPRESENTER_DEFINE(transposed, f64, double, RepresenterProduct, transposed<double>)
+REPRESENTER_DEFINE(arithmetic, f32, float, RepresenterProbe, arithmetic<float>)
+REPRESENTER_DEFINE(arithmetic, f64, double, RepresenterProbe, arithmetic<double>)
+REPRESENTER_DEFINE(memory, f32, float, RepresenterProbe, memory<float>)
+REPRESENTER_DEFINE(memory, f64, double, RepresenterProbe, memory<double>)

@@ -114,20 +114,20 @@ template <> REPRESENTER_INLINE Vec<float> clamp<float>(Vec<float> x, float low, 
 }
 #endif
 
-// e^x = 2^k e^r with |r| <= ln(2)/2; relative error below 3e-7 in float, 3e-16 in double.
-// Arguments beyond the range of Real saturate; NaN stays NaN.
-REPRESENTER_INLINE Vec<float> exponential(Vec<float> x) {
-    const Vec<float> in_range = clamp<float>(x, -87.0f, 88.0f);
+// e^x = 2^k e^r with |r| <= ln(2)/2, for x clamped to [low, high]; relative error below 3e-7 in
+// float, 3e-16 in double. NaN stays NaN.
+REPRESENTER_INLINE Vec<float> exponential(Vec<float> x, float low, float high) {
+    const Vec<float> in_range = clamp<float>(x, low, high);
     const Vec<float> magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
     const Vec<float> shifted = in_range * 1.44269504088896f + magic;
     const Vec<float> k = shifted - magic;
     const Vec<float> r = in_range - k * 0.693147180559945f;
-    Vec<float> p = splat(8.297648280858994e-3f);  // minimax of degree 5 for the relative error
-    p = p * r + 4.191543161869049e-2f;
-    p = p * r + 1.6667574644088745e-1f;
-    p = p * r + 4.9998894333839417e-1f;
+    Vec<float> p = splat(8.290305733680725e-3f);  // minimax of degree 5 with e^0 = 1
+    p = p * r + 4.18979749083519e-2f;
+    p = p * r + 1.666763722896576e-1f;
+    p = p * r + 4.999915063381195e-1f;
     p = p * r + 9.999997019767761e-1f;
-    p = p * r + 1.0000001192092896f;
+    p = p * r + 1.0f;
 #if defined(__AVX512F__)
     return (Vec<float>)_mm512_scalef_ps((__m512)p, (__m512)k);
 #else
@@ -135,8 +135,8 @@ REPRESENTER_INLINE Vec<float> exponential(Vec<float> x) {
     return p * (Vec<float>)exponent;
 #endif
 }
-REPRESENTER_INLINE Vec<double> exponential(Vec<double> x) {
-    const Vec<double> in_range = clamp<double>(x, -708.0, 709.0);
+REPRESENTER_INLINE Vec<double> exponential(Vec<double> x, double low, double high) {
+    const Vec<double> in_range = clamp<double>(x, low, high);
     const Vec<double> magic = splat(6755399441055744.0);  // 1.5 * 2^52
     const Vec<double> shifted = in_range * 1.4426950408889634074 + magic;
     const Vec<double> k = shifted - magic;
@@ -158,6 +158,15 @@ REPRESENTER_INLINE Vec<double> exponential(Vec<double> x) {
     return p * (Vec<double>)exponent;
 }
 
+// Where exponents run out: 0 below, infinity above.
+REPRESENTER_INLINE Vec<float> exponential(Vec<float> x) { return exponential(x, -88.0f, 89.0f); }
+REPRESENTER_INLINE Vec<double> exponential(Vec<double> x) { return exponential(x, -709.0, 710.0); }
+
+// Largest argument whose exponential is finite with room to spare, for quotients.
+template <class Real> constexpr Real FINITE = 0;
+template <> constexpr float FINITE<float> = 87.0f;
+template <> constexpr double FINITE<double> = 708.0;
+
 REPRESENTER_INLINE Vec<double> reciprocal(Vec<double> x) { return splat(1.0) / x; }
 REPRESENTER_INLINE Vec<float> reciprocal(Vec<float> x) {
 #if defined(__AVX512F__)  // an estimate and one step of Newton's method: cheaper than a division
@@ -171,9 +180,11 @@ REPRESENTER_INLINE Vec<float> reciprocal(Vec<float> x) {
 #endif
 }
 
-template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) { return reciprocal(exponential(-x) + Real(1)); }
+template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) { 
+    return reciprocal(exponential(-x, -FINITE<Real>, FINITE<Real>) + Real(1));
+}
 template <class Real> REPRESENTER_INLINE Vec<Real> hyperbolic_tangent(Vec<Real> x) {
-    return Real(1) - Real(2) * reciprocal(exponential(x * Real(2)) + Real(1));
+    return Real(1) - Real(2) * reciprocal(exponential(x * Real(2), -FINITE<Real>, FINITE<Real>) + Real(1));
 }
 
 // The names of representer.functional.NONLINEARITIES, in the order of its table.
