@@ -122,7 +122,7 @@ def test_a_layer_whose_output_is_no_sum_says_why(layer, reason):
         (torch.zeros(0, 3), ShapeError, "at least one time step"),
         (torch.zeros(5, 3).int(), KindError, r"input is torch.int32"),
         (torch.zeros(5, 3).double(), KindError, r"input is torch.float64"),
-        ([[0.0, 0.0, 0.0]], KindError, "input is list"),
+        ([[0.0, 0.0, 0.0]], KindError, r"input is list; expected a tensor \(time, 3\)"),
     ],
 )
 def test_an_input_that_is_not_one_sequence_of_the_layer_is_refused(input, error, message):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -21,6 +23,52 @@ def arguments(cell, time=T, dtype=torch.float64):
     weight = 0.5 * torch.randn(seen, H, H, dtype=dtype) if seen else None
     h0, c0 = 0.5 * torch.randn(2, B, H, dtype=dtype)
     return z, weight, h0, c0, torch.rand(2, H, dtype=dtype)
+
+
+def by_hand(cell, z, weight, h, c, static):
+    """The recurrence with every choice of the cell spelled out, one unit and sequence at a time."""
+    functions = {
+        "identity": lambda a: a,
+        "tanh": math.tanh,
+        "exponential": lambda a: (math.exp(a) - 1) / 2,
+        "gaussian": math.exp,
+    }
+    h, c, outputs = h.tolist(), c.tolist(), []
+    for t in range(len(z)):
+        a = z[t].clone()  # (B, G, H)
+        for r, name in enumerate(cell.recurrent_gates):
+            for b, j, i in itertools.product(range(B), range(H), range(H)):
+                a[b, cell.gates.index(name), j] += weight[r, j, i] * h[b][i]
+        for b, j in itertools.product(range(B), range(H)):
+            gate = {name: 1 / (1 + math.exp(-a[b, g, j])) for g, name in enumerate(cell.gates)}
+            candidate = functions[cell.candidate](a[b, 0, j].item())
+            surplus = math.exp(c[b][j]) - 1
+            memory = {"cell": c[b][j], "output": h[b][j], "surplus": surplus}[cell.memory]
+            f = {"dynamic": gate.get("forget"), "static": static[1, j].item(), "none": 0.0}
+            f = f[cell.forget_gate]
+            i = {"dynamic": gate.get("input"), "coupled": 1 - f, "static": static[0, j].item()}
+            c[b][j] = i[cell.input_gate] * candidate + f * memory
+            h[b][j] = functions[cell.output](c[b][j]) * (gate["output"] if cell.output_gate else 1)
+        outputs.append(torch.tensor(h, dtype=z.dtype))
+    return torch.stack(outputs), outputs[-1], torch.tensor(c, dtype=z.dtype)
+
+
+@EVERY_CELL
+def test_every_cell_is_its_equations(cell):
+    z, weight, h0, c0, static = arguments(cell)
+    expected = by_hand(cell, z, weight, h0, c0, static)
+    torch.testing.assert_close(rkm_scan(z, weight, h0, c0, cell=cell, static=static), expected)
+
+
+def test_the_normalised_cell_is_emitted_and_carried_on():
+    z, weight, h0, c0, _ = arguments(CELLS["RAN"], time=1)
+    gain, shift = norm = torch.rand(2, H, dtype=torch.float64)
+    _, _, plain = rkm_scan(z, weight, h0, c0, cell=CELLS["RAN"])
+    centred = plain - plain.mean(1, keepdim=True)
+    variance = centred.square().mean(1, keepdim=True)
+    expected = gain * centred / (variance + 1e-5).sqrt() + shift
+    output, h, c = rkm_scan(z, weight, h0, c0, cell=CELLS["RAN"], norm=norm)
+    torch.testing.assert_close((output[0], h, c), (expected, expected, expected))
 
 
 @EVERY_CELL

@@ -26,7 +26,7 @@ def test_the_last_output_of_a_unit_is_the_kernel_with_its_reference(q, T, n, dil
     torch.manual_seed(seed)
     kernel = RecurrentKernel(q, filter_length=n, dilation=dilation)
     network = kernel.network(3, 4, dtype=torch.float64)
-    x = 0.4 * torch.randn(T, 3, dtype=torch.float64)
+    x = 0.03 * torch.rand(T, 3, dtype=torch.float64)  # small enough for every q to stay bounded
     for i, reference in enumerate(network.references()):
         torch.testing.assert_close(
             network(x)[0][-1, i],

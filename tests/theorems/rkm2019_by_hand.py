@@ -136,5 +136,14 @@ def set_weights(
             direction.bias.copy_(torch.stack([biases[g] for g in cell.biased_gates]))
 
 
-def sequence(time: int, features: int, scale: float = 1.0) -> Tensor:
-    return scale * torch.randn(time, features, dtype=torch.float64)
+def sequence(time: int, features: int) -> Tensor:
+    return torch.randn(time, features, dtype=torch.float64)
+
+
+def small(time: int, features: int, n: int = 1, largest: float = 0.15) -> Tensor:
+    """A sequence whose products with n-gram filters of entries in (-1, 1) are below ``largest``.
+
+    There the nested (e^z - 1)/2 stays bounded and z/(2 - z) away from its pole.
+    """
+    x = sequence(time, features)
+    return x * largest / (n * features**0.5 * (1e-3 + x.norm(dim=1, keepdim=True)))

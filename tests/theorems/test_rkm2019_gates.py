@@ -90,6 +90,25 @@ def test_9_a_forget_gate_below_one_keeps_the_memory_bounded():
     assert output[-1].item() == pytest.approx(limit)
 
 
+@pytest.mark.parametrize("output_gate", [False, True])
+def test_footnote_4_learned_static_gates_start_at_the_given_ones_and_are_trained(output_gate):
+    """s_i^2 and s_f^2 can also be learned."""
+    fixed, learned = (
+        LinearKernelRNN(
+            3, 4, output_gate=output_gate, static_gates=(0.7, 0.2), learn_static_gates=learn,
+            dtype=torch.float64,
+        )
+        for learn in (False, True)
+    )  # fmt: skip
+    learned.load_state_dict(fixed.state_dict(), strict=False)
+    x = sequence(6, 3)
+    output, _ = learned(x)
+    torch.testing.assert_close(output, fixed(x)[0], **CLOSE)
+    output.sum().backward()
+    assert learned.direction(0).static.input_logit.grad.item() != 0
+    assert learned.direction(0).static.forget_logit.grad.all()
+
+
 @theorem
 @given(size=sizes)
 def test_10_and_11_the_rkm_lstm(size):

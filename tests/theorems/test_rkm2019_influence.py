@@ -41,8 +41,7 @@ def test_20_without_memory_it_depends_on_one_window(row, n):
     x = sequence(10, 3).requires_grad_()
     layer(x)[0][-1].sum().backward()
     seen = [9 - 2 * s for s in range(n)]
-    assert (x.grad[seen] != 0).all()
-    assert x.grad.abs().sum() == x.grad[seen].abs().sum()
+    assert x.grad.any(dim=1).nonzero().flatten().tolist() == sorted(seen)
 
 
 @pytest.mark.parametrize("row", LINEAR_GIVEN_GATES)

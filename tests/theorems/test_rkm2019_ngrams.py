@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rkm2019_by_hand import CLOSE, Weights, product, rkm_lstm, run, sequence, sigma
+from rkm2019_by_hand import CLOSE, Weights, product, rkm_lstm, run, sequence, sigma, small
 
 from representer.functional import NONLINEARITIES, gated_scan_definition
 from representer.kernels import RecurrentKernel
@@ -50,11 +50,11 @@ def convolution(x, filters, dilation):
 @given(size=sizes)
 def test_12_and_13_an_ngram_is_a_wider_input_against_a_wider_reference(size):
     """h_t = f(W_0 x_t + ... + W_{-n+1} x_{t-n+1} + W_h h_{t-1}): all n blocks side by side."""
-    layer = build(RKM, size, q="exponential")
-    x, n, d = sequence(size["T"], size["m"], 0.3), size["n"], size["dilation"]
+    layer = build(RKM, size, q="polynomial")
+    x, n, d = small(size["T"], size["m"], size["n"]), size["n"], size["dilation"]
     padded = torch.cat((torch.zeros((n - 1) * d, size["m"]).double(), x))
     blocks = [padded[(n - 1 - s) * d :][: len(x)] for s in range(n)]  # x_{t - s d} for every t
-    wide = RKM(n * size["m"], size["j"], q="exponential", dtype=torch.float64)
+    wide = RKM(n * size["m"], size["j"], q="polynomial", dtype=torch.float64)
     with torch.no_grad():
         filters = layer.filters()["candidate"]
         wide.direction(0).filters.weights[0][0, :, :, 0] = torch.cat(filters.unbind(2), dim=1)
@@ -70,7 +70,7 @@ def test_14_every_unit_is_the_kernel_with_its_ngram(q, size):
     torch.manual_seed(size["seed"])
     kernel = RecurrentKernel(q, filter_length=size["n"], dilation=size["dilation"])
     network = kernel.network(size["m"], size["j"], dtype=torch.float64)
-    x = sequence(size["T"], size["m"], 0.4)
+    x = small(size["T"], size["m"], size["n"])
     references = network.references()
     assert references.shape == (size["j"], size["n"], size["m"])
     gram = network.kernel([x[: t + 1] for t in range(len(x))], list(references))
@@ -82,7 +82,7 @@ def test_14_every_unit_is_the_kernel_with_its_ngram(q, size):
 def test_14_the_product_is_written_out(size):
     """X~ . X_t = X~_0 x_t + ... + X~_{-n+1} x_{t-n+1}; by hand, with q(z) = (e^z - 1)/2."""
     layer = build(RKM, size, q="exponential", feedback=False)
-    x, filters = sequence(size["T"], size["m"], 0.4), layer.filters()["candidate"]
+    x, filters = small(size["T"], size["m"], size["n"]), layer.filters()["candidate"]
     memory, outputs = torch.zeros(size["j"], dtype=torch.float64), []
     for t in range(len(x)):
         c = product(filters, x, t, size["dilation"]) + memory

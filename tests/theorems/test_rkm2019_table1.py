@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rkm2019_by_hand import CLOSE, TABLE1_STEPS, run, sequence
 
 from representer.nn import TABLE1
+from representer.ops import use_backend
 
 FACTORS = {  # parameters are (nm + d) * factor * d, without d where the cell sees no h
     "LSTM": (4, True),
@@ -75,6 +76,8 @@ def test_table_1_is_what_the_layers_compute(row, T, m, d, n, dilation, forget_bi
     torch.testing.assert_close(output, expected, **CLOSE)
     if layer.cell.has_memory:
         torch.testing.assert_close((state.h[0], state.c[0]), (h, c), **CLOSE)
+    with use_backend("reference"):
+        torch.testing.assert_close(layer(x)[0], expected, **CLOSE)
 
 
 @pytest.mark.parametrize("row", TABLE1_STEPS)
@@ -83,6 +86,14 @@ def test_section_4_3_biases_are_those_of_the_gates_and_of_the_lstm_candidate(row
     biased = set(TABLE1[row](2, 3).biases())
     gates = set(TABLE1[row](2, 3).filters())
     assert biased == (gates if row == "LSTM" else gates - {"candidate"})
+
+
+@pytest.mark.parametrize("row", ["LSTM", "RKM-LSTM", "RKM-CIFG"])
+def test_a_forget_bias_is_added_to_the_bias_of_the_forget_gate_alone(row):
+    plain, open_ = (TABLE1[row](2, 3, forget_bias=b, dtype=torch.float64) for b in (0.0, 1.5))
+    open_.load_state_dict(plain.state_dict())
+    for gate, bias in open_.biases().items():
+        torch.testing.assert_close(bias, plain.biases()[gate] + 1.5 * (gate == "forget"))
 
 
 @pytest.mark.parametrize("row", [row for row, (_, sees_h) in FACTORS.items() if sees_h])

@@ -43,14 +43,17 @@ def influence(layer: RecurrentKernelMachine, input: Tensor) -> Tensor:
         - returns ``(T, H)``; its sum over T is the output of step T
 
     Raises:
-        KindError: If the layer's output is no such sum, with the reason.
+        KindError: If the layer's output is no such sum, with the reason; or if the input is no
+            tensor, or of another dtype or device.
         ShapeError: If the input is not one sequence.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (20).
     """
     _refuse_what_is_no_sum(layer)
-    if isinstance(input, Tensor) and input.dim() != 2:
+    if not isinstance(input, Tensor):
+        raise KindError("input", type(input).__name__, f"a tensor (time, {layer.input_size})")
+    if input.dim() != 2:
         raise ShapeError(
             "input",
             input.shape,
