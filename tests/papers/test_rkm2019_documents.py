@@ -85,6 +85,8 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
     assert "| TF-IDF + logistic regression | – | 100.00" in table
     assert "Smoke run" in table
     assert "30 of 120,000 training and 10 of 7,600 test" in table
+    metrics = json.loads((tmp_path / "out/ag_news/cnn-1gram-seed0/metrics.json").read_text())
+    assert [b["name"] for b in metrics["baselines"]][-1] == "majority class"
     runs = sorted(p.name for p in (tmp_path / "out/ag_news").iterdir() if p.is_dir())
     assert runs == [f"{c}-{n}gram-seed0" for c in ("cnn", "rkm-cifg") for n in (1, 3)]
 

@@ -10,6 +10,7 @@ from typing import Any
 from representer.data.text import WordVectors, read_vectors
 from representer.models import SequenceClassifier
 from representer.tasks import checkpoint
+from representer.tasks.baselines import Baseline
 from representer.tasks.packages import require
 from representer.tasks.progress import say
 from representer.tasks.report import write_report
@@ -99,16 +100,28 @@ def train(
 
 
 def conclude(
-    run: RunFolder, data: TextData, trained: Trained, others: Sequence[Answers] = ()
+    run: RunFolder,
+    data: TextData,
+    trained: Trained,
+    others: Sequence[Answers] = (),
+    baselines: Sequence[Baseline] | None = None,
 ) -> dict[str, Any]:
     """Compare with baselines and other models, write the results, print the closing table.
 
     Where several processes trained the model, the first alone does this; the others return nothing.
+
+    Args:
+        run: The folder.
+        data: Of the run.
+        trained: The model.
+        others: What other models answered on the same documents.
+        baselines: Those of this split, if they have been trained already.
     """
     if not run.is_writer:
         return {}
     config, answers = trained.config, trained.answers
-    baselines = train_baselines(data) if config.baselines else []
+    if baselines is None:
+        baselines = train_baselines(data) if config.baselines else []
     metrics = metrics_of(data, answers, baselines, others, config.batch_size)
     details = details_of(config, data, trained.model, answers)
     run.write_json("details.json", details | {"verdict": verdict(metrics)})

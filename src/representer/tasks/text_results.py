@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -107,10 +108,8 @@ def details_of(
     """Return details.json: data, model, mistakes, command and environment, for the report."""
     cell: Cell | None = getattr(model.cell, "cell", None)
     head = f"mean over time → {model.config.head_size} ReLU → {len(data.classes)}"
-    columns = f"{data.report['label_column']} from {data.report['text_column']}"
-    title = f"{data.train.source}, by package" if config.demo else f"{data.train.source}: {columns}"
     return {
-        "title": title[:1].upper() + title[1:] if config.demo else title,
+        "title": _title(config, data),
         "command": command_of(config),
         "config": config.to_dict() | {"embedding_size": model.config.embedding_size},
         "data": data.report,
@@ -171,6 +170,16 @@ def summary(metrics: dict[str, Any]) -> str:
             f"{row['macro_f1']:8.3f}  {seconds:6.1f} s"
         )
     return "\n".join(lines)
+
+
+def _title(config: TextConfig, data: TextData) -> str:
+    source, text = data.train.source, data.report["text_column"]
+    if config.demo:
+        return f"{source[:1].upper()}{source[1:]}, by package"
+    label = data.report["label_column"]
+    if not data.reading.header:
+        text, label = f"column {text.replace(',', ' and ')}", f"column {label}"
+    return f"{Path(source).name}: {label} from {text}"
 
 
 def worst_mistakes(

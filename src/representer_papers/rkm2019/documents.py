@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from representer_papers.rkm2019.table2 import REPORTED, ROWS, SOURCE
 
 if TYPE_CHECKING:
     from representer.data.text import WordVectors
+    from representer.tasks.baselines import Baseline
     from representer.tasks.text_data import TextData
     from representer_papers.rkm2019.datasets import Located
     from representer_papers.rkm2019.report import Results
@@ -85,14 +87,16 @@ def _run_seed(request: Request, place: Located, seed: int, results: Results) -> 
     if waiting or not baselines.exists():
         from representer.data.text import read_vectors
         from representer.tasks.text_data import prepare
+        from representer_papers.rkm2019.shared_baselines import read_baselines, write_baselines
 
         data = prepare(next(iter(configs.values())))
         vectors = read_vectors(request.vectors, data.vocabulary) if request.vectors else None
         folder.mkdir(parents=True, exist_ok=True)
         if not baselines.exists():
-            _write_baselines(baselines, data)
+            write_baselines(baselines, data)
+        answered = read_baselines(baselines)
         for config in waiting:
-            _run(config, data, vectors)
+            _run(config, data, vectors, answered)
     results.baselines[name, seed] = json.loads(baselines.read_text("utf-8"))
     for (cell, n), config in configs.items():
         path = Path(config.out or "") / "metrics.json"
@@ -149,7 +153,12 @@ def _watched(text: str) -> list[str]:
     return [line for line in text.splitlines() if not line.startswith(free)]
 
 
-def _run(config: TextConfig, data: TextData, vectors: WordVectors | None) -> None:
+def _run(
+    config: TextConfig,
+    data: TextData,
+    vectors: WordVectors | None,
+    baselines: Sequence[Baseline],
+) -> None:
     from representer.tasks.run_folder import RunFolder
     from representer.tasks.text import conclude, train
 
@@ -161,23 +170,4 @@ def _run(config: TextConfig, data: TextData, vectors: WordVectors | None) -> Non
         except TrainingError as error:  # a cell that diverges is a result, not the end of the table
             print(f"{folder}: {error}")
             return
-        conclude(run_folder, data, trained)
-
-
-def _write_baselines(path: Path, data: TextData) -> None:
-    import numpy as np
-
-    from representer.tasks import atomic
-    from representer.tasks.metrics import wilson_interval
-    from representer.tasks.text_results import train_baselines
-
-    truth = np.asarray(data.test.labels)
-    found = []
-    for baseline in train_baselines(data):
-        right = int((baseline.predictions == truth).sum())
-        row = {k: v for k, v in asdict(baseline).items() if k != "predictions"}
-        interval = wilson_interval(right, len(truth))
-        found.append({**row, "accuracy": right / len(truth), "accuracy_interval": interval})
-    sizes = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test)}
-    rows = {s["role"]: s["rows"] for s in data.report["sources"]}
-    atomic.write_json(path, {"baselines": found, "sizes": sizes, "rows": rows})
+        conclude(run_folder, data, trained, baselines=baselines)

@@ -67,7 +67,7 @@ def render(
         details=details,
         test=test,
         rivals=rivals,
-        comparison=figures.comparison(_results(metrics, details, rivals)),
+        comparison=figures.comparison(_results(metrics, details, rivals)) if rivals else "",
         curves=_curves(history, metrics) if history else "",
         confusions=_largest_confusions(test),
         is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
