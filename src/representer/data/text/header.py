@@ -1,4 +1,4 @@
-"""Does the first row of a CSV file hold the names of the columns, or a document?"""
+"""Whether the first row of a CSV file holds the names of the columns, or a document."""
 
 from __future__ import annotations
 

@@ -1,0 +1,120 @@
+"""What an import brings with it, how long it takes, and what is said where a package is missing.
+
+Each question is asked in an interpreter of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("matplotlib", "scipy", "sklearn", "accelerate", "jsonargparse", "pyarrow")
+
+# As if packages were not installed: the finder of the path does not find them.
+WITHOUT = """
+import sys
+from importlib.machinery import PathFinder
+found = PathFinder.find_spec
+hidden = set({names!r})
+PathFinder.find_spec = staticmethod(
+    lambda name, *rest: None if name.partition(".")[0] in hidden else found(name, *rest)
+)
+"""
+
+
+def interpret(code: str, *, without: tuple[str, ...] = ()) -> str:
+    """Run code in a fresh interpreter and return what it printed."""
+    prelude = WITHOUT.format(names=without) if without else ""
+    result = subprocess.run(
+        [sys.executable, "-c", prelude + code],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_package_alone_does_not_load_torch():
+    loaded = interpret("import sys, representer; print('torch' in sys.modules)")
+    assert loaded == "False\n"
+
+
+def test_layers_functions_and_operators_load_no_optional_package_and_need_none():
+    shown = interpret(
+        "import sys, representer, torch\n"
+        "representer.functional, representer.ops\n"
+        "layer = representer.nn.RKMCIFG(2, 3)\n"
+        "print(tuple(layer(torch.zeros(4, 1, 2))[0].shape))\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])",
+        without=(*HEAVY, "safetensors", "jinja2", "tqdm", "joblib"),
+    )
+    assert shown == "(4, 1, 3)\n[]\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["fit", "text", "--help"], ["--version"]])
+def test_help_does_not_wait_for_torch(words: list[str]):
+    last = interpret(
+        "import sys\n"
+        "from representer.cli.main import entry_point\n"
+        f"assert entry_point({words}) == 0\n"
+        "print('torch' in sys.modules)"
+    ).splitlines()[-1]
+    assert last == "False"
+
+
+def test_the_package_is_the_command_when_run_as_a_module():
+    result = subprocess.run(
+        [sys.executable, "-m", "representer", "--version"], capture_output=True, text=True
+    )
+    assert (result.returncode, result.stdout.split()[0]) == (0, "representer")
+
+
+def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
+    import representer
+
+    with pytest.raises(AttributeError, match="no attribute 'nets'"):
+        _ = representer.nets
+    assert {"nn", "kernels", "tasks"} <= set(dir(representer))
+
+
+def test_kernels_without_scikit_learn_name_the_command_that_brings_it():
+    said = interpret(
+        "import representer\ntry: representer.kernels\nexcept ImportError as error: print(error)",
+        without=("sklearn",),
+    )
+    assert said == 'representer.kernels needs scikit-learn: pip install "representer[kernels]"\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "missing", "package"),
+    [
+        (["cells"], "jsonargparse", "jsonargparse"),
+        (["fit", "text", "--demo"], "sklearn", "scikit-learn"),
+    ],
+)
+def test_a_command_without_its_package_is_one_line_with_the_mend(words, missing, package, tmp_path):
+    code = f"import os; os.chdir({str(tmp_path)!r})\nfrom representer.cli.main import entry_point\n"
+    code = WITHOUT.format(names=(missing,)) + code + f"sys.exit(entry_point({words}))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
+    assert line.endswith(f'needs {package}: pip install "representer[train]"')
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_layers_take_less_than_one_and_a_half_times_as_long_to_import_as_torch():
+    timed = "import time; s = time.perf_counter(); import {}; print(time.perf_counter() - s)"
+    seconds: dict[str, list[float]] = {"torch": [], "representer.nn": []}
+    for name in seconds:
+        interpret(timed.format(name))  # files are read from the disk once before it counts
+    for _ in range(3):
+        for name, found in seconds.items():
+            found.append(float(interpret(timed.format(name))))
+    ours, torchs = (statistics.median(seconds[name]) for name in ("representer.nn", "torch"))
+    assert ours < 1.5 * torchs, seconds

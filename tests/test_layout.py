@@ -1,0 +1,245 @@
+"""The rules of the house that a machine can check: sizes, docstrings, mirrors, safe calls."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+SRC, TESTS = ROOT / "src", ROOT / "tests"
+MODULES = sorted(SRC.rglob("*.py"))
+SOURCES = sorted(path for path in SRC.rglob("*") if path.suffix in (".py", ".cpp", ".hpp"))
+
+# Modules without a test file of their own name, by the file whose tests see them.
+COVERED_BY = {
+    "tests/cli/test_main.py": ("cli/errors",),
+    "tests/cli/test_parser.py": ("cli/config_file",),
+    "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
+    "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),
+    "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
+    "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
+    "tests/models/test_config.py": ("models/sequence_classifier_config",),
+    "tests/nn/recurrent/test_sequence_layer.py": ("nn/recurrent/quick_step", "ops/rkm_scan/step"),
+    "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
+    "tests/ops/test_ops.py": (  # generated over every backend
+        "ops/core", "ops/gated_scan/cpp", "ops/rkm_scan/cpp", "ops/rkm_scan/products",
+    ),
+    "tests/papers/test_rkm2019_documents.py": (
+        "rkm2019/datasets", "rkm2019/report", "rkm2019/table2", "cli/reproduce",
+    ),
+    "tests/tasks/test_atomic.py": ("tasks/failpoints",),
+    "tests/tasks/test_checkpoint.py": (
+        "tasks/checkpoint/checkpoint", "tasks/checkpoint/container", "tasks/checkpoint/tree",
+    ),
+    "tests/tasks/test_doctor.py": ("tasks/self_check",),
+    "tests/tasks/test_report.py": ("tasks/report/figures", "tasks/report/page"),
+    "tests/tasks/test_trainer.py": (
+        "tasks/metrics_log", "tasks/snapshot", "tasks/training_files", "tasks/training_result",
+        "tasks/training_state", "tasks/training_step", "tasks/training_task",
+    ),
+    "tests/tasks/test_trainer_resume.py": ("tasks/fingerprint", "tasks/settings"),
+    "tests/cli/test_fit_text.py": ("tasks/text", "tasks/text_demo"),
+    "tests/cli/test_predict.py": ("tasks/text_run", "tasks/text_use"),
+    "tests/test_import.py": ("__init__", "__main__"),
+}  # fmt: skip
+
+MODULES_THAT_UNPICKLE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}
+FORBIDDEN_CALLS = {"eval", "exec", "torch.load", "yaml.load", "yaml.unsafe_load", "os.system"}
+FORBIDDEN_WORDS = {  # in two parts each, so that this file may be searched too
+    "/" + r"work/": "a path of one machine",
+    "/" + r"home/\w": "a path of one machine",
+    "/" + r"tmp/w/": "a path of one machine",
+    r"\bTO" + r"DO\b(?!\()": "a TO" + "DO without the event that ends it, in parentheses",
+    r"\bFIX" + r"ME\b": "an unfinished place",
+}
+LARGEST = 400 * 1024
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def short_name(module: Path) -> str:
+    """The module as COVERED_BY writes it: without the package's name and the suffix."""
+    return str(Path(*module.relative_to(SRC).parts[1:]).with_suffix(""))
+
+
+def parsed(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+def tracked_files() -> list[Path]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    paths = [ROOT / name for name in listed.stdout.decode().split("\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+def mirrors(module: Path) -> list[Path]:
+    """Return where the tests of a module may be."""
+    folder = Path(short_name(module)).parent
+    top = module.relative_to(SRC).parts[0]
+    if top == "representer_papers":
+        return [TESTS / "papers" / f"test_{folder}_{module.stem}.py"]
+    own = folder.name if module.stem == "__init__" else module.stem
+    return [
+        TESTS / folder / f"test_{own}.py",
+        TESTS / folder / f"test_{folder.name}_{own}.py",
+        TESTS / folder.parent / f"test_{folder.name}_{own}.py",
+    ]
+
+
+def defines_something(module: Path) -> bool:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return module.stem != "__init__" or any(isinstance(n, kinds) for n in parsed(module).body)
+
+
+def unsafe_places(tree: ast.AST) -> Iterator[str]:
+    """Yield what a syntax tree does that could run foreign code, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            from_module = node.module if isinstance(node, ast.ImportFrom) else None
+            for name in [from_module] if from_module else [alias.name for alias in node.names]:
+                if name.partition(".")[0] in MODULES_THAT_UNPICKLE:
+                    yield f"line {node.lineno}: imports {name}"
+        if not isinstance(node, ast.Call):
+            continue
+        called = ast.unparse(node.func)
+        options = {k.arg: ast.unparse(k.value) for k in node.keywords}
+        if called in FORBIDDEN_CALLS:
+            yield f"line {node.lineno}: {called}(...)"
+        if options.get("shell", "False") != "False":
+            yield f"line {node.lineno}: shell={options['shell']}"
+        if called in ("np.load", "numpy.load") and options.get("allow_pickle") != "False":
+            yield f"line {node.lineno}: {called} without allow_pickle=False"
+
+
+def test_a_source_file_has_at_most_300_lines():
+    lengths = {name_of(p): len(p.read_text(encoding="utf-8").splitlines()) for p in SOURCES}
+    assert {name: length for name, length in lengths.items() if length > 300} == {}
+
+
+def test_a_module_says_in_the_first_line_what_it_is():
+    first = {name_of(m): (ast.get_docstring(parsed(m)) or "").partition("\n")[0] for m in MODULES}
+    assert {name: line for name, line in first.items() if not line.endswith(".")} == {}
+
+
+def test_every_module_has_tests():
+    covered = {module for modules in COVERED_BY.values() for module in modules}
+    homeless = [
+        name_of(module)
+        for module in MODULES
+        if defines_something(module)
+        and short_name(module) not in covered
+        and not any(mirror.exists() for mirror in mirrors(module))
+    ]
+    assert homeless == [], "write tests/.../test_NAME.py, or name the file in COVERED_BY"
+
+
+def test_the_table_of_exceptions_names_files_and_modules_that_there_are():
+    assert [file for file in COVERED_BY if not (ROOT / file).is_file()] == []
+    known = {short_name(module) for module in MODULES}
+    assert [m for modules in COVERED_BY.values() for m in modules if m not in known] == []
+
+
+def test_the_table_of_exceptions_holds_no_module_with_a_test_file_of_its_own():
+    covered = {module for modules in COVERED_BY.values() for module in modules}
+    both = [
+        name_of(m)
+        for m in MODULES
+        if short_name(m) in covered
+        and short_name(m) not in ("__init__", "__main__")
+        and any(mirror.exists() for mirror in mirrors(m))
+    ]
+    assert both == []
+
+
+def test_nothing_is_called_that_could_run_foreign_code():
+    found = {name_of(module): list(unsafe_places(parsed(module))) for module in MODULES}
+    assert {name: places for name, places in found.items() if places} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.load(path)",
+        "import pickle",
+        "from pickle import loads",
+        "eval(text)",
+        "exec(text)",
+        "yaml.load(file)",
+        "subprocess.run(words, shell=True)",
+        "np.load(path)",
+        "np.load(path, allow_pickle=True)",
+    ],
+)
+def test_the_search_for_unsafe_calls_finds(line: str):
+    assert list(unsafe_places(ast.parse(line)))
+
+
+@pytest.mark.parametrize(
+    "line", ["model.eval()", "yaml.safe_load(file)", "safetensors.torch.load(body)"]
+)
+def test_the_search_for_unsafe_calls_passes_over(line: str):
+    assert not list(unsafe_places(ast.parse(line)))
+
+
+def public_values() -> Iterator[tuple[str, Any]]:
+    """Yield every name of every ``__all__`` with what it names."""
+    for init in (m for m in MODULES if m.stem == "__init__"):
+        package = importlib.import_module(".".join(init.parent.relative_to(SRC).parts))
+        for name in getattr(package, "__all__", ()):
+            yield f"{package.__name__}.{name}", getattr(package, name)
+
+
+def test_a_public_name_can_be_imported_and_says_what_it_is():
+    silent = []
+    for name, value in public_values():
+        docstring = value.__doc__ or ""
+        if inspect.isclass(value) and docstring.startswith(f"{value.__name__}("):
+            docstring = ""  # written by dataclass or NamedTuple
+        can_have_one = inspect.isclass(value) or inspect.isroutine(value) or inspect.ismodule(value)
+        silent += [name] if can_have_one and not docstring else []
+    assert silent == []
+
+
+def test_a_layer_cites_its_paper_and_says_where_its_arguments_are_described():
+    layers = {
+        name: value
+        for name, value in public_values()
+        if inspect.isclass(value)
+        and issubclass(value, torch.nn.Module)
+        and name.startswith("representer.nn.")
+    }
+    assert "representer.nn.RKMLSTM" in layers
+    for name, layer in layers.items():
+        docstring = layer.__doc__ or ""
+        assert "References:" in docstring, name
+        assert "Args:" in docstring or ":class:`~representer.nn." in docstring, name
+        assert ".. math::" in docstring, name
+
+
+def test_no_tracked_file_is_large():
+    assert [name_of(p) for p in tracked_files() if p.stat().st_size > LARGEST] == []
+
+
+def test_no_tracked_file_holds_a_path_of_one_machine_or_an_unfinished_place():
+    found = []
+    for path in tracked_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        for pattern, what in FORBIDDEN_WORDS.items():
+            found += [f"{name_of(path)}: {what}: {m[0]}" for m in re.finditer(pattern, text)]
+    assert found == []
