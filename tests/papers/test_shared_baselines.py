@@ -1,0 +1,27 @@
+"""The baselines of a split, kept for all the models that are tested on it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from representer.tasks.text_config import TextConfig
+from representer.tasks.text_data import prepare
+from representer_papers.rkm2019.shared_baselines import read_baselines, write_baselines
+
+
+def test_what_is_read_back_is_what_was_answered(data, tmp_path):
+    folder = data / "ag_news_csv"
+    config = TextConfig(
+        data=str(folder / "train.csv"), test=str(folder / "test.csv"), header=False, text="2,3",
+        label="1", valid_fraction=0.2,
+    )  # fmt: skip
+    prepared, path = prepare(config), tmp_path / "baselines.json"
+    write_baselines(path, prepared)
+    tfidf, majority = read_baselines(path)
+    assert tfidf.predictions.tolist() == prepared.test.labels  # a word of each text tells its class
+    assert len(set(majority.predictions.tolist())) == 1
+    written = json.loads(path.read_text())
+    assert written["sizes"] == {"train": 24, "valid": 6, "test": 10}
+    assert written["baselines"][1]["accuracy"] == pytest.approx(0.5)
