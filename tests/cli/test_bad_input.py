@@ -13,8 +13,8 @@ GOOD = "text,label\n" + "wave tide,sea\nmoon star,sky\n" * 20
 # name of the file, its bytes (None: the path stays empty), further options, what the line must say
 CASES = {
     "a missing column": (
-        "a.csv", GOOD.encode(), ["--label", "lable"],
-        ["a.csv", "no column 'lable'", "'text', 'label'", "Did you mean 'label'?", "--label one"],
+        "a.csv", GOOD.encode(), ["--label", "labell"],
+        ["a.csv", "no column 'labell'", "'text', 'label'", "Did you mean 'label'?", "--label one"],
     ),
     "columns that cannot be told apart": (
         "a.csv", b"a1,b1\nwave,moon\nstar,tide\n", [], ["a.csv", "Name it", "--text"],
@@ -23,7 +23,7 @@ CASES = {
     "blank lines alone": ("a.csv", b"\n\n\n", [], ["a.csv"]),
     "a header alone": ("a.csv", b"text,label\n", [], ["a.csv", "no documents"]),
     "another encoding": (
-        "a.csv", GOOD.encode() + "caf\u00e9,sea\n".encode("latin-1"), [],
+        "a.csv", GOOD.encode() + "gr\u00fcn,sea\n".encode("latin-1"), [],
         ["a.csv", "line 42", "--encoding"],
     ),
     "UTF-16": ("a.csv", GOOD.encode("utf-16"), [], ["a.csv", "UTF-16"]),

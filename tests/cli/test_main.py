@@ -48,9 +48,9 @@ def test_no_command_shows_the_commands_and_fails(run):
 
 
 def test_a_misspelt_command_gets_a_suggestion(run):
-    outcome = run("evalute")
+    outcome = run("evaluat")
     assert outcome.code == 2
-    assert "'evalute' is not a command. Did you mean 'evaluate'?" in outcome.error
+    assert "'evaluat' is not a command. Did you mean 'evaluate'?" in outcome.error
 
 
 def test_fit_without_a_kind_says_which_kinds_there_are(run):
