@@ -34,7 +34,7 @@ COVERED_BY = {
         "ops/core", "ops/gated_scan/cpp", "ops/rkm_scan/cpp", "ops/rkm_scan/products",
     ),
     "tests/papers/test_rkm2019_documents.py": (
-        "rkm2019/datasets", "rkm2019/report", "rkm2019/shared_baselines", "rkm2019/table2",
+        "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
         "cli/reproduce",
     ),
     "tests/tasks/test_atomic.py": ("tasks/failpoints",),
