@@ -1,0 +1,35 @@
+"""Docstrings of the library, which are written for ``help()`` and Sphinx, as Markdown."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+import griffe
+
+_MATH_BLOCK = re.compile(r"^( *)\.\. math::\n((?:\1 +.*\n?|\n)+)", re.MULTILINE)
+_MATH_ROLE = re.compile(r":math:`([^`]+)`")
+_CLASS_ROLE = re.compile(r":class:`~?([\w.]+\.)?(\w+)`")
+
+
+def to_markdown(docstring: str) -> str:
+    """Return a docstring with formulas and references as Markdown has them."""
+    docstring = _MATH_BLOCK.sub(_block, docstring)
+    docstring = _MATH_ROLE.sub(r"$\1$", docstring)
+    return _CLASS_ROLE.sub(lambda m: f"[`{m[2]}`][{m[1] or ''}{m[2]}]", docstring)
+
+
+class MarkdownDocstrings(griffe.Extension):
+    """Converts the docstring of every object that is read."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Convert one docstring in place."""
+        if obj.docstring is not None:
+            obj.docstring.value = to_markdown(obj.docstring.value)
+
+
+def _block(found: re.Match[str]) -> str:
+    indent, body = found.groups()
+    formula = textwrap.dedent(body).strip("\n")
+    return textwrap.indent(f"$$\n{formula}\n$$\n\n", indent)

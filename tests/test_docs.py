@@ -1,0 +1,106 @@
+"""What the documentation says runs: examples are executed, commands and links exist."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from representer.cli import main
+from representer.cli.parser import parse
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NO_RUN = "<!-- no-run -->"
+BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)|^\[[^\]]+\]: (\S+)$", re.MULTILINE)
+MAKE_TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, *languages: str) -> Iterator[tuple[int, str]]:
+    """Yield the fenced blocks of some languages with the lines at which they begin."""
+    text = page.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(text):
+        if found[2] in languages:
+            yield text.count("\n", 0, found.start()) + 2, found[3]
+
+
+def run_block(code: str, namespace: dict[str, Any], place: str, line: int) -> None:
+    """Run Python, a dialogue with Python, or a command that is shown with all that it prints."""
+    if code.startswith("$ "):
+        command, _, shown = code.partition("\n")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            main.entry_point(shlex.split(command)[2:])
+        assert printed.getvalue() == shown, f"{place}:{line}"
+    elif code.startswith(">>>"):
+        test = doctest.DocTestParser().get_doctest(code, namespace, place, place, line - 1)
+        assert doctest.DocTestRunner().run(test, clear_globs=False).failed == 0, f"{place}:{line}"
+        namespace.update(test.globs)
+    else:  # blank lines in front, so that a traceback has the line of the page
+        exec(compile("\n" * (line - 1) + code, place, "exec"), namespace)
+
+
+def commands() -> Iterator[Any]:
+    """Yield the lines of shell blocks, those that end in a backslash joined with the next."""
+    for page in PAGES:
+        for line, text in blocks(page, "sh"):
+            for command in text.replace("\\\n", " ").splitlines():
+                words = shlex.split(command, comments=True)
+                if words:
+                    yield pytest.param(words, id=f"{name_of(page)}:{line}:{words[0]}")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypatch):
+    if NO_RUN in page.read_text(encoding="utf-8"):
+        pytest.skip("the page says that its examples are not run")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "example"}
+    for line, code in blocks(page, "python", "console"):
+        run_block(code, namespace, name_of(page), line)
+
+
+@pytest.mark.parametrize("words", list(commands()))
+def test_a_command_of_the_docs_has_the_options_that_it_is_given(words):
+    if words[0] == "representer":
+        name, rest = main._find_command(words[1:])
+        assert name is not None
+        assert parse(name, main.load(name), rest) is not None
+    elif words[0] == "make":
+        assert set(words[1:]) <= set(MAKE_TARGETS)
+    else:
+        assert words[0] in ("pip", "python")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_a_link_leads_to_a_file_that_there_is(page):
+    targets = [found[1] or found[2] for found in LINK.finditer(page.read_text("utf-8"))]
+    files = [t.partition("#")[0] for t in targets if not re.match(r"\w+:|#", t)]
+    assert [f for f in files if not (page.parent / f).exists()] == []
+
+
+def test_a_page_that_must_run_is_seen_to_fail(tmp_path):
+    page = tmp_path / "page.md"
+    wrong = (
+        ("python", "assert 1 == 2"),
+        ("python", ">>> 1 + 1\n3"),
+        ("console", "$ representer cels"),
+    )
+    page.write_text("".join(f"text\n```{kind}\n{code}\n```\n" for kind, code in wrong))
+    found = list(blocks(page, "python", "console"))
+    assert [line for line, _ in found] == [3, 7, 12]
+    for line, code in found:
+        with pytest.raises(AssertionError):
+            run_block(code, {}, "page", line)
