@@ -3,8 +3,9 @@
 # make test    the fast tests (make test-all: the slow ones too)
 # make check   style, types, layering, spelling
 # make bench   measured speeds, written to docs/results/
+# make sanitize   the op tests on a core built to notice wrong addresses and undefined behaviour
 # make docs    the documentation, in site/
-.PHONY: setup demo test test-all check format bench docs clean
+.PHONY: setup demo test test-all check format bench sanitize docs clean
 .DEFAULT_GOAL := setup
 
 PYTHON ?= python3
@@ -15,7 +16,10 @@ READY := .venv/.ready
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+# A new package changes what the editable installation maps; so does the core.
+PARTS := $(shell find src -name __init__.py) $(wildcard src/representer/csrc/*)
+
+$(READY): pyproject.toml constraints.txt $(PARTS)
 	@echo "setup: an environment in .venv, with torch and what the tests need (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) torch numpy
@@ -44,6 +48,15 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/cells.py --out docs/results/cpu.md
+
+# the sanitizers must be there before Python allocates anything; Python itself leaks by design
+sanitize: $(READY)
+	cmake -S src/representer/csrc -B build/sanitize -DREPRESENTER_SANITIZE=ON
+	cmake --build build/sanitize --parallel 2
+	REPRESENTER_CORE=build/sanitize/librepresenter_core.so \
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	$(BIN)/python -m pytest tests/ops
 
 docs: $(READY)
 	@$(PIP) --editable ".[docs]"

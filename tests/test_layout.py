@@ -37,19 +37,23 @@ COVERED_BY = {
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
         "cli/reproduce",
     ),
-    "tests/tasks/test_atomic.py": ("tasks/failpoints",),
-    "tests/tasks/test_checkpoint.py": (
-        "tasks/checkpoint/checkpoint", "tasks/checkpoint/container", "tasks/checkpoint/tree",
+    "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),
+    "tests/tasks/storage/test_checkpoint.py": (
+        "tasks/storage/checkpoint/checkpoint", "tasks/storage/checkpoint/container",
+        "tasks/storage/checkpoint/tree",
     ),
     "tests/tasks/test_doctor.py": ("tasks/self_check",),
     "tests/tasks/test_report.py": ("tasks/report/figures", "tasks/report/page"),
-    "tests/tasks/test_trainer.py": (
-        "tasks/metrics_log", "tasks/snapshot", "tasks/training_files", "tasks/training_result",
-        "tasks/training_state", "tasks/training_step", "tasks/training_task",
+    "tests/tasks/training/test_trainer.py": (
+        "tasks/training/metrics_log", "tasks/training/snapshot", "tasks/training/training_files",
+        "tasks/training/training_result", "tasks/training/training_state",
+        "tasks/training/training_step", "tasks/training/training_task",
     ),
-    "tests/tasks/test_trainer_resume.py": ("tasks/fingerprint", "tasks/settings"),
-    "tests/cli/test_fit_text.py": ("tasks/text", "tasks/text_demo"),
-    "tests/cli/test_predict.py": ("tasks/text_run", "tasks/text_use"),
+    "tests/tasks/training/test_trainer_resume.py": (
+        "tasks/training/fingerprint", "tasks/training/settings",
+    ),
+    "tests/cli/test_fit_text.py": ("tasks/text/text_fit", "tasks/text/text_demo"),
+    "tests/cli/test_predict.py": ("tasks/text/text_run", "tasks/text/text_use"),
     "tests/test_import.py": ("__init__", "__main__"),
 }  # fmt: skip
 

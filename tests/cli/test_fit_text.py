@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from cli.conftest import TINY, write_table
 from representer.data.text import docstrings
-from representer.tasks import text_data
+from representer.tasks.text import text_data
 
 
 def digest(path: Path) -> str:

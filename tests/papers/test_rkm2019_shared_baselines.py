@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from representer.tasks.text_config import TextConfig
-from representer.tasks.text_data import prepare
+from representer.tasks.text.text_config import TextConfig
+from representer.tasks.text.text_data import prepare
 from representer_papers.rkm2019.shared_baselines import read_baselines, write_baselines
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from representer.tasks import checkpoint
-from representer.tasks.checkpoint.tree import flatten
+from representer.tasks.storage import checkpoint
+from representer.tasks.storage.checkpoint.tree import flatten
 
 FILES = ("final.safetensors", "model.safetensors", "metrics.jsonl", "metrics.csv")
 WORKER = Path(__file__).with_name("training_worker.py")

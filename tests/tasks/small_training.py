@@ -11,12 +11,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from representer.tasks import generators
-from representer.tasks.run_folder import RunFolder
-from representer.tasks.trainer import Trainer
-from representer.tasks.trainer_config import TrainerConfig
-from representer.tasks.training_result import TrainingResult
-from representer.tasks.training_task import TrainingTask
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.training import generators
+from representer.tasks.training.trainer import Trainer
+from representer.tasks.training.trainer_config import TrainerConfig
+from representer.tasks.training.training_result import TrainingResult
+from representer.tasks.training.training_task import TrainingTask
 
 N = 50
 INPUTS = torch.randn(N, 4, generator=torch.Generator().manual_seed(0))

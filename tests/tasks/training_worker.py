@@ -26,12 +26,13 @@ import torch._dynamo  # imported by the first optimiser otherwise, in every chil
 
 from representer.errors import RepresenterError
 from representer.models import SequenceClassifier, SequenceClassifierConfig
-from representer.tasks import checkpoint, generators
-from representer.tasks.failpoints import VARIABLE
-from representer.tasks.run_folder import RunFolder
-from representer.tasks.trainer import Trainer
-from representer.tasks.trainer_config import TrainerConfig
-from representer.tasks.training_task import TrainingTask
+from representer.tasks.storage import checkpoint
+from representer.tasks.storage.failpoints import VARIABLE
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.training import generators
+from representer.tasks.training.trainer import Trainer
+from representer.tasks.training.trainer_config import TrainerConfig
+from representer.tasks.training.training_task import TrainingTask
 
 EXAMPLES, TIME, BATCH, WORDS = 78, 10, 8, 30
 _PRELOADED = (accelerate.utils, safetensors.torch, torch._dynamo)

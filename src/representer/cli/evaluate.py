@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from representer.cli.parser import add_options
-from representer.tasks.text_config import ReadOptions
+from representer.tasks.text.text_config import ReadOptions
 
 SUMMARY = "Test a trained model on a labelled table; prints the figures as JSON."
 
@@ -20,7 +20,7 @@ def add_arguments(parser: Any) -> None:
 
 def run(arguments: Any) -> None:
     """Print the metrics as one JSON object, on the last line of stdout."""
-    from representer.tasks.text_use import evaluate
+    from representer.tasks.text.text_use import evaluate
 
     print(json.dumps(evaluate(arguments.run, arguments.data, read_options(arguments))))
 

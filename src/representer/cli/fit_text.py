@@ -6,8 +6,8 @@ from dataclasses import fields
 from typing import Any
 
 from representer.cli.parser import add_options
-from representer.tasks import text_config
-from representer.tasks.text_config import TextConfig
+from representer.tasks.text import text_config
+from representer.tasks.text.text_config import TextConfig
 
 SUMMARY = "Train a text classifier on a table of texts and labels."
 
@@ -29,7 +29,7 @@ def run(arguments: Any) -> None:
     """Train, test, and write the run folder."""
     values = {field.name: arguments[field.name] for field in fields(TextConfig)}
     config = TextConfig(**values)
-    from representer.tasks.text import fit
-    from representer.tasks.text_demo import demo
+    from representer.tasks.text.text_demo import demo
+    from representer.tasks.text.text_fit import fit
 
     (demo if config.demo else fit)(config)

@@ -6,7 +6,7 @@ from typing import Any
 
 from representer.cli.evaluate import read_options
 from representer.cli.parser import add_options
-from representer.tasks.text_config import ReadOptions
+from representer.tasks.text.text_config import ReadOptions
 
 SUMMARY = "Classify the rows of a table with a trained model."
 
@@ -24,6 +24,6 @@ def add_arguments(parser: Any) -> None:
 
 def run(arguments: Any) -> None:
     """Write the rows of the input, in order, with a prediction and its probabilities."""
-    from representer.tasks.text_use import predict
+    from representer.tasks.text.text_use import predict
 
     predict(arguments.run, arguments.data, arguments.output, read_options(arguments))

@@ -39,8 +39,8 @@ CellStruct = _struct(
 ForwardStruct = _struct(
     "ForwardStruct",
     "l:time l:batch l:units l:features i:reverse i:threads i:biased p:x l:x_time l:x_batch"
-    " p:input_weight p:bias p:weight p:h0 p:c0 p:gate_values p:norm p:hold p:lengths p:out p:h p:c p:gates"
-    " p:cells p:fresh d:epsilon",
+    " p:input_weight p:bias p:weight p:h0 p:c0 p:gate_values p:norm p:hold p:lengths p:out p:h"
+    " p:c p:gates p:cells p:fresh d:epsilon",
     ("cell", CellStruct),
 )
 BackwardStruct = _struct(

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from representer.errors import ArgumentError, TrainingError
 from representer.tasks.recipe import Recipe, Request
-from representer.tasks.text_config import PRESETS, TextConfig
+from representer.tasks.text.text_config import PRESETS, TextConfig
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, SOURCE
 
 if TYPE_CHECKING:
     from representer.data.text import WordVectors
     from representer.tasks.baselines import Baseline
-    from representer.tasks.text_data import TextData
+    from representer.tasks.text.text_data import TextData
     from representer_papers.rkm2019.datasets import Located
     from representer_papers.rkm2019.report import Results
 
@@ -86,7 +86,7 @@ def _run_seed(request: Request, place: Located, seed: int, results: Results) -> 
     waiting = [config for config in configs.values() if not _is_done(config)]
     if waiting or not baselines.exists():
         from representer.data.text import read_vectors
-        from representer.tasks.text_data import prepare
+        from representer.tasks.text.text_data import prepare
         from representer_papers.rkm2019.shared_baselines import read_baselines, write_baselines
 
         data = prepare(next(iter(configs.values())))
@@ -138,7 +138,7 @@ def _is_done(config: TextConfig) -> bool:
     Raises:
         ArgumentError: If the folder's run has other settings.
     """
-    from representer.tasks.text_run import as_yaml
+    from representer.tasks.text.text_run import as_yaml
 
     folder = Path(config.out or "")
     written = folder / "config.yaml"
@@ -159,8 +159,8 @@ def _run(
     vectors: WordVectors | None,
     baselines: Sequence[Baseline],
 ) -> None:
-    from representer.tasks.run_folder import RunFolder
-    from representer.tasks.text import conclude, train
+    from representer.tasks.storage.run_folder import RunFolder
+    from representer.tasks.text.text_fit import conclude, train
 
     folder = Path(config.out or "")
     print(f"{folder}:")

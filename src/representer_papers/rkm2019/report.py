@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from representer.tasks import atomic
-from representer.tasks.fingerprint import fingerprint
 from representer.tasks.recipe import Request
+from representer.tasks.storage import atomic
+from representer.tasks.training.fingerprint import fingerprint
 from representer_papers.rkm2019.datasets import Located
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from representer.tasks import atomic
 from representer.tasks.baselines import Baseline
 from representer.tasks.metrics import wilson_interval
-from representer.tasks.text_data import TextData
-from representer.tasks.text_results import train_baselines
+from representer.tasks.storage import atomic
+from representer.tasks.text.text_data import TextData
+from representer.tasks.text.text_results import train_baselines
 
 
 def write_baselines(path: Path, data: TextData) -> None:

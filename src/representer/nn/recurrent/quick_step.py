@@ -2,7 +2,7 @@
 
 ``CellDirection`` computes the same by the general path; this one only leaves out what a single
 step does not need. Whatever is unusual about a call is left to the general path, which has the
-messages.
+messages. The core reads bare memory, so nothing reaches it that was not looked at.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from representer.nn.recurrent.direction import CellDirection
+from representer.nn.recurrent.filters import DenseFilters
 from representer.nn.recurrent.state import RecurrentState
 from representer.ops.rkm_scan import step as core_step
 
@@ -26,23 +27,26 @@ def quick_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, Recurr
         x_t: Input ``(B, I)``.
         state: What the last step returned.
     """
-    if type(state) is not RecurrentState or not core_step.is_usable(x_t) or x_t.dim() != 2:
+    if type(state) is not RecurrentState or x_t.dim() != 2 or not core_step.is_usable(x_t):
         return None
-    shape, dtype = (len(directions), x_t.shape[0], state.h.shape[-1]), x_t.dtype
-    for part in (state.h, state.c):
-        if part.shape != shape or part.dtype != dtype or not part.is_contiguous():
-            return None
+    if type(state.window) is not tuple or len(state.window) != len(directions):
+        return None
+    batch, dtype, units = x_t.shape[0], x_t.dtype, directions[0].hidden_size
+    shape = (len(directions), batch, units)
+    if not all(core_step.is_ready(part, shape, dtype) for part in (state.h, state.c)):
+        return None
     hs, cs, x = [], [], x_t.contiguous()
     for k, direction in enumerate(directions):
         plan = _PLANS.get(direction)
         if plan is None:
             plan = _PLANS[direction] = _plan(direction)
-        input_weight = plan.weights.get("0")
-        if input_weight is None or (direction.weight_drop and direction.training):
+        window = state.window[k]
+        if not isinstance(window, Tensor) or window.shape != (batch, 0, x.shape[1]):
             return None
-        if input_weight.dtype != dtype or x.shape[1] != input_weight.shape[2]:
+        operands = _operands(direction, plan)
+        if operands is None or not plan.step.fits(x, operands):
             return None
-        x, h, c = _step(direction, plan.step, input_weight, x, state.h[k], state.c[k])
+        x, h, c = plan.step(x, state.h[k], state.c[k], operands)
         hs.append(h)
         cs.append(c)
     single = len(hs) == 1
@@ -51,45 +55,38 @@ def quick_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, Recurr
 
 
 class _Plan(NamedTuple):
-    """What a direction's steps have in common: its weights' dict, empty where it is unusual."""
+    """What a direction's steps have in common: the filters, if they are plain, and the cell."""
 
-    weights: dict[str, Any]
-    step: core_step.Step | None
+    filters: DenseFilters | None
+    step: core_step.Step
 
 
 _PLANS: WeakKeyDictionary[Any, _Plan] = WeakKeyDictionary()
 
 
 def _plan(direction: Any) -> _Plan:
-    if type(direction) is not CellDirection or any(direction.zoneout):
-        return _Plan({}, None)
-    filters = direction.filters
-    if direction.psi is not None or not filters.is_plain or filters.reach:
-        return _Plan({}, None)
-    if not direction.cell.has_memory:
-        return _Plan({}, None)
-    (weight,) = filters.weights
-    biased = 0 if direction.bias is None else len(direction.bias)
-    biased = len(direction.cell.gates) if biased and direction.forget_bias else biased
-    sizes = direction.hidden_size, weight.shape[2], biased
-    return _Plan(filters.weights._parameters, core_step.Step(direction.cell, *sizes))
+    filters, cell = direction.filters, direction.cell
+    is_usual = type(direction) is CellDirection and type(filters) is DenseFilters
+    is_usual = is_usual and cell.has_memory and filters.is_plain and not filters.reach
+    step = core_step.Step(cell, direction.hidden_size)
+    return _Plan(filters if is_usual and step.is_known else None, step)
 
 
-def _step(
-    direction: CellDirection,
-    step: core_step.Step | None,
-    input_weight: Tensor,
-    x: Tensor,
-    h: Tensor,
-    c: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
-    assert step is not None
-    norm, static = direction.norm, direction.static
-    return step(
-        x,
-        h,
-        c,
-        input_weight,
+def _operands(direction: CellDirection, plan: _Plan) -> core_step.Operands | None:
+    """Return the weights as they are now, or None where something stands between them and h."""
+    modules = direction._modules  # attributes of a module are slow to look up
+    if modules["filters"] is not plan.filters or plan.filters is None or direction.psi is not None:
+        return None
+    if any(direction.zoneout) or (direction.weight_drop and direction.training):
+        return None
+    if direction._forward_hooks or direction._forward_pre_hooks:
+        return None
+    weight = plan.filters.weights._parameters.get("0")
+    if weight is None:
+        return None
+    norm, static = modules.get("norm"), modules.get("static")
+    return core_step.Operands(
+        weight,
         direction.full_bias() if direction.forget_bias else direction.bias,
         direction.recurrent,
         None if static is None else static().contiguous(),

@@ -6,7 +6,7 @@ the manners of ``torch.nn.LSTM``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -140,7 +140,7 @@ class SequenceLayer(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""
-        for direction in self.directions:
+        for direction in cast(Any, self.directions):
             direction.reset_parameters()
 
     def __repr__(self) -> str:

@@ -42,7 +42,8 @@ class Forward(NamedTuple):
     @property
     def sizes(self) -> tuple[int, int, int, int]:
         """T, B, G and H."""
-        return (*self.z.shape[:2], len(self.cell.gates), self.h0.shape[1])
+        time, batch = self.z.shape[:2]
+        return time, batch, len(self.cell.gates), self.h0.shape[1]
 
     @property
     def kept_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -47,8 +47,8 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
 
     block = max(1, BLOCK // max(1, gates[0].numel()))
     factor_TBGH, to_cell, at = gates, None, range(0)
-    keep = gate["forget"] if cell.forget_gate == "dynamic" else None
-    keep = static[1].expand(time, batch, units) if keep is None and static is not None else keep
+    keep = gate.get("forget", torch.zeros_like(p.cells) if static is None else static[1])
+    keep = keep.expand(time, batch, units)
 
     dz = torch.empty_like(gates)
     g_after_norm = torch.empty_like(p.cells) if norm is not None else None
@@ -66,11 +66,12 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
         i = t - at.start
         e = p.grad_output[t] + to_h
         g = to_c
+        held_e = held_g = None
         if hold is not None:
-            e, held_e = e * (1 - hold[1, t]), e * hold[1, t]
-            g, held_g = g * (1 - hold[0, t]), g * hold[0, t]
+            held_e, held_g = e * hold[1, t], g * hold[0, t]
+            e, g = e - held_e, g - held_g
         g = torch.addcmul(g, e, to_cell[i]) if to_cell is not None else g + e
-        if norm is not None:
+        if norm is not None and g_after_norm is not None:
             g_after_norm[t] = g
             g = _through_norm(g, normed[t], scale[t], norm[0])
         if g_all is not None:
@@ -88,7 +89,7 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
                 before_h = before_h + kept
             else:
                 before_c = kept if cell.memory == "cell" else kept * (memory[t] + 1)
-        if hold is not None:
+        if held_e is not None and held_g is not None:
             before_h, before_c = before_h + held_e, before_c + held_g
         if steps.is_whole(t):
             to_h, to_c = before_h, before_c

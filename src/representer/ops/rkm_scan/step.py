@@ -1,12 +1,13 @@
 """One time step of a few sequences on the compiled core, with as little as possible around it.
 
 For streaming without gradients: no operator dispatch, no copies, no packed weights. What it
-computes is one step of ``rkm_scan`` with ``input_weight``; the caller has checked the arguments.
+computes is one step of ``rkm_scan`` with ``input_weight``.
 """
 
 from __future__ import annotations
 
 import ctypes
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,50 +26,91 @@ def is_usable(x: Tensor) -> bool:
     return (
         not torch.is_grad_enabled()
         and not core.MISSING
+        and type(x) is Tensor
         and x.device.type == "cpu"
         and x.dtype in (torch.float32, torch.float64)
         and x.shape[0] <= FEW
         and chosen_backend() in (None, "cpp")
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
+        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
     )
 
 
+def is_ready(tensor: object, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    """Whether the core may read a tensor: of this shape and dtype, contiguous, on the CPU."""
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.shape == shape
+        and tensor.dtype == dtype
+        and tensor.is_cpu
+        and tensor.is_contiguous()
+    )
+
+
+class Operands(NamedTuple):
+    """The weights of a step."""
+
+    input_weight: Tensor  # (G, H, I, 1)
+    bias: Tensor | None  # (b, H), of the last b gates
+    weight: Tensor | None  # (R, H, H)
+    static: Tensor | None  # (2, H)
+    norm: Tensor | None  # (2, H)
+
+
 class Step:
-    """A cell of given sizes, ready to take steps.
+    """A cell of a given size, ready to take steps.
 
     Args:
         cell: Which cell.
         units: H.
-        features: I.
-        biased: How many of the last gates have biases.
     """
 
-    def __init__(self, cell: Cell, units: int, features: int, biased: int) -> None:
-        assert (len(cell.gates), len(cell.recurrent_gates)) in KNOWN
+    def __init__(self, cell: Cell, units: int) -> None:
+        self.gates, self.seen, self.units = len(cell.gates), len(cell.recurrent_gates), units
+        self.needs_static = "static" in (cell.input_gate, cell.forget_gate)
+        self.is_known = (self.gates, self.seen) in KNOWN
         self.template = core.ForwardStruct(
-            core.cell_struct(cell), 1, 0, units, features, False, 1, biased, epsilon=EPS
+            core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
+        )
+
+    def fits(self, x: Tensor, operands: Operands) -> bool:
+        """Whether the core may read these operands: nothing else protects its memory."""
+        input_weight, bias, weight, static, norm = operands
+        units, dtype = self.units, x.dtype
+        return (
+            is_ready(input_weight, (self.gates, units, x.shape[1], 1), dtype)
+            and (bias is None or is_ready(bias, (min(len(bias), self.gates), units), dtype))
+            and (weight is not None) == (self.seen > 0)
+            and (weight is None or is_ready(weight, (self.seen, units, units), dtype))
+            and (static is not None) == self.needs_static
+            and (static is None or is_ready(static, (2, units), dtype))
+            and (norm is None or is_ready(norm, (2, units), dtype))
         )
 
     def __call__(
-        self,
-        x: Tensor,
-        h0: Tensor,
-        c0: Tensor,
-        input_weight: Tensor,
-        bias: Tensor | None,
-        weight: Tensor | None,
-        static: Tensor | None,
-        norm: Tensor | None,
+        self, x: Tensor, h0: Tensor, c0: Tensor, operands: Operands
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Take a step; all tensors are contiguous, shapes as in ``rkm_scan`` without time."""
+        """Take a step; the caller has seen that everything ``is_ready``.
+
+        Args:
+            x: Input ``(B, I)``.
+            h0: Last emission ``(B, H)``.
+            c0: Last cell ``(B, H)``.
+            operands: Weights that fit.
+
+        Returns:
+            The output, and the new h and c.
+        """
         output, h, c = torch.empty_like(h0), torch.empty_like(h0), torch.empty_like(h0)
+        input_weight, bias, weight, static, norm = operands
         s = core.ForwardStruct.from_buffer_copy(self.template)
-        s.batch, s.x, s.x_batch = x.shape[0], x.data_ptr(), x.shape[1]
+        s.batch, s.x, (_, s.features) = x.shape[0], x.data_ptr(), x.shape
+        s.x_batch = s.features
         s.h0, s.c0, s.input_weight = h0.data_ptr(), c0.data_ptr(), input_weight.data_ptr()
         s.out, s.h, s.c = output.data_ptr(), h.data_ptr(), c.data_ptr()
         if bias is not None:
-            s.bias = bias.data_ptr()
+            s.bias, s.biased = bias.data_ptr(), len(bias)
         if weight is not None:
             s.weight = weight.data_ptr()
         if static is not None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError, MissingExtraError
-from representer.tasks import atomic
 from representer.tasks.report import figures
+from representer.tasks.storage import atomic
 
 if TYPE_CHECKING:
     from markupsafe import Markup

@@ -1,0 +1,1 @@
+"""Files that survive a kill: atomic writes, checkpoints, the locked run folder."""

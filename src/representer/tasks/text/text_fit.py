@@ -1,0 +1,161 @@
+"""``fit text``: from a table of texts and labels to a trained, tested and described classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from representer.data.text import WordVectors, read_vectors
+from representer.models import SequenceClassifier
+from representer.tasks.baselines import Baseline
+from representer.tasks.packages import require
+from representer.tasks.report import write_report
+from representer.tasks.storage import checkpoint
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.text.text_config import TextConfig
+from representer.tasks.text.text_data import TextData, prepare
+from representer.tasks.text.text_model import (
+    build_model,
+    probabilities,
+    trainer_config,
+    training_task,
+)
+from representer.tasks.text.text_results import (
+    NAMES,
+    Answers,
+    details_of,
+    metrics_of,
+    summary,
+    train_baselines,
+    verdict,
+)
+from representer.tasks.text.text_run import as_yaml, write_inputs
+from representer.tasks.training.progress import say
+from representer.tasks.training.trainer import Trainer
+
+NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
+
+# What a run may be resumed with another value of; the trainer watches over its own settings.
+_FREE = ("data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model at the end of its training, with its best weights."""
+
+    config: TextConfig
+    model: SequenceClassifier
+    answers: Answers
+
+
+def fit(config: TextConfig) -> dict[str, Any]:
+    """Train a classifier, test it, and write the run folder.
+
+    Nothing is written before the data have been read and found good.
+
+    Args:
+        config: The run.
+
+    Returns:
+        The metrics, as in metrics.json.
+
+    Raises:
+        RepresenterError: As ``errors`` lists them; the message has the place and the mend.
+    """
+    require("fit text", *NEEDED)
+    config = with_out(config)
+    data = prepare(config)
+    vectors = read_vectors(config.vectors, data.vocabulary) if config.vectors else None
+    with RunFolder(config.out or "", resume=config.resume) as run:
+        return conclude(run, data, train(run, config, data, vectors))
+
+
+def with_out(config: TextConfig) -> TextConfig:
+    """Return the configuration with a run folder, named after the data where none was chosen."""
+    name = "demo" if config.demo else Path(config.data or "text").name.partition(".")[0]
+    return replace(config, out=config.out or f"runs/{name}")
+
+
+def train(
+    run: RunFolder, config: TextConfig, data: TextData, vectors: WordVectors | None
+) -> Trained:
+    """Train one model in a folder, or go on with it, and ask it about the test documents."""
+    model, coverage = build_model(config, data, vectors)
+    if coverage is not None:
+        running = coverage.running(_counts(data))
+        data.report["coverage"] = f"{coverage}; {running:.1%} of running words"
+        say(f"{config.vectors}: {data.report['coverage']}")
+    if not checkpoint.steps(run.checkpoints):  # otherwise they are there, and may not change
+        write_inputs(run, config, data, model)
+    trainer = Trainer(
+        model,
+        training_task(config, data),
+        trainer_config(config),
+        run,
+        settings=_settings(config, data),
+    )
+    result = trainer.fit()
+    run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
+    trainer.restore_best()
+    model.eval()
+    found = probabilities(model, [data.vocabulary.encode(t) for t in data.test.tokens])
+    return Trained(config, model, Answers(NAMES[config.cell], found, result, _parameters(model)))
+
+
+def conclude(
+    run: RunFolder,
+    data: TextData,
+    trained: Trained,
+    others: Sequence[Answers] = (),
+    baselines: Sequence[Baseline] | None = None,
+) -> dict[str, Any]:
+    """Compare with baselines and other models, write the results, print the closing table.
+
+    Where several processes trained the model, the first alone does this; the others return nothing.
+
+    Args:
+        run: The folder.
+        data: Of the run.
+        trained: The model.
+        others: What other models answered on the same documents.
+        baselines: Those of this split, if they have been trained already.
+    """
+    if not run.is_writer:
+        return {}
+    config, answers = trained.config, trained.answers
+    if baselines is None:
+        baselines = train_baselines(data) if config.baselines else []
+    metrics = metrics_of(data, answers, baselines, others, config.batch_size)
+    details = details_of(config, data, trained.model, answers)
+    run.write_json("details.json", details | {"verdict": verdict(metrics)})
+    run.write_json("metrics.json", metrics)
+    page = write_report(run.path)
+    print(summary(metrics))
+    print(f"report: {page}")
+    return metrics
+
+
+def _settings(config: TextConfig, data: TextData) -> dict[str, Any]:
+    watched = {f.name for f in fields(trainer_config(config))}
+    chosen = {
+        name: value
+        for name, value in config.to_dict().items()
+        if name not in watched and name not in _FREE
+    }
+    return {**chosen, "sha256": {s["role"]: s["sha256"] for s in data.report["sources"]}}
+
+
+def _counts(data: TextData) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for tokens in data.train.tokens:
+        for token in tokens:
+            counts[token] = counts.get(token, 0) + 1
+    return counts
+
+
+def _parameters(model: SequenceClassifier) -> dict[str, int]:
+    parts = {"word vectors": model.embedding, "cell": model.cell, "classifier": model.head}
+    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+    return {**counts, "all": sum(counts.values())}

@@ -1,0 +1,212 @@
+"""What a finished text run says about itself: metrics.json, details.json, and the closing lines."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.functional import Cell
+from representer.models import SequenceClassifier
+from representer.tasks.baselines import Baseline, majority_class, tfidf_logistic_regression
+from representer.tasks.cells_table import memory_equation, output_equation
+from representer.tasks.metrics import classification_metrics, paired_difference
+from representer.tasks.text.text_config import TextConfig, defaults
+from representer.tasks.text.text_data import Part, TextData
+from representer.tasks.training.fingerprint import fingerprint
+from representer.tasks.training.training_result import TrainingResult
+
+MISTAKES, EXCERPT = 12, 320
+
+NAMES = {
+    "lstm": "LSTM", "rkm-lstm": "RKM-LSTM", "rkm-cifg": "RKM-CIFG",
+    "linear-kernel": "Linear Kernel", "linear-kernel-gated": "Linear Kernel w/ o_t",
+    "gated-cnn": "Gated CNN", "cnn": "CNN", "ran": "RAN", "rkm": "RKM",
+    "torch-lstm": "torch.nn.LSTM",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What a trained model answered on the test documents.
+
+    Attributes:
+        name: Of the model.
+        probabilities: ``(N, C)``.
+        training: How it was trained.
+        parameters: How many it has, by part.
+    """
+
+    name: str
+    probabilities: NDArray[np.float64]
+    training: TrainingResult
+    parameters: dict[str, int]
+
+    @property
+    def predictions(self) -> NDArray[np.int64]:
+        """The most probable class of each document."""
+        return self.probabilities.argmax(axis=1)
+
+
+def train_baselines(data: TextData) -> list[Baseline]:
+    """Train both baselines on the training part and ask them about the test part."""
+    train, test = data.train, data.test
+    return [
+        tfidf_logistic_regression(train.tokens, train.labels, test.tokens),
+        majority_class(train.labels, len(test)),
+    ]
+
+
+def metrics_of(
+    data: TextData,
+    answers: Answers,
+    baselines: Sequence[Baseline],
+    others: Sequence[Answers],
+    batch_size: int,
+) -> dict[str, Any]:
+    """Return metrics.json: the test figures, beside those of baselines and of other models."""
+    truth = np.asarray(data.test.labels)
+    steps_per_epoch = -(-len(data.train) // batch_size)
+    best = answers.training.best
+    right = answers.predictions == truth
+
+    def rival(name: str, about: str, answered: NDArray[np.int64], seconds: float) -> dict[str, Any]:
+        figures = classification_metrics(truth, np.eye(len(names))[answered], names)
+        kept = ("accuracy", "accuracy_interval", "macro_f1")
+        difference = list(paired_difference(right, answered == truth))
+        described = {"name": name, "description": about, "seconds": seconds}
+        return {**described, **{k: figures[k] for k in kept}, "difference": difference}
+
+    names = data.classes.names
+    return {
+        "task": "text",
+        "model": answers.name,
+        "test": classification_metrics(truth, answers.probabilities, names),
+        "valid": best,
+        "best_epoch": (best["step"] if best else answers.training.step) / steps_per_epoch,
+        "epochs": answers.training.step / steps_per_epoch,
+        "steps": answers.training.step,
+        "steps_per_epoch": steps_per_epoch,
+        "stopped_by": answers.training.reason,
+        "seconds": answers.training.seconds,
+        "parameters": answers.parameters,
+        "comparisons": [
+            rival(o.name, "Trained likewise.", o.predictions, o.training.seconds) for o in others
+        ],
+        "baselines": [rival(b.name, b.description, b.predictions, b.seconds) for b in baselines],
+    }
+
+
+def details_of(
+    config: TextConfig, data: TextData, model: SequenceClassifier, answers: Answers
+) -> dict[str, Any]:
+    """Return details.json: data, model, mistakes, command and environment, for the report."""
+    cell: Cell | None = getattr(model.cell, "cell", None)
+    head = f"mean over time → {model.config.head_size} ReLU → {len(data.classes)}"
+    return {
+        "title": _title(config, data),
+        "command": command_of(config),
+        "config": config.to_dict() | {"embedding_size": model.config.embedding_size},
+        "data": data.report,
+        "model": {
+            "name": answers.name,
+            "cell": memory_equation(cell) if cell else "torch.nn.LSTM",
+            "output": output_equation(cell) if cell else "torch.nn.LSTM",
+            "head": head,
+            "parameters": answers.parameters,
+        },
+        "mistakes": worst_mistakes(data.test, data.classes.names, answers.probabilities),
+        "environment": fingerprint(next(model.parameters()).device),
+    }
+
+
+def command_of(config: TextConfig) -> str:
+    """Return the command that makes this run again: the options that are not the defaults."""
+    words = ["representer", "fit", "text", *([config.data] if config.data else [])]
+    usual = defaults(config.preset, demo=config.demo)
+    if config.preset:
+        words += ["--preset", config.preset]
+    if config.demo:
+        words.append("--demo")
+    for name, value in config.to_dict().items():
+        if name not in ("data", "resume", "preset", "demo") and value != usual[name]:
+            option = "--" + name.replace("_", "-")
+            is_flag = value is True and TextConfig.__dataclass_fields__[name].default is False
+            shown = str(value).lower() if isinstance(value, bool) else str(value)
+            words += [option] if is_flag else [option, shown]
+    return shlex.join(words)
+
+
+def verdict(metrics: dict[str, Any]) -> str:
+    """Return a sentence that says whether the model beats what it was compared with."""
+    rivals = [*metrics["comparisons"], *metrics["baselines"]]
+    if not rivals:
+        return ""
+    parts = []
+    for rival in rivals:
+        _, low, high = rival["difference"]
+        relation = "better than" if low > 0 else "worse than" if high < 0 else "level with"
+        parts.append(f"{relation} {rival['name']}")
+    listed = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    return f"{metrics['model']} is {listed}, by the 95 % intervals of the differences."
+
+
+def summary(metrics: dict[str, Any]) -> str:
+    """Return the closing table for the terminal."""
+    test = metrics["test"]
+    rows = [(metrics["model"], test, metrics["seconds"])]
+    rows += [(r["name"], r, r["seconds"]) for r in (*metrics["comparisons"], *metrics["baselines"])]
+    width = max(len(name) for name, _, _ in rows)
+    lines = [f"{'':<{width}}  accuracy  95 % interval     macro F1  training"]
+    for name, row, seconds in rows:
+        low, high = (100 * bound for bound in row["accuracy_interval"])
+        lines.append(
+            f"{name:<{width}}  {100 * row['accuracy']:6.2f} %  {low:5.2f} – {high:6.2f} %  "
+            f"{row['macro_f1']:8.3f}  {seconds:6.1f} s"
+        )
+    return "\n".join(lines)
+
+
+def _title(config: TextConfig, data: TextData) -> str:
+    source, text = data.train.source, data.report["text_column"]
+    if config.demo:
+        return f"{source[:1].upper()}{source[1:]}, by package"
+    label = data.report["label_column"]
+    if not data.reading.header:
+        text, label = f"column {text.replace(',', ' and ')}", f"column {label}"
+    return f"{Path(source).name}: {label} from {text}"
+
+
+def worst_mistakes(
+    part: Part, names: Sequence[str], found: NDArray[np.float64]
+) -> list[dict[str, Any]]:
+    """Return the documents that are wrong with the greatest certainty, the surest first.
+
+    Args:
+        part: The documents.
+        names: Names of the classes.
+        found: Probability of every class ``(N, C)``.
+    """
+    truth, predicted = np.asarray(part.labels), found.argmax(axis=1)
+    wrong = np.flatnonzero(predicted != truth)
+    surest = wrong[np.argsort(-found[wrong, predicted[wrong]], kind="stable")][:MISTAKES]
+    return [
+        {
+            "line": part.lines[i],
+            "truth": names[part.labels[i]],
+            "predicted": names[int(predicted[i])],
+            "probability": float(found[i, predicted[i]]),
+            "text": _excerpt(part.texts[i]),
+        }
+        for i in surest.tolist()
+    ]
+
+
+def _excerpt(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= EXCERPT else words[:EXCERPT].rsplit(" ", 1)[0] + " …"

@@ -1,0 +1,52 @@
+"""All that the next step of a training depends on, taken and put back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from representer.tasks.training import generators
+from representer.tasks.training.training_state import TrainingState, copy_weights, load_weights
+from representer.tasks.training.workers import gathered
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+def take(
+    accelerator: Accelerator,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: TrainingState,
+) -> dict[str, Any]:
+    """Return the snapshot as a checkpoint can hold it. All processes call this together."""
+    return {
+        "progress": state.to_dict(),
+        "model": copy_weights(model),
+        "optimizer": optimizer.state_dict(),
+        "scaler": None if accelerator.scaler is None else accelerator.scaler.state_dict(),
+        "random": gathered(accelerator, generators.states()),
+    }
+
+
+def put_back(
+    snapshot: Mapping[str, Any],
+    accelerator: Accelerator,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+) -> TrainingState:
+    """Set model, optimiser and random states to a snapshot, and return the rest of it.
+
+    Raises:
+        CheckpointError: It is of another model.
+    """
+    load_weights(model, snapshot["model"])
+    optimizer.load_state_dict(snapshot["optimizer"])
+    if accelerator.scaler is not None and snapshot["scaler"] is not None:
+        accelerator.scaler.load_state_dict(snapshot["scaler"])
+    if accelerator.process_index < len(snapshot["random"]):
+        generators.restore(snapshot["random"][accelerator.process_index])
+    return TrainingState.from_dict(snapshot["progress"])

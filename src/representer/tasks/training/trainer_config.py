@@ -1,0 +1,94 @@
+"""How long, how fast and how carefully a trainer works."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from representer.errors import ArgumentError
+
+# These change neither what has been computed nor, but for the bits that `fingerprint` watches,
+# what will be.
+_FREE = ("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "threads")
+_FREE += ("device", "show_progress")
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """The settings of `Trainer`.
+
+    Args:
+        epochs: Passes over the data.
+        max_steps: Stop after this many optimisation steps, if that is earlier.
+        lr: Learning rate of the Adam that is made when no optimiser is given.
+        weight_decay: Its L2 penalty.
+        clip_norm: Scale gradients down to this total norm.
+        clip_value: Clamp every entry of the gradients to plus or minus this.
+        evaluate_every: Evaluate after every so many steps too; at an epoch's end always.
+        checkpoint_every_steps: Save after every so many steps too; at an epoch's end always.
+        checkpoint_every_seconds: Save when the last time was this long ago.
+        keep_checkpoints: How many of the newest are kept.
+        patience: Stop after this many evaluations in a row without a new best.
+        monitor: The metric that tells which weights are best.
+        direction: Whether more or less of it is better.
+        seed: Everything random depends on it, see `tasks.training.generators`.
+        threads: CPU threads; torch's own choice if left out.
+        device: ``"auto"`` takes a GPU where there is one.
+        mixed_precision: As in Accelerate.
+        show_progress: Whether bar and lines are shown.
+
+    Raises:
+        ArgumentError: A value is out of its range.
+    """
+
+    epochs: int = 10
+    max_steps: int | None = None
+    lr: float = 1e-3
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    clip_value: float | None = None
+    evaluate_every: int | None = None
+    checkpoint_every_steps: int | None = None
+    checkpoint_every_seconds: float | None = 60.0
+    keep_checkpoints: int = 2
+    patience: int | None = None
+    monitor: str = "accuracy"
+    direction: Literal["max", "min"] = "max"
+    seed: int = 0
+    threads: int | None = None
+    device: Literal["auto", "cpu"] = "auto"
+    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    show_progress: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "keep_checkpoints"):
+            _require(name, getattr(self, name) >= 1, getattr(self, name), "at least 1")
+        for name in (
+            "max_steps",
+            "evaluate_every",
+            "checkpoint_every_steps",
+            "patience",
+            "threads",
+        ):
+            value = getattr(self, name)
+            _require(name, value is None or value >= 1, value, "at least 1, or none")
+        for name in ("clip_norm", "clip_value", "checkpoint_every_seconds"):
+            value = getattr(self, name)
+            _require(name, value is None or value > 0, value, "above 0, or none")
+        _require("lr", self.lr > 0 and math.isfinite(self.lr), self.lr, "a finite number above 0")
+        _require("weight_decay", self.weight_decay >= 0, self.weight_decay, "at least 0")
+        _require("direction", self.direction in ("max", "min"), self.direction, "'max' or 'min'")
+        _require("device", self.device in ("auto", "cpu"), self.device, "'auto' or 'cpu'")
+        precisions = ("no", "bf16", "fp16")
+        is_known = self.mixed_precision in precisions
+        _require("mixed_precision", is_known, self.mixed_precision, f"one of {precisions}")
+
+    def settings(self) -> dict[str, Any]:
+        """Return those that a resumed run must have as they were."""
+        return {name: value for name, value in asdict(self).items() if name not in _FREE}
+
+
+def _require(name: str, is_fine: bool, got: object, expected: str) -> None:
+    if not is_fine:
+        raise ArgumentError(name, got, expected)

@@ -1,0 +1,66 @@
+"""The files that a training leaves beside its checkpoints; its state can make each again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from representer.errors import CheckpointError
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.training.metrics_log import Row
+from representer.tasks.training.training_state import TrainingState
+
+BEST, FINAL = "model.safetensors", "final.safetensors"
+
+
+def write_weights(
+    run: RunFolder, name: str, weights: Mapping[str, Tensor], row: Row | None
+) -> None:
+    """Write weights with the metrics they had, as JSON under ``metrics`` in the file's header."""
+    run.write_tensors(name, weights, {"metrics": json.dumps(row)})
+
+
+def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
+    """Read weights and the metrics they had.
+
+    Args:
+        path: A file that `write_weights` wrote.
+
+    Raises:
+        CheckpointError: It is missing, damaged, or not such a file.
+    """
+    import safetensors
+
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            row = json.loads((file.metadata() or {}).get("metrics", "null"))
+            return {name: file.get_tensor(name) for name in file.keys()}, row  # noqa: SIM118
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise CheckpointError(f"{path} cannot be read: {reason}. Check the path.") from None
+    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
+        mend = "Train again, or take the file from a copy of the run."
+        raise CheckpointError(
+            f"{path} is no file of weights, or damaged: {error}. {mend}"
+        ) from None
+
+
+def write_state(run: RunFolder, state: TrainingState) -> None:
+    """Make metrics and best weights say what the state says, and remove what it has not reached."""
+    state.log.write(run)
+    run.remove(FINAL)
+    if state.best_weights is None:
+        run.remove(BEST)
+    else:
+        write_weights(run, BEST, state.best_weights, state.best_row)
+
+
+def write_end(run: RunFolder, state: TrainingState, weights: Mapping[str, Tensor]) -> None:
+    """Write the final weights, as the best ones too if no evaluation was best."""
+    last = state.log.rows[-1] if state.log.rows else None
+    write_weights(run, FINAL, weights, last)
+    if state.best_weights is None:
+        write_weights(run, BEST, weights, last)

@@ -1,0 +1,41 @@
+"""Which evaluation is best, and when to stop."""
+
+from __future__ import annotations
+
+import pytest
+
+from representer.tasks.training.early_stopping import best_index, is_exhausted
+
+
+@pytest.mark.parametrize(
+    ("values", "direction", "best"),
+    [
+        ([], "max", None),
+        ([None, None], "max", None),
+        ([1.0], "min", 0),
+        ([1.0, 3.0, 2.0], "max", 1),
+        ([1.0, 3.0, 2.0], "min", 0),
+        ([2.0, 2.0, 1.0], "max", 0),
+        ([None, 2.0, None, 2.5], "max", 3),
+        ([-1.0, -2.0, -2.0], "min", 1),
+    ],
+)
+def test_the_first_of_the_best_is_the_best(values, direction, best) -> None:
+    assert best_index(values, direction) == best
+
+
+@pytest.mark.parametrize(
+    ("values", "patience", "is_over"),
+    [
+        ([1.0, 0.5, 0.5], 2, True),
+        ([1.0, 0.5], 2, False),
+        ([1.0, 0.5, 2.0], 2, False),
+        ([1.0, 1.0, 1.0], 2, True),
+        ([None, None], 2, True),
+        ([None], 2, False),
+        ([1.0] * 99, None, False),
+        ([], 1, False),
+    ],
+)
+def test_patience_counts_evaluations_without_a_new_best(values, patience, is_over) -> None:
+    assert is_exhausted(values, "max", patience) == is_over
