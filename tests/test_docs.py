@@ -73,7 +73,9 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("words", list(commands()))
-def test_a_command_of_the_docs_has_the_options_that_it_is_given(words):
+def test_a_command_of_the_docs_has_the_options_that_it_is_given(words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("settings.yaml").write_text("epochs: 3\n")
     if words[0] == "representer":
         name, rest = main._find_command(words[1:])
         assert name is not None
