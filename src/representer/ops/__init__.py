@@ -3,11 +3,21 @@
 from representer.ops import gated_scan as _gated_scan
 from representer.ops import rkm_scan as _rkm_scan
 from representer.ops.op import Backend, Op, Sample
-from representer.ops.selection import use_backend
+from representer.ops.selection import Choice, explain_backend, use_backend
 
 OPS: dict[str, Op] = {module.OP.name: module.OP for module in (_gated_scan, _rkm_scan)}
 
 gated_scan = _gated_scan.gated_scan
 rkm_scan = _rkm_scan.rkm_scan
 
-__all__ = ["OPS", "Backend", "Op", "Sample", "gated_scan", "rkm_scan", "use_backend"]
+__all__ = [
+    "OPS",
+    "Backend",
+    "Choice",
+    "Op",
+    "Sample",
+    "explain_backend",
+    "gated_scan",
+    "rkm_scan",
+    "use_backend",
+]

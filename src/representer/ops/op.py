@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import BackendError
-from representer.ops.selection import chosen_backend
+from representer.ops.selection import chosen_backend, is_recording, record
 
 LIBRARY = torch.library.Library("representer", "DEF")
 
@@ -130,7 +130,16 @@ class Op:
         Raises:
             BackendError: If the backend asked for does not exist or cannot run the call.
         """
-        asked = backend or chosen_backend()
+        name = self._first_usable(backend or chosen_backend(), device, arguments)
+        if is_recording():
+            record(self.name, name, self.explain(device, arguments))
+        return name
+
+    def explain(self, device: str, arguments: tuple[Any, ...]) -> dict[str, str]:
+        """Say of each backend why it cannot run a call, in order; "" for those that can."""
+        return {name: b.obstacle(device, arguments) for name, b in self.backends.items()}
+
+    def _first_usable(self, asked: str | None, device: str, arguments: tuple[Any, ...]) -> str:
         if asked is not None:
             if asked not in self.backends:
                 known = ", ".join(self.backends)
@@ -146,10 +155,6 @@ class Op:
             if not candidate.obstacle(device, arguments):
                 return name
         raise BackendError(f"{self.name}: no backend runs on {device}.")
-
-    def explain(self, device: str, arguments: tuple[Any, ...]) -> dict[str, str]:
-        """Say of each backend why it cannot run a call, in order; "" for those that can."""
-        return {name: b.obstacle(device, arguments) for name, b in self.backends.items()}
 
     def _refuse_second_derivative(self, ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
         raise BackendError(

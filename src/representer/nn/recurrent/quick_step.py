@@ -7,7 +7,7 @@ messages. The core reads bare memory, so nothing reaches it that was not looked 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -84,7 +84,7 @@ def _operands(direction: CellDirection, plan: _Plan) -> core_step.Operands | Non
     weight = plan.filters.weights._parameters.get("0")
     if weight is None:
         return None
-    norm, static = modules.get("norm"), modules.get("static")
+    norm, static = cast(Any, modules.get("norm")), modules.get("static")
     return core_step.Operands(
         weight,
         direction.full_bias() if direction.forget_bias else direction.bias,

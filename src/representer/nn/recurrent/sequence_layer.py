@@ -115,7 +115,8 @@ class SequenceLayer(nn.Module):
             raise KindError("x_t", type(x_t).__name__, f"a tensor {expected}")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             raise ShapeError("x_t", x_t.shape, expected, hint="step() takes one time step.")
-        if not (self.training and (self.dropout or self.variational_dropout)):
+        thins_out = self.training and (self.dropout or self.variational_dropout)
+        if not (thins_out or self._forward_hooks or self._forward_pre_hooks):
             quick = quick_step(self.directions, x_t, state)
             if quick is not None:
                 return quick

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from representer.functional.cell import Cell
 from representer.functional.rkm_scan import EPS
@@ -33,7 +34,7 @@ def is_usable(x: Tensor) -> bool:
         and chosen_backend() in (None, "cpp")
         and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
-        and not torch._C._functorch.is_functorch_wrapped_tensor(x)
+        and not is_functorch_wrapped_tensor(x)  # pyright: ignore
     )
 
 

@@ -1,0 +1,189 @@
+"""The core means the same on every instruction set: every cell, option, precision and odd size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer.functional import gated_scan as define_gated_scan
+from representer.ops import OPS, core, gated_scan, rkm_scan
+from representer.ops.rkm_scan import cpp
+from representer.ops.rkm_scan.samples import CELLS, tensors
+
+from .test_ops import TOLERANCE, assert_near
+
+pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+
+UNITS = (1, 3, 17, 129)
+SIZES = ((1, 1), (6, 1), (1, 3), (5, 9), (3, 26))  # T, B: one step, one sequence, tiles of rows
+OPTIONS = (
+    "",
+    "input",
+    "input lengths",
+    "norm",
+    "hold",
+    "lengths",
+    "norm lengths",
+    "norm hold lengths",
+    "input norm hold lengths",
+)
+DECAYS = ("scalar", "vector", "full")
+
+
+def _as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _batch_first(tensor: Tensor) -> Tensor:
+    return tensor.transpose(0, 1).contiguous().transpose(0, 1) if tensor.dim() > 2 else tensor
+
+
+def _strided(tensor: Tensor) -> Tensor:
+    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
+
+
+LAYOUTS = (_as_it_is, _batch_first, _strided)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to call an op; ``kind`` is the cell or the form of the decay."""
+
+    kind: str
+    options: str
+    reverse: bool
+    recompute: bool
+    time: int
+    batch: int
+    units: int
+    layout: Callable[[Tensor], Tensor]
+
+
+def _few(kinds: tuple[str, ...], kind: str, options: tuple[str, ...]) -> Iterator[Case]:
+    """Yield cases in which every option meets two sizes, and every size and layout occurs."""
+    i = kinds.index(kind)
+    for k, option in enumerate(options):
+        for n in (i + k, i + 3 * k + 2):
+            reverse, recompute = n % 2 == 1, n % 3 == 0
+            time, batch = SIZES[(n + k) % len(SIZES)]
+            units, layout = UNITS[n % len(UNITS)], LAYOUTS[(n + k) % len(LAYOUTS)]
+            yield Case(kind, option, reverse, recompute, time, batch, units, layout)
+
+
+def _all(kind: str, options: str) -> Iterator[Case]:
+    flags = (False, True)
+    for size, units, reverse, layout in product(SIZES, UNITS, flags, LAYOUTS):
+        yield Case(kind, options, reverse, False, *size, units, layout)
+    for size, units, layout in product(SIZES, UNITS, LAYOUTS):
+        yield Case(kind, options, True, True, *size, units, layout)
+
+
+def _lengths(time: int, batch: int) -> Tensor:
+    """Return lengths from T down to 0 and from T again."""
+    return (time - torch.arange(batch)) % (time + 1)
+
+
+def _of_scan(case: Case) -> dict[str, Tensor]:
+    """Return arguments of gated_scan, float32."""
+    generator = torch.Generator().manual_seed(1)
+    shape = (case.time, case.batch, case.units)
+    of_decay = {"scalar": (), "vector": (case.units,), "full": shape}[case.kind]
+    u, f, c0 = (torch.randn(s, generator=generator) for s in (shape, of_decay, shape[1:]))
+    return {"u": u, "f": torch.sigmoid(f), "c0": c0}
+
+
+def _of_cell(case: Case) -> dict[str, Tensor]:
+    """Return arguments of rkm_scan, float32."""
+    sizes, options = (case.time, case.batch, case.units), case.options.replace("lengths", "")
+    return tensors(CELLS[case.kind], sizes, options, torch.float32)
+
+
+def _check(case: Case) -> None:
+    """Compare an op with its definition, in both precisions, on every instruction set."""
+    if case.kind in DECAYS:
+        given, run, define = _of_scan(case), gated_scan, define_gated_scan
+        options: dict[str, Any] = {"reverse": case.reverse}
+        more: dict[str, Any] = {}
+    else:
+        given, run, define = _of_cell(case), rkm_scan, OPS["rkm_scan"].definition
+        given = {"weight": None, **given}
+        options = {"cell": CELLS[case.kind], "reverse": case.reverse}
+        more = {"recompute": case.recompute}
+    if "lengths" in case.options:
+        options["lengths"] = _lengths(case.time, case.batch)
+    expected = _evaluate(define, given, options, torch.float64, _as_it_is)
+    for name, dtype in product(core.USABLE, TOLERANCE):
+        with core.instruction_set(name):
+            found = _evaluate(run, given, {**options, **more, "backend": "cpp"}, dtype, case.layout)
+        for what, wanted in expected.items():
+            assert found[what].dtype == dtype
+            where = f"{name} {dtype} {case}: {what}"
+            assert_near(found[what], wanted, TOLERANCE[dtype], where)
+
+
+def _evaluate(
+    function: Callable[..., tuple[Tensor, ...]],
+    given: dict[str, Tensor],
+    options: dict[str, Any],
+    dtype: torch.dtype,
+    layout: Callable[[Tensor], Tensor],
+) -> dict[str, Tensor]:
+    """Return results and gradients of everything but ``hold``, by name."""
+    operands = {n: None if x is None else layout(x.to(dtype)) for n, x in given.items()}
+    marked = {n: x.requires_grad_() for n, x in operands.items() if x is not None and n != "hold"}
+    results = function(**operands, **options)
+    generator = torch.Generator().manual_seed(2)
+    slopes = [layout(torch.randn(r.shape, generator=generator).to(dtype)) for r in results]
+    gradients = torch.autograd.grad(results, list(marked.values()), slopes, materialize_grads=True)
+    named = {f"gradient of {n}": g for n, g in zip(marked, gradients, strict=True)}
+    return {**{f"result {i}": r.detach() for i, r in enumerate(results)}, **named}
+
+
+def test_the_portable_code_is_always_there_and_the_fastest_is_used():
+    assert core.USABLE[-1] == "portable"
+    order = [core.INSTRUCTION_SETS.index(name) for name in core.USABLE]
+    assert order == sorted(order)
+    assert core.function("product", torch.float32).__name__.endswith(core.USABLE[0])
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_cell_equals_its_equations_on_every_instruction_set(kind: str):
+    for case in _few(tuple(CELLS), kind, OPTIONS):
+        _check(case)
+
+
+@pytest.mark.parametrize("kind", CELLS)
+def test_so_it_does_where_the_input_product_is_taken_before_the_loop(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(cpp, "FUSED", 0)
+    for case in _few(tuple(CELLS), kind, ("input", "input lengths")):
+        _check(case)
+
+
+@pytest.mark.parametrize("kind", DECAYS)
+def test_gated_scan_equals_its_equation_on_every_instruction_set(kind: str):
+    for case in _few(DECAYS, kind, ("", "lengths") * 4):
+        _check(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", OPTIONS, ids=[o.replace(" ", "-") or "plain" for o in OPTIONS])
+@pytest.mark.parametrize("kind", CELLS)
+def test_a_cell_equals_its_equations_at_every_size_in_every_layout(kind: str, options: str):
+    for case in _all(kind, options):
+        _check(case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", ["", "lengths"], ids=["plain", "lengths"])
+@pytest.mark.parametrize("kind", DECAYS)
+def test_gated_scan_equals_its_equation_at_every_size_in_every_layout(kind: str, options: str):
+    for case in _all(kind, options):
+        _check(case)
