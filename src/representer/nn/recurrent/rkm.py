@@ -32,7 +32,7 @@ class RKM(RecurrentKernelMachine):
     There are no biases and no gates. The other arguments, shapes and the state are those of
     :class:`~representer.nn.recurrent.kernel_machine.RecurrentKernelMachine`.
 
-    Literature:
+    References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
         (5)-(8), (17).
     """
