@@ -28,10 +28,10 @@ COVERED_BY = {
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
-    "tests/nn/recurrent/test_sequence_layer.py": ("ops/rkm_scan/step",),
+    "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend
-        "ops/core", "ops/gated_scan/cpp", "ops/rkm_scan/cpp", "ops/rkm_scan/products",
+        "ops/gated_scan/cpp", "ops/rkm_scan/products",
     ),
     "tests/papers/test_rkm2019_documents.py": (
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",

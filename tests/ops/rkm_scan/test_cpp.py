@@ -1,0 +1,42 @@
+"""rkm_scan on the compiled core: which calls it takes, and the input product inside the loop."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.functional.cell import Cell
+from representer.ops import core, rkm_scan
+from representer.ops.rkm_scan import cpp
+from representer.ops.rkm_scan.samples import CELLS, tensors
+
+pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+
+
+def test_every_cell_of_the_library_is_known():
+    for cell in CELLS.values():
+        assert (len(cell.gates), len(cell.recurrent_gates)) in cpp.KNOWN
+
+
+def test_a_cell_that_is_not_known_is_refused_with_its_numbers():
+    cell = Cell("dynamic", "dynamic", True, feedback="gates")
+    operands = tensors(cell, (5, 3, 4), "", torch.float64)
+    with pytest.raises(RuntimeError, match="has no kernel for 4 gates of which 3 see h"):
+        rkm_scan(**operands, cell=cell, backend="cpp")
+    assert rkm_scan(**operands, cell=cell)[0].shape == (5, 3, 4)  # on another backend
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("recompute", [False, True])
+def test_the_input_product_inside_and_before_the_loop_agree(
+    name: str, recompute: bool, monkeypatch: pytest.MonkeyPatch
+):
+    operands = {"weight": None, **tensors(CELLS[name], (5, 3, 4), "input norm", torch.float64)}
+    marked = [x.requires_grad_() for x in operands.values() if x is not None]
+    found = []
+    for limit in (0, 2**22):
+        monkeypatch.setattr(cpp, "FUSED", limit)
+        results = rkm_scan(**operands, cell=CELLS[name], recompute=recompute, backend="cpp")
+        total = sum((r * r).sum() for r in results)
+        found.append([*results, *torch.autograd.grad(total, marked, materialize_grads=True)])
+    torch.testing.assert_close(*found)
