@@ -215,10 +215,10 @@ class Trainer:
             self._config.checkpoint_every_seconds,
         )
         is_late = by_time is not None and time.monotonic() - self._saved_at >= by_time
-        stops, lates = totals(self._accelerator, bool(self._interruption), is_late)
+        stops, saves = totals(self._accelerator, bool(self._interruption), is_late)
         if stops:
             self._stop()
-        if is_end or lates or (by_step is not None and self._state.step % by_step == 0):
+        if is_end or saves or (by_step is not None and self._state.step % by_step == 0):
             self._save()
 
     def _save(self) -> None:
