@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib
 import io
 import re
 import shlex
@@ -91,6 +92,13 @@ def test_a_link_leads_to_a_file_that_there_is(page):
     targets = [found[1] or found[2] for found in LINK.finditer(page.read_text("utf-8"))]
     files = [t.partition("#")[0] for t in targets if not re.match(r"\w+:|#", t)]
     assert [f for f in files if not (page.parent / f).exists()] == []
+
+
+@pytest.mark.parametrize("part", ["nn", "functional", "ops", "kernels", "explain", "models"])
+def test_every_public_name_is_in_the_reference(part):
+    page = (ROOT / "docs" / "reference" / f"{part}.md").read_text("utf-8")
+    public = importlib.import_module(f"representer.{part}").__all__
+    assert [name for name in public if not re.search(rf"\b{name}\b", page)] == []
 
 
 def test_a_page_that_must_run_is_seen_to_fail(tmp_path):
