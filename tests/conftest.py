@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -19,6 +20,10 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _poison_uninitialised_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def _poison_uninitialised_memory() -> Iterator[None]:
     """Fill what torch.empty returns with NaN, so that a kernel that skips an entry is seen."""
-    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    assert torch.utils.deterministic.fill_uninitialized_memory  # but only in this mode:
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(before)

@@ -34,6 +34,11 @@ def assert_near(actual: Tensor, expected: Tensor, share: float, what: str) -> No
     assert difference <= share * max(largest, 1e-3), f"{what}: off by {difference} of {largest}"
 
 
+def test_uninitialised_memory_cannot_pass_for_a_result():
+    assert torch.empty(9).isnan().all()
+    assert torch.ones(9).new_empty(9).isnan().all()
+
+
 @every(all_samples)
 @DEVICES
 @DTYPES
