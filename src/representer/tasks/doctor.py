@@ -36,7 +36,7 @@ def examine() -> list[Finding]:
     try:
         import torch
     except (ImportError, OSError) as error:
-        mend = 'pip install "torch>=2.10" --index-url https://download.pytorch.org/whl/cpu'
+        mend = 'pip install "torch>=2.10"; without a GPU, the CPU build of it'
         return [*findings, Finding("fail", "torch", f"cannot be imported ({error}). Mend: {mend}")]
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     threads = f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
