@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -38,44 +39,27 @@ def scan(
     recurrence. An output non-linearity that has no name (``psi``) goes through the equations as
     they stand, with autograd.
     """
-    if not cell.has_memory:
-        time, batch = z.shape[:2]
-        at_once = z.flatten(0, 1)[None]  # one step of a batch of T·B
-        zeros = h0.new_zeros(time * batch, h0.shape[1])
-        output, _, _ = _run(
-            at_once,
-            None,
-            zeros,
-            zeros,
-            cell=cell,
-            static=static,
-            norm=norm,
-            input_weight=input_weight,
-            bias=bias,
-            recompute=recompute,
-            psi=psi,
-        )
-        return _real(output.unflatten(1, (time, batch))[0], lengths), h0, c0
-    if psi is None and norm is None and hold is None and _is_elementwise(cell):
-        assert static is not None
-        z = _products(z, input_weight, bias)
-        return _elementwise(cell, static[0] * z[:, :, 0], static[1], h0, c0, lengths, reverse)
-    return _run(
-        z,
-        weight,
-        h0,
-        c0,
+    run = partial(
+        _run,
         cell=cell,
         static=static,
         norm=norm,
-        hold=hold,
-        lengths=lengths,
-        reverse=reverse,
         input_weight=input_weight,
         bias=bias,
         recompute=recompute,
         psi=psi,
     )
+    if not cell.has_memory:
+        time, batch = z.shape[:2]
+        zeros = h0.new_zeros(time * batch, h0.shape[1])
+        at_once = z.flatten(0, 1)[None]  # one step of a batch of T·B
+        output, _, _ = run(at_once, None, zeros, zeros)
+        return _real(output.unflatten(1, (time, batch))[0], lengths), h0, c0
+    if psi is None and norm is None and hold is None and _is_elementwise(cell):
+        assert static is not None
+        z = _products(z, input_weight, bias)
+        return _elementwise(cell, static[0] * z[:, :, 0], static[1], h0, c0, lengths, reverse)
+    return run(z, weight, h0, c0, hold=hold, lengths=lengths, reverse=reverse)
 
 
 def _run(
