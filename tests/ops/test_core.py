@@ -1,164 +1,292 @@
-"""The compiled core: every instruction set and number of threads means the same."""
+"""The compiled core: its products, its precision, its threads, and life without it."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from representer.errors import BackendError
-from representer.functional import NONLINEARITIES, Cell
-from representer.ops import OPS, Op, core
+from representer.functional import Cell
+from representer.ops import core, gated_scan, rkm_scan
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
-from .cases import few_samples, gradients, make
+from .test_ops import DTYPES, TOLERANCE
 
-BUILT = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
-EVERY_SET = pytest.mark.parametrize("isa", core.USABLE)
-SIZES = [(3, 1, 1), (2, 33, 5), (3, 17, 70), (2, 5, 64)]  # (T, B, H), around the lanes' numbers
+NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+EVERY_SET = pytest.mark.parametrize("name", core.USABLE or ["portable"])
+DEADLINE = 60  # seconds for a child process, most of them for importing torch
+
+# what the children of the tests run: a forward and a backward pass, as bits that can be compared
+PASSES = """
+    import os, sys, torch
+    from representer.nn import RKMLSTM
+    from representer.ops import OPS, core, gated_scan, use_backend
+
+    def passes(backend="cpp"):
+        torch.manual_seed(0)
+        layer, x = RKMLSTM(5, 70), torch.randn(9, 6, 5)
+        with use_backend(backend):
+            output, _ = layer(x)
+            states, _ = gated_scan(torch.randn(9, 6, 70), torch.rand(70))
+        output.sum().backward()
+        return [output.detach(), states, *(p.grad for p in layer.parameters())]
+
+    def same(a, b):
+        return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+"""
+
+
+def run_child(code: str, **environment: str) -> str:
+    """Run a Python process that knows ``PASSES`` and return what it prints."""
+    code = textwrap.dedent(PASSES) + textwrap.dedent(code)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@NEEDS_CORE
+@EVERY_SET
+@DTYPES
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 7), (97, 17, 300), (9, 129, 256), (25, 64, 1)])
+def test_a_product_is_that_of_torch(name: str, dtype: torch.dtype, shape: tuple[int, int, int]):
+    m, n, k = shape
+    wide, b = torch.randn(m, k + 3, dtype=dtype), torch.randn(k, n, dtype=dtype)
+    with core.instruction_set(name):
+        found = [core.product(a, b) for a in (wide[:, :k], wide[:, 2 : k + 2].contiguous())]
+    for c, a in zip(found, (wide[:, :k], wide[:, 2 : k + 2]), strict=True):
+        expected = a.double() @ b.double()
+        assert (c - expected).abs().max() <= TOLERANCE[dtype] * expected.abs().max()
+
+
+@NEEDS_CORE
+@EVERY_SET
+@DTYPES
+@pytest.mark.parametrize("shape", [(1, 1), (3, 17), (17, 3), (129, 65), (1, 40), (40, 1)])
+def test_a_transposed_matrix_is_that_of_torch(
+    name: str, dtype: torch.dtype, shape: tuple[int, int]
+):
+    matrix = torch.randn(shape, dtype=dtype)
+    with core.instruction_set(name):
+        assert torch.equal(core.transpose(matrix), matrix.t())
+
+
+@NEEDS_CORE
+def test_without_memory_an_error_is_raised():
+    nothing = torch.zeros(1)
+    pointers = (core.pointer(nothing),) * 3
+    arguments = core.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
+    with pytest.raises(MemoryError, match="product: no memory for the packed weights"):
+        core.call("product", torch.float32, arguments)
+
+
+def test_an_instruction_set_that_is_not_there_is_refused():
+    with (
+        pytest.raises(BackendError, match="the core cannot use 'neon' here; it can use"),
+        core.instruction_set("neon"),
+    ):
+        pass
+
+
+@NEEDS_CORE
+def test_an_instruction_set_is_used_inside_its_block_only():
+    def in_use() -> str:
+        return core.function("product", torch.float64).__name__.rpartition("_")[2]
+
+    before = in_use()
+    with core.instruction_set("portable"):
+        assert in_use() == "portable"
+    with pytest.raises(ZeroDivisionError), core.instruction_set("portable"):
+        raise ZeroDivisionError
+    assert in_use() == before
+
+
+def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
+    found = run_child(
+        """
+        print(core.MISSING, core.USABLE)
+        print(same(passes(None), passes("reference")))
+        print([b.obstacle("cpu", ()) == core.MISSING for b in (op.backends["cpp"] for op in OPS.values())])
+        try:
+            passes("cpp")
+        except Exception as error:
+            print(type(error).__name__, error)
+        """,
+        REPRESENTER_CORE="nowhere/core.so",
+    )
+    reason, same, obstacles, refusal = found.splitlines()
+    assert reason.startswith("the C++ core does not load:")
+    assert "nowhere/core.so" in reason
+    assert reason.endswith("[]")
+    assert same == "True"
+    assert obstacles == "[True, True]"
+    assert refusal.startswith("BackendError")
+    assert "the C++ core does not load" in refusal
+
+
+@NEEDS_CORE
+def test_a_child_by_fork_computes_the_same_and_ends_even_after_two_threads_were_used():
+    found = run_child(
+        """
+        import signal
+        torch.set_num_threads(2)
+        expected = passes()
+        child = os.fork()
+        if not child:
+            signal.alarm(20)  # a child that hangs is killed by it
+            ended = same(passes(), expected) and core.threads() == 1
+            os._exit(0 if ended else 3)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), same(passes(), expected), core.threads())
+        """
+    )
+    assert found.split() == ["0", "True", "2"]
+
+
+@NEEDS_CORE
+def test_workers_of_a_data_loader_compute_the_same():
+    found = run_child(
+        """
+        from torch.utils.data import DataLoader, Dataset
+
+        class Passes(Dataset):
+            def __len__(self):
+                return 4
+
+            def __getitem__(self, i):
+                return passes()
+
+        if __name__ == "__main__":
+            torch.set_num_threads(2)
+            expected = passes()
+            loader = DataLoader(Passes(), batch_size=None, num_workers=2, timeout=20,
+                                multiprocessing_context="fork")
+            print([same(found, expected) for found in loader])
+        """
+    )
+    assert found.split("\n")[0] == str([True] * 4)
+
+
+def _passes(seed: int) -> list[Tensor]:
+    """Return results and gradients of one call with numbers of its own."""
+    cell = list(CELLS.values())[seed % len(CELLS)]
+    given: dict[str, Any] = {"weight": None, **tensors(cell, (7, 5, 33), "", torch.float32)}
+    given["z"] = given["z"] * (1 + seed / 100)
+    marked = [given[name].requires_grad_() for name in ("z", "h0", "c0")]
+    results = rkm_scan(**given, cell=cell, backend="cpp")
+    gradients = torch.autograd.grad(results[0].sum(), marked)
+    return [result.detach() for result in results] + list(gradients)
+
+
+@NEEDS_CORE
+def test_several_python_threads_at_once_disturb_each_other_in_nothing():
+    seeds = list(range(40))
+    expected = [_passes(seed) for seed in seeds]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(_passes, seeds))
+    for of_thread, alone in zip(found, expected, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(of_thread, alone, strict=True))
 
 
 @pytest.fixture
-def three_threads() -> Iterator[None]:
+def _two_threads():
     before = torch.get_num_threads()
-    torch.set_num_threads(3)
+    torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
 
 
-def _run(op: Op, operands: dict[str, Any], backend: str) -> list[torch.Tensor]:
-    results = op.function(**operands, backend=backend)
-    marked = {n: t for n, t in operands.items() if isinstance(t, torch.Tensor) and t.requires_grad}
-    return [*results, *gradients(results, marked).values()]
+@NEEDS_CORE
+@pytest.mark.usefixtures("_two_threads")
+def test_the_threads_are_torchs_and_change_no_bit(monkeypatch: pytest.MonkeyPatch):
+    threads: set[int] = set()
+    original = core.call
+
+    def recorded(operation: str, dtype: torch.dtype, arguments: Any) -> None:
+        if operation != "transposed":
+            threads.add(arguments.threads)
+        original(operation, dtype, arguments)
+
+    monkeypatch.setattr(core, "call", recorded)
+    found = []
+    for number in (2, 1):
+        threads.clear()
+        torch.set_num_threads(number)
+        u, f = torch.ones(9, 5, 33).requires_grad_(), torch.full((33,), 0.5).requires_grad_()
+        states, _ = gated_scan(u, f, backend="cpp")
+        found.append([*_passes(1), states, *torch.autograd.grad(states.sum(), (u, f))])
+        assert threads == {number}
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-@BUILT
-@EVERY_SET
-@pytest.mark.parametrize("sizes", SIZES, ids=str)
-@pytest.mark.parametrize("options", ["", "norm hold lengths", "input lengths"])
-@pytest.mark.usefixtures("three_threads")
-def test_every_instruction_set_computes_every_cell_at_odd_sizes_on_several_threads(
-    isa: str, sizes: tuple[int, int, int], options: str
-):
-    time, batch, _ = sizes
-    for name, cell in CELLS.items():
-        if "inverse" in name or "polynomial" in name:
-            continue  # a wide layer of them leaves the region where they are bounded
-        operands: dict[str, Any] = {"weight": None}
-        operands |= tensors(cell, sizes, options.replace("lengths", ""), torch.float64)
-        if "lengths" in options:
-            operands["lengths"] = torch.arange(batch) % (time + 1)
-        for key, tensor in operands.items():
-            if tensor is not None and tensor.is_floating_point() and key != "hold":
-                tensor.requires_grad_()
-        with core.instruction_set(isa):
-            found = _run(OPS["rkm_scan"], {**operands, "cell": cell}, "cpp")
-        expected = _run(OPS["rkm_scan"], {**operands, "cell": cell}, "reference")
-        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9, msg=name)
-
-
-@BUILT
-@EVERY_SET
-@pytest.mark.usefixtures("three_threads")
-def test_every_instruction_set_scans(isa: str):
-    for sample in few_samples(OPS["gated_scan"]):
-        operands = {**make(sample, torch.float64), **sample.options}
-        with core.instruction_set(isa):
-            found = _run(OPS["gated_scan"], operands, "cpp")
-        torch.testing.assert_close(found, _run(OPS["gated_scan"], operands, "reference"))
-
-
-@BUILT
-@EVERY_SET
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("name", ["tanh", "sigmoid", "exponential", "gaussian"])
-def test_the_cores_own_functions_are_torchs_over_the_whole_line(
-    isa: str, dtype: torch.dtype, name: str
-):
-    values = [-800.0, -100, -30, -8, -1, -1e-3, -1e-9, -0.0, 0.0, 1e-9, 1e-3, 0.5, 1, 8, 30, 80]
-    values += [*torch.linspace(-20, 20, 401).tolist(), float("inf"), float("-inf"), float("nan")]
-    z = torch.tensor(values, dtype=dtype)[None, None, None]
-    cell = Cell("static", "none", False, output=name, feedback="none")
-    zeros, ones = z.new_zeros(1, z.shape[-1]), z.new_ones(2, z.shape[-1])
-    with core.instruction_set(isa):
-        output, _, _ = OPS["rkm_scan"].function(
-            z, None, zeros, zeros, cell=cell, static=ones, backend="cpp"
-        )
-    expected = NONLINEARITIES[name].value(z.double()).to(dtype)
-    # portable code has no fused multiply-add, and reduces large arguments less exactly
-    tolerance = 1e-5 if dtype == torch.float32 else 1e-14
-    torch.testing.assert_close(
-        output[0, 0], expected[0, 0, 0], rtol=tolerance, atol=tolerance, equal_nan=True
+def _emitted(output: str, z: Tensor) -> Tensor:
+    """Return psi of every entry, by one step of a cell that does nothing else."""
+    cell = Cell("static", "none", False, output=output, feedback="none")
+    zeros, ones = z.new_zeros(1, len(z)), z.new_ones(2, len(z))
+    h, _, _ = rkm_scan(
+        z[None, None, None], None, zeros, zeros, cell=cell, static=ones, backend="cpp"
     )
+    return h[0, 0]
 
 
-@BUILT
-def test_an_instruction_set_that_is_not_here_is_refused_and_the_old_one_stays():
-    before = core.function("scan_forward", torch.float32)
-    refused = pytest.raises(BackendError, match=r"cannot use 'abacus' here; it can use .*portable")
-    with refused, core.instruction_set("abacus"):
-        pass
-    with pytest.raises(RuntimeError), core.instruction_set("portable"):
-        raise RuntimeError
-    assert core.function("scan_forward", torch.float32) is before
+@NEEDS_CORE
+@EVERY_SET
+@DTYPES
+@pytest.mark.parametrize("output", ["sigmoid", "tanh", "gaussian"])
+def test_exponentials_are_right_everywhere(name: str, dtype: torch.dtype, output: str):
+    z = torch.cat((torch.linspace(-100, 100, 4001), torch.linspace(-1, 1, 201)))
+    z = torch.cat((z, torch.tensor([0.0, -0.0, 1e-30, -3e38, 3e38, -torch.inf, torch.inf])))
+    z = z.to(dtype)
+    exact = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "gaussian": torch.exp}[output]
+    expected = exact(z.double())
+    with core.instruction_set(name):
+        found = _emitted(output, z).double()
+    epsilon, info = torch.finfo(dtype).eps, torch.finfo(dtype)
+    is_finite = expected < info.max / 2
+    is_huge = expected > info.max
+    difference = (found - expected)[is_finite].abs()
+    scale = expected[is_finite] if output == "gaussian" else torch.ones(())
+    assert (difference <= 6 * epsilon * scale + 2 * info.tiny).all()
+    assert (found[is_huge] == torch.inf).all()
+    assert found[4001 + 201] == expected[4001 + 201]  # at 0 to the bit
 
 
-def test_dtypes_that_the_core_does_not_take_are_named():
-    assert core.refuses(torch.float32) == core.refuses(torch.float64) == ""
-    assert core.refuses(torch.float16) == "takes float32 and float64, not torch.float16"
-    with torch.autocast("cpu", torch.bfloat16):
-        assert core.refuses(torch.bfloat16) == ""
+@NEEDS_CORE
+@EVERY_SET
+@DTYPES
+@pytest.mark.parametrize("output", ["sigmoid", "tanh", "gaussian", "identity"])
+def test_nan_stays_nan_and_in_its_place(name: str, dtype: torch.dtype, output: str):
+    z = torch.zeros(35, dtype=dtype)
+    z[[0, 7, 34]] = torch.nan
+    with core.instruction_set(name):
+        assert torch.equal(_emitted(output, z).isnan(), z.isnan())
 
 
-def _in_python(code: str, **environment: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-        env={**os.environ, **environment},
-    )
-    return done.stdout.strip()
-
-
-def test_without_the_core_everything_runs_on_the_reference_and_says_why(tmp_path):
-    damaged = tmp_path / "core.so"
-    damaged.write_bytes(b"no library")
-    code = """
-import torch
-from representer import nn, ops
-from representer.ops import core
-output, state = nn.RKMLSTM(3, 4)(torch.zeros(2, 1, 3))
-with torch.no_grad():
-    nn.RKMLSTM(3, 4).step(torch.zeros(1, 3), state)
-try:
-    ops.gated_scan(torch.zeros(2, 1, 3), torch.tensor(0.5), backend="cpp")
-except Exception as error:
-    print(type(error).__name__, error)
-"""
-    told = _in_python(code, REPRESENTER_CORE=str(damaged))
-    assert told.startswith("BackendError gated_scan: backend 'cpp' cannot run this call:")
-    assert "the C++ core does not load" in told
-
-
-@BUILT
-def test_a_forked_child_computes_on_one_thread_after_the_parent_used_several():
-    code = """
-import os, torch
-from representer.ops import core, gated_scan
-torch.set_num_threads(2)
-u, f = torch.ones(4, 64, 64), torch.tensor(0.5)
-expected = gated_scan(u, f, backend="cpp")[0]
-child = os.fork()
-if not child:
-    same = torch.equal(gated_scan(u, f, backend="cpp")[0], expected)
-    os._exit(0 if same and core.threads() == 1 else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), core.threads())
-"""
-    assert _in_python(code) == "0 2"
+@NEEDS_CORE
+@EVERY_SET
+@pytest.mark.parametrize("kind", CELLS)
+def test_nan_reaches_what_follows_from_it_and_no_other_sequence(name: str, kind: str):
+    cell = CELLS[kind]
+    given: dict[str, Any] = {"weight": None, **tensors(cell, (5, 3, 20), "", torch.float32)}
+    given["z"][1, 1] = torch.nan
+    with core.instruction_set(name):
+        output, h, c = rkm_scan(**given, cell=cell, backend="cpp")
+    assert output[1, 1].isnan().all()
+    assert output[2:, 1].isnan().all() == cell.has_memory
+    assert c[1].isnan().all() == cell.has_memory
+    for result in (output[0], output[:, 0], output[:, 2], h[0], h[2], c[0], c[2]):
+        assert not result.isnan().any()

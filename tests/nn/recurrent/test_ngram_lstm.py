@@ -100,3 +100,22 @@ def test_it_takes_the_place_of_torchs_layer_in_code_that_hands_on_h_and_c():
 
 def test_its_candidate_has_a_bias():
     assert set(build("LSTM").biases()) == set(TORCH_ORDER)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_a_copy_of_torchs_lstm_computes_the_same(bias, bidirectional):
+    lstm = torch.nn.LSTM(
+        3, 4, 2, bias, batch_first=True, bidirectional=bidirectional, dtype=torch.float64
+    ).eval()
+    copy = NgramLSTM.from_torch(lstm)
+    x = torch.randn(2, 5, 3, dtype=torch.float64)
+    (ours, state), (theirs, (h, c)) = copy(x), lstm(x)
+    torch.testing.assert_close((ours, state.h, state.c), (theirs, h, c))
+    assert not copy.training
+    assert copy.state_dict()["directions.0.recurrent"].data_ptr() != lstm.weight_hh_l0.data_ptr()
+
+
+def test_a_projection_cannot_be_copied():
+    with pytest.raises(ValueError, match=r"proj_size is 2; expected 0"):
+        NgramLSTM.from_torch(torch.nn.LSTM(3, 4, proj_size=2))

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError
 from representer.functional import cell as cells
+from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+
+TORCH_ORDER = ("input", "forget", "candidate", "output")  # of torch.nn.LSTM's gates
 
 
 class NgramLSTM(RecurrentKernelMachine):
@@ -23,3 +32,50 @@ class NgramLSTM(RecurrentKernelMachine):
     """
 
     cell = cells.LSTM
+
+    @classmethod
+    def from_torch(cls, lstm: torch.nn.LSTM) -> NgramLSTM:
+        """Return a layer that computes what a ``torch.nn.LSTM`` computes, with copied weights.
+
+        Args:
+            lstm: The layer to copy; its two biases are added.
+
+        Raises:
+            ArgumentError: If it has a projection, which this layer does not have.
+
+        Examples:
+            >>> lstm = torch.nn.LSTM(3, 4, bidirectional=True)
+            >>> x = torch.randn(5, 2, 3)
+            >>> torch.allclose(NgramLSTM.from_torch(lstm)(x)[0], lstm(x)[0], atol=1e-6)
+            True
+        """
+        if lstm.proj_size:
+            raise ArgumentError("lstm.proj_size", lstm.proj_size, "0")
+        like = next(lstm.parameters())
+        layer = cls(
+            lstm.input_size,
+            lstm.hidden_size,
+            lstm.num_layers,
+            lstm.bias,
+            lstm.batch_first,
+            lstm.dropout,
+            lstm.bidirectional,
+            device=like.device,
+            dtype=like.dtype,
+        )
+        order = [TORCH_ORDER.index(gate) for gate in cls.cell.gates]
+
+        def gates(name: str, end: str) -> Tensor:
+            stacked = getattr(lstm, f"{name}_{end}").detach()
+            return stacked.unflatten(0, (len(order), lstm.hidden_size))[order]
+
+        for k, module in enumerate(layer.directions):
+            direction = cast(CellDirection, module)
+            number, reverse = divmod(k, layer.num_directions)
+            end = f"l{number}{'_reverse' if reverse else ''}"
+            weights = {"filters.weights.0": gates("weight_ih", end)[..., None]}
+            weights["recurrent"] = gates("weight_hh", end)
+            if lstm.bias:
+                weights["bias"] = gates("bias_ih", end) + gates("bias_hh", end)
+            direction.load_state_dict(weights)
+        return layer.train(lstm.training)
