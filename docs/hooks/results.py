@@ -13,5 +13,6 @@ def on_config(config: Any, **_: Any) -> Any:
     docs = Path(config["docs_dir"])
     (pages,) = [entry[SECTION] for entry in config["nav"] if SECTION in entry]
     found = sorted(path.relative_to(docs).as_posix() for path in docs.glob("results/*.md"))
-    pages += [page for page in found if page not in pages]
+    named = {next(iter(e.values())) if isinstance(e, dict) else e for e in pages}
+    pages += [page for page in found if page not in named]
     return config
