@@ -57,15 +57,19 @@ ScanStruct = _struct(
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 
+# by benchmarks/cells.py: forward and backward on the reference beside the core
+_COST = "without it a training step takes 1.2 to 3 times as long"
+
+
 def _load() -> tuple[ctypes.CDLL | None, str]:
     built = (file for folder in representer.__path__ for file in Path(folder).glob("_core/*core.*"))
     path = os.environ.get("REPRESENTER_CORE") or next(built, None)  # which may be another build
     if path is None:
-        return None, "the C++ core was not built: reinstall with a C++ compiler present"
+        return None, f"the C++ core was not built; {_COST}: reinstall with a C++ compiler present"
     try:
         return ctypes.CDLL(str(Path(path).absolute())), ""
     except OSError as error:
-        return None, f"the C++ core does not load: {error}"
+        return None, f"the C++ core does not load; {_COST}: {error}"
 
 
 LIBRARY, MISSING = _load()
@@ -83,8 +87,9 @@ _forked = False
 
 
 def _after_fork() -> None:
-    global _forked  # the parent's thread pool does not exist in a forked child
+    global _forked  # the parent's thread pool does not exist in a forked child, nor does torch's
     _forked = True
+    torch.set_num_threads(1)
 
 
 os.register_at_fork(after_in_child=_after_fork)

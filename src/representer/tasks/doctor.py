@@ -88,7 +88,8 @@ def _backends() -> Iterator[Finding]:
         usable = [b.name for b in op.backends.values() if not b.missing]
         missing = [f"{b.name}: {b.missing}" for b in op.backends.values() if b.missing]
         detail = f"backends {', '.join(usable)}"
-        yield Finding("ok" if usable else "fail", name, "; ".join([detail, *missing]))
+        status = "fail" if not usable else "note" if missing else "ok"
+        yield Finding(status, name, "; ".join([detail, *missing]))
 
 
 def _cells() -> Iterator[Finding]:
