@@ -203,6 +203,7 @@ def test_compiles_to_one_graph_forward_and_backward(name: str):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # torch's own
 @pytest.mark.parametrize("name", ["RKM-CIFG", "CNN", "Linear Kernel, no feedback"])
 def test_compiles_to_fast_code_with_the_same_values(name: str):
     torch._dynamo.reset()
