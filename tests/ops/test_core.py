@@ -24,7 +24,7 @@ NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_SET = pytest.mark.parametrize("name", core.USABLE or ["portable"])
 DEADLINE = 60  # seconds for a child process, most of them for importing torch
 
-# what the children of the tests run: a forward and a backward pass, as bits that can be compared
+# what the children of the tests run: a forward and a backward pass, as numbers that can be compared
 PASSES = """
     import os, sys, torch
     from representer.nn import RKMLSTM
@@ -40,7 +40,7 @@ PASSES = """
         return [output.detach(), states, *(p.grad for p in layer.parameters())]
 
     def same(a, b):
-        return all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+        return all(torch.allclose(x, y, atol=1e-5) for x, y in zip(a, b, strict=True))
 """
 
 
@@ -120,7 +120,7 @@ def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
         """
         print(core.MISSING, core.USABLE)
         print(same(passes(None), passes("reference")))
-        print([b.obstacle("cpu", ()) == core.MISSING for b in (op.backends["cpp"] for op in OPS.values())])
+        print([op.backends["cpp"].obstacle("cpu", ()) == core.MISSING for op in OPS.values()])
         try:
             passes("cpp")
         except Exception as error:
@@ -129,7 +129,7 @@ def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
         REPRESENTER_CORE="nowhere/core.so",
     )
     reason, same, obstacles, refusal = found.splitlines()
-    assert reason.startswith("the C++ core does not load:")
+    assert reason.startswith("the C++ core does not load; without it")
     assert "nowhere/core.so" in reason
     assert reason.endswith("[]")
     assert same == "True"
@@ -186,7 +186,7 @@ def _passes(seed: int) -> list[Tensor]:
     cell = list(CELLS.values())[seed % len(CELLS)]
     given: dict[str, Any] = {"weight": None, **tensors(cell, (7, 5, 33), "", torch.float32)}
     given["z"] = given["z"] * (1 + seed / 100)
-    marked = [given[name].requires_grad_() for name in ("z", "h0", "c0")]
+    marked = [given[name].requires_grad_() for name in ("z", "c0")]
     results = rkm_scan(**given, cell=cell, backend="cpp")
     gradients = torch.autograd.grad(results[0].sum(), marked)
     return [result.detach() for result in results] + list(gradients)
@@ -248,21 +248,20 @@ def _emitted(output: str, z: Tensor) -> Tensor:
 @DTYPES
 @pytest.mark.parametrize("output", ["sigmoid", "tanh", "gaussian"])
 def test_exponentials_are_right_everywhere(name: str, dtype: torch.dtype, output: str):
-    z = torch.cat((torch.linspace(-100, 100, 4001), torch.linspace(-1, 1, 201)))
-    z = torch.cat((z, torch.tensor([0.0, -0.0, 1e-30, -3e38, 3e38, -torch.inf, torch.inf])))
-    z = z.to(dtype)
+    special = torch.tensor([0.0, -0.0, 1e-30, -3e38, 3e38, -torch.inf, torch.inf])
+    small = torch.logspace(-12, 0, 301)
+    z = torch.cat((torch.linspace(-100, 100, 4001), small, -small, special)).to(dtype)
     exact = {"sigmoid": torch.sigmoid, "tanh": torch.tanh, "gaussian": torch.exp}[output]
     expected = exact(z.double())
     with core.instruction_set(name):
         found = _emitted(output, z).double()
-    epsilon, info = torch.finfo(dtype).eps, torch.finfo(dtype)
+    info = torch.finfo(dtype)
     is_finite = expected < info.max / 2
-    is_huge = expected > info.max
     difference = (found - expected)[is_finite].abs()
-    scale = expected[is_finite] if output == "gaussian" else torch.ones(())
-    assert (difference <= 6 * epsilon * scale + 2 * info.tiny).all()
-    assert (found[is_huge] == torch.inf).all()
-    assert found[4001 + 201] == expected[4001 + 201]  # at 0 to the bit
+    assert (difference <= 10 * info.eps * expected[is_finite].abs() + 2 * info.tiny).all()
+    assert (found[expected > info.max] == torch.inf).all()
+    if output == "tanh":
+        assert (found.abs() <= 1).all()
 
 
 @NEEDS_CORE

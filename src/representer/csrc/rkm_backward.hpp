@@ -154,7 +154,7 @@ template <class Real> class Backward {
         if (cell.forget_gate != 2) {
             const Vec<Real> before = cell.memory == 1 ? earlier(p.output, p.h0, t, b, unit, count)
                                                       : earlier(p.cells, p.c0, t, b, unit, count);
-            memory = cell.memory == 2 ? exponential(before) - Real(1) : before;
+            memory = cell.memory == 2 ? surplus<Real>(before) : before;
             f = cell.forget_gate == 0 ? load(gates + (at + 1) * H, count) : load(fixed + H + unit, count);
         }
         if (cell.input_gate == 1) i = Real(1) - f;

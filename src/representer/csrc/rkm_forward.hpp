@@ -184,7 +184,7 @@ template <class Real> class Forward {
                 store(static_cast<Real*>(p.gates) + (at - unit) * G + k * H + unit, a[k], count);
         const Vec<Real> i = cell.input_gate == 0 ? a[++g] : cell.input_gate == 2 ? load(fixed + unit, count) : Vec<Real>{};
         Vec<Real> c, old_c = load<Real>(c_state.at(own)), old_h = load<Real>(h_old() + own);
-        Vec<Real> memory = cell.memory == 0 ? old_c : cell.memory == 1 ? old_h : exponential(old_c) - Real(1);
+        Vec<Real> memory = cell.memory == 0 ? old_c : cell.memory == 1 ? old_h : surplus<Real>(old_c);
         if (cell.forget_gate == 2) {
             c = i * candidate;
         } else {

@@ -114,33 +114,29 @@ template <> REPRESENTER_INLINE Vec<float> clamp<float>(Vec<float> x, float low, 
 }
 #endif
 
-// e^x = 2^k e^r with |r| <= ln(2)/2, for x clamped to [low, high]; relative error below 3e-7 in
-// float, 3e-16 in double. NaN stays NaN.
-REPRESENTER_INLINE Vec<float> exponential(Vec<float> x, float low, float high) {
-    const Vec<float> in_range = clamp<float>(x, low, high);
-    const Vec<float> magic = splat(12582912.0f);  // 1.5 * 2^23: adding it rounds to a whole number
-    const Vec<float> shifted = in_range * 1.44269504088896f + magic;
-    const Vec<float> k = shifted - magic;
-    const Vec<float> r = in_range - k * 0.693147180559945f;
+// x = k ln 2 + r with a whole k and |r| <= ln(2) / 2; returns e^r - 1, to its last digits where it is
+// small. k comes as `shifted`, k plus the number that rounds to a whole one when it is added.
+constexpr float ROUND_FLOAT = 12582912.0f;           // 1.5 * 2^23
+constexpr double ROUND_DOUBLE = 6755399441055744.0;  // 1.5 * 2^52
+REPRESENTER_INLINE Vec<float> less_one(Vec<float> x, Vec<float>& shifted) {
+    shifted = x * 1.44269504088896f + ROUND_FLOAT;
+    const Vec<float> k = shifted - ROUND_FLOAT;
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+    const Vec<float> r = x - k * 0.693147180559945f;
+#else  // the first product is exact
+    const Vec<float> r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
+#endif
     Vec<float> p = splat(8.290305733680725e-3f);  // minimax of degree 5 with e^0 = 1
     p = p * r + 4.18979749083519e-2f;
     p = p * r + 1.666763722896576e-1f;
     p = p * r + 4.999915063381195e-1f;
     p = p * r + 9.999997019767761e-1f;
-    p = p * r + 1.0f;
-#if defined(__AVX512F__)
-    return (Vec<float>)_mm512_scalef_ps((__m512)p, (__m512)k);
-#else
-    const Int<float> exponent = ((Int<float>)shifted - (Int<float>)magic + 127) << 23;
-    return p * (Vec<float>)exponent;
-#endif
+    return p * r;
 }
-REPRESENTER_INLINE Vec<double> exponential(Vec<double> x, double low, double high) {
-    const Vec<double> in_range = clamp<double>(x, low, high);
-    const Vec<double> magic = splat(6755399441055744.0);  // 1.5 * 2^52
-    const Vec<double> shifted = in_range * 1.4426950408889634074 + magic;
-    const Vec<double> k = shifted - magic;
-    const Vec<double> r = (in_range - k * 6.93145751953125e-1) - k * 1.42860682030941723212e-6;
+REPRESENTER_INLINE Vec<double> less_one(Vec<double> x, Vec<double>& shifted) {
+    shifted = x * 1.4426950408889634074 + ROUND_DOUBLE;
+    const Vec<double> k = shifted - ROUND_DOUBLE;
+    const Vec<double> r = (x - k * 6.93145751953125e-1) - k * 1.42860682030941723212e-6;
     Vec<double> p = splat(1.0 / 6227020800.0);  // the Taylor series to r^13 / 13!
     p = p * r + 1.0 / 479001600.0;
     p = p * r + 1.0 / 39916800.0;
@@ -153,19 +149,49 @@ REPRESENTER_INLINE Vec<double> exponential(Vec<double> x, double low, double hig
     p = p * r + 1.0 / 24.0;
     p = p * r + 1.0 / 6.0;
     p = p * r + 0.5;
-    p = p * (r * r) + r + 1.0;
-    const Int<double> exponent = ((Int<double>)shifted - (Int<double>)magic + 1023) << 52;
+    return p * (r * r) + r;
+}
+
+// p 2^k
+REPRESENTER_INLINE Vec<float> scaled(Vec<float> p, Vec<float> shifted) {
+#if defined(__AVX512F__)
+    return (Vec<float>)_mm512_scalef_ps((__m512)p, (__m512)(shifted - ROUND_FLOAT));
+#else
+    const Int<float> exponent = ((Int<float>)shifted - (Int<float>)splat(ROUND_FLOAT) + 127) << 23;
+    return p * (Vec<float>)exponent;
+#endif
+}
+REPRESENTER_INLINE Vec<double> scaled(Vec<double> p, Vec<double> shifted) {
+    const Int<double> exponent = ((Int<double>)shifted - (Int<double>)splat(ROUND_DOUBLE) + 1023) << 52;
     return p * (Vec<double>)exponent;
 }
 
+// e^x for x clamped to [low, high]; relative error below 3e-7 in float, 3e-16 in double. NaN stays NaN.
+template <class Real> REPRESENTER_INLINE Vec<Real> exponential(Vec<Real> x, Real low, Real high) {
+    Vec<Real> shifted;
+    const Vec<Real> p = less_one(clamp<Real>(x, low, high), shifted);
+    return scaled(p + Real(1), shifted);
+}
+
 // Where exponents run out: 0 below, infinity above.
-REPRESENTER_INLINE Vec<float> exponential(Vec<float> x) { return exponential(x, -88.0f, 89.0f); }
-REPRESENTER_INLINE Vec<double> exponential(Vec<double> x) { return exponential(x, -709.0, 710.0); }
+REPRESENTER_INLINE Vec<float> exponential(Vec<float> x) { return exponential<float>(x, -88.0f, 89.0f); }
+REPRESENTER_INLINE Vec<double> exponential(Vec<double> x) { return exponential<double>(x, -709.0, 710.0); }
 
 // Largest argument whose exponential is finite with room to spare, for quotients.
 template <class Real> constexpr Real FINITE = 0;
 template <> constexpr float FINITE<float> = 87.0f;
 template <> constexpr double FINITE<double> = 708.0;
+
+// e^x - 1 for x up to FINITE, with a small relative error.
+template <class Real> REPRESENTER_INLINE Vec<Real> finite_surplus(Vec<Real> x) {
+    Vec<Real> shifted;
+    const Vec<Real> p = less_one(clamp<Real>(x, -FINITE<Real>, FINITE<Real>), shifted);
+    const Vec<Real> power = scaled(splat<Real>(1), shifted);
+    return p * power + (power - Real(1));
+}
+template <class Real> REPRESENTER_INLINE Vec<Real> surplus(Vec<Real> x) {
+    return x > Real(1) ? exponential(x) - Real(1) : finite_surplus<Real>(x);
+}
 
 REPRESENTER_INLINE Vec<double> reciprocal(Vec<double> x) { return splat(1.0) / x; }
 REPRESENTER_INLINE Vec<float> reciprocal(Vec<float> x) {
@@ -180,11 +206,13 @@ REPRESENTER_INLINE Vec<float> reciprocal(Vec<float> x) {
 #endif
 }
 
-template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) { 
-    return reciprocal(exponential(-x, -FINITE<Real>, FINITE<Real>) + Real(1));
+template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) {
+    return reciprocal(exponential<Real>(-x, -FINITE<Real>, FINITE<Real>) + Real(1));
 }
+// Of the two forms one keeps the digits of small arguments, the other does not pass 1.
 template <class Real> REPRESENTER_INLINE Vec<Real> hyperbolic_tangent(Vec<Real> x) {
-    return Real(1) - Real(2) * reciprocal(exponential(x * Real(2), -FINITE<Real>, FINITE<Real>) + Real(1));
+    const Vec<Real> e = finite_surplus<Real>(x * Real(2)), inverse = reciprocal(e + Real(2));
+    return x * x < Real(0.25) ? e * inverse : Real(1) - Real(2) * inverse;
 }
 
 // The names of representer.functional.NONLINEARITIES, in the order of its table.
@@ -194,7 +222,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) 
     switch (name) {
         case LINEAR: return z * Real(0.5);
         case POLYNOMIAL: return (z + Real(1)) * (z + Real(1)) * Real(0.25);
-        case EXPONENTIAL: return (exponential(z) - Real(1)) * Real(0.5);
+        case EXPONENTIAL: return surplus<Real>(z) * Real(0.5);
         case INVERSE: return z / (Real(2) - z);
         case GAUSSIAN: return exponential(z);
         case TANH: return hyperbolic_tangent<Real>(z);

@@ -1,0 +1,107 @@
+"""What the machine is and what it can do at best, measured by the core's own probes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from representer.ops import core
+
+Clock = Callable[[], float]
+
+
+class ProbeStruct(ctypes.Structure):
+    """Twin of RepresenterProbe in csrc/core.hpp."""
+
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("threads", ctypes.c_int32),
+        ("a", ctypes.c_void_p),
+        ("b", ctypes.c_void_p),
+        ("c", ctypes.c_void_p),
+        ("done", ctypes.POINTER(ctypes.c_double)),
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The best the machine does on a number of threads, in float32.
+
+    Attributes:
+        arithmetic: Floating-point operations a second, by instruction set.
+        memory: Bytes a second, two arrays read and one written, by the size of one array in MiB.
+    """
+
+    threads: int
+    arithmetic: dict[str, float]
+    memory: dict[int, float]
+
+    @property
+    def peak(self) -> float:
+        """Operations a second of the instruction set that is used."""
+        return self.arithmetic[core.USABLE[0]]
+
+
+def measure_limits(threads: int, repeats: int) -> Limits:
+    """Measure; one thread by the process's CPU time, more by the wall clock."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    found = {name: _arithmetic(name, threads, clock, repeats) for name in core.USABLE}
+    return Limits(
+        threads, found, {size: _memory(size, threads, clock, repeats) for size in (4, 25)}
+    )
+
+
+def processor() -> str:
+    """Return the name of the processor, as far as the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or platform.machine())
+
+
+def cores() -> int:
+    """Return on how many cores this process may run."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def load() -> str:
+    """Return the load average of the last minute."""
+    return f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown"
+
+
+def _arithmetic(name: str, threads: int, clock: Clock, repeats: int) -> float:
+    start, total = torch.tensor(0.5), torch.tensor(0.0)
+    return _best("arithmetic", name, 1_000_000, threads, (start, start, total), clock, repeats)
+
+
+def _memory(size: int, threads: int, clock: Clock, repeats: int) -> float:
+    arrays = tuple(torch.ones(size * 2**18) for _ in range(3))
+    name = core.USABLE[0]
+    return _best("memory", name, arrays[0].numel(), threads, arrays, clock, repeats)
+
+
+def _best(
+    operation: str,
+    name: str,
+    count: int,
+    threads: int,
+    arrays: tuple[torch.Tensor, ...],
+    clock: Clock,
+    repeats: int,
+) -> float:
+    """Return how much is done in a second, in the fastest of the rounds: it is a limit."""
+    done, best = ctypes.c_double(), 0.0
+    probe = ProbeStruct(count, threads, *map(core.pointer, arrays), ctypes.pointer(done))
+    with core.instruction_set(name):
+        for _ in range(repeats + 1):
+            started = clock()
+            core.call(operation, torch.float32, probe)
+            best = max(best, done.value / (clock() - started))
+    return best

@@ -1,0 +1,122 @@
+"""What was measured, and the goals that it is held against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cases import (
+    BY_INDEX,
+    FORWARD,
+    IN_SUCCESSION,
+    IN_TURN,
+    NO_INPUT_GRADIENT,
+    OURS,
+    SIZES,
+    TRAINING,
+    UNBOUND,
+)
+from machine import Limits
+from timing import Rounds, Spread
+
+STEPS, TORCH = "step", "torch"  # keys of the cases beside those of SIZES
+PEAK = "the peak"
+ONE_THREAD = ", one thread"
+QUIET = 0.5  # load average up to which a machine is quiet
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One case in one mode.
+
+    Attributes:
+        rounds: Seconds of each candidate.
+        operations: Floating-point operations of a run, of those candidates that are counted.
+        load: Load average before and after.
+    """
+
+    rounds: Rounds
+    operations: dict[str, float]
+    load: tuple[float, float]
+
+    def share(self, name: str, limits: Limits) -> Spread | None:
+        """Return the share of the machine's peak that a candidate reaches."""
+        if name not in self.operations:
+            return None
+        at_peak, taken = self.operations[name] / limits.peak, self.rounds.spread(name)
+        return Spread(at_peak / taken.median, at_peak / taken.high, at_peak / taken.low)
+
+
+Key = tuple[int, str, str]  # threads, case, mode
+
+
+@dataclass
+class Results:
+    """All that was measured; limits by the number of threads."""
+
+    limits: dict[int, Limits] = field(default_factory=dict)
+    measured: dict[Key, Measured] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The time of ``over`` by that of ``name`` (or its share of the peak) is at least a number."""
+
+    threads: int
+    case: str
+    mode: str
+    name: str
+    over: str
+    at_least: float
+
+    def found(self, results: Results) -> Spread | None:
+        """Return what was measured; None if this case was left out."""
+        measured = results.measured.get((self.threads, self.case, self.mode))
+        if measured is None or self.name not in measured.rounds.seconds:
+            return None
+        if self.over == PEAK:
+            return measured.share(self.name, results.limits[self.threads])
+        if self.over not in measured.rounds.seconds:
+            return None
+        return measured.rounds.ratio(self.over, self.name)
+
+    def verdict(self, results: Results) -> str:
+        """Return "met" or "missed" by the median, and of several threads on how quiet a machine."""
+        found = self.found(results)
+        assert found is not None
+        verdict = "met" if found.median >= self.at_least else "missed"
+        load = max(results.measured[self.threads, self.case, self.mode].load)
+        if self.threads > 1 and load > self.threads + QUIET:
+            return f"{verdict}, at a load of {load:.1f}: not a quiet machine"
+        return verdict
+
+
+def goals() -> list[Goal]:
+    """Return the goals this project has set itself, one thread first."""
+    both = (FORWARD, TRAINING)
+    large = ("words", "documents")
+
+    def beside_lstm(case: str, name: str, *ratios: float) -> list[Goal]:
+        return [
+            Goal(1, case, mode, name, "nn.LSTM", r) for mode, r in zip(both, ratios, strict=True)
+        ]
+
+    found = [g for case in large for g in beside_lstm(case, OURS[0], 1.05, 1.0)]
+    found += beside_lstm("signals", OURS[0], 1.8, 2.0) + beside_lstm("points", OURS[0], 2.3, 1.8)
+    for name, ratio in zip(OURS[1:], (1.3, 1.9, 3.6), strict=True):
+        found += [g for case in large for g in beside_lstm(case, name, ratio, ratio)]
+    found += [Goal(1, case, mode, OURS[0], PEAK, 0.8) for case in large for mode in both]
+    for mode in (IN_SUCCESSION, IN_TURN):
+        found.append(Goal(1, STEPS, mode, OURS[0], "nn.LSTM", 15))
+        found.append(Goal(1, STEPS, mode, OURS[0], "nn.LSTMCell", 2.5))
+    for loop in (BY_INDEX, UNBOUND):
+        found.append(Goal(1, "documents", TRAINING, OURS[0], loop, 6))
+        found.append(Goal(1, "signals", TRAINING, OURS[0], loop, 40))
+    found.append(Goal(1, TORCH, TRAINING, OURS[0], "nn.LSTM", 1 / 1.3))
+    return found + [
+        Goal(2, case, mode, OURS[0], OURS[0] + ONE_THREAD, 1.8) for case in SIZES for mode in both
+    ]
+
+
+def modes_of(case: str, small: tuple[str, ...]) -> tuple[str, ...]:
+    """Return how a case is run."""
+    return (FORWARD, TRAINING, NO_INPUT_GRADIENT) if case in small else (FORWARD, TRAINING)
