@@ -33,7 +33,8 @@ class Results:
 def write_table(request: Request, places: Sequence[Located], results: Results) -> Path:
     """Write ``table.md`` into the folder of the reproduction, and return its path."""
     machine = fingerprint()
-    made_on = f"torch {machine['torch']}, {machine['threads']} threads, {machine['cpu capability']}"
+    threads = request.threads or machine["threads"]
+    made_on = f"torch {machine['torch']}, threads: {threads}, {machine['cpu capability']}"
     lines = [
         "# L19 Table 2: document classification, test accuracy in %",
         "",
