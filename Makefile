@@ -55,7 +55,7 @@ sanitize: $(READY)
 	cmake --build build/sanitize --parallel 2
 	REPRESENTER_CORE=build/sanitize/librepresenter_core.so \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	$(BIN)/python -m pytest tests/ops
 
 docs: $(READY)

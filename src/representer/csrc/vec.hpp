@@ -49,9 +49,20 @@ template <class Real> REPRESENTER_INLINE Vec<Real> load(const Real* p) {
 }
 template <class Real> REPRESENTER_INLINE void store(Real* p, Vec<Real> v) { std::memcpy(p, &v, sizeof v); }
 
+#if defined(__SANITIZE_ADDRESS__)  // it does not look at what masked instructions read and write
+template <class Real> inline void touch(const Real* p, int count) {
+    volatile Real end = p[0];
+    end = p[count - 1];
+    (void)end;
+}
+#else
+template <class Real> REPRESENTER_INLINE void touch(const Real*, int) {}
+#endif
+
 // The first `count` lanes; the others are 0 on loading and left alone on storing.
 REPRESENTER_INLINE Vec<float> load(const float* p, int count) {
     if (count == Lanes<float>::n) return load<float>(p);
+    touch(p, count);
 #if defined(__AVX512F__)
     return (Vec<float>)_mm512_maskz_loadu_ps((__mmask16)((1u << count) - 1), p);
 #elif defined(__AVX2__)
@@ -65,6 +76,7 @@ REPRESENTER_INLINE Vec<float> load(const float* p, int count) {
 }
 REPRESENTER_INLINE Vec<double> load(const double* p, int count) {
     if (count == Lanes<double>::n) return load<double>(p);
+    touch(p, count);
 #if defined(__AVX512F__)
     return (Vec<double>)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), p);
 #else
@@ -75,6 +87,7 @@ REPRESENTER_INLINE Vec<double> load(const double* p, int count) {
 }
 REPRESENTER_INLINE void store(float* p, Vec<float> v, int count) {
     if (count == Lanes<float>::n) return store<float>(p, v);
+    touch(p, count);
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
 #elif defined(__AVX2__)
@@ -86,6 +99,7 @@ REPRESENTER_INLINE void store(float* p, Vec<float> v, int count) {
 }
 REPRESENTER_INLINE void store(double* p, Vec<double> v, int count) {
     if (count == Lanes<double>::n) return store<double>(p, v);
+    touch(p, count);
 #if defined(__AVX512F__)
     _mm512_mask_storeu_pd(p, (__mmask8)((1u << count) - 1), (__m512d)v);
 #else
