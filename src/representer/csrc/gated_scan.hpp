@@ -3,42 +3,86 @@
 
 #include "core.hpp"
 #include "vec.hpp"
+#include "workspace.hpp"
 
 namespace representer {
 namespace REPRESENTER_ISA {
 
-// One row of the batch over all steps. In the backward pass u holds the states' gradients, and
-// g_t = u_t + f_{t+1} g_{t+1} runs the other way, with the factor of the step just left behind.
-template <class Real, bool BACKWARD> void scan_row(const RepresenterScan& p, int64_t b) {
-    constexpr int V = Lanes<Real>::n;
-    const int64_t H = p.units, step = p.batch * H, row = b * H;
-    const Real *u = static_cast<const Real*>(p.u) + row, *f = static_cast<const Real*>(p.f);
-    Real* states = static_cast<Real*>(p.states) + row;
-    const int64_t length = !p.lengths ? p.time : p.lengths[b] < p.time ? p.lengths[b] : p.time;
-    const bool down = bool(p.reverse) != BACKWARD;
-    for (int64_t j = 0; j < H; j += V) {
-        const int count = H - j < V ? int(H - j) : V;
-        Vec<Real> c = load(static_cast<const Real*>(p.c0) + row + j, count);
-        Vec<Real> decay = p.decay == 0 ? splat(*f) : p.decay == 1 ? load(f + j, count) : Vec<Real>{};
+// Bands of the batch, some rows and some units of each, over all steps: wide enough that memory is
+// read and written in long runs, and with a state that stays in the second-level cache. In the
+// backward pass u holds the states' gradients, and g_t = u_t + f_{t+1} g_{t+1} runs the other way,
+// with the factor of the step just left behind.
+template <class Real, bool BACKWARD> class Scan {
+    static constexpr int V = Lanes<Real>::n;
+    static constexpr int64_t STATE = 65536 / sizeof(Real);  // entries of a band
+
+  public:
+    explicit Scan(const RepresenterScan& args) : p(args), H(args.units) {
+        const int64_t parts = p.threads > 1 ? p.threads : 1;
+        const int64_t fair = (p.batch * H + parts - 1) / parts, most = fair < STATE ? fair : STATE;
+        rows = most / H > 1 ? most / H : 1;
+        units = rows > 1 || most >= H ? H : (most + V - 1) / V * V;
+        across = (H + units - 1) / units;
+    }
+
+    int64_t bands() const { return (p.batch + rows - 1) / rows * across; }
+
+    void run(int64_t band) const {
+        switch (p.decay) {
+            case 0: return run<0>(band);
+            case 1: return run<1>(band);
+            default: return run<2>(band);
+        }
+    }
+
+  private:
+    const RepresenterScan& p;
+    const int64_t H;
+    int64_t rows, units, across;  // of a band; bands beside each other
+
+    template <int DECAY> void run(int64_t band) const {
+        const int64_t first = band / across * rows, last = first + rows < p.batch ? first + rows : p.batch;
+        const int64_t j0 = band % across * units, wide = H - j0 < units ? H - j0 : units;
+        const int64_t padded = (wide + V - 1) / V * V;
+        Workspace<Real> state((last - first) * padded);
+        for (int64_t b = first; b < last; ++b)
+            for (int64_t j = 0; j < wide; ++j) state.at((b - first) * padded)[j] = static_cast<const Real*>(p.c0)[b * H + j0 + j];
+        const bool down = bool(p.reverse) != BACKWARD;
         for (int64_t s = 0; s < p.time; ++s) {
             const int64_t t = down ? p.time - 1 - s : s;
-            if (t >= length) {
-                store(states + t * step + j, Vec<Real>{}, count);
-                continue;
-            }
-            if (p.decay == 2) decay = load(f + row + t * step + j, count);
-            const Vec<Real> added = load(u + t * step + j, count);
-            c = BACKWARD ? c + added : decay * c + added;
-            store(states + t * step + j, c, count);
-            if (BACKWARD) c *= decay;
+            for (int64_t b = first; b < last; ++b)
+                row<DECAY>((t * p.batch + b) * H + j0, j0, wide, !p.lengths || t < p.lengths[b], state.at((b - first) * padded));
         }
-        store(static_cast<Real*>(p.final_state) + row + j, c, count);
+        for (int64_t b = first; b < last; ++b)
+            std::memcpy(static_cast<Real*>(p.final_state) + b * H + j0, state.at((b - first) * padded), wide * sizeof(Real));
     }
-}
+
+    template <int DECAY> REPRESENTER_INLINE void row(int64_t at, int64_t j0, int64_t wide, bool real, Real* state) const {
+        Real* states = static_cast<Real*>(p.states) + at;
+        if (!real) {
+            std::memset(states, 0, wide * sizeof(Real));
+            return;
+        }
+        const Real *u = static_cast<const Real*>(p.u) + at, *f = static_cast<const Real*>(p.f);
+        f += DECAY == 0 ? 0 : DECAY == 1 ? j0 : at;
+        for (int64_t j = 0; j < wide; j += V) {
+            const int count = wide - j < V ? int(wide - j) : V;
+            const Vec<Real> decay = DECAY == 0 ? splat(*f) : load(f + j, count);
+            Vec<Real> c = load<Real>(state + j);
+            const Vec<Real> added = load(u + j, count);
+            c = BACKWARD ? c + added : decay * c + added;
+            store(states + j, c, count);
+            store<Real>(state + j, BACKWARD ? c * decay : c);
+        }
+    }
+};
 
 template <class Real, bool BACKWARD> int scan(const RepresenterScan& p) {
+    if (!p.batch || !p.units) return 0;
+    const Scan<Real, BACKWARD> all(p);
+    const int64_t bands = all.bands();
 #pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static)
-    for (int64_t b = 0; b < p.batch; ++b) scan_row<Real, BACKWARD>(p, b);
+    for (int64_t band = 0; band < bands; ++band) all.run(band);
     return 0;
 }
 
