@@ -230,7 +230,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> hyperbolic_tangent(Vec<Real> 
 }
 
 // The names of representer.functional.NONLINEARITIES, in the order of its table.
-enum Nonlinearity { IDENTITY, LINEAR, POLYNOMIAL, EXPONENTIAL, INVERSE, GAUSSIAN, TANH, SIGMOID };
+enum Nonlinearity { IDENTITY, LINEAR, POLYNOMIAL, EXPONENTIAL, INVERSE, GAUSSIAN, TANH, SIGMOID, RELU };
 
 template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) {
     switch (name) {
@@ -241,6 +241,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) 
         case GAUSSIAN: return exponential(z);
         case TANH: return hyperbolic_tangent<Real>(z);
         case SIGMOID: return sigmoid<Real>(z);
+        case RELU: return z > Real(0) ? z : z * Real(0);  // NaN stays NaN
         default: return z;
     }
 }
@@ -254,6 +255,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> slope(int name, Vec<Real> z, 
         case GAUSSIAN: return y;
         case TANH: return Real(1) - y * y;
         case SIGMOID: return y * (Real(1) - y);
+        case RELU: return z > Real(0) ? splat<Real>(1) : Vec<Real>{};
         default: return splat<Real>(1);
     }
 }

@@ -9,11 +9,14 @@ from representer.functional.recurrent_kernel import (
     recurrent_kernel_definition,
 )
 from representer.functional.rkm_scan import rkm_scan
+from representer.functional.string_chain import StringChain
+from representer.functional.string_scan import string_scan, string_states
 
 __all__ = [
     "NONLINEARITIES",
     "Cell",
     "Nonlinearity",
+    "StringChain",
     "gated_scan",
     "gated_scan_definition",
     "gaussian_kernel_definition",
@@ -23,4 +26,6 @@ __all__ = [
     "nonlinearity",
     "recurrent_kernel_definition",
     "rkm_scan",
+    "string_scan",
+    "string_states",
 ]

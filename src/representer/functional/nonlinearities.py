@@ -7,6 +7,7 @@ if its power series at 0 has no negative coefficient (``mercer``).
     polynomial   (z + 1)^2 / 4    sigmoid   1 / (1 + e^-z)
     exponential  (e^z - 1) / 2    inverse   z / (2 - z)
     gaussian     e^z              identity  z
+    relu         max(0, z)
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ NONLINEARITIES: dict[str, Nonlinearity] = {
     "gaussian": Nonlinearity("e^z", torch.exp, lambda z, y: y, True),
     "tanh": Nonlinearity("tanh(z)", torch.tanh, lambda z, y: 1 - y.square(), False),
     "sigmoid": Nonlinearity("σ(z)", torch.sigmoid, lambda z, y: y * (1 - y), False),
+    "relu": Nonlinearity("max(0, z)", torch.relu, lambda z, y: (z > 0).to(z), False),
 }
 
 

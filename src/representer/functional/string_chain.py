@@ -1,0 +1,91 @@
+"""A string-kernel cell as frozen data: one row of L17 Table 4, with its gates and its readout.
+
+Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` says what each field means.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, cast, get_args
+
+Combine = Literal["multiply", "add", "add_exact"]
+Normalized = Literal["no", "paper", "exact"]
+Readout = Literal["last", "sum"]
+Decay = Literal["given", "gate", "state_gate"]
+
+
+@dataclass(frozen=True)
+class StringChain:
+    """What distinguishes one string-kernel cell from another.
+
+    Attributes:
+        order: n, tokens of the longest n-gram and length of the chain of states.
+        combine: How a token joins a shorter n-gram: by product, by sum as printed, or by the sum
+            with which the states are Table 5's kernels for every t.
+        normalized: 1 - lambda before each new term (``"paper"``), or division by the mass.
+        readout: c_n alone, or the sum of all c_j.
+        decay: lambda is given; a gate on x_t; or a gate on x_t and h_{t-1}.
+        highway: Whether the output is mixed with the input by a gate.
+        activation: sigma, a name of ``nonlinearities``.
+    """
+
+    order: int
+    combine: Combine = "multiply"
+    normalized: Normalized = "no"
+    readout: Readout = "last"
+    decay: Decay = "given"
+    highway: bool = False
+    activation: str = "identity"
+
+    @property
+    def products(self) -> tuple[str, ...]:
+        """What is computed from x_t before the chain, in the order in which tensors hold it."""
+        names = [f"token{j}" for j in range(1, self.order + 1)]
+        gates = ("decay",) * self.is_gated + ("highway",) * self.highway
+        return (*names, *gates)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the decay is a gate."""
+        return self.decay != "given"
+
+    @property
+    def sees_h(self) -> bool:
+        """Whether the decay gate sees h_{t-1}, which makes the layer truly sequential."""
+        return self.decay == "state_gate"
+
+    @property
+    def has_mass(self) -> bool:
+        """Whether the masses m_j are carried beside the states c_j."""
+        return self.combine == "add_exact" or self.normalized == "exact"
+
+    @property
+    def states(self) -> int:
+        """How many rows the carried state has: n, or 2 n with the masses behind the states."""
+        return self.order * (1 + self.has_mass)
+
+    @property
+    def code(self) -> str:
+        """The chain as one string, for operators, whose arguments cannot be objects."""
+        fields = (str(self.order), self.combine, self.normalized, self.readout, self.decay)
+        return " ".join((*fields, str(int(self.highway)), self.activation))
+
+    @staticmethod
+    @lru_cache
+    def parse(code: str) -> StringChain:
+        """Read what ``code`` wrote."""
+        order, combine, normalized, readout, decay, highway, activation = code.split(" ")
+        assert combine in get_args(Combine)
+        assert normalized in get_args(Normalized)
+        assert readout in get_args(Readout)
+        assert decay in get_args(Decay)
+        return StringChain(
+            int(order),
+            cast(Combine, combine),
+            cast(Normalized, normalized),
+            cast(Readout, readout),
+            cast(Decay, decay),
+            highway == "1",
+            activation,
+        )
