@@ -1,6 +1,6 @@
 """A string-kernel cell as frozen data: one row of L17 Table 4, with its gates and its readout.
 
-Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` says what each field means.
+Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` says what a field means.
 """
 
 from __future__ import annotations

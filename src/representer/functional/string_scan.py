@@ -75,7 +75,7 @@ def string_scan(
 
 
 def string_states(chain: StringChain, c: Tensor) -> Tensor:
-    """Return r_1..r_n ``(…, n, H)`` of carried states ``(…, S, H)``: what the kernel is equal to."""
+    """Return r_1..r_n ``(…, n, H)``, equal to the kernel, of carried states ``(…, S, H)``."""
     states = c[..., : chain.order, :]
     if chain.normalized != "exact":
         return states
