@@ -20,6 +20,8 @@ SERIES = {
     "sigmoid": [1 / 2, 1 / 4, 0, -1 / 48, 0],
 }
 
+KINKED = ["relu"]  # no power series at 0
+
 
 def taylor(q, order: int) -> list[float]:
     """Coefficients of z^k at 0 by repeated differentiation."""
@@ -45,12 +47,17 @@ def test_the_derivative_is_that_of_autograd(name, z):
     torch.testing.assert_close(function.derivative(z, y).detach(), expected)
 
 
-@pytest.mark.parametrize("name", NONLINEARITIES)
+@pytest.mark.parametrize("name", SERIES)
 def test_the_power_series_at_0_is_that_of_the_formula(name):
     assert taylor(NONLINEARITIES[name].value, 4) == pytest.approx(SERIES[name], abs=1e-12)
 
 
-@pytest.mark.parametrize("name", NONLINEARITIES)
+def test_a_function_without_a_power_series_is_no_mercer_kernel():
+    assert sorted(NONLINEARITIES) == sorted([*SERIES, *KINKED])
+    assert not any(NONLINEARITIES[name].mercer for name in KINKED)
+
+
+@pytest.mark.parametrize("name", SERIES)
 def test_a_function_is_marked_as_mercer_if_its_series_has_no_negative_coefficient(name):
     coefficients = taylor(NONLINEARITIES[name].value, 6)
     assert NONLINEARITIES[name].mercer == (min(coefficients) >= 0)

@@ -65,7 +65,7 @@ WITHOUT = {
     "gates": (RAN(3, 4), r"RAN\(3, 4\).*Its gates \(input, forget\) depend on the input"),
     "coupled gates": (TABLE1["RKM-CIFG"](3, 4), r"gates \(input, forget, output\)"),
     "feedback": (RKM(3, 4, q="exponential"), "feedback=False"),
-    "tanh": (RKM(3, 4, q="tanh", feedback=False), "not a Mercer kernel: the power series of tanh"),
+    "tanh": (RKM(3, 4, q="tanh", feedback=False), "not a Mercer kernel: tanh is no power series"),
     "relu": (RKM(3, 4, q=torch.relu, feedback=False), "not a Mercer kernel: no power series"),
     "layers": (RKM_OF(num_layers=2), "several layers or directions"),
     "directions": (RKM_OF(bidirectional=True), "several layers or directions"),

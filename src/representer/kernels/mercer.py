@@ -32,7 +32,7 @@ def mercer_obstacle(q: str | Callable[[Tensor], Tensor]) -> str:
     """
     if isinstance(q, str):
         is_mercer = nonlinearity(q, "q").mercer
-        return "" if is_mercer else f"the power series of {q} at 0 has negative coefficients"
+        return "" if is_mercer else f"{q} is no power series at 0 without negative coefficients"
     for radius in RADII:
         values = _values(q, radius)
         if not np.isfinite(values).all():
