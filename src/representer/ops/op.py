@@ -8,7 +8,7 @@ else. Every op consists of two torch operators, ``representer::NAME`` and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import BackendError
+from representer.ops.batching import vmap_rule
 from representer.ops.selection import chosen_backend, is_recording, record
 
 LIBRARY = torch.library.Library("representer", "DEF")
@@ -95,6 +96,8 @@ class Op:
         backward_fake: Callable[..., tuple[Tensor, ...]],
         save: Callable[..., None],
         gradient: Callable[..., tuple[Tensor | None, ...]],
+        batch_axes: Mapping[str, int],
+        result_axes: Sequence[int],
     ) -> None:
         """Tell torch the contract.
 
@@ -105,6 +108,8 @@ class Op:
             backward_fake: The same for the gradient operator.
             save: ``(ctx, inputs, output)`` keeps what the gradient needs.
             gradient: ``(ctx, *gradients)`` calls the gradient operator.
+            batch_axes: Where each operand that has a batch has it, by name.
+            result_axes: Where each result has it.
         """
         for name, which, arguments, fake_of in (
             (self.name, "forward", schema, fake),
@@ -119,6 +124,8 @@ class Op:
         torch.library.register_autograd(
             f"representer::{self.name}_backward", self._refuse_second_derivative, lib=LIBRARY
         )
+        rule = vmap_rule(self.name, batch_axes, result_axes)
+        torch.library.register_vmap(f"representer::{self.name}", rule, lib=LIBRARY)
         for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
             torch.library.register_autocast(
                 f"representer::{self.name}", device, torch.float32, lib=LIBRARY

@@ -132,6 +132,8 @@ OP.register(
     backward_fake=_backward_fake,
     save=_save,
     gradient=_gradient,
+    batch_axes={"u": 1, "f": 1, "c0": 0, "lengths": 0},
+    result_axes=(1, 0),
 )
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -199,6 +199,8 @@ OP.register(
     backward_fake=_backward_fake,
     save=_save,
     gradient=_gradient,
+    batch_axes={"z": 1, "h0": 0, "c0": 0, "hold": 2, "lengths": 0},
+    result_axes=(1, 0, 0, 1, 1, 1),
 )
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

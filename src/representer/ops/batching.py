@@ -1,0 +1,78 @@
+"""``torch.vmap`` over an op: what is mapped over joins the batch that the op has anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def vmap_rule(
+    name: str, axes: Mapping[str, int], result_axes: Sequence[int]
+) -> Callable[..., tuple[tuple[Tensor, ...], tuple[int | None, ...]]]:
+    """Return the rule for an operator of this library, as ``torch.library.register_vmap`` takes it.
+
+    Where only operands with a batch are mapped over, the operator runs once on a larger batch;
+    where one without is (a weight, say), it runs once an entry.
+
+    Args:
+        name: Name of the operator.
+        axes: The batch axis of each operand that has one; an operand of fewer dimensions has none.
+        result_axes: The batch axis of each result.
+    """
+
+    def rule(info: Any, in_dims: Sequence[int | None], *operands: Any):
+        operator = getattr(torch.ops.representer, name).default
+        found = [axes.get(argument.name) for argument in operator._schema.arguments]
+        batches = [
+            None if axis is None or operand is None or operand.dim() - (dim is not None) <= axis
+            else axis
+            for axis, dim, operand in zip(found, in_dims, operands, strict=True)
+        ]  # fmt: skip
+        if any(
+            dim is not None and axis is None for dim, axis in zip(in_dims, batches, strict=True)
+        ):
+            each = [operator(*_entry(operands, in_dims, i)) for i in range(info.batch_size)]
+            results = tuple(torch.stack(parts) for parts in zip(*each, strict=True))
+            return results, (0,) * len(results)
+        joined = [
+            operand if axis is None else _join(operand, dim, axis, info.batch_size)
+            for axis, dim, operand in zip(batches, in_dims, operands, strict=True)
+        ]
+        return _part(operator(*joined), result_axes, info.batch_size)
+
+    return rule
+
+
+def _entry(operands: Sequence[Any], dims: Sequence[int | None], i: int) -> list[Any]:
+    return [
+        operand if dim is None else operand.select(dim, i)
+        for operand, dim in zip(operands, dims, strict=True)
+    ]
+
+
+def _join(operand: Tensor, dim: int | None, axis: int, size: int) -> Tensor:
+    """Put the mapped dimension before the batch axis and make one axis of the two."""
+    if dim is None:
+        shape = (*operand.shape[:axis], size, *operand.shape[axis:])
+        moved = operand.unsqueeze(axis).expand(shape)
+    else:
+        moved = operand.movedim(dim, axis)
+    return moved.flatten(axis, axis + 1)
+
+
+def _part(
+    results: Sequence[Tensor], axes: Sequence[int], size: int
+) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+    parted, dims = [], []
+    for result, axis in zip(results, axes, strict=True):
+        if result.dim() <= axis:  # a result that is empty since nobody needs it
+            parted.append(result)
+            dims.append(None)
+        else:
+            batch = result.shape[axis] // size
+            parted.append(result.unflatten(axis, (size, batch)))
+            dims.append(axis)
+    return tuple(parted), tuple(dims)

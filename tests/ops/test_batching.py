@@ -1,0 +1,84 @@
+"""torch.vmap over any op is the op over each entry. Generated from ``OPS``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer.ops import Op, Sample
+
+from .cases import RecordedCalls, arguments, call, every, few_samples, gradients, make
+from .test_ops import BATCH_AXIS
+
+SIZE = 3
+
+
+def stacked(tensor: Tensor, dim: int) -> Tensor:
+    """Return three tensors, different where they are numbers and not whole ones."""
+    factors = (1.0, 0.5, 0.8) if tensor.is_floating_point() else (1, 1, 1)
+    stack = torch.stack([tensor.detach() * factor for factor in factors], dim)
+    return stack.requires_grad_(tensor.requires_grad)
+
+
+def has_batch(name: str, tensor: Tensor) -> bool:
+    return tensor.dim() > BATCH_AXIS.get(name, tensor.dim())
+
+
+def over_each(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor], dims: dict):
+    each = []
+    for i in range(SIZE):
+        entry = {n: t if dims[n] is None else t.select(dims[n], i) for n, t in tensors.items()}
+        each.append(call(op, backend, sample, entry))
+    return [torch.stack(parts) for parts in zip(*each, strict=True)]
+
+
+def mapped(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor], dims: dict):
+    def of(values: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        return op.function(**arguments(op, sample, values), backend=backend)
+
+    return torch.vmap(of, ({n: dims[n] for n in tensors},))(tensors)
+
+
+def compare(op: Op, backend: str, sample: Sample, names: set[str], dim: int) -> int:
+    """Compare both ways to map over some tensors, and return how often the operator ran."""
+    tensors = make(sample, torch.float64)
+    call(op, backend, sample, tensors)  # skips what the backend refuses
+    dims = {name: dim if name in names else None for name in tensors}
+    tensors = {n: t if dims[n] is None else stacked(t, dim) for n, t in tensors.items()}
+    expected = over_each(op, backend, sample, tensors, dims)
+    with RecordedCalls() as calls:
+        found = mapped(op, backend, sample, tensors, dims)
+    torch.testing.assert_close(list(found), expected, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(
+        gradients(found, tensors), gradients(tuple(expected), tensors), rtol=1e-9, atol=1e-11
+    )
+    return len(calls.made)
+
+
+@every(few_samples)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_mapping_over_what_has_a_batch_runs_the_operator_once(
+    op: Op, backend: str, sample: Sample, dim: int
+):
+    names = {
+        name for name, tensor in make(sample, torch.float64).items() if has_batch(name, tensor)
+    }
+    assert compare(op, backend, sample, names - {"lengths"} if dim else names, dim) == 1
+
+
+@every(few_samples)
+def test_what_is_not_mapped_over_is_the_same_for_every_entry(op: Op, backend: str, sample: Sample):
+    first = next(iter(make(sample, torch.float64)))
+    assert compare(op, backend, sample, {first}, 0) == 1
+
+
+@every(few_samples)
+def test_mapping_over_what_has_no_batch_runs_the_operator_once_an_entry(
+    op: Op, backend: str, sample: Sample
+):
+    tensors = make(sample, torch.float64)
+    whole = {name for name, tensor in tensors.items() if not has_batch(name, tensor)}
+    if not whole:
+        pytest.skip("every operand of this sample has a batch")
+    assert compare(op, backend, sample, {*whole, next(iter(tensors))}, 0) == SIZE
