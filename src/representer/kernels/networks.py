@@ -13,6 +13,7 @@ from representer.kernels.mercer import mercer_obstacle
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.nn import RKM
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
 def network_of(
@@ -31,7 +32,7 @@ def network_of(
     return RKM(input_size, hidden_size, q=kernel.q, feedback=False, **settings)
 
 
-def kernel_of(layer: RecurrentKernelMachine) -> RecurrentKernel:
+def kernel_of(layer: SequenceLayer) -> RecurrentKernel:
     """Return the exact kernel that a layer evaluates against its ``references()``.
 
     Raises:
@@ -47,7 +48,9 @@ def kernel_of(layer: RecurrentKernelMachine) -> RecurrentKernel:
     return RecurrentKernel(layer.q, filter_length=longest, dilation=layer.dilation, repeat=True)
 
 
-def _obstacle(layer: RecurrentKernelMachine) -> str:
+def _obstacle(layer: SequenceLayer) -> str:
+    if not isinstance(layer, RecurrentKernelMachine):
+        return "Only nn.RKM(feedback=False) evaluates a RecurrentKernel."
     cell = layer.cell
     dynamic = {
         "input": cell.input_gate != "static",

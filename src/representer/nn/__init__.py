@@ -8,7 +8,13 @@ from representer.nn.recurrent.ran import RAN
 from representer.nn.recurrent.rkm import RKM
 from representer.nn.recurrent.rkm_cifg import RKMCIFG
 from representer.nn.recurrent.rkm_lstm import RKMLSTM
-from representer.nn.recurrent.state import RecurrentState, WindowState
+from representer.nn.recurrent.state import (
+    RecurrentState,
+    StringMassState,
+    StringState,
+    WindowState,
+)
+from representer.nn.recurrent.string_kernel_rnn import StringKernelRNN
 from representer.nn.recurrent.table1 import TABLE1
 
 __all__ = [
@@ -22,5 +28,8 @@ __all__ = [
     "LinearKernelRNN",
     "NgramLSTM",
     "RecurrentState",
+    "StringKernelRNN",
+    "StringMassState",
+    "StringState",
     "WindowState",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -15,7 +14,12 @@ from representer.errors import ArgumentError
 from representer.functional import Cell, nonlinearity
 from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.filters import DenseFilters, units_by_length
-from representer.nn.recurrent.options import check_probability, check_size, zoneout_pair
+from representer.nn.recurrent.options import (
+    check_probability,
+    check_size,
+    warn_of_idle_dropout,
+    zoneout_pair,
+)
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.state import RecurrentState, WindowState
 from representer.nn.recurrent.states import StateLayout
@@ -232,12 +236,7 @@ class RecurrentKernelMachine(SequenceLayer):
                 "0 for a cell without memory",
                 hint="It has nothing to keep.",
             )
-        if self.dropout and self.num_layers == 1:
-            warnings.warn(
-                f"dropout={self.dropout} acts between layers, and num_layers is 1. "
-                "Use variational_dropout or nn.Dropout instead.",
-                stacklevel=4,
-            )
+        warn_of_idle_dropout(self.dropout, self.num_layers, stacklevel=5)
 
 
 def name_of(function: OutputNonlinearity) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from representer.errors import ArgumentError
 
 
@@ -35,3 +37,13 @@ def zoneout_pair(zoneout: float | tuple[float, float]) -> tuple[float, float]:
         )
     cell, output = zoneout if isinstance(zoneout, tuple) else (zoneout, zoneout)
     return check_probability("zoneout", cell), check_probability("zoneout", output)
+
+
+def warn_of_idle_dropout(dropout: float, num_layers: int, *, stacklevel: int) -> None:
+    """Warn of dropout that has no place to act; ``stacklevel`` leads to who made the layer."""
+    if dropout and num_layers == 1:
+        warnings.warn(
+            f"dropout={dropout} acts between layers, and num_layers is 1. "
+            "Use variational_dropout or nn.Dropout instead.",
+            stacklevel=stacklevel,
+        )

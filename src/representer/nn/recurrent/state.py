@@ -40,3 +40,42 @@ class WindowState(NamedTuple):
     def detach(self) -> WindowState:
         """Return the same state, cut from the graph that made it."""
         return WindowState(tuple(w.detach() for w in self.window))
+
+
+class StringState(NamedTuple):
+    """State of a string-kernel layer, for all its L layers and D directions.
+
+    Attributes:
+        h: Last outputs ``(L·D, B, H)``.
+        c: Last states c_1 … c_n ``(L·D, n, B, H)``.
+        window: L·D tensors without rows ``(B, 0, I_l)``: an n-gram with gaps needs no window.
+    """
+
+    h: Tensor
+    c: Tensor
+    window: tuple[Tensor, ...]
+
+    def detach(self) -> StringState:
+        """Return the same state, cut from the graph that made it."""
+        return StringState(self.h.detach(), self.c.detach(), tuple(w.detach() for w in self.window))
+
+
+class StringMassState(NamedTuple):
+    """State of a string-kernel layer that carries the masses of its states too.
+
+    Attributes:
+        h: As in ``StringState``.
+        c: As in ``StringState``.
+        m: Last masses m_1 … m_n ``(L·D, n, B, H)``: the weights of all n-grams, summed.
+        window: As in ``StringState``.
+    """
+
+    h: Tensor
+    c: Tensor
+    m: Tensor
+    window: tuple[Tensor, ...]
+
+    def detach(self) -> StringMassState:
+        """Return the same state, cut from the graph that made it."""
+        fields = self.h.detach(), self.c.detach(), self.m.detach()
+        return StringMassState(*fields, tuple(w.detach() for w in self.window))

@@ -1,0 +1,68 @@
+"""Reading the options of a string-kernel layer, with messages for what does not fit."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+from representer.errors import ArgumentError
+from representer.functional import StringChain
+from representer.functional.string_chain import Combine, Normalized, Readout
+from representer.nn.recurrent.options import check_size
+
+DecayOption = float | Literal["learned", "input", "state"]
+NormalizedOption = bool | Literal["exact"]
+ActivationOption = Literal["tanh", "relu", "sigmoid"] | None
+
+
+def check_decay(decay: Any) -> DecayOption:
+    """Return the decay.
+
+    Raises:
+        ArgumentError: If it is no number in [0, 1] and no name.
+    """
+    is_number = isinstance(decay, (int, float)) and not isinstance(decay, bool)
+    if is_number and 0 <= decay <= 1:
+        return float(decay)
+    if isinstance(decay, str) and decay in ("learned", "input", "state"):
+        return decay
+    hint = "Outside of it the weights of n-grams would grow or change sign." if is_number else ""
+    raise ArgumentError(
+        "decay", decay, "a number in [0, 1], 'learned', 'input' or 'state'", hint=hint
+    )
+
+
+def string_chain(
+    *,
+    order: int,
+    decay: DecayOption,
+    combine: Combine,
+    normalized: NormalizedOption,
+    readout: Readout,
+    activation: ActivationOption,
+    highway: bool,
+) -> StringChain:
+    """Return the chain that the options of a layer describe.
+
+    Raises:
+        ArgumentError: If one of them is not allowed.
+    """
+    _check_choice("combine", combine, get_args(Combine))
+    _check_choice("normalized", normalized, (False, True, "exact"))
+    _check_choice("readout", readout, get_args(Readout))
+    _check_choice("activation", activation, ("tanh", "relu", "sigmoid", None))
+    norms: dict[NormalizedOption, Normalized] = {False: "no", True: "paper", "exact": "exact"}
+    return StringChain(
+        check_size("order", order),
+        combine,
+        norms[normalized],
+        readout,
+        "gate" if decay == "input" else "state_gate" if decay == "state" else "given",
+        highway,
+        activation or "identity",
+    )
+
+
+def _check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        *first, last = map(repr, choices)
+        raise ArgumentError(name, value, f"{', '.join(first)} or {last}")
