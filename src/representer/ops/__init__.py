@@ -2,13 +2,17 @@
 
 from representer.ops import gated_scan as _gated_scan
 from representer.ops import rkm_scan as _rkm_scan
+from representer.ops import string_scan as _string_scan
 from representer.ops.op import Backend, Op, Sample
 from representer.ops.selection import Choice, explain_backend, use_backend
 
-OPS: dict[str, Op] = {module.OP.name: module.OP for module in (_gated_scan, _rkm_scan)}
+OPS: dict[str, Op] = {
+    module.OP.name: module.OP for module in (_gated_scan, _rkm_scan, _string_scan)
+}
 
 gated_scan = _gated_scan.gated_scan
 rkm_scan = _rkm_scan.rkm_scan
+string_scan = _string_scan.string_scan
 
 __all__ = [
     "OPS",
@@ -19,5 +23,6 @@ __all__ = [
     "explain_backend",
     "gated_scan",
     "rkm_scan",
+    "string_scan",
     "use_backend",
 ]

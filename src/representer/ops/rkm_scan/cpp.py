@@ -9,8 +9,9 @@ from torch import Tensor
 from representer.functional.rkm_scan import EPS
 from representer.ops import core
 from representer.ops.core import pointer
+from representer.ops.products import input_products
 from representer.ops.rkm_scan.arguments import Backward, Forward
-from representer.ops.rkm_scan.products import finish, gates_of, input_products
+from representer.ops.rkm_scan.products import finish, gates_of
 from representer.ops.sequence import Steps
 
 KNOWN = {(1, 0), (1, 1), (2, 0), (2, 2), (3, 2), (3, 3), (4, 4)}  # gates, and those that see h

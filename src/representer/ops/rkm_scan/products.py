@@ -1,11 +1,9 @@
-"""The parts of rkm_scan that are not sequential: products and sums over all steps at once.
+"""The parts of rkm_scan that are not sequential: gates, norms, and sums over all steps at once.
 
 Shapes: T time, B batch, I features, G pre-activations, R those that see h (the last), H units.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -14,14 +12,18 @@ from torch import Tensor
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
+from representer.ops.products import (
+    Multiply,
+    Transpose,
+    input_gradient,
+    input_products,
+    over_steps,
+    real,
+    transpose,
+    weight_gradient,
+)
 from representer.ops.rkm_scan.arguments import Backward, Gradients
 from representer.ops.sequence import previous
-
-
-def input_products(x: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return z ``(T, B, G, H)`` from the input ``(T, B, I)``."""
-    flat_bias = None if bias is None else bias.flatten()
-    return F.linear(x, input_weight.flatten(0, 1), flat_bias).unflatten(-1, input_weight.shape[:2])
 
 
 def memory_before(cell: Cell, h_before: Tensor, c_before: Tensor) -> Tensor:
@@ -61,8 +63,8 @@ def finish(
     candidate: Tensor,
     g_fresh: Tensor | None,
     g_normed: Tensor | None,
-    multiply: Callable[[Tensor, Tensor], Tensor] = torch.mm,
-    transpose: Callable[[Tensor], Tensor] = lambda matrix: matrix.t().contiguous(),
+    multiply: Multiply = torch.mm,
+    transpose: Transpose = transpose,
 ) -> Gradients:
     """Complete the gradients after the loop.
 
@@ -81,46 +83,25 @@ def finish(
     h_before = previous(p.output, p.h0, p.lengths, p.reverse)
     dx, d_input_weight, d_bias = dz, empty, empty.clone()
     if p.input_weight is not None:
-        x = _real(p.z, p.lengths)
-        d_input_weight = _outer(dz, x, transpose).view(p.input_weight.shape)
+        d_input_weight = weight_gradient(dz, real(p.z, p.lengths), transpose)
         d_bias = d_bias if p.bias is None else dz.flatten(0, 1).sum(0)
-        dx = empty.clone()
-        if p.needs_x:
-            flat = multiply(dz.flatten(2).flatten(0, 1), p.input_weight.flatten(0, 1).contiguous())
-            dx = flat.unflatten(0, dz.shape[:2])
+        dx = input_gradient(dz, p.input_weight, multiply) if p.needs_x else empty.clone()
     d_weight, d_static, d_norm = empty.clone(), empty.clone(), empty.clone()
     if p.weight is not None:
-        d_weight = _outer(dz[:, :, -len(p.weight) :], h_before, transpose).view(p.weight.shape)
+        d_weight = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
     if p.static is not None and p.needs_static:
         assert g_fresh is not None
         memory = memory_before(p.cell, h_before, previous(p.cells, p.c0, p.lengths, p.reverse))
         zero = torch.zeros_like(p.static[0])
         of_input = p.cell.input_gate == "static"
-        written = _over_steps(g_fresh * candidate, p.lengths) if of_input else zero
+        written = over_steps(g_fresh * candidate, p.lengths) if of_input else zero
         of_forget = p.cell.forget_gate == "static"
-        kept = _over_steps(g_fresh * memory, p.lengths) if of_forget else zero
+        kept = over_steps(g_fresh * memory, p.lengths) if of_forget else zero
         d_static = torch.stack((written, kept))
     if p.norm is not None:
         assert g_normed is not None
         normed, _ = normalise(p.fresh)
         d_norm = torch.stack(
-            (_over_steps(g_normed * normed, p.lengths), _over_steps(g_normed, p.lengths))
+            (over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths))
         )
     return Gradients(dx, d_input_weight, d_bias, d_weight, to_h, to_c, d_static, d_norm)
-
-
-def _outer(dz: Tensor, inputs: Tensor, transpose: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return sum_t da_t x_t', by the layout of the product that BLAS is fastest on."""
-    return transpose(inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1))
-
-
-def _real(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Set what stands beyond the lengths to 0, whatever it is."""
-    if lengths is None:
-        return x
-    is_real = torch.arange(len(x), device=x.device)[:, None] < lengths
-    return torch.where(is_real[:, :, None], x, 0.0)
-
-
-def _over_steps(x: Tensor, lengths: Tensor | None) -> Tensor:
-    return _real(x, lengths).flatten(0, 1).sum(0)

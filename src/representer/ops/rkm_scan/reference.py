@@ -18,9 +18,9 @@ from torch import Tensor
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
+from representer.ops.products import input_products
 from representer.ops.rkm_scan.arguments import ALL, Forward
 from representer.ops.rkm_scan.gradient import backward
-from representer.ops.rkm_scan.products import input_products
 from representer.ops.sequence import Steps
 
 __all__ = ["backward", "forward"]

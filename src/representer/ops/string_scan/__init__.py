@@ -1,0 +1,200 @@
+"""The recurrence of any string-kernel cell on every backend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer import functional
+from representer.errors import KindError, ShapeError
+from representer.functional import StringChain
+from representer.ops.checks import check_floating, check_lengths, check_like
+from representer.ops.op import Backend, Op
+from representer.ops.string_scan import reference
+from representer.ops.string_scan.arguments import Backward, Forward, Gradients
+from representer.ops.string_scan.samples import samples
+
+
+def string_scan(
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    *,
+    chain: StringChain,
+    input_weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    decay: Tensor | None = None,
+    weight: Tensor | None = None,
+    mask: Tensor | None = None,
+    lengths: Tensor | None = None,
+    reverse: bool = False,
+    carry: Tensor | None = None,
+    backend: str | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run any string-kernel cell over a sequence, as ``functional.string_scan`` defines it.
+
+    Args:
+        x: Input; or, without ``input_weight``, the products z with it, in the order of
+            ``chain.products``.
+        h0: Output before the first step.
+        c0: States before the first step, the masses behind them where the chain has any.
+        chain: Which cell.
+        input_weight: References and gates W that turn x into z = W x + b, inside the op.
+        bias: b of the last products, which are the gates; with ``input_weight``.
+        decay: lambda, where the chain takes it as given.
+        weight: V, output by input, where the decay gate sees h.
+        mask: k, on h where it is fed back or leaves through a highway; a constant.
+        lengths: True lengths; beyond them the state stands still and the output is 0.
+        reverse: Whether to run from the last true step to the first.
+        carry: What the highway carries; x itself by default, with ``input_weight``.
+        backend: A backend by name, which then runs or raises; None for the best there is.
+
+    Shape:
+        - x ``(T, B, I)`` with input_weight ``(P, H, I)`` and bias ``(b, H)``, b up to P; or
+          ``(T, B, P, H)``; h0 ``(B, H)``; c0 ``(B, S, H)``; decay ``()`` or ``(H,)``;
+          weight ``(H, H)``; mask ``(B, H)``; lengths ``(B,)``; carry ``(T, B, H)``
+        - returns h of every step ``(T, B, H)``, the last h ``(B, H)`` and the last states
+          ``(B, S, H)``
+
+    Raises:
+        ShapeError: If the shapes do not fit.
+        KindError: If dtypes or devices do not, or the chain needs what is not given.
+        ArgumentError: If a length is negative or larger than T.
+        BackendError: If the backend asked for cannot run the call.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (3), (4), section 4 and 6.1, Tables 4 and 5.
+    """
+    check_floating("x", x)
+    products = len(chain.products)
+    if input_weight is None and (x.dim() != 4 or not len(x) or x.shape[2] != products):
+        raise ShapeError("x", x.shape, f"(time, batch, {products}, units) with at least one step")
+    if input_weight is not None and (x.dim() != 3 or not len(x)):
+        raise ShapeError("x", x.shape, "(time, batch, features) with at least one step")
+    if input_weight is not None and input_weight.dim() != 3:
+        wanted = f"({products}, units, {x.shape[2]})"
+        raise ShapeError("input_weight", input_weight.shape, wanted)
+    time, batch = x.shape[:2]
+    units = x.shape[3] if input_weight is None else input_weight.shape[1]
+    check_like("h0", h0, x, (batch, units))
+    check_like("c0", c0, x, (batch, chain.states, units))
+    biased = 1 if bias is None or not bias.dim() else len(bias)
+    of_decay = () if decay is None or not decay.dim() else (units,)
+    wants_carry = chain.highway and (input_weight is None or carry is not None)
+    expected = {
+        "input_weight": (input_weight, (products, units, x.shape[-1]), input_weight is not None),
+        "bias": (bias, (biased, units), input_weight is not None and bias is not None),
+        "decay": (decay, of_decay, not chain.is_gated),
+        "weight": (weight, (units, units), chain.sees_h),
+        "mask": (mask, (batch, units), mask is not None),
+        "carry": (carry, (time, batch, units), wants_carry),
+    }
+    for name, (tensor, shape, needed) in expected.items():
+        if (tensor is not None) != needed:
+            came = "None" if tensor is None else f"a tensor {tuple(tensor.shape)}"
+            wanted = f"a tensor {shape}" if needed else "None"
+            raise KindError(name, came, f"{wanted} for this chain")
+        if tensor is not None:
+            check_like(name, tensor, x, shape)
+    if biased not in range(1, products + 1):
+        raise ShapeError("bias", (biased, units), f"(1 to {products}, {units})")
+    if chain.highway and carry is None and x.shape[2] != units:
+        raise ShapeError("x", x.shape, f"(time, batch, {units}), as the highway carries it")
+    check_lengths(lengths, time, batch)
+    differentiable = (x, input_weight, bias, decay, weight, h0, c0, carry)
+    is_recorded = any(tensor is not None and tensor.requires_grad for tensor in differentiable)
+    keep = torch.is_grad_enabled() and is_recorded
+    operands = Forward(
+        x, input_weight, bias, decay, weight, h0, c0, carry, mask, lengths, chain.code, reverse,
+        keep,
+    )  # fmt: skip
+    name = OP.choose(backend, x.device.type, operands)
+    output, h, c, *_ = torch.ops.representer.string_scan(*operands, name)
+    return output, h, c
+
+
+def _fake(*operands: Any) -> tuple[Tensor, ...]:
+    p = Forward(*operands[:-1])
+    time, batch, _, _, units = p.sizes
+    shapes = ((time, batch, units), p.h0.shape, p.c0.shape, *p.kept_shapes)
+    return tuple(p.h0.new_empty(shape) for shape in shapes)
+
+
+def _backward_fake(*operands: Any) -> Gradients:
+    p = Backward(*operands[:-1])
+    dx = p.products.shape
+    if p.input_weight is not None:
+        dx = p.x.shape if p.needs_x else (0,)
+    optional = (p.input_weight, p.bias, p.decay, p.weight)
+    of_input, of_bias, of_decay, of_weight = ((0,) if x is None else x.shape for x in optional)
+    of_carry = (0,) if p.carry is None else p.carry.shape
+    shapes = (dx, of_input, of_bias, of_decay, of_weight, p.h0.shape, p.c0.shape, of_carry)
+    return Gradients(*(p.h0.new_empty(shape) for shape in shapes))
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    p = Forward(*inputs[:-1])
+    ctx.code, ctx.reverse, ctx.backend = p.code, p.reverse, inputs[-1]
+    states, _, _, *kept = output
+    ctx.mark_non_differentiable(*kept)
+    ctx.set_materialize_grads(False)  # the saved tensors' gradients would be as large as they are
+    x = p.x.new_empty(0) if p.input_weight is None else p.x
+    ctx.save_for_backward(states, *kept, x, *p[1 : Forward._fields.index("code")])
+
+
+def _gradient(
+    ctx: Any, d_output: Tensor | None, d_h: Tensor | None, d_c: Tensor | None, *_: Any
+) -> tuple[Tensor | None, ...]:
+    saved = ctx.saved_tensors
+    states, h0, c0 = saved[0], saved[8], saved[9]
+    needs = dict(zip(Forward._fields, ctx.needs_input_grad, strict=False))
+    gradients = torch.ops.representer.string_scan_backward(
+        torch.zeros_like(states) if d_output is None else d_output,
+        torch.zeros_like(h0) if d_h is None else d_h,
+        torch.zeros_like(c0) if d_c is None else d_c,
+        *saved,
+        ctx.code,
+        ctx.reverse,
+        needs["x"],
+        ctx.backend,
+    )
+    of = dict(zip(Gradients._fields, gradients, strict=True))
+    wanted = (of.get(name) if needs[name] else None for name in Forward._fields)
+    return (*wanted, None)
+
+
+def _definition(
+    x: Tensor,
+    h0: Tensor,
+    c0: Tensor,
+    *,
+    chain: StringChain,
+    input_weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    carry: Tensor | None = None,
+    **options: Any,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run ``functional.string_scan`` on the op's arguments."""
+    z = x
+    if input_weight is not None:
+        z = torch.einsum("tbi,phi->tbph", x, input_weight)
+        carry = x if carry is None and chain.highway else carry
+        if bias is not None:
+            rows = (len(input_weight) - len(bias), 0)
+            z = z + torch.nn.functional.pad(bias, (0, 0, *rows))
+    return functional.string_scan(z, h0, c0, chain=chain, carry=carry, **options)
+
+
+OP = Op("string_scan", string_scan, _definition, samples)
+OP.register(
+    Forward.SCHEMA,
+    Backward.SCHEMA,
+    fake=_fake,
+    backward_fake=_backward_fake,
+    save=_save,
+    gradient=_gradient,
+)
+OP.add_backend(Backend("reference", (), reference.forward, reference.backward))

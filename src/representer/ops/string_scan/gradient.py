@@ -1,0 +1,201 @@
+"""The gradient of string_scan over the whole sequence, in torch.
+
+With e the gradient of the emission h_t, d that of the readout s_t, y = sigma(s_t), and g_j, q_j
+those of the state c_j and of the mass m_j after step t, for every step from the last to the first:
+
+    e      = dh_t + k * (V' da_{t+1})
+    d      = e sigma'(s_t),  or with highway  e gate k sigma'(s_t)
+    da_h   = e (k y - x_t) gate (1 - gate),        dx_t = e (1 - gate)              highway
+    g_j   += d,              or  d / m_j,          q_j -= d c_j / m_j^2             exact
+    dp_j   = w g_j * (c_{j-1},  1,  m_{j-1})                multiply, add, add_exact
+    dlam   = sum_j g_j (c_j + w' joined_j) + q_j (m_j + w' m_{j-1}),   w' = -1 or 0
+    g_j    = lam g_j + w g_{j+1} * (p_{j+1},  1,  1)               into step t - 1
+    q_j    = lam q_j + w q_{j+1}  [ + w g_{j+1} p_{j+1} ]                 add_exact
+    da     = dlam lam (1 - lam)                                    where it is a gate
+
+where on the right c and m are those before the step. What does not depend on later steps is
+computed for all steps at once.
+
+Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the masses, H units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.string_chain import StringChain
+from representer.functional.string_scan import string_states
+from representer.ops.products import (
+    Multiply,
+    Transpose,
+    input_gradient,
+    real,
+    transpose,
+    weight_gradient,
+)
+from representer.ops.sequence import Steps, previous
+from representer.ops.string_scan.arguments import Backward, Gradients
+
+
+def backward(*operands: Any) -> tuple[Tensor, ...]:
+    """Return the gradients of the operands, see ``arguments.Gradients``."""
+    p = Backward(*operands)
+    chain, n, z, states = p.chain, p.chain.order, p.products, p.states
+    carried, mask = p.carried, p.mask
+    to_read, of_gate = _slopes(p)
+    gate = z[:, :, -1] if chain.highway else None
+    before = previous(states.flatten(2), p.c0.flatten(1), p.lengths, p.reverse)
+    c_before = before.unflatten(2, p.c0.shape[1:])
+
+    dz = torch.empty_like(z)
+    d_carry = torch.empty_like(p.output) if carried is not None else p.output.new_empty(0)
+    d_decay = None if p.decay is None else torch.zeros_like(p.h0)
+    to_h, to_c = p.grad_h, p.grad_c  # what flows into h_t and the states from later steps
+    steps = Steps(len(z), p.lengths, p.reverse)
+    for t in steps.backwards():
+        e = p.grad_output[t] + to_h
+        if gate is not None and of_gate is not None:
+            d_carry[t] = _where(steps, t, e * (1 - gate[t]))
+            dz[t, :, -1] = e * of_gate[t]
+        g = to_c + e[:, None] * to_read[t]
+        lam = z[t, :, n, None] if p.decay is None else p.decay
+        fresh_c, d_tokens, d_lam = _through_step(chain, z[t, :, :n], lam, c_before[t], g)
+        dz[t, :, :n] = d_tokens
+        if p.decay is None:
+            gated = z[t, :, n]
+            dz[t, :, n] = d_lam * gated * (1 - gated)
+        elif d_decay is not None:
+            d_decay += _where(steps, t, d_lam)
+        if not steps.is_whole(t):
+            dz[t] = torch.where(steps.real(t)[:, None], dz[t], 0.0)
+        fresh_h = torch.zeros_like(e)
+        if p.weight is not None:
+            fresh_h = dz[t, :, n].mm(p.weight)
+            fresh_h = fresh_h if mask is None else mask * fresh_h
+        if steps.is_whole(t):
+            to_h, to_c = fresh_h, fresh_c
+        else:
+            is_real = steps.real(t)
+            to_h = torch.where(is_real, fresh_h, to_h)
+            to_c = torch.where(is_real[:, None], fresh_c, to_c)
+    return finish(p, dz, to_h.clone(), to_c.clone(), d_carry, d_decay)
+
+
+def _where(steps: Steps, t: int, x: Tensor) -> Tensor:
+    return x if steps.is_whole(t) else torch.where(steps.real(t), x, 0.0)
+
+
+def _slopes(p: Backward) -> tuple[Tensor, Tensor | None]:
+    """Return what e is multiplied by to give g and q ``(T, B, S, H)``, and da_h ``(T, B, H)``."""
+    chain, n = p.chain, p.chain.order
+    sigma = NONLINEARITIES[chain.activation]
+    read = string_states(chain, p.states)
+    s = read[:, :, -1] if chain.readout == "last" else read.sum(2)
+    y = sigma.value(s)
+    slope, of_gate = sigma.derivative(s, y), None
+    if chain.highway:
+        gate, carried = p.products[:, :, -1], p.carried
+        assert carried is not None
+        seen = y if p.mask is None else p.mask * y
+        of_gate = (seen - carried) * gate * (1 - gate)
+        slope = slope * gate if p.mask is None else slope * gate * p.mask
+    to_read = slope[:, :, None].expand(*slope.shape[:2], n, slope.shape[2])
+    if chain.normalized == "exact":
+        mass = p.states[:, :, n:]
+        share = torch.where(mass == 0, 0.0, 1 / torch.where(mass == 0, 1.0, mass))
+        to_read = torch.cat((to_read * share, -to_read * share * read), dim=2)
+    elif chain.has_mass:
+        to_read = torch.cat((to_read, torch.zeros_like(to_read)), dim=2)
+    if chain.readout == "last":
+        is_last = torch.arange(to_read.shape[2], device=s.device) % n == n - 1
+        to_read = torch.where(is_last[:, None], to_read, 0.0)
+    return to_read, of_gate
+
+
+def _through_step(
+    chain: StringChain, tokens: Tensor, lam: Tensor, c: Tensor, g: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Go back one step.
+
+    Args:
+        chain: Which cell.
+        tokens: p_j ``(B, n, H)``.
+        lam: Broadcastable to ``(B, 1, H)``.
+        c: States and masses before the step ``(B, S, H)``.
+        g: Gradient of those after it ``(B, S, H)``.
+
+    Returns:
+        The gradients of c, of the tokens, and of lam ``(B, H)``.
+    """
+    n = chain.order
+    w = 1 - lam if chain.normalized == "paper" else torch.ones_like(lam)
+    of_c, shorter, one = g[:, :n], c[:, : n - 1], torch.ones_like(c[:, :1])
+    shorter_mass = c[:, n : 2 * n - 1]
+    before, d_lam = lam * g, (g * c).sum(1)
+    d_joined = w * of_c
+    if chain.combine == "multiply":
+        factor = torch.cat((one, shorter), dim=1)
+        joined = factor * tokens
+        before[:, : n - 1] += d_joined[:, 1:] * tokens[:, 1:]
+    elif chain.combine == "add":
+        factor = torch.ones_like(tokens)
+        joined = tokens + torch.cat((0 * one, shorter), dim=1)
+        before[:, : n - 1] += d_joined[:, 1:]
+    else:
+        factor = torch.cat((one, shorter_mass), dim=1)
+        joined = factor * tokens + torch.cat((0 * one, shorter), dim=1)
+        before[:, : n - 1] += d_joined[:, 1:]
+        before[:, n : 2 * n - 1] += d_joined[:, 1:] * tokens[:, 1:]
+    if chain.has_mass:
+        before[:, n : 2 * n - 1] += w * g[:, n + 1 :]
+        joined = torch.cat((joined, one, shorter_mass), dim=1)
+    if chain.normalized == "paper":
+        d_lam = d_lam - (g * joined).sum(1)
+    return before, d_joined * factor, d_lam
+
+
+def finish(
+    p: Backward,
+    dz: Tensor,
+    to_h: Tensor,
+    to_c: Tensor,
+    d_carry: Tensor,
+    d_decay: Tensor | None,
+    multiply: Multiply = torch.mm,
+    transpose: Transpose = transpose,
+) -> Gradients:
+    """Complete the gradients after the loop.
+
+    Args:
+        p: The operands.
+        dz: Gradient of the products ``(T, B, P, H)``.
+        to_h: Gradient of h0.
+        to_c: Gradient of c0.
+        d_carry: Gradient of what the highway carries ``(T, B, H)``, or empty.
+        d_decay: Gradient of the given decay, still one a sequence ``(B, H)``.
+        multiply: The product of two matrices, for the gradient of the input.
+        transpose: The transposed of a matrix, for the gradients of the weights.
+    """
+    empty = dz.new_empty(0)
+    dx, d_input_weight, d_bias, d_weight = dz, empty, empty.clone(), empty.clone()
+    if p.input_weight is not None:
+        d_input_weight = weight_gradient(dz, real(p.x, p.lengths), transpose)
+        if p.bias is not None:
+            d_bias = dz[:, :, -len(p.bias) :].sum((0, 1))
+        dx = input_gradient(dz, p.input_weight, multiply) if p.needs_x else empty.clone()
+        if p.needs_x and p.carry is None and p.chain.highway:
+            dx = dx.add_(d_carry)
+    if p.weight is not None:
+        h_before = previous(p.output, p.h0, p.lengths, p.reverse)
+        fed = h_before if p.mask is None else p.mask * h_before
+        order = p.chain.order
+        d_weight = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
+    of_decay = empty.clone()
+    if p.decay is not None and d_decay is not None:
+        of_decay = d_decay.sum_to_size(p.decay.shape)
+    of_carry = empty.clone() if p.carry is None else d_carry
+    return Gradients(dx, d_input_weight, d_bias, of_decay, d_weight, to_h, to_c, of_carry)

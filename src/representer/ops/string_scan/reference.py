@@ -1,0 +1,102 @@
+"""string_scan in torch: a loop that holds only what is sequential.
+
+The products with the input and the gates that do not see h are computed for all steps at once.
+The gradient is that of the whole sequence, written out (no autograd graph per step).
+
+Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the masses, H units.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.functional.nonlinearities import NONLINEARITIES
+from representer.functional.string_chain import StringChain
+from representer.functional.string_scan import string_states
+from representer.ops.products import input_products
+from representer.ops.sequence import Steps
+from representer.ops.string_scan.arguments import Forward
+from representer.ops.string_scan.gradient import backward
+
+__all__ = ["backward", "forward"]
+
+
+def forward(*operands: Any) -> tuple[Tensor, ...]:
+    """Return h_1..h_T, the last h and states, and what the gradient needs, if it is kept.
+
+    That is: the products ``(T, B, P, H)``, the gates among them after their sigmoid, and the
+    states ``(T, B, S, H)``.
+    """
+    p = Forward(*operands)
+    chain, (time, batch, _, states, units) = p.chain, p.sizes
+    n = chain.order
+    z_TBPH = _products(p)
+    if chain.highway:
+        z_TBPH[:, :, -1].sigmoid_()
+    if chain.is_gated and not chain.sees_h:
+        z_TBPH[:, :, n].sigmoid_()
+    carried, weight_HH = p.carried, None if p.weight is None else p.weight.t()
+    sigma = NONLINEARITIES[chain.activation].value
+    output = p.h0.new_empty(time, batch, units)
+    kept = p.h0.new_empty(time, batch, states, units) if p.keep else p.h0.new_empty(0)
+
+    h, c = p.h0, p.c0
+    steps = Steps(time, p.lengths, p.reverse)
+    for t in steps:
+        z = z_TBPH[t]
+        if weight_HH is not None:
+            fed = h if p.mask is None else p.mask * h
+            z[:, n] = torch.sigmoid(torch.addmm(z[:, n], fed, weight_HH))
+        fresh_c = _advance(chain, z[:, :n], _decay(p, z), c)
+        read = string_states(chain, fresh_c)
+        fresh_h = sigma(read[:, -1] if chain.readout == "last" else read.sum(1))
+        if carried is not None:
+            kept_h = fresh_h if p.mask is None else p.mask * fresh_h
+            fresh_h = torch.lerp(carried[t], kept_h, z[:, -1])
+        if steps.is_whole(t):
+            h, c = fresh_h, fresh_c
+            output[t] = h
+        else:
+            real = steps.real(t)
+            h, c = torch.where(real, fresh_h, h), torch.where(real[:, None], fresh_c, c)
+            output[t] = torch.where(real, fresh_h, 0.0)
+        if p.keep:
+            kept[t] = c
+    return output, h.clone(), c.clone(), z_TBPH if p.keep else output.new_empty(0), kept
+
+
+def _products(p: Forward) -> Tensor:
+    """Return z ``(T, B, P, H)``, in memory that nothing else reads."""
+    if p.input_weight is None:
+        return p.x.clone(memory_format=torch.contiguous_format)
+    z = input_products(p.x, p.input_weight, None)
+    if p.bias is not None:
+        z[:, :, -len(p.bias) :] += p.bias
+    return z
+
+
+def _decay(p: Forward, z: Tensor) -> Tensor:
+    """Return lam_t, broadcastable to ``(B, 1, H)``."""
+    return z[:, p.chain.order, None] if p.decay is None else p.decay
+
+
+def _advance(chain: StringChain, tokens: Tensor, lam: Tensor, c: Tensor) -> Tensor:
+    """Return the states of step t from those of step t - 1, ``(B, S, H)``."""
+    n, fresh = chain.order, lam * c
+    w = 1 - lam if chain.normalized == "paper" else None
+    mass = c[:, n:]
+    if chain.combine == "multiply":
+        joined = tokens.clone()
+        joined[:, 1:] *= c[:, : n - 1]
+    else:
+        joined = tokens.clone()
+        if chain.combine == "add_exact":
+            joined[:, 1:] *= mass[:, : n - 1]
+        joined[:, 1:] += c[:, : n - 1]
+    if chain.has_mass:
+        ones = torch.ones_like(mass[:, :1])
+        joined = torch.cat((joined, ones, mass[:, : n - 1]), dim=1)
+    return fresh + (joined if w is None else w * joined)

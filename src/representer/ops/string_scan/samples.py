@@ -1,0 +1,115 @@
+"""The inputs on which string_scan is tested and timed: every chain, every option, odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from representer.functional.string_chain import StringChain
+from representer.ops.op import Sample
+
+CHAINS: dict[str, StringChain] = {
+    "first": StringChain(1),
+    "first_gated": StringChain(1, "multiply", "paper", "last", "gate", True, "tanh"),
+    "second": StringChain(2),
+    "second_gated": StringChain(2, "multiply", "paper", "sum", "gate", False, "relu"),
+    "second_exact": StringChain(2, "multiply", "exact", "sum", "gate", False, "tanh"),
+    "second_seen": StringChain(2, "multiply", "paper", "last", "state_gate", True, "tanh"),
+    "second_added": StringChain(2, "add", "paper", "last", "given", True, "linear"),
+    "third_added": StringChain(3, "add", "no", "sum", "gate", False, "polynomial"),
+    "third_summed": StringChain(3, "add_exact", "exact", "last", "gate", False, "sigmoid"),
+    "third_given": StringChain(3, "add_exact", "exact", "sum", "given", True, "identity"),
+    "third_seen": StringChain(3, "add_exact", "paper", "sum", "state_gate", False, "tanh"),
+    "fourth": StringChain(4, "multiply", "no", "sum", "given", False, "relu"),
+    "fifth_exact": StringChain(5, "multiply", "exact", "last", "gate", True, "exponential"),
+    "sixth_summed": StringChain(6, "add_exact", "no", "sum", "state_gate", True, "tanh"),
+    "first_inverse": StringChain(1, "add", "exact", "last", "gate", False, "inverse"),
+    "first_gaussian": StringChain(1, "add_exact", "no", "sum", "given", False, "gaussian"),
+}
+SIZES = ((1, 1, 1), (2, 1, 17))
+LARGE = (5, 3, 4)
+ALONE = ("mask", "vector", "input", "lengths")
+TOGETHER = ("input carry mask", "input vector mask lengths")
+
+
+def samples() -> Iterator[Sample]:
+    """Yield every chain plain and with all options, and with one size and one option alone."""
+    for i, (name, chain) in enumerate(CHAINS.items()):
+        sizes, alone = SIZES[i % len(SIZES)], ALONE[i % len(ALONE)]
+        yield _sample(f"{name}-{'x'.join(map(str, sizes))}", chain, sizes)
+        yield _sample(f"{name}-reverse", chain, LARGE, reverse=True)
+        for options in ("", alone, *TOGETHER):
+            label = "-".join((name, *options.split()))
+            yield _sample(label, chain, LARGE, options)
+            if "mask lengths" in options:
+                yield _sample(f"{label}-reverse", chain, LARGE, options, reverse=True)
+
+
+def _sample(
+    name: str,
+    chain: StringChain,
+    sizes: tuple[int, int, int],
+    options: str = "",
+    *,
+    reverse: bool = False,
+) -> Sample:
+    make = partial(tensors, chain, sizes, options)
+    return Sample(name, make, {"chain": chain, "reverse": reverse}, ("mask", "lengths"))
+
+
+def tensors(
+    chain: StringChain, sizes: tuple[int, int, int], options: str, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    """Return random arguments for a chain.
+
+    ``options`` adds input, carry (beside input), mask, lengths, and a decay that is a vector.
+    """
+    time, batch, units = sizes
+    generator = torch.Generator().manual_seed(time * 100 + batch * 10 + units)
+
+    def normal(*shape: int, scale: float = 1.0) -> Tensor:
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
+        return drawn.to(dtype)
+
+    products, n = len(chain.products), chain.order
+    # exponentials and poles of what adds up need small terms; masses start from what they may be
+    scale = 0.1 if chain.activation in ("exponential", "inverse", "gaussian") else 0.7
+    c0 = normal(batch, chain.states, units, scale=0.3)
+    if chain.has_mass:
+        c0 = torch.cat((c0[:, :n], 0.5 + c0[:, n:].abs()), dim=1)
+    features = units if chain.highway and "carry" not in options else 2
+    x = normal(time, batch, products, units, scale=scale)
+    if "input" in options:
+        x = normal(time, batch, features)
+    arguments = {"x": x, "h0": normal(batch, units, scale=0.3), "c0": c0}
+    if "input" in options:
+        scale *= features**-0.5
+        arguments["input_weight"] = normal(products, units, features, scale=scale)
+        arguments["bias"] = normal(max(1, products - n), units)
+    if not chain.is_gated:
+        arguments["decay"] = torch.sigmoid(normal(units) if "vector" in options else normal())
+    if chain.sees_h:
+        arguments["weight"] = normal(units, units, scale=units**-0.5)
+    if chain.highway and ("input" not in options or "carry" in options):
+        arguments["carry"] = normal(time, batch, units)
+    if "mask" in options:
+        arguments["mask"] = 2.0 * (normal(batch, units) > 0).to(dtype)
+    if "lengths" in options:
+        arguments["lengths"] = torch.tensor([time - 3, time, 1])[:batch]
+    return arguments
+
+
+def every_way(order: int) -> Iterator[StringChain]:
+    """Yield chains of one order in which every two of the other fields meet."""
+    plain = StringChain(order)
+    for combine in ("multiply", "add", "add_exact"):
+        for normalized in ("no", "paper", "exact"):
+            for readout in ("last", "sum"):
+                chain = replace(plain, combine=combine, normalized=normalized, readout=readout)
+                for i, decay in enumerate(("given", "gate", "state_gate")):
+                    highway = (i + (readout == "sum")) % 2 == 1
+                    yield replace(chain, decay=decay, highway=highway)
