@@ -6,7 +6,13 @@ import pytest
 import torch
 
 from representer.errors import KindError, ShapeError
-from representer.ops.checks import check_floating, check_lengths, check_like, dtypes_meet
+from representer.ops.checks import (
+    check_floating,
+    check_lengths,
+    check_like,
+    dtypes_meet,
+    may_need_gradient,
+)
 
 LIKE = torch.zeros(2, 3)
 
@@ -70,3 +76,14 @@ def test_there_is_one_length_a_sequence():
 def test_lengths_are_whole_numbers(dtype: torch.dtype):
     with pytest.raises(KindError, match=f"lengths is {dtype}; expected whole numbers.*long"):
         check_lengths(torch.ones(2, dtype=dtype), 5, 2)
+
+
+def test_a_gradient_may_be_asked_for_where_autograd_or_vmap_holds_a_tensor():
+    plain, marked = torch.zeros(2, 3), torch.zeros(2, 3, requires_grad=True)
+    assert not may_need_gradient((None, plain))
+    assert may_need_gradient((None, plain, marked))
+    with torch.no_grad():
+        assert not may_need_gradient((marked,))
+    found = []
+    torch.vmap(lambda x: found.append(may_need_gradient((x,))) or x)(marked)
+    assert found == [True]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
+from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
 
 from representer.errors import KindError, ShapeError
 
@@ -65,3 +68,17 @@ def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:
         raise ShapeError("lengths", lengths.shape, f"({batch},), one length a sequence")
     if lengths.is_floating_point() or lengths.is_complex():
         raise KindError("lengths", str(lengths.dtype), "whole numbers", hint="Use lengths.long().")
+
+
+def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether autograd may ask for the gradient of one of these tensors.
+
+    What ``torch.vmap`` passes does not say so of itself, so that it always may.
+    """
+    if not torch.is_grad_enabled():
+        return False
+    is_eager = not torch.compiler.is_compiling()
+    return any(
+        x is not None and (x.requires_grad or (is_eager and is_functorch_wrapped_tensor(x)))
+        for x in tensors
+    )

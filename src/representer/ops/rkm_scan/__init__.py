@@ -11,7 +11,7 @@ from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import Cell
 from representer.ops import core
-from representer.ops.checks import check_floating, check_lengths, check_like
+from representer.ops.checks import check_floating, check_lengths, check_like, may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.rkm_scan import cpp, reference
 from representer.ops.rkm_scan.arguments import (
@@ -108,9 +108,8 @@ def rkm_scan(
         if tensor is not None:
             check_like(name, tensor, z, shape)
     check_lengths(lengths, time, batch)
-    differentiable = (z, input_weight, bias, weight, h0, c0, static, norm)
     keep = NOTHING
-    if torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in differentiable):
+    if may_need_gradient((z, input_weight, bias, weight, h0, c0, static, norm)):
         keep = CELLS if recompute else ALL
     operands = Forward(
         z, input_weight, bias, weight, h0, c0, static, norm, hold, lengths, cell.code, reverse, keep

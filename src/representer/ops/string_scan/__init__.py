@@ -10,7 +10,7 @@ from torch import Tensor
 from representer import functional
 from representer.errors import KindError, ShapeError
 from representer.functional import StringChain
-from representer.ops.checks import check_floating, check_lengths, check_like
+from representer.ops.checks import check_floating, check_lengths, check_like, may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.string_scan import reference
 from representer.ops.string_scan.arguments import Backward, Forward, Gradients
@@ -104,9 +104,7 @@ def string_scan(
     if chain.highway and carry is None and x.shape[2] != units:
         raise ShapeError("x", x.shape, f"(time, batch, {units}), as the highway carries it")
     check_lengths(lengths, time, batch)
-    differentiable = (x, input_weight, bias, decay, weight, h0, c0, carry)
-    is_recorded = any(tensor is not None and tensor.requires_grad for tensor in differentiable)
-    keep = torch.is_grad_enabled() and is_recorded
+    keep = may_need_gradient((x, input_weight, bias, decay, weight, h0, c0, carry))
     operands = Forward(
         x, input_weight, bias, decay, weight, h0, c0, carry, mask, lengths, chain.code, reverse,
         keep,
@@ -196,5 +194,7 @@ OP.register(
     backward_fake=_backward_fake,
     save=_save,
     gradient=_gradient,
+    batch_axes={"x": 1, "h0": 0, "c0": 0, "carry": 1, "mask": 0, "lengths": 0},
+    result_axes=(1, 0, 0, 1, 1),
 )
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))

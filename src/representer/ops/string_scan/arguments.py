@@ -46,7 +46,8 @@ class Forward(NamedTuple):
     def sizes(self) -> tuple[int, int, int, int, int]:
         """T, B, P, S and H."""
         chain = self.chain
-        return *self.x.shape[:2], len(chain.products), chain.states, self.h0.shape[1]
+        time, batch = self.x.shape[:2]
+        return time, batch, len(chain.products), chain.states, self.h0.shape[1]
 
     @property
     def kept_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -1,0 +1,194 @@
+"""The string recurrence: values worked out by hand, its gradient, streaming and padding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer.functional import StringChain, string_scan, string_states
+from representer.ops.string_scan.samples import CHAINS, every_way, tensors
+
+A, B = (1.0, 0.0), (0.0, 1.0)
+EVERY_CHAIN = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+WAYS = [chain for order in (1, 2, 3) for chain in every_way(order)]
+
+
+def run(chain: StringChain, tokens: list[tuple], references: list[tuple], lam: float = 0.5):
+    """Return the outputs over tokens of a unit that refers to an n-gram, from an empty state."""
+    products = torch.tensor(tokens, dtype=torch.float64) @ torch.tensor(references).double().T
+    z = products[:, None, :, None]
+    state = z.new_zeros(1, 1), z.new_zeros(1, chain.states, 1)
+    outputs, _, c = string_scan(z, *state, chain=chain, decay=z.new_tensor(lam))
+    return outputs.flatten().tolist(), c
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [0, 1, 1 / 2, 3 / 2]),
+        ({"combine": "add"}, [0, 2, 3 / 2, 3]),
+        ({"combine": "add_exact"}, [0, 2, 3 / 2, 15 / 4]),
+        ({"normalized": "paper"}, [0, 1 / 4, 1 / 8, 3 / 8]),
+        ({"normalized": "exact"}, [0, 1, 1 / 4, 6 / 11]),
+        ({"readout": "sum"}, [1, 3 / 2, 7 / 4, 17 / 8]),
+        ({"combine": "add_exact", "normalized": "exact"}, [0, 2, 3 / 4, 15 / 11]),
+    ],
+)
+def test_abab_by_hand(options: dict[str, Any], expected: list[float]):
+    """x = abab, references (a, b), lambda = 1/2; masses m_2 = 0, 1, 2, 11/4."""
+    chain = replace(StringChain(2), **options)
+    assert run(chain, [A, B, A, B], [A, B])[0] == pytest.approx(expected, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"normalized": "paper"},
+            [0, 1 / 4, 1 / 2, 11 / 16, 13 / 16, 57 / 64, 15 / 16, 247 / 256],
+        ),
+        ({"normalized": "exact"}, [0, 1, 1, 1, 1, 1, 1, 1]),
+        ({}, [0, 1, 2, 11 / 4]),
+        ({"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]),
+        ({"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
+    ],
+)
+def test_eight_times_a_by_hand(options: dict[str, Any], expected: list[float]):
+    """x = aaaaaaaa, references (a, a), lambda = 1/2."""
+    found, _ = run(replace(StringChain(2), **options), [A] * 8, [A, A])
+    assert found[: len(expected)] == pytest.approx(expected, abs=1e-14)
+
+
+def test_c_1_and_c_2_of_abab_by_hand():
+    """The steps (1, 0), (1/2, 1), (5/4, 1/2), (5/8, 3/2)."""
+    for length, wanted in enumerate(((1, 0), (1 / 2, 1), (5 / 4, 1 / 2), (5 / 8, 3 / 2)), 1):
+        _, c = run(StringChain(2), [A, B, A, B][:length], [A, B])
+        assert c.flatten().tolist() == pytest.approx(wanted, abs=1e-14)
+
+
+def test_the_masses_are_those_of_the_table():
+    """m_n after 1 to 6 tokens for n = 1, 2, 3 and lambda = 1/2."""
+    chain = StringChain(3, normalized="exact")
+    table = {
+        1: [1, 3 / 2, 7 / 4, 15 / 8, 31 / 16, 63 / 32],
+        2: [0, 1, 2, 11 / 4, 13 / 4, 57 / 16],
+        3: [0, 0, 1, 5 / 2, 4, 21 / 4],
+    }
+    for length in range(1, 7):
+        _, c = run(chain, [A] * length, [A, A, A])
+        wanted = [table[n][length - 1] for n in (1, 2, 3)]
+        assert c[0, 3:, 0].tolist() == pytest.approx(wanted, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [chain for chain in WAYS if chain.combine != "add"],  # which, as printed, counts any n-gram
+    ids=lambda chain: chain.code.replace(" ", "-"),
+)
+def test_a_sequence_shorter_than_the_order_has_a_kernel_value_of_0(chain: StringChain):
+    given = tensors(chain, (5, 2, 3), "", torch.float64)
+    given["c0"] = torch.zeros_like(given["c0"])
+    for time in range(1, chain.order):
+        cut = {n: t[:time] if n in ("x", "carry") else t for n, t in given.items()}
+        _, _, c = string_scan(cut.pop("x"), chain=chain, **cut)
+        states = string_states(chain, c)
+        assert states[:, :time].any()
+        assert not states[:, time:].any()
+
+
+def test_of_no_steps_the_state_is_what_it_was_and_of_one_step_the_equation():
+    chain = CHAINS["first_gated"]
+    given = tensors(chain, (1, 2, 3), "", torch.float64)
+    z, carried = given["x"][0], given["carry"][0]
+    output, h, c = string_scan(given.pop("x"), chain=chain, **given)
+    lam, gate = torch.sigmoid(z[:, 1]), torch.sigmoid(z[:, 2])
+    wanted = lam * given["c0"][:, 0] + (1 - lam) * z[:, 0]
+    torch.testing.assert_close(c[:, 0], wanted)
+    torch.testing.assert_close(h, gate * torch.tanh(wanted) + (1 - gate) * carried)
+    assert torch.equal(output[0], h)
+    _, h, c = string_scan(z[None], chain=chain, lengths=torch.tensor([0, 0]), **given)
+    assert torch.equal(h, given["h0"])
+    assert torch.equal(c, given["c0"])
+
+
+def test_a_chain_of_order_n_holds_those_of_lower_orders():
+    given = tensors(StringChain(3), (6, 2, 4), "", torch.float64)
+    z, c0 = given["x"], given["c0"]
+    _, _, c = string_scan(z, given["h0"], c0, chain=StringChain(3), decay=given["decay"])
+    for n in (1, 2):
+        lower = z[:, :, :n], given["h0"], c0[:, :n]
+        _, _, own = string_scan(*lower, chain=StringChain(n), decay=given["decay"])
+        torch.testing.assert_close(own, c[:, :n])
+
+
+@EVERY_CHAIN
+@pytest.mark.parametrize("options", ["", "mask vector lengths"])
+def test_the_gradient_is_the_numerical_one(chain: StringChain, options: str):
+    given = tensors(chain, (3, 2, 2), options, torch.float64)
+    given["lengths"] = torch.tensor([2, 3]) if "lengths" in options else None  # type: ignore
+    names = [n for n in given if n not in ("mask", "lengths", "h0", "c0", "x")]
+    first = ("x", "h0", "c0")
+    marked = tuple(given[n].requires_grad_() for n in (*first, *names))
+
+    def of(x: Tensor, h0: Tensor, c0: Tensor, *rest: Tensor):
+        fixed = {n: given[n] for n in ("mask", "lengths") if given.get(n) is not None}
+        more = {**fixed, **dict(zip(names, rest, strict=True))}
+        return string_scan(x, h0, c0, chain=chain, **more)
+
+    assert torch.autograd.gradcheck(of, marked, fast_mode=True)
+
+
+@EVERY_CHAIN
+@pytest.mark.parametrize("cut", [1, 3])
+def test_a_sequence_in_parts_is_the_whole(chain: StringChain, cut: int):
+    given = tensors(chain, (7, 2, 3), "mask", torch.float64)
+    whole = string_scan(given["x"], chain=chain, **{n: t for n, t in given.items() if n != "x"})
+    parts, state = [], (given["h0"], given["c0"])
+    for start in range(0, 7, cut):
+        more = {n: given[n] for n in ("decay", "weight", "mask") if n in given}
+        if "carry" in given:
+            more["carry"] = given["carry"][start : start + cut]
+        part, *state = string_scan(given["x"][start : start + cut], *state, chain=chain, **more)
+        parts.append(part)
+    torch.testing.assert_close((torch.cat(parts), *state), whole, rtol=1e-12, atol=1e-12)
+
+
+@EVERY_CHAIN
+@pytest.mark.parametrize("reverse", [False, True])
+def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(
+    chain: StringChain, reverse: bool
+):
+    given = tensors(chain, (5, 4, 3), "mask", torch.float64)
+    lengths = torch.tensor([5, 2, 1, 0])
+    x, h0, c0 = (given.pop(name) for name in ("x", "h0", "c0"))
+    output, h, c = string_scan(x, h0, c0, chain=chain, lengths=lengths, reverse=reverse, **given)
+    for b, length in enumerate(lengths.tolist()):
+        assert not output[length:, b].any()
+        if not length:
+            assert torch.equal(h[b], h0[b])
+            assert torch.equal(c[b], c0[b])
+            continue
+        own = {n: t for n, t in given.items() if n in ("decay", "weight")}
+        own |= {n: given[n][b : b + 1] for n in ("mask",)}
+        if "carry" in given:
+            own["carry"] = given["carry"][:length, b : b + 1]
+        start = x[:length, b : b + 1], h0[b : b + 1], c0[b : b + 1]
+        alone = string_scan(*start, chain=chain, reverse=reverse, **own)
+        found = output[:length, b : b + 1], h[b : b + 1], c[b : b + 1]
+        torch.testing.assert_close(found, alone)
+
+
+@EVERY_CHAIN
+def test_reverse_is_the_scan_of_the_reversed_sequence(chain: StringChain):
+    given = tensors(chain, (5, 2, 3), "", torch.float64)
+    backwards = {n: t.flip(0) if n in ("x", "carry") else t for n, t in given.items()}
+    results = []
+    for operands, reverse in ((given, True), (backwards, False)):
+        more = {n: t for n, t in operands.items() if n != "x"}
+        results.append(string_scan(operands["x"], chain=chain, reverse=reverse, **more))
+    (output, *final), (flipped, *last) = results
+    torch.testing.assert_close((output.flip(0), *final), (flipped, *last))

@@ -1,0 +1,52 @@
+"""The samples of string_scan reach every field of a chain and every option."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import torch
+
+from representer.functional import NONLINEARITIES
+from representer.functional.string_chain import Combine, Decay, Normalized, Readout
+from representer.ops.string_scan.samples import CHAINS, every_way, samples, tensors
+
+OPERANDS = {"x", "h0", "c0", "input_weight", "bias", "decay", "weight", "carry", "mask", "lengths"}
+
+
+def test_every_value_of_every_field_is_sampled():
+    chains = list(CHAINS.values())
+    assert {c.combine for c in chains} == set(get_args(Combine))
+    assert {c.normalized for c in chains} == set(get_args(Normalized))
+    assert {c.readout for c in chains} == set(get_args(Readout))
+    assert {c.decay for c in chains} == set(get_args(Decay))
+    assert {c.activation for c in chains} == set(NONLINEARITIES)
+    assert {c.highway for c in chains} == {True, False}
+    assert {c.order for c in chains} >= {1, 2, 3, 4, 5, 6}
+
+
+def test_every_option_is_sampled_in_both_directions():
+    met: set[tuple[str, bool]] = set()
+    shapes: set[int] = set()
+    for sample in samples():
+        operands = sample.make(torch.float64)
+        met |= {(name, sample.options["reverse"]) for name in operands}
+        shapes |= {operands["decay"].dim()} if "decay" in operands else set()
+    assert met == {(name, reverse) for name in OPERANDS for reverse in (True, False)}
+    assert shapes == {0, 1}
+
+
+def test_every_way_has_every_two_values_of_two_fields_once():
+    chains = list(every_way(2))
+    assert len(set(chains)) == len(chains)
+    for one, other in (("combine", "normalized"), ("readout", "decay"), ("decay", "highway")):
+        pairs = {(getattr(c, one), getattr(c, other)) for c in chains}
+        assert len(pairs) == len({a for a, _ in pairs}) * len({b for _, b in pairs})
+
+
+def test_a_sample_is_the_same_every_time_and_in_every_precision():
+    chain, options = CHAINS["third_given"], "input vector mask lengths"
+    first, again = (tensors(chain, (5, 3, 4), options, torch.float64) for _ in "ab")
+    single = tensors(chain, (5, 3, 4), options, torch.float32)
+    for name, tensor in first.items():
+        assert torch.equal(tensor, again[name])
+        torch.testing.assert_close(tensor.to(single[name].dtype), single[name])

@@ -1,0 +1,167 @@
+"""The public function string_scan."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer.errors import KindError, ShapeError
+from representer.functional import StringChain
+from representer.functional.string_chain import Combine, Decay, Normalized, Readout
+from representer.ops import OPS, string_scan
+from representer.ops.string_scan.arguments import Gradients
+from representer.ops.string_scan.samples import CHAINS, every_way, tensors
+
+T, B, H = 5, 3, 4
+DEFINE = OPS["string_scan"].definition
+ANY_CHAIN = st.builds(
+    StringChain,
+    st.integers(1, 5),
+    st.sampled_from(get_args(Combine)),
+    st.sampled_from(get_args(Normalized)),
+    st.sampled_from(get_args(Readout)),
+    st.sampled_from(get_args(Decay)),
+    st.booleans(),
+    st.sampled_from(["identity", "tanh", "relu", "sigmoid"]),
+)
+OPTIONS = st.lists(st.sampled_from(["input", "carry", "mask", "vector", "lengths"]), unique=True)
+WAYS = [chain for order in (1, 2, 3, 4) for chain in every_way(order)]
+
+
+def _compare(chain: StringChain, options: str, reverse: bool, backend: str | None = None) -> None:
+    operands = tensors(chain, (T, B, H), options, torch.float64)
+    marked = [operands[n].requires_grad_() for n in Gradients._fields if n in operands]
+    found = string_scan(**operands, chain=chain, reverse=reverse, backend=backend)
+    exact = DEFINE(**operands, chain=chain, reverse=reverse)
+    torch.testing.assert_close(found, exact, rtol=1e-10, atol=1e-10)
+    slopes = [torch.randn_like(result) for result in exact]
+    torch.testing.assert_close(
+        *(torch.autograd.grad(r, marked, slopes, materialize_grads=True) for r in (found, exact)),
+        rtol=1e-9,
+        atol=1e-9,
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(chain=ANY_CHAIN, options=OPTIONS.map(" ".join), reverse=st.booleans())
+def test_any_chain_that_can_be_described_has_the_values_and_gradients_of_the_equations(
+    chain: StringChain, options: str, reverse: bool
+):
+    if "input" not in options:  # there a carry is given anyway
+        options = options.replace("carry", "")
+    _compare(chain, options, reverse)
+
+
+@pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
+def test_every_two_choices_meet(chain: StringChain):
+    _compare(chain, "input mask lengths", chain.order % 2 == 0)
+
+
+def _operands(chain: StringChain, options: str = "mask lengths", **changes: Any) -> dict[str, Any]:
+    return {**tensors(chain, (T, B, H), options, torch.float32), "chain": chain, **changes}
+
+
+GATED, GIVEN, SEEN = CHAINS["first_gated"], CHAINS["second_added"], CHAINS["second_seen"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": torch.zeros(T, B, H)}, r"x has shape .*; expected \(time, batch, 3, units\)"),
+        ({"x": torch.zeros(T, B, 2, H)}, r"x has shape \(5, 3, 2, 4\); .* \(time, batch, 3, u"),
+        ({"x": torch.zeros(0, B, 3, H)}, r"x has shape \(0, 3, 3, 4\); .* at least one step"),
+        ({"h0": torch.zeros(H, B)}, r"h0 has shape \(4, 3\); expected \(3, 4\)"),
+        ({"c0": torch.zeros(B, H)}, r"c0 has shape \(3, 4\); expected \(3, 1, 4\)"),
+        ({"mask": torch.ones(H)}, r"mask has shape \(4,\); expected \(3, 4\)"),
+        ({"carry": torch.ones(T, H)}, r"carry has shape \(5, 4\); expected \(5, 3, 4\)"),
+        ({"lengths": torch.tensor([1])}, r"lengths has shape \(1,\); expected \(3,\)"),
+    ],
+)
+def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: str):
+    with pytest.raises(ShapeError, match=message):
+        string_scan(**_operands(GATED, **changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": torch.zeros(T, B, 3, H)}, r"expected \(time, batch, features\)"),
+        ({"input_weight": torch.zeros(3, H, 7)}, r"input_weight .* \(3, 4, 7\); .* \(3, 4, 4\)"),
+        ({"input_weight": torch.zeros(3 * H, 7)}, r"input_weight .*; expected \(3, units, 4\)"),
+        ({"bias": torch.zeros(4, H)}, r"bias has shape \(4, 4\); expected \(1 to 3, 4\)"),
+        ({"bias": torch.zeros(2, 3)}, r"bias has shape \(2, 3\); expected \(2, 4\)"),
+        (
+            {"x": torch.zeros(T, B, 2), "input_weight": torch.zeros(3, H, 2)},
+            r"x has shape \(5, 3, 2\); expected \(time, batch, 4\), as the highway carries it",
+        ),
+    ],
+)
+def test_filters_that_do_not_fit_are_named(changes: dict[str, Any], message: str):
+    with pytest.raises(ShapeError, match=message):
+        string_scan(**_operands(GATED, "input", **changes))
+
+
+@pytest.mark.parametrize("decay", [torch.ones(B), torch.ones(B, H)])
+def test_a_decay_that_is_neither_one_number_nor_one_a_unit_is_named(decay: torch.Tensor):
+    with pytest.raises(ShapeError, match=r"decay has shape \(3.*; expected \(4,\)"):
+        string_scan(**_operands(GIVEN, decay=decay))
+
+
+@pytest.mark.parametrize(
+    ("chain", "changes", "message"),
+    [
+        (GATED, {"x": torch.zeros(T, B, 3, H).long()}, "x is torch.int64; expected a floating"),
+        (GATED, {"h0": torch.zeros(B, H).double()}, "h0 is torch.float64; expected torch.float32"),
+        (GATED, {"c0": torch.zeros(B, 1, H, device="meta")}, "c0 is on meta; expected cpu"),
+        (GATED, {"decay": torch.ones(H)}, r"decay is a tensor \(4,\); expected None"),
+        (GIVEN, {"decay": None}, r"decay is None; expected a tensor \(\) for this chain"),
+        (SEEN, {"weight": None}, r"weight is None; expected a tensor \(4, 4\) for this chain"),
+        (GATED, {"weight": torch.ones(H, H)}, r"weight is a tensor \(4, 4\); expected None"),
+        (GATED, {"carry": None}, r"carry is None; expected a tensor \(5, 3, 4\)"),
+        (CHAINS["second"], {"carry": torch.ones(T, B, H)}, r"carry is a tensor .*; expected None"),
+        (GATED, {"bias": torch.ones(2, H)}, r"bias is a tensor \(2, 4\); expected None"),
+        (GATED, {"lengths": torch.ones(B)}, "lengths is torch.float32; expected whole numbers"),
+    ],
+)
+def test_another_kind_of_operand_is_named(
+    chain: StringChain, changes: dict[str, Any], message: str
+):
+    with pytest.raises(KindError, match=message):
+        string_scan(**_operands(chain, **changes))
+
+
+def test_a_bias_may_be_that_of_the_gates_or_of_all_products():
+    operands = _operands(GATED, "input")
+    of_gates = operands["bias"]
+    whole = torch.cat((torch.zeros(1, H), of_gates))
+    results = [string_scan(**{**operands, "bias": bias}) for bias in (of_gates, whole)]
+    torch.testing.assert_close(*results)
+
+
+def test_a_highway_carries_the_input_unless_another_is_given():
+    operands = _operands(GATED, "input mask")
+    results = [string_scan(**{**operands, "carry": carry}) for carry in (None, operands["x"])]
+    torch.testing.assert_close(*results)
+
+
+def test_it_traces_without_values():
+    operands = {
+        name: x.to("meta") if isinstance(x, torch.Tensor) else x
+        for name, x in _operands(SEEN, "input mask lengths").items()
+    }
+    shapes = [result.shape for result in string_scan(**operands)]
+    assert shapes == [(T, B, H), (B, H), (B, 2, H)]
+
+
+def test_nothing_is_kept_where_no_gradient_is_asked_for():
+    operands = _operands(SEEN)
+    tensors_of = [operands.get(n) for n in ("x", "input_weight", "bias", "decay", "weight")]
+    rest = [operands.get(n) for n in ("h0", "c0", "carry", "mask", "lengths")]
+    for keep, numbers in ((False, [0, 0]), (True, [T * B * 4 * H, T * B * 2 * H])):
+        arguments = (*tensors_of, *rest, SEEN.code, False, keep, "reference")
+        *_, products, states = torch.ops.representer.string_scan(*arguments)
+        assert [products.numel(), states.numel()] == numbers
