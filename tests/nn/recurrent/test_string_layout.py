@@ -298,10 +298,10 @@ def test_a_layer_made_without_memory_and_filled_later_is_the_same_layer(name: st
     torch.testing.assert_close(filled(x)[0], layer(x)[0])
 
 
-@pytest.mark.parametrize("name", ["everything", "learned"])
+@pytest.mark.parametrize("name", ["everything", "learned", "input gate"])
 def test_it_compiles_to_one_graph(name: str):
     torch._dynamo.reset()
-    layer, x = build_string(name), string_batch(2)
+    layer, x = build_string(name), string_batch(3)
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x)[0], layer(x)[0])
 

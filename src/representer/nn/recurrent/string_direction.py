@@ -1,6 +1,6 @@
 """One direction of one string-kernel layer: its parameters and its run.
 
-p_j[t] = W^(j) x_t and the gates' products, then ``functional.string_scan``       L17 (4), 4, 6.1
+p_j[t] = W^(j) x_t and the gates' products, then ``functional.string_scan``       L17 (4), §4, §6.1
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from representer import functional
 from representer.functional import StringChain, string_states
 from representer.nn.recurrent.string_options import DecayOption
-from representer.ops import gated_scan
+from representer.ops import gated_scan, string_scan
 
 
 class StringDirection(nn.Module):
@@ -115,10 +114,6 @@ class StringDirection(nn.Module):
         # made here and not kept, so that a layer brought to float64 has all digits of it
         return None if isinstance(self.decay, str) else self.input_weight.new_full((), self.decay)
 
-    def full_bias(self) -> Tensor | None:
-        """Return the biases of all products ``(P, H)``, 0 for tokens."""
-        return None if self.bias is None else F.pad(self.bias, (0, 0, self.chain.order, 0))
-
     def cell_states(self, x: Tensor, reverse: bool) -> Tensor:
         """Return r_1 … r_n of every step ``(T, B, n, H)``, from zeros and without dropout.
 
@@ -164,26 +159,29 @@ class StringDirection(nn.Module):
         lengths: Tensor | None = None,
         reverse: bool = False,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return functional.string_scan(
-            self._products(x),
+        return string_scan(
+            x,
             h0,
             c0,
             chain=self.chain,
+            input_weight=self.input_weight,
+            bias=self.bias,
             decay=self.decay_value(),
             weight=self.recurrent,
-            carry=x.to(self.input_weight.dtype) if self.chain.highway else None,
             mask=mask,
             lengths=lengths,
             reverse=reverse,
         )
 
     def _products(self, x: Tensor) -> Tensor:
-        """Return W x_t of every token and gate ``(T, B, P, H)``."""
-        bias = self.full_bias()
-        flat_bias = None if bias is None else bias.flatten()
-        products = F.linear(x, self.input_weight.flatten(0, 1), flat_bias)
+        """Return W x_t of every token and gate, with the gates' biases ``(T, B, P, H)``."""
+        weight, bias = self.input_weight, self.bias
+        if bias is not None:
+            bias = F.pad(bias, (0, 0, self.chain.order, 0)).flatten()
         # autocast may halve products, not the recurrence
-        return products.to(self.input_weight.dtype).unflatten(-1, self.input_weight.shape[:2])
+        return (
+            F.linear(x, weight.flatten(0, 1), bias).to(weight.dtype).unflatten(-1, weight.shape[:2])
+        )
 
 
 def _before(states: Tensor) -> Tensor:
