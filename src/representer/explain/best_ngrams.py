@@ -1,0 +1,77 @@
+"""The k largest of all gapped n-grams of a sequence, without listing them all.
+
+An n-gram i_1 < ... < i_n contributes to a read-out
+
+    prod_j w_{i_j} p_j[i_j]  *  prod over skipped s, i_1 < s < i_n, of lam_s  *  tail[i_n]
+
+No decay is negative, so the largest in size are found by keeping, for every j and step, the k
+largest sizes of what ends there: scaling by lam or |p| changes no order. The sign is that of the
+products. This is exact, and takes O(T n k) steps instead of T over n.
+
+Lei et al. 2017, (3), (4) and section 4: the weight of an n-gram is the product of the gates that
+it skips. Shapes: T time, n order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import merge
+from itertools import islice
+from typing import NamedTuple
+
+Partial = tuple[float, tuple[int, ...]]  # a size, and the positions that make it up
+
+
+class NgramShare(NamedTuple):
+    """One gapped n-gram of a sequence and what it adds.
+
+    Attributes:
+        positions: Of its tokens, 0-based, in order.
+        contribution: Its share of the state.
+    """
+
+    positions: tuple[int, ...]
+    contribution: float
+
+
+def best_ngrams(
+    products: Sequence[Sequence[float]],
+    decay: Sequence[float],
+    tail: Sequence[float],
+    k: int,
+) -> list[NgramShare]:
+    """Return the k n-grams of largest contribution in size, the largest first.
+
+    Args:
+        products: w_t p_j[t], ``T`` rows of ``n``.
+        decay: lam_t, not negative.
+        tail: What an n-gram that ends at t counts in the end.
+        k: How many; all of them, where there are fewer.
+
+    Of n-grams of equal size, the one that ends last comes first; which of several make up the last
+    place is not defined.
+    """
+    order = len(products[0]) if products else 0
+    shorter: list[list[Partial]] = [[(1.0, ())], *([] for _ in range(order - 1))]  # orders 0..n-1
+    ended: list[Partial] = []
+    for t, (row, lam) in enumerate(zip(products, decay, strict=True)):
+        ended = _with(ended, abs(row[-1] * tail[t]), shorter[-1], t, k)
+        for j in range(order - 1, 0, -1):
+            kept = [(lam * size, positions) for size, positions in shorter[j]]
+            shorter[j] = _with(kept, abs(row[j - 1]), shorter[j - 1], t, k)
+    return [NgramShare(i, _sign(products, tail, i) * size + 0.0) for size, i in ended]
+
+
+def _with(kept: list[Partial], factor: float, grown: list[Partial], t: int, k: int) -> list[Partial]:
+    """Return the k largest of ``kept`` and of ``grown`` with token t; both are sorted."""
+    if len(kept) == k and (not grown or factor * grown[0][0] < kept[-1][0]):
+        return kept
+    fresh = ((factor * size, (*positions, t)) for size, positions in grown)
+    return list(islice(merge(fresh, kept, key=lambda entry: -entry[0]), k))
+
+
+def _sign(
+    products: Sequence[Sequence[float]], tail: Sequence[float], positions: tuple[int, ...]
+) -> float:
+    negative = sum(products[i][j] < 0 for j, i in enumerate(positions)) + (tail[positions[-1]] < 0)
+    return -1.0 if negative % 2 else 1.0

@@ -1,0 +1,134 @@
+"""What each step of a string chain hands to a read-out: the chain, run forwards and backwards.
+
+    y = sum over t of r_t c_J[t]                                          the read-out
+    y = fixed[t] + lam_t kept[t] + w_t ( linked[t] + sum_j slots_j[t] p_j[t] )    for every t
+
+since a state is linear in what one step does while the others are held. With G_j[t] = dy/dc_j[t]
+and M_j[t] = dy/dm_j[t], found backwards from the last step,
+
+    slots_j[t] = G_j[t] c_{j-1}[t-1]       multiply      (G_j[t] in add, G_j[t] m_{j-1}[t-1] in
+    kept[t]    = sum_j G_j[t] c_j[t-1] + M_j[t] m_j[t-1]                            add_exact)
+    linked[t]  = 0                         multiply      what joins a state without its token:
+                 sum_j G_j[t] c_{j-1}[t-1] + M_j[t] m_{j-1}[t-1]             add and add_exact
+    fixed[t]   = what y gets before step t, and from n-grams that begin after it
+
+Lei et al. 2017, (4) and Tables 4 and 5; ``functional.string_scan`` has the chain itself.
+
+Shapes: T time, n order of the chain, J the order that is read, H units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from representer.functional.string_chain import Combine
+from representer.ops import gated_scan
+
+
+@dataclass(frozen=True)
+class ChainSums:
+    """The four parts of a read-out, seen from every step; the module says what each one is.
+
+    Attributes:
+        fixed: ``(T, H)``.
+        kept: ``(T, H)``.
+        linked: ``(T, H)``.
+        slots: ``(T, J, H)``.
+    """
+
+    fixed: Tensor
+    kept: Tensor
+    linked: Tensor
+    slots: Tensor
+
+    def total(self, products: Tensor, decay: Tensor, weight: Tensor) -> Tensor:
+        """Return y as every step sees it ``(T, H)``, for other products and decays too."""
+        written = self.linked + (self.slots * products).sum(1)
+        return self.fixed + decay * self.kept + weight * written
+
+
+def chain_states(
+    products: Tensor, decay: Tensor, weight: Tensor, combine: Combine = "multiply"
+) -> tuple[Tensor, Tensor]:
+    """Return c_1..c_n and the masses m_1..m_n of every prefix, each ``(T, n, H)``.
+
+    Args:
+        products: p_j[t] ``(T, n, H)``.
+        decay: lam_t ``(T, H)``.
+        weight: w_t ``(T, H)``.
+        combine: How a token joins a shorter n-gram.
+    """
+    one = torch.ones_like(decay)
+    shorter, lighter = one if combine == "multiply" else 0 * one, one
+    states, masses = [], []
+    for p in products.unbind(1):
+        token = {"multiply": shorter * p, "add": shorter + p, "add_exact": shorter + lighter * p}
+        states.append(_run(weight * token[combine], decay))
+        masses.append(_run(weight * lighter, decay))
+        shorter, lighter = before(states[-1]), before(masses[-1])
+    return torch.stack(states, dim=1), torch.stack(masses, dim=1)
+
+
+def chain_sums(
+    products: Tensor, decay: Tensor, weight: Tensor, read: Tensor, combine: Combine = "multiply"
+) -> ChainSums:
+    """Split a read-out of c_J into the parts that each step sees.
+
+    Args:
+        products: p_1..p_J of every step ``(T, J, H)``.
+        decay: lam_t ``(T, H)``.
+        weight: w_t ``(T, H)``.
+        read: r_t ``(T, H)``: what c_J[t] counts in the read-out.
+        combine: How a token joins a shorter n-gram.
+    """
+    states, masses = chain_states(products, decay, weight, combine)
+    c, m = before(states), before(masses)
+    one = torch.ones_like(c[:, :1])
+    shorter = torch.cat((one if combine == "multiply" else 0 * one, c[:, :-1]), dim=1)
+    lighter = torch.cat((one, m[:, :-1]), dim=1)
+    G, M = _slopes(products, decay, weight, read, combine)
+    head = {"multiply": shorter, "add": torch.ones_like(c), "add_exact": lighter}[combine]
+    if combine == "multiply":
+        linked, begun = torch.zeros_like(decay), products[:, 0] * G[:, 0]
+    else:
+        linked = (G * shorter + M * lighter).sum(1)
+        begun = products[:, 0] * G[:, 0] + M[:, 0]
+        if combine == "add":
+            begun = (products * G).sum(1)
+    earlier = before((read * states[:, -1]).cumsum(0))
+    later = after((weight * begun).flip(0).cumsum(0).flip(0))
+    return ChainSums(earlier + later, (G * c + M * m).sum(1), linked, G * head)
+
+
+def _slopes(
+    products: Tensor, decay: Tensor, weight: Tensor, read: Tensor, combine: Combine
+) -> tuple[Tensor, Tensor]:
+    """Return G and M, each ``(T, J, H)``."""
+    order, next_decay = products.shape[1], after(decay)
+    slopes, mass_slopes = [read] * order, [torch.zeros_like(read)] * order
+    slopes[-1] = _run(read, next_decay, reverse=True)
+    for j in range(order - 2, -1, -1):
+        p, upper = products[:, j + 1], slopes[j + 1]
+        joined = p * upper if combine == "multiply" else upper
+        slopes[j] = _run(after(weight * joined), next_decay, reverse=True)
+        if combine == "add_exact":
+            joined = p * upper + mass_slopes[j + 1]
+            mass_slopes[j] = _run(after(weight * joined), next_decay, reverse=True)
+    return torch.stack(slopes, dim=1), torch.stack(mass_slopes, dim=1)
+
+
+def before(values: Tensor) -> Tensor:
+    """Return what stood one step earlier, 0 before the first."""
+    return torch.cat((torch.zeros_like(values[:1]), values[:-1]))
+
+
+def after(values: Tensor) -> Tensor:
+    """Return what stands one step later, 0 after the last."""
+    return torch.cat((values[1:], torch.zeros_like(values[:1])))
+
+
+def _run(added: Tensor, kept: Tensor, reverse: bool = False) -> Tensor:
+    return gated_scan(added[:, None], kept[:, None], reverse=reverse)[0][:, 0]

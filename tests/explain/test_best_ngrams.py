@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from math import comb
+
+import pytest
+import torch
+from explain_by_hand import DECAYS, listed, mixed_decays, normal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer.explain.best_ngrams import best_ngrams
+
+
+def tail_of(decay, read):
+    """What c_n[t] counts: read_t + lam_{t+1} tail[t+1]."""
+    tail = read.clone()
+    for t in range(len(tail) - 2, -1, -1):
+        tail[t] += decay[t + 1] * tail[t + 1]
+    return tail
+
+
+def compare(p, decay, read, k):
+    """The k best must have the k largest sizes, each exactly what its positions give."""
+    w = torch.ones_like(decay)
+    every = listed(p, decay, w, read)
+    found = best_ngrams(p.tolist(), decay.tolist(), tail_of(decay, read).tolist(), k)
+    assert len({share.positions for share in found}) == len(found) == min(k, len(every))
+    for positions, contribution in found:
+        assert contribution == pytest.approx(every[positions], rel=1e-12, abs=1e-300)
+    largest = sorted(map(abs, every.values()), reverse=True)[:k]
+    assert [abs(share.contribution) for share in found] == pytest.approx(largest, rel=1e-12)
+
+
+CASES = {
+    "time": st.integers(1, 9), "order": st.integers(1, 4), "k": st.integers(1, 40),
+    "seed": st.integers(0, 2**16),
+}  # fmt: skip
+
+
+@settings(deadline=None, max_examples=150)
+@given(**CASES, lam=DECAYS)
+def test_the_best_are_those_of_the_whole_list_for_a_constant_decay(time, order, k, seed, lam):
+    decay, read = torch.full((time,), lam, dtype=torch.float64), torch.zeros(time).double()
+    read[-1] = 1
+    compare(normal(time, order, seed=seed), decay, read, k)
+
+
+@settings(deadline=None, max_examples=150)
+@given(**CASES)
+def test_the_best_are_those_of_the_whole_list_for_gates_and_any_readout(time, order, k, seed):
+    p = normal(time, order, seed=seed)
+    p[normal(time, order, seed=seed + 1) > 1] = 0
+    decay = mixed_decays(time, 1, seed)[:, 0]
+    compare(p, decay, normal(time, seed=seed + 2), k)
+
+
+def test_a_sequence_shorter_than_the_ngram_has_none():
+    assert best_ngrams([[1.0, 1.0, 1.0]] * 2, [0.5] * 2, [1.0] * 2, 5) == []
+    assert best_ngrams([], [], [], 5) == []
+
+
+def test_all_of_them_come_where_there_are_fewer_than_asked_for():
+    found = best_ngrams([[2.0, 3.0]] * 6, [1.0] * 6, [1.0] * 6, 10**6)
+    assert len(found) == comb(6, 2)
+    assert {share.contribution for share in found} == {6.0}
+
+
+def test_of_equal_ones_the_last_comes_first():
+    found = best_ngrams([[1.0]] * 5, [1.0] * 5, [1.0] * 5, 3)
+    assert [share.positions for share in found] == [(4,), (3,), (2,)]
+
+
+def test_nothing_contributes_minus_zero():
+    (found,) = best_ngrams([[-1.0]], [0.5], [0.0], 1)
+    assert str(found.contribution) == "0.0"
+
+
+def test_two_negative_factors_make_a_large_positive_one():
+    """The most negative partial products must not be lost on the way."""
+    rows = [[-9.0, 0.1], [1.0, 0.1], [0.1, -9.0]]
+    best = best_ngrams(rows, [1.0] * 3, [1.0] * 3, 2)
+    assert best == [((0, 2), 81.0), ((1, 2), -9.0)]

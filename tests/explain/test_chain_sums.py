@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from explain_by_hand import DECAYS, listed, mixed_decays, normal, recurrence
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from representer.explain.chain_sums import chain_states, chain_sums
+
+COMBINES = pytest.mark.parametrize("combine", ["multiply", "add", "add_exact"])
+CASES = {"time": st.integers(1, 8), "order": st.integers(1, 4), "seed": st.integers(0, 2**16)}
+EXACT = {"rtol": 1e-10, "atol": 1e-12}
+
+
+def case(time, order, seed, units=3):
+    """Products, decays of every step, weights (1 or 1 - lam), a read-out of every step."""
+    decay = mixed_decays(time, units, seed)
+    weight = 1 - decay if seed % 2 else torch.ones_like(decay)
+    p = normal(time, order, units, seed=seed)
+    return p, decay, weight, normal(time, units, seed=seed + 1)
+
+
+@COMBINES
+@settings(deadline=None, max_examples=40)
+@given(**CASES)
+def test_states_and_masses_are_those_of_the_recurrence(combine, time, order, seed):
+    p, decay, weight, _ = case(time, order, seed)
+    for ours, printed in zip(
+        chain_states(p, decay, weight, combine), recurrence(p, decay, weight, combine), strict=True
+    ):
+        assert_close(ours, printed, **EXACT)
+
+
+@COMBINES
+@settings(deadline=None, max_examples=60)
+@given(**CASES)
+def test_every_step_sees_the_whole_readout(combine, time, order, seed):
+    p, decay, weight, read = case(time, order, seed)
+    y = (read * recurrence(p, decay, weight, combine)[0][:, -1]).sum(0)
+    seen = chain_sums(p, decay, weight, read, combine).total(p, decay, weight)
+    assert_close(seen, y.expand(time, -1), **EXACT)
+
+
+@COMBINES
+@settings(deadline=None, max_examples=60)
+@given(**CASES, data=st.data())
+def test_what_another_token_and_gate_would_give_is_what_they_give(combine, time, order, seed, data):
+    """The parts hold nothing of the step itself."""
+    p, decay, weight, read = case(time, order, seed)
+    t = data.draw(st.integers(0, time - 1))
+    sums = chain_sums(p, decay, weight, read, combine)
+    p[t], decay[t] = normal(order, 3, seed=seed + 2), data.draw(DECAYS)
+    weight[t] = data.draw(DECAYS)
+    y = (read * recurrence(p, decay, weight, combine)[0][:, -1]).sum(0)
+    assert_close(sums.total(p, decay, weight)[t], y, **EXACT)
+
+
+@settings(deadline=None, max_examples=60)
+@given(**CASES)
+def test_a_slot_of_a_product_holds_the_ngrams_that_fill_it_with_the_token(time, order, seed):
+    p, decay, weight, read = case(time, order, seed, units=1)
+    sums = chain_sums(p, decay, weight, read)
+    shares = (weight[:, None] * sums.slots * p)[..., 0]
+    expected = torch.zeros_like(shares)
+    for i, contribution in listed(p[..., 0], decay[:, 0], weight[:, 0], read[:, 0]).items():
+        for j, i_j in enumerate(i):
+            expected[i_j, j] += contribution
+    assert_close(shares, expected, **EXACT)
+
+
+@COMBINES
+def test_slots_are_the_slopes_that_autograd_finds(combine):
+    p, decay, weight, read = case(7, 3, 5)
+    p.requires_grad_()
+    y = (read * recurrence(p, decay, weight, combine)[0][:, -1]).sum()
+    (slope,) = torch.autograd.grad(y, p)
+    sums = chain_sums(p.detach(), decay, weight, read, combine)
+    assert_close(weight[:, None] * sums.slots, slope, **EXACT)
