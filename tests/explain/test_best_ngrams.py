@@ -37,7 +37,7 @@ CASES = {
 }  # fmt: skip
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(**CASES, lam=DECAYS)
 def test_the_best_are_those_of_the_whole_list_for_a_constant_decay(time, order, k, seed, lam):
     decay, read = torch.full((time,), lam, dtype=torch.float64), torch.zeros(time).double()
@@ -45,7 +45,7 @@ def test_the_best_are_those_of_the_whole_list_for_a_constant_decay(time, order, 
     compare(normal(time, order, seed=seed), decay, read, k)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=100)
 @given(**CASES)
 def test_the_best_are_those_of_the_whole_list_for_gates_and_any_readout(time, order, k, seed):
     p = normal(time, order, seed=seed)

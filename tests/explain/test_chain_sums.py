@@ -23,7 +23,7 @@ def case(time, order, seed, units=3):
 
 
 @COMBINES
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(**CASES)
 def test_states_and_masses_are_those_of_the_recurrence(combine, time, order, seed):
     p, decay, weight, _ = case(time, order, seed)
@@ -34,7 +34,7 @@ def test_states_and_masses_are_those_of_the_recurrence(combine, time, order, see
 
 
 @COMBINES
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(**CASES)
 def test_every_step_sees_the_whole_readout(combine, time, order, seed):
     p, decay, weight, read = case(time, order, seed)
@@ -44,7 +44,7 @@ def test_every_step_sees_the_whole_readout(combine, time, order, seed):
 
 
 @COMBINES
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(**CASES, data=st.data())
 def test_what_another_token_and_gate_would_give_is_what_they_give(combine, time, order, seed, data):
     """The parts hold nothing of the step itself."""
@@ -57,7 +57,7 @@ def test_what_another_token_and_gate_would_give_is_what_they_give(combine, time,
     assert_close(sums.total(p, decay, weight)[t], y, **EXACT)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(**CASES)
 def test_a_slot_of_a_product_holds_the_ngrams_that_fill_it_with_the_token(time, order, seed):
     p, decay, weight, read = case(time, order, seed, units=1)

@@ -62,7 +62,9 @@ def best_ngrams(
     return [NgramShare(i, _sign(products, tail, i) * size + 0.0) for size, i in ended]
 
 
-def _with(kept: list[Partial], factor: float, grown: list[Partial], t: int, k: int) -> list[Partial]:
+def _with(
+    kept: list[Partial], factor: float, grown: list[Partial], t: int, k: int
+) -> list[Partial]:
     """Return the k largest of ``kept`` and of ``grown`` with token t; both are sorted."""
     if len(kept) == k and (not grown or factor * grown[0][0] < kept[-1][0]):
         return kept

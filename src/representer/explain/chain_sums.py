@@ -103,13 +103,17 @@ def chain_sums(
     return ChainSums(earlier + later, (G * c + M * m).sum(1), linked, G * head)
 
 
+def tails(read: Tensor, decay: Tensor) -> Tensor:
+    """Return what a term that joins c_J at step t counts in the read-out in the end ``(T, H)``."""
+    return _run(read, after(decay), reverse=True)
+
+
 def _slopes(
     products: Tensor, decay: Tensor, weight: Tensor, read: Tensor, combine: Combine
 ) -> tuple[Tensor, Tensor]:
     """Return G and M, each ``(T, J, H)``."""
     order, next_decay = products.shape[1], after(decay)
-    slopes, mass_slopes = [read] * order, [torch.zeros_like(read)] * order
-    slopes[-1] = _run(read, next_decay, reverse=True)
+    slopes, mass_slopes = [tails(read, decay)] * order, [torch.zeros_like(read)] * order
     for j in range(order - 2, -1, -1):
         p, upper = products[:, j + 1], slopes[j + 1]
         joined = p * upper if combine == "multiply" else upper

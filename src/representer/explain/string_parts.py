@@ -1,0 +1,135 @@
+"""What one sequence makes of the first layer of a string-kernel network, in float64.
+
+Whatever the dtype of the layer, shares are worked out in float64 from the layer's weights, so that
+they sum to the state as far as the layer itself can tell.
+
+Shapes: T time, n order, H units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError
+from representer.explain.chain_sums import ChainSums, before, chain_states, chain_sums
+from representer.explain.checks import check_index, check_sequence
+from representer.functional import StringChain, string_scan
+from representer.nn import StringKernelRNN
+from representer.nn.recurrent.string_direction import StringDirection
+
+
+@dataclass(frozen=True)
+class StringParts:
+    """Products and decays of every step, as the chain of states takes them.
+
+    Attributes:
+        chain: Which chain.
+        products: p_j[t] ``(T, n, H)``.
+        decay: lam_t ``(T, H)``, gates held at the values that they had.
+        highway: The highway's gate ``(T, H)``, or None.
+    """
+
+    chain: StringChain
+    products: Tensor
+    decay: Tensor
+    highway: Tensor | None = None
+
+    @property
+    def weight(self) -> Tensor:
+        """w_t ``(T, H)``: what a new term counts, 1 − lam_t in Table 4 as printed."""
+        is_weighed = self.chain.normalized == "paper"
+        return 1 - self.decay if is_weighed else torch.ones_like(self.decay)
+
+    def of(self, order: int, unit: int | None = None) -> StringParts:
+        """Return the chain up to one length, of one unit (H is then 1) or of all."""
+        kept = slice(None) if unit is None else slice(unit, unit + 1)
+        highway = None if self.highway is None else self.highway[:, kept]
+        parts = (self.products[:, :order, kept], self.decay[:, kept], highway)
+        return StringParts(replace(self.chain, order=order), *parts)
+
+    def states(self) -> tuple[Tensor, Tensor]:
+        """Return c_1..c_n, not divided by their masses, and the masses, each ``(T, n, H)``."""
+        return chain_states(self.products, self.decay, self.weight, self.chain.combine)
+
+    def read(self, counts: Tensor) -> Tensor:
+        """Return what c_n[t], not divided by its mass, counts where the state counts ``counts``.
+
+        Both are ``(T, H)``.
+        """
+        if self.chain.normalized != "exact":
+            return counts
+        mass = self.states()[1][:, -1]
+        return torch.where(mass == 0, 0.0, counts / torch.where(mass == 0, 1.0, mass))
+
+    def sums(self, read: Tensor) -> ChainSums:
+        """Return what every step hands to sum_t read_t c_n[t]."""
+        return chain_sums(self.products, self.decay, self.weight, read, self.chain.combine)
+
+    def shares(self, read: Tensor) -> Tensor:
+        """Return what each token adds in each slot ``(T, n, H)``."""
+        return self.weight[:, None] * self.sums(read).slots * self.products
+
+    def at_the_end(self) -> Tensor:
+        """Return the counts of a read-out of the last state alone ``(T, H)``."""
+        counts = torch.zeros_like(self.decay)
+        counts[-1] = 1
+        return counts
+
+
+def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
+    """Return the parts that a sequence makes of a layer, from a zero state, as in evaluation.
+
+    Args:
+        layer: Of its layers the first is meant, of its directions the forward one.
+        input: ``(T, I)``.
+
+    Raises:
+        KindError: If the layer is no string-kernel layer; for the input, as `check_sequence`.
+        ShapeError: If the input is not one sequence.
+        ArgumentError: If a step of it is not finite.
+    """
+    check_layer(layer)
+    x = check_sequence(layer, input).detach().double()
+    direction = cast(StringDirection, layer.direction(0))
+    chain, n = direction.chain, layer.order
+    z = torch.einsum("ti,phi->tph", x, direction.input_weight.detach().double())
+    bias = direction.full_bias()
+    z = z if bias is None else z + bias.detach().double()
+    value = direction.decay_value()
+    if value is not None:
+        decay = value.detach().double().expand_as(z[:, 0])
+    elif direction.recurrent is None:
+        decay = torch.sigmoid(z[:, n])
+    else:
+        weight = direction.recurrent.detach().double()
+        zeros = z.new_zeros(1, chain.states, layer.hidden_size)
+        carry = x[:, None] if chain.highway else None
+        h, _, _ = string_scan(
+            z[:, None], zeros[:, 0], zeros, chain=chain, weight=weight, carry=carry
+        )
+        decay = torch.sigmoid(z[:, n] + before(h[:, 0]) @ weight.T)
+    highway = torch.sigmoid(z[:, -1]) if chain.highway else None
+    return StringParts(chain, z[:, :n], decay, highway)
+
+
+def check_layer(layer: Any) -> None:
+    """Refuse what is no string-kernel layer.
+
+    Raises:
+        KindError: If it is none.
+    """
+    if not isinstance(layer, StringKernelRNN):
+        raise KindError("layer", type(layer).__name__, "a StringKernelRNN")
+
+
+def check_order(layer: StringKernelRNN, order: int | None) -> int:
+    """Return the length of the n-grams that are meant; the layer's own by default.
+
+    Raises:
+        ArgumentError: If the layer has no n-grams of that length.
+    """
+    return layer.order if order is None else check_index("order", order, 1, layer.order)

@@ -1,0 +1,112 @@
+"""What a state of a string-kernel network would be if one token were another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError, ShapeError
+from representer.explain.checks import check_finite, check_index
+from representer.explain.string_parts import StringParts, check_order, string_parts
+from representer.nn import StringKernelRNN
+from representer.nn.recurrent.string_direction import StringDirection
+
+
+def substitutions(
+    layer: StringKernelRNN,
+    input: Tensor,
+    unit: int,
+    vocabulary: Tensor,
+    positions: Sequence[int] | None = None,
+    order: int | None = None,
+) -> Tensor:
+    r"""Tabulate the state after every substitution of one token.
+
+    A state is linear in each token while the others stay, and so is it in the gate of its step:
+
+    .. math::
+        c_n[T] = a_t + \lambda_t \, k_t + \sum_j b_{tj} \langle x_t, w_j \rangle
+
+    with :math:`a, k, b` from one run forwards and one backwards. So the whole table is one matrix
+    product with the vocabulary. A gate on x is replaced with its token, which is exact too.
+
+    Args:
+        layer: Of several layers, the first is explained; of two directions, the forward one.
+        input: One sequence.
+        unit: Which unit.
+        vocabulary: The tokens to put in.
+        positions: Which steps to replace, one at a time; all by default.
+        order: Which of c_1 … c_n; the last by default.
+
+    Shape:
+        - input ``(T, I)``; vocabulary ``(V, I)``
+        - returns ``(T, V)``, or a row for each of the ``positions``: the state c_n[T] with that
+          step replaced by that token
+
+    Raises:
+        KindError: If the layer is no string-kernel layer; if its decay is a gate that sees h,
+            since then one token changes all later gates; or if input or vocabulary are of another
+            kind than the layer.
+        ShapeError: If the input is not one sequence, or the vocabulary no table of its tokens.
+        ArgumentError: If unit, order or a position is out of range, or a number is not finite.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (4), section 4.
+    """
+    parts = string_parts(layer, input)
+    if parts.chain.sees_h:
+        raise KindError(
+            "layer",
+            repr(layer),
+            "one whose decay does not see h",
+            hint="A token changes all later gates here: run the layer on each changed sequence.",
+        )
+    order = check_order(layer, order)
+    unit = check_index("unit", unit, 0, layer.hidden_size - 1)
+    _check_vocabulary(layer, input, vocabulary)
+    rows = range(len(input)) if positions is None else positions
+    chosen = [check_index("position", t, 0, len(input) - 1) for t in rows]
+    parts = parts.of(order, unit)
+    direction = cast(StringDirection, layer.direction(0))
+    weight = direction.input_weight.detach()[:, unit].double()
+    z_VP = vocabulary.detach().double() @ weight.T
+    tokens = z_VP[:, :order]
+    decay = parts.decay[chosen] if not parts.chain.is_gated else None
+    if decay is None:
+        bias = direction.full_bias()
+        constant = 0.0 if bias is None else bias.detach()[layer.order, unit].double()
+        decay = torch.sigmoid(z_VP[:, layer.order] + constant)[None]
+    table = _changed(parts, parts.at_the_end(), chosen, tokens, decay)
+    if parts.chain.normalized == "exact":
+        counted = replace(parts.chain, combine="multiply")  # a mass is a chain of ones
+        masses = StringParts(counted, torch.ones_like(parts.products), parts.decay)
+        mass = _changed(masses, parts.at_the_end(), chosen, torch.ones_like(tokens), decay)
+        table = torch.where(mass == 0, 0.0, table / torch.where(mass == 0, 1.0, mass))
+    return table.to(input.dtype)
+
+
+def _changed(
+    parts: StringParts, read: Tensor, chosen: list[int], tokens: Tensor, decay: Tensor
+) -> Tensor:
+    """Return the read-out with other products ``(V, n)`` and decays ``(P|1, V|1)`` at a step."""
+    sums = parts.sums(read)
+    weight = 1 - decay if parts.chain.normalized == "paper" else torch.ones_like(decay)
+    written = sums.linked[chosen] + sums.slots[chosen, :, 0] @ tokens.T
+    return sums.fixed[chosen] + decay * sums.kept[chosen] + weight * written
+
+
+def _check_vocabulary(layer: StringKernelRNN, input: Tensor, vocabulary: Any) -> None:
+    expected = f"(words, {layer.input_size})"
+    if not isinstance(vocabulary, Tensor):
+        raise KindError("vocabulary", type(vocabulary).__name__, f"a tensor {expected}")
+    if vocabulary.dim() != 2 or vocabulary.shape[1] != layer.input_size:
+        raise ShapeError("vocabulary", vocabulary.shape, expected)
+    if vocabulary.dtype != input.dtype or vocabulary.device != input.device:
+        kind = f"{vocabulary.dtype} on {vocabulary.device}"
+        raise KindError("vocabulary", kind, f"{input.dtype} on {input.device}, as the input")
+    check_finite("vocabulary", vocabulary)

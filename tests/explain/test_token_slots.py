@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from string_layers import EXACT, KIND, KINDS, PRODUCT, SIZES, listed_of, sequence, string_layer
+from torch.testing import assert_close
+
+from representer.errors import ArgumentError, KindError
+from representer.explain import token_slots
+from representer.nn import RAN, StringKernelRNN
+
+
+@settings(deadline=None, max_examples=100)
+@given(kind=KIND, **SIZES)
+def test_the_shares_sum_to_the_state(kind, time, order, seed):
+    """In every slot for products; over all slots together for sums."""
+    layer, x = string_layer(kind, order, seed), sequence(time, seed)
+    states = layer.cell_states(x)[-1].detach()
+    for read in range(1, order + 1):
+        shares = token_slots(layer, x, order=read)
+        assert shares.shape == (time, read, 3)
+        total, size = shares.sum(0), shares.abs().sum((0, 1)).max().item()
+        total = total if kind[0] == "multiply" else total.sum(0, keepdim=True)
+        state = states[read - 1].expand_as(total)
+        assert_close(total, state, rtol=1e-10, atol=1e-12 * size)
+
+
+@settings(deadline=None, max_examples=60)
+@given(kind=PRODUCT, **SIZES)
+def test_a_share_is_the_total_of_the_ngrams_with_that_token_there(kind, time, order, seed):
+    layer, x = string_layer(kind, order, seed), sequence(time, seed)
+    expected = torch.zeros(time, order, dtype=torch.float64)
+    for positions, contribution in listed_of(layer, x, 2, order).items():
+        for j, t in enumerate(positions):
+            expected[t, j] += contribution
+    assert_close(token_slots(layer, x, 2), expected, **EXACT)
+
+
+@pytest.mark.parametrize("kind", KINDS[::5])
+def test_one_unit_is_a_slice_of_all(kind):
+    layer, x = string_layer(kind, 3, 1), sequence(7, 1)
+    for unit in range(3):
+        assert_close(token_slots(layer, x, unit, 2), token_slots(layer, x, order=2)[..., unit])
+
+
+@pytest.mark.parametrize("combine", ["add", "add_exact"])
+def test_shares_of_a_sum_are_the_token_times_the_slope(combine):
+    """The state is linear in each token of each slot: autograd finds the same."""
+    layer, x = string_layer((combine, True, 0.6), 3, 4), sequence(6, 4)
+    (slope,) = torch.autograd.grad(
+        layer.cell_states(x)[-1, -1, 0], layer.directions[0].input_weight
+    )
+    per_slot = (slope * layer.directions[0].input_weight).sum(-1)[:, 0].detach()
+    assert_close(token_slots(layer, x, 0).sum(0), per_slot, **EXACT)
+
+
+def test_shares_have_the_dtype_of_the_input_and_no_graph():
+    shares = token_slots(StringKernelRNN(3, 4), torch.randn(5, 3, requires_grad=True))
+    assert (shares.dtype, shares.requires_grad) == (torch.float32, False)
+
+
+def test_a_long_sequence_still_sums_to_the_state():
+    layer, x = string_layer(("multiply", False, "input"), 4, 0), sequence(2000, 0)
+    state = layer.cell_states(x)[-1, -1].detach()
+    assert_close(token_slots(layer, x).sum(0), state.expand(4, -1), rtol=1e-10, atol=1e-12)
+
+
+def test_what_cannot_be_explained_is_refused():
+    with pytest.raises(KindError, match="layer is RAN"):
+        token_slots(RAN(3, 3), torch.zeros(5, 3))
+    with pytest.raises(ArgumentError, match="unit is 3"):
+        token_slots(StringKernelRNN(3, 3), torch.zeros(5, 3), 3)
+    with pytest.raises(ArgumentError, match="order is 3"):
+        token_slots(StringKernelRNN(3, 3), torch.zeros(5, 3), order=3)
