@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from representer.tasks.training.early_stopping import best_index, is_exhausted
+from representer.tasks.training.early_stopping import best_index, has_collapsed, is_exhausted
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,24 @@ def test_the_first_of_the_best_is_the_best(values, direction, best) -> None:
 )
 def test_patience_counts_evaluations_without_a_new_best(values, patience, is_over) -> None:
     assert is_exhausted(values, "max", patience) == is_over
+
+
+@pytest.mark.parametrize(
+    ("values", "direction", "max_drop", "is_over"),
+    [
+        ([1.0, 0.5], "max", 0.5, True),
+        ([1.0, 0.75], "max", 0.5, False),
+        ([0.0, 1.0, 0.5, 0.75], "max", 0.5, False),
+        ([0.0, 2.0], "max", 0.5, False),
+        ([0.5, 1.0], "min", 0.5, True),
+        ([1.0, 0.5], "min", 0.25, False),
+        ([1.0, None], "max", 0.5, False),
+        ([None], "max", 0.5, False),
+        ([1.0, 0.0], "max", None, False),
+        ([], "max", 0.5, False),
+    ],
+)
+def test_a_collapse_is_the_last_value_being_far_behind_the_best(
+    values, direction, max_drop, is_over
+) -> None:
+    assert has_collapsed(values, direction, max_drop) == is_over

@@ -87,6 +87,27 @@ def test_patience_ends_a_training_that_no_longer_gains(tmp_path: Path) -> None:
     assert (result.reason, result.epoch, len(result.rows)) == ("patience", 4, 4)
 
 
+def test_a_collapse_ends_a_training_at_once(tmp_path: Path) -> None:
+    evaluate = scripted([0.5, 0.75, 0.65, 0.625, 0.9])
+    result = fit(tmp_path, task=task(evaluate=evaluate), epochs=9, max_drop=0.125)
+    assert (result.reason, result.epoch) == ("max_drop", 4)
+
+
+def test_the_learning_rate_falls_after_every_epoch(tmp_path: Path) -> None:
+    seen = []
+
+    class Watched(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            seen.append(self.param_groups[0]["lr"])
+            return super().step(closure)
+
+    network = model()
+    optimizer = Watched(network.parameters(), lr=0.5)
+    with RunFolder(tmp_path) as run:
+        Trainer(network, task(), config(lr_decay=0.5, epochs=3), run, optimizer=optimizer).fit()
+    assert seen == [0.5] * 7 + [0.25] * 7 + [0.125] * 7
+
+
 def test_max_steps_ends_it_with_an_evaluation(tmp_path: Path) -> None:
     result = fit(tmp_path, max_steps=9)
     assert (result.reason, result.step, result.epoch) == ("max_steps", 9, 1)

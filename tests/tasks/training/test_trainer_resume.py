@@ -32,6 +32,14 @@ def test_more_epochs_continue_as_if_they_had_been_asked_for_at_once(tmp_path: Pa
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+def test_a_falling_learning_rate_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    fit(tmp_path / "a", epochs=4, lr_decay=0.5)
+    fit(tmp_path / "b", epochs=2, lr_decay=0.5)
+    fit(tmp_path / "b", epochs=4, lr_decay=0.5, resume=True)
+    final = [(tmp_path / name / "final.safetensors").read_bytes() for name in "ab"]
+    assert final[0] == final[1]
+
+
 def test_other_settings_are_refused_with_every_key_that_differs(tmp_path: Path) -> None:
     fit(tmp_path, settings={"model": {"hidden_size": 300}, "classes": ("a", "b")})
     same = {"classes": ["a", "b"], "model": {"hidden_size": 300}}

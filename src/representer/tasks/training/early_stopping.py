@@ -28,3 +28,15 @@ def is_exhausted(
     best = best_index(values, direction)
     since_best = len(values) if best is None else len(values) - 1 - best
     return patience is not None and since_best >= patience
+
+
+def has_collapsed(
+    values: Sequence[float | None], direction: Literal["max", "min"], max_drop: float | None
+) -> bool:
+    """Return whether the last evaluation is at least `max_drop` worse than the best."""
+    best = best_index(values, direction)
+    if max_drop is None or best is None or values[-1] is None:
+        return False
+    highest = values[best]
+    assert highest is not None
+    return (highest - values[-1]) * (1 if direction == "max" else -1) >= max_drop

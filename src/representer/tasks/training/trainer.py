@@ -13,7 +13,7 @@ from representer.errors import ArgumentError, Interrupted, TrainingError
 from representer.tasks.storage import checkpoint
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.training import generators, snapshot, training_files
-from representer.tasks.training.early_stopping import best_index, is_exhausted
+from representer.tasks.training.early_stopping import best_index, has_collapsed, is_exhausted
 from representer.tasks.training.fingerprint import differences, fingerprint
 from representer.tasks.training.interruption import Interruption
 from representer.tasks.training.progress import Progress
@@ -142,6 +142,7 @@ class Trainer:
         """Train to the end of the epoch, of the steps or of patience."""
         state = self._state
         epochs = self._config.epochs
+        self._set_learning_rate()
         self._progress.start_epoch(state.epoch + 1, epochs, state.batch, len(batches))
         while True:
             is_end = state.batch >= len(batches)
@@ -153,6 +154,13 @@ class Trainer:
             if is_end or self._reason() is not None:
                 return
             self._train_batch(batches[state.batch])
+
+    def _set_learning_rate(self) -> None:
+        """Set the epoch's rate, from the first one and not from the last, as a resumed run must."""
+        if self._config.lr_decay is not None:
+            for group in self._optimizer.param_groups:
+                first = group.setdefault("initial_lr", group["lr"])
+                group["lr"] = first * self._config.lr_decay**self._state.epoch
 
     def _train_batch(self, description: Sequence[Any]) -> None:
         state = self._state
@@ -198,8 +206,11 @@ class Trainer:
     def _reason(self) -> Reason | None:
         """Return why the training is over, if it is."""
         state, config = self._state, self._config
-        if is_exhausted(state.log.values(config.monitor), config.direction, config.patience):
+        values = state.log.values(config.monitor)
+        if is_exhausted(values, config.direction, config.patience):
             return "patience"
+        if has_collapsed(values, config.direction, config.max_drop):
+            return "max_drop"
         if state.epoch >= config.epochs:
             return "epochs"
         return "max_steps" if state.step == state.evaluated_at == config.max_steps else None

@@ -22,6 +22,7 @@ class TrainerConfig:
         epochs: Passes over the data.
         max_steps: Stop after this many optimisation steps, if that is earlier.
         lr: Learning rate of the Adam that is made when no optimiser is given.
+        lr_decay: Multiply the learning rate by this after every epoch.
         weight_decay: Its L2 penalty.
         clip_norm: Scale gradients down to this total norm.
         clip_value: Clamp every entry of the gradients to plus or minus this.
@@ -30,6 +31,7 @@ class TrainerConfig:
         checkpoint_every_seconds: Save when the last time was this long ago.
         keep_checkpoints: How many of the newest are kept.
         patience: Stop after this many evaluations in a row without a new best.
+        max_drop: Stop when the monitored metric is this far behind its best.
         monitor: The metric that tells which weights are best.
         direction: Whether more or less of it is better.
         seed: Everything random depends on it, see `tasks.training.generators`.
@@ -45,6 +47,7 @@ class TrainerConfig:
     epochs: int = 10
     max_steps: int | None = None
     lr: float = 1e-3
+    lr_decay: float | None = None
     weight_decay: float = 0.0
     clip_norm: float | None = None
     clip_value: float | None = None
@@ -53,6 +56,7 @@ class TrainerConfig:
     checkpoint_every_seconds: float | None = 60.0
     keep_checkpoints: int = 2
     patience: int | None = None
+    max_drop: float | None = None
     monitor: str = "accuracy"
     direction: Literal["max", "min"] = "max"
     seed: int = 0
@@ -73,9 +77,10 @@ class TrainerConfig:
         ):
             value = getattr(self, name)
             _require(name, value is None or value >= 1, value, "at least 1, or none")
-        for name in ("clip_norm", "clip_value", "checkpoint_every_seconds"):
+        for name in ("clip_norm", "clip_value", "checkpoint_every_seconds", "lr_decay", "max_drop"):
             value = getattr(self, name)
-            _require(name, value is None or value > 0, value, "above 0, or none")
+            is_fine = value is None or 0 < value < math.inf
+            _require(name, is_fine, value, "above 0 and finite, or none")
         _require("lr", self.lr > 0 and math.isfinite(self.lr), self.lr, "a finite number above 0")
         _require("weight_decay", self.weight_decay >= 0, self.weight_decay, "at least 0")
         _require("direction", self.direction in ("max", "min"), self.direction, "'max' or 'min'")
