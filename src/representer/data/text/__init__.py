@@ -3,8 +3,10 @@
 from representer.data.text.assemble import assemble
 from representer.data.text.buckets import length_buckets
 from representer.data.text.docstrings import docstrings
+from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.grid import MISSING, Grid
 from representer.data.text.label_map import LabelMap
+from representer.data.text.labelled_lines import read_labelled_lines
 from representer.data.text.padding import Truncation, collate, truncation
 from representer.data.text.preprocessing import PRESETS, Preprocessing, Tokens
 from representer.data.text.readers import read_grid, read_table
@@ -33,8 +35,10 @@ __all__ = [
     "check_labels",
     "collate",
     "docstrings",
+    "equal_lengths",
     "length_buckets",
     "read_grid",
+    "read_labelled_lines",
     "read_table",
     "read_vectors",
     "split",

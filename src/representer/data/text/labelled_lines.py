@@ -1,0 +1,58 @@
+"""Reading text files with a label, a blank and a document on every line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+from representer.data.text.source import physical_lines
+from representer.data.text.suggest import listing
+from representer.data.text.table import Dropped, Table
+from representer.errors import DataError
+
+
+def read_labelled_lines(
+    path: str | PathLike[str], labels: Sequence[str] | None = None, *, encoding: str = "utf-8"
+) -> Table:
+    """Read documents from lines such as ``4 a stirring , funny film``.
+
+    What stands before the first blank is the label, all behind it the document; the blanks around
+    both are not part of them. An empty line is left out, as is a label without a document; both
+    are listed in ``Table.dropped``.
+
+    Args:
+        path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
+        labels: The labels that there may be; any if left out.
+        encoding: Encoding of the file.
+
+    Raises:
+        ArgumentError: If Python knows no such encoding.
+        DataError: If the file cannot be used, a label is none of those there may be, or no
+            document is left; with the file and the line.
+    """
+    path = Path(path)
+    table = Table(
+        texts=[], labels=[], lines=[], columns=["label", "text"], text_column="text",
+        label_column="label", dropped=[], source=str(path), header=False,
+    )  # fmt: skip
+    assert table.labels is not None
+    for number, line in enumerate(physical_lines(path, encoding), 1):
+        label, _, text = line.strip().partition(" ")
+        if label and labels is not None and label not in labels:
+            raise DataError(
+                f"starts with {listing([label])} instead of one of the labels {listing(labels)}",
+                file=path,
+                line=number,
+                mend="Every line is a label, a blank and a text.",
+            )
+        if not text.strip():
+            table.dropped.append(Dropped(number, "empty text" if label else "empty line"))
+            continue
+        table.texts.append(text.strip())
+        table.labels.append(label)
+        table.lines.append(number)
+    if not table.texts:
+        mend = "Every line is a label, a blank and a text."
+        raise DataError("has no line with a label and a text", file=path, mend=mend)
+    return table
