@@ -4,11 +4,15 @@ from representer.models.cells import CELLS, build_cell, resolve_cell
 from representer.models.config import from_dict, to_dict
 from representer.models.sequence_classifier import SequenceClassifier
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
+from representer.models.stacked_classifier import StackedClassifier
+from representer.models.stacked_classifier_config import StackedClassifierConfig
 
 __all__ = [
     "CELLS",
     "SequenceClassifier",
     "SequenceClassifierConfig",
+    "StackedClassifier",
+    "StackedClassifierConfig",
     "build_cell",
     "from_dict",
     "resolve_cell",

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models.cells import build_cell
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
+from representer.models.tokens import check_tokens, copy_vectors
 
 
 class SequenceClassifier(nn.Module):
@@ -78,7 +78,7 @@ class SequenceClassifier(nn.Module):
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the mean of the cell's outputs ``(B, D·H)``, see `forward`."""
-        _check(tokens, lengths)
+        check_tokens(tokens, lengths)
         embedded = self.embedding(tokens)
         if self.config.bidirectional:  # the reverse direction starts at each row's true end
             packed = pack_padded_sequence(
@@ -103,28 +103,4 @@ class SequenceClassifier(nn.Module):
         Raises:
             ShapeError: If the shape is not that of the embedding.
         """
-        weight = self.embedding.weight
-        if vectors.shape != weight.shape:
-            raise ShapeError("vectors", tuple(vectors.shape), f"{tuple(weight.shape)}")
-        with torch.no_grad():
-            weight.copy_(vectors)
-            weight[self.config.padding_index] = 0
-        weight.requires_grad_(not freeze)
-
-
-def _check(tokens: Tensor, lengths: Tensor) -> None:
-    if tokens.dim() != 2 or not tokens.shape[1]:
-        hint = "Pad sequences of one batch to one length, at least 1."
-        raise ShapeError("tokens", tuple(tokens.shape), "(batch, time)", hint=hint)
-    if lengths.shape != tokens.shape[:1]:
-        raise ShapeError("lengths", tuple(lengths.shape), f"({tokens.shape[0]},)")
-    for name, tensor in (("tokens", tokens), ("lengths", lengths)):
-        if tensor.dtype not in (torch.int64, torch.int32):
-            raise KindError(name, str(tensor.dtype), "int64", hint="Use .long().")
-    # on a GPU the look would wait for the device; under the compiler it would break the graph
-    if lengths.device.type == "cpu" and not torch.compiler.is_compiling():
-        is_wrong = (lengths < 0) | (lengths > tokens.shape[1])
-        if is_wrong.any():
-            first = int(is_wrong.nonzero()[0])
-            name = f"lengths[{first}]"
-            raise ArgumentError(name, int(lengths[first]), f"a length from 0 to {tokens.shape[1]}")
+        copy_vectors(self.embedding, vectors, freeze=freeze)

@@ -1,0 +1,116 @@
+"""Stacked classifier: string-kernel layers, the mean over time of each, one product."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.models.stacked_classifier_config import StackedClassifierConfig
+from representer.models.tokens import check_tokens, copy_vectors
+from representer.nn import StringKernelRNN
+
+
+class StackedClassifier(nn.Module):
+    r"""Classifies token sequences by the means of the outputs of every layer.
+
+    .. math::
+        y = W\,[\bar h^{(1)}; \dots; \bar h^{(L)}], \qquad
+        \bar h^{(l)} = \frac1T \sum_{t=1}^T h_t^{(l)}, \quad
+        h^{(l)}_{1:T} = \mathrm{layer}_l(h^{(l-1)}_{1:T}), \quad h^{(0)}_t = E x_t
+
+    with dropout on what enters a layer and on the means, but not on what is averaged. What stands
+    in padded positions never changes a result. The mean of an empty sequence is 0.
+
+    All weights start uniform in :math:`\pm\sqrt{3 / \text{inputs}}` and biases at 0, as in the
+    authors' code; the paper does not say.
+
+    Args:
+        config: What it is made of.
+
+    Shape:
+        - tokens ``(B, T)`` int64, lengths ``(B,)`` integers from 0 to T
+        - output ``(B, C)``
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        section 6.2.
+    """
+
+    def __init__(self, config: StackedClassifierConfig) -> None:
+        super().__init__()
+        self.config = config
+        c = config
+        self.embedding = nn.Embedding(c.vocabulary_size, c.embedding_size, c.padding_index)
+        self.layers = nn.ModuleList(
+            StringKernelRNN(
+                size,
+                c.hidden_size,
+                order=c.order,
+                decay=c.decay,
+                combine=c.combine,
+                normalized=c.normalized,
+                readout=c.readout,
+                activation=c.activation,
+                variational_dropout=c.rnn_dropout,
+                hidden_dropout=c.rnn_dropout if c.decay == "state" else 0.0,
+            )
+            for size in (c.embedding_size, *[c.hidden_size] * (c.num_layers - 1))
+        )
+        self.output = nn.Linear(c.num_layers * c.hidden_size, c.num_classes, bias=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        with torch.no_grad():
+            _uniform(self.embedding.weight, self.config.embedding_size)
+            self.embedding.weight[self.config.padding_index] = 0
+            _uniform(self.output.weight, self.output.in_features)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return the logits of each class.
+
+        Args:
+            tokens: Token ids, padded at the end.
+            lengths: How many of each row are no padding.
+
+        Raises:
+            ShapeError: If a shape does not fit.
+            KindError: If a dtype does not fit.
+            ArgumentError: If a length is not from 0 to T.
+        """
+        return self.output(self._drop(self.encode(tokens, lengths)))
+
+    def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return the means of the outputs of all layers ``(B, L·H)``, see `forward`."""
+        check_tokens(tokens, lengths)
+        x = self.embedding(tokens.T)  # time first, as the recurrence wants it
+        is_padding = torch.arange(len(x), device=tokens.device)[:, None] >= lengths
+        means = []
+        for layer in self.layers:  # causal: what comes after the end cannot reach back before it
+            x, _ = layer(self._drop(x))
+            total = x.masked_fill(is_padding[..., None], 0).sum(0)
+            means.append(total / lengths.clamp(min=1)[:, None])
+        return torch.cat(means, dim=-1)
+
+    def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
+        """Start from given word vectors.
+
+        Args:
+            vectors: ``(V, embedding_size)``; the row of padding is not taken over.
+            freeze: Whether training leaves them as they are.
+
+        Raises:
+            ShapeError: If the shape is not that of the embedding.
+        """
+        copy_vectors(self.embedding, vectors, freeze=freeze)
+
+    def _drop(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.config.dropout, self.training)
+
+
+def _uniform(weight: Tensor, inputs: int) -> None:
+    bound = math.sqrt(3 / inputs)
+    nn.init.uniform_(weight, -bound, bound)

@@ -1,0 +1,68 @@
+"""What a stacked classifier is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from representer.errors import ArgumentError
+
+_SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "num_layers", "order")
+
+
+@dataclass(frozen=True)
+class StackedClassifierConfig:
+    """The configuration of `StackedClassifier`; the defaults are those of L17 section 6.2.
+
+    Args:
+        vocabulary_size: V, how many token ids there are, padding included.
+        num_classes: C.
+        embedding_size: E, features of a token.
+        hidden_size: H, units of each layer.
+        num_layers: L.
+        order: n, tokens of the longest n-gram.
+        decay: As in `nn.StringKernelRNN`: a number, ``"learned"``, ``"input"`` or ``"state"``.
+        combine: As there.
+        normalized: As there.
+        readout: As there.
+        activation: As there.
+        dropout: Dropout on the embeddings, between layers and before the last product.
+        rnn_dropout: Dropout inside the layers, with one mask for all steps of a sequence: on a
+            layer's input and on the h that its gate sees.
+        padding_index: The id of padding, whose embedding is 0 and stays so.
+
+    Raises:
+        ArgumentError: A value is out of its range.
+    """
+
+    vocabulary_size: int
+    num_classes: int
+    embedding_size: int = 300
+    hidden_size: int = 200
+    num_layers: int = 3
+    order: int = 2
+    decay: float | Literal["learned", "input", "state"] = "state"
+    combine: Literal["multiply", "add", "add_exact"] = "multiply"
+    normalized: bool | Literal["exact"] = True
+    readout: Literal["last", "sum"] = "sum"
+    activation: Literal["tanh", "relu", "sigmoid"] | None = "relu"
+    dropout: float = 0.35
+    rnn_dropout: float = 0.2
+    padding_index: int = 0
+
+    def __post_init__(self) -> None:
+        for name in _SIZES:
+            self._require(name, _is_whole(getattr(self, name), 1), "a whole number from 1 on")
+        self._require("num_classes", _is_whole(self.num_classes, 2), "a whole number from 2 on")
+        for name in ("dropout", "rnn_dropout"):
+            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+        is_token = _is_whole(self.padding_index, 0) and self.padding_index < self.vocabulary_size
+        self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")
+
+    def _require(self, name: str, is_fine: bool, expected: str) -> None:
+        if not is_fine:
+            raise ArgumentError(name, getattr(self, name), expected)
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return type(value) is int and value >= least

@@ -1,0 +1,58 @@
+"""What the models of token sequences share: the check of their input, and given word vectors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError, KindError, ShapeError
+
+
+def check_tokens(tokens: Tensor, lengths: Tensor) -> None:
+    """Refuse what is no padded batch of token ids.
+
+    Args:
+        tokens: Ids ``(B, T)``.
+        lengths: How many of each row are no padding ``(B,)``.
+
+    Raises:
+        ShapeError: If a shape does not fit.
+        KindError: If a dtype does not fit.
+        ArgumentError: If a length is not from 0 to T.
+    """
+    if tokens.dim() != 2 or not tokens.shape[1]:
+        hint = "Pad sequences of one batch to one length, at least 1."
+        raise ShapeError("tokens", tuple(tokens.shape), "(batch, time)", hint=hint)
+    if lengths.shape != tokens.shape[:1]:
+        raise ShapeError("lengths", tuple(lengths.shape), f"({tokens.shape[0]},)")
+    for name, tensor in (("tokens", tokens), ("lengths", lengths)):
+        if tensor.dtype not in (torch.int64, torch.int32):
+            raise KindError(name, str(tensor.dtype), "int64", hint="Use .long().")
+    # on a GPU the look would wait for the device; under the compiler it would break the graph
+    if lengths.device.type == "cpu" and not torch.compiler.is_compiling():
+        is_wrong = (lengths < 0) | (lengths > tokens.shape[1])
+        if is_wrong.any():
+            first = int(is_wrong.nonzero()[0])
+            name = f"lengths[{first}]"
+            raise ArgumentError(name, int(lengths[first]), f"a length from 0 to {tokens.shape[1]}")
+
+
+def copy_vectors(embedding: nn.Embedding, vectors: Tensor, *, freeze: bool) -> None:
+    """Give an embedding word vectors, all but that of padding.
+
+    Args:
+        embedding: Where to.
+        vectors: One for each token ``(V, E)``.
+        freeze: Whether training leaves them as they are.
+
+    Raises:
+        ShapeError: If the shape is not that of the embedding.
+    """
+    weight = embedding.weight
+    if vectors.shape != weight.shape:
+        raise ShapeError("vectors", tuple(vectors.shape), f"{tuple(weight.shape)}")
+    with torch.no_grad():
+        weight.copy_(vectors)
+        if embedding.padding_idx is not None:
+            weight[embedding.padding_idx] = 0
+    weight.requires_grad_(not freeze)
