@@ -25,11 +25,11 @@ COVERED_BY = {
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),
-    "tests/explain/test_influence.py": ("explain/recurrent_parts", "explain/recurrent_shares"),
     "tests/explain/test_top_ngrams.py": ("explain/checks",),
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
+    "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend
@@ -38,8 +38,12 @@ COVERED_BY = {
     ),
     "tests/papers/test_rkm2019_documents.py": (
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
-        "cli/reproduce",
+        "cli/reproduce", "shared/table",
     ),
+    "tests/papers/test_string_graph2017_sentiment.py": (
+        "string_graph2017/sentiment_table", "string_graph2017/table2",
+    ),
+    "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
     "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),
     "tests/tasks/storage/test_checkpoint.py": (
         "tasks/storage/checkpoint/checkpoint", "tasks/storage/checkpoint/container",

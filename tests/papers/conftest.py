@@ -31,8 +31,33 @@ def data(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture
+def treebank(tmp_path: Path) -> Path:
+    """A folder with the treebank's files of both tasks, some compressed, and word vectors."""
+    root = tmp_path / "treebank"
+    (root / "sst").mkdir(parents=True)
+    words = {0: "bad dull", 1: "weak film", 2: "the rock", 3: "good film", 4: "fine cast"}
+    for task, labels in (("fine", (0, 1, 2, 3, 4)), ("binary", (0, 4))):
+        for part, count in (("train", 20), ("phrases.train", 40), ("dev", 10), ("test", 10)):
+            lines = [
+                f"{labels.index(label)} {words[label]}{' ,' * (i % 3)}"
+                for i, label in ((i, labels[i % len(labels)]) for i in range(count))
+            ]
+            text = "\n".join([*lines, "0 unseen" if part == "test" else lines[0]]) + "\n"
+            path = root / "sst" / f"stsa.{task}.{part}"
+            if part == "test":
+                with lzma.open(f"{path}.xz", "wt", encoding="utf-8") as file:
+                    file.write(text)
+            else:
+                path.write_text(text, encoding="utf-8")
+    rows = ["bad 1 0 0", "dull 1 1 0", "Good 0 3 4", "film 0 0 2", "unseen 2 0 0", "other 1 1 1"]
+    (root / "tiny.3d.txt").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return root
+
+
 @pytest.fixture(autouse=True)
 def _recipes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in for the metadata of an installed package."""
-    entry = EntryPoint("rkm2019", "representer_papers.rkm2019", recipe.GROUP)
-    monkeypatch.setattr(recipe, "entry_points", lambda group: EntryPoints([entry]))
+    papers = ("rkm2019", "string_graph2017")
+    entries = [EntryPoint(name, f"representer_papers.{name}", recipe.GROUP) for name in papers]
+    monkeypatch.setattr(recipe, "entry_points", lambda group: EntryPoints(entries))

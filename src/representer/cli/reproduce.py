@@ -25,6 +25,9 @@ def add_arguments(parser: Any) -> None:
     )
     parser.add_argument("--budget", type=float, default=1.0, help="part of the training steps")
     parser.add_argument("--smoke", action="store_true", help="all tiny, to see that it works")
+    parser.add_argument(
+        "--table-only", action="store_true", help="run nothing: the table of what is there"
+    )
     parser.add_argument("--seeds", type=str, default="0", help="seeds with commas", metavar="LIST")
     parser.add_argument("--datasets", type=str | None, help="some only", metavar="LIST")
     parser.add_argument("--cells", type=str | None, help="some only", metavar="LIST")
@@ -60,6 +63,7 @@ def run(arguments: Any) -> None:
         preset=arguments.preset,
         vectors=arguments.vectors,
         threads=arguments.threads,
+        table_only=arguments.table_only,
         command=shlex.join(["representer", *sys.argv[1:]]),
     )
     table = recipes[arguments.name].run(request)

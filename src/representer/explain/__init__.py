@@ -2,17 +2,8 @@
 
 from representer.explain.best_ngrams import NgramShare
 from representer.explain.influence import influence
-from representer.explain.string_readout import StringReadout, string_readout
 from representer.explain.substitutions import substitutions
 from representer.explain.token_slots import token_slots
 from representer.explain.top_ngrams import top_ngrams
 
-__all__ = [
-    "NgramShare",
-    "StringReadout",
-    "influence",
-    "string_readout",
-    "substitutions",
-    "token_slots",
-    "top_ngrams",
-]
+__all__ = ["NgramShare", "influence", "substitutions", "token_slots", "top_ngrams"]

@@ -2,6 +2,5 @@
 
 from representer.kernels.kernel import Kernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
-from representer.kernels.string_kernel import StringKernel
 
-__all__ = ["Kernel", "RecurrentKernel", "StringKernel"]
+__all__ = ["Kernel", "RecurrentKernel"]

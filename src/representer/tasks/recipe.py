@@ -43,6 +43,7 @@ class Request:
         preset: Whose settings, ``"paper"`` or ``"authors_code"``.
         vectors: File of pretrained word vectors.
         threads: CPU threads; 0 leaves the choice to torch.
+        table_only: Whether nothing is run, and the table is made of the runs that are there.
         command: The command that asked, to be written under the table.
     """
 
@@ -57,6 +58,7 @@ class Request:
     preset: str = "paper"
     vectors: str | None = None
     threads: int = 0
+    table_only: bool = False
     command: str = ""
 
     def __post_init__(self) -> None:

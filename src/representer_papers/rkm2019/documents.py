@@ -84,10 +84,10 @@ def _run_seed(request: Request, place: Located, seed: int, results: Results) -> 
     }
     baselines = folder / f"baselines-seed{seed}.json"
     waiting = [config for config in configs.values() if not _is_done(config)]
-    if waiting or not baselines.exists():
+    if not request.table_only and (waiting or not baselines.exists()):
         from representer.data.text import read_vectors
         from representer.tasks.text.text_data import prepare
-        from representer_papers.rkm2019.shared_baselines import read_baselines, write_baselines
+        from representer_papers.shared.baselines import read_baselines, write_baselines
 
         data = prepare(next(iter(configs.values())))
         vectors = read_vectors(request.vectors, data.vocabulary) if request.vectors else None
@@ -97,7 +97,8 @@ def _run_seed(request: Request, place: Located, seed: int, results: Results) -> 
         answered = read_baselines(baselines)
         for config in waiting:
             _run(config, data, vectors, answered)
-    results.baselines[name, seed] = json.loads(baselines.read_text("utf-8"))
+    if baselines.exists():
+        results.baselines[name, seed] = json.loads(baselines.read_text("utf-8"))
     for (cell, n), config in configs.items():
         path = Path(config.out or "") / "metrics.json"
         if path.exists():

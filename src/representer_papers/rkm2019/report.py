@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,9 +9,9 @@ from typing import Any
 
 from representer.tasks.recipe import Request
 from representer.tasks.storage import atomic
-from representer.tasks.training.fingerprint import fingerprint
 from representer_papers.rkm2019.datasets import Located
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
+from representer_papers.shared.table import heading, smoke_warning, spread
 
 STEPS = 40_001  # of 16 documents, in the released code
 
@@ -32,20 +31,14 @@ class Results:
 
 def write_table(request: Request, places: Sequence[Located], results: Results) -> Path:
     """Write ``table.md`` into the folder of the reproduction, and return its path."""
-    machine = fingerprint()
-    threads = request.threads or machine["threads"]
-    made_on = f"torch {machine['torch']}, threads: {threads}, {machine['cpu capability']}"
     lines = [
-        "# L19 Table 2: document classification, test accuracy in %",
-        "",
-        f"Made by `{request.command}` with {made_on}.",
+        *heading("L19 Table 2: document classification, test accuracy in %", request),
         f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`.",
         "Test accuracy at the best validation accuracy. Ours: mean ± standard deviation over",
         "seeds, or one run with its 95 % interval (Wilson); behind it the steps of 16 documents",
         f"that were made, of the original's {STEPS:,}.",
+        *smoke_warning(request),
     ]
-    if request.smoke:
-        lines += ["", "**Smoke run: tiny models, a few steps. The figures mean nothing.**"]
     for place in places:
         lines += ["", *_section(request, place, results)]
     path = request.out / "table.md"
@@ -55,7 +48,10 @@ def write_table(request: Request, places: Sequence[Located], results: Results) -
 
 def _section(request: Request, place: Located, results: Results) -> list[str]:
     dataset, seeds = place.dataset, request.seeds
-    found = [results.baselines[dataset.name, seed] for seed in seeds]
+    found = [results.baselines.get((dataset.name, seed)) for seed in seeds]
+    found = [baselines for baselines in found if baselines is not None]
+    if not found:
+        return [f"## {dataset.title} (not run)"]
     train, test = sum(found[0]["sizes"][p] for p in ("train", "valid")), found[0]["sizes"]["test"]
     is_whole = (train, test) == (dataset.train_rows, dataset.test_rows)
     size = (
@@ -78,7 +74,7 @@ def _section(request: Request, place: Located, results: Results) -> list[str]:
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
     for at, baseline in enumerate(found[0]["baselines"]):
         shares = [f["baselines"][at]["accuracy"] for f in found]
-        shown = _spread(shares, baseline["accuracy_interval"])
+        shown = spread(shares, baseline["accuracy_interval"])
         lines.append(f"| {baseline['name']} | " + " | ".join(["–", shown] * len(lengths)) + " |")
     return lines
 
@@ -86,13 +82,6 @@ def _section(request: Request, place: Located, results: Results) -> list[str]:
 def _ours(runs: Sequence[dict[str, Any]]) -> str:
     if not runs:
         return "not run"
-    spread = _spread([r["test"]["accuracy"] for r in runs], runs[0]["test"]["accuracy_interval"])
+    figure = spread([r["test"]["accuracy"] for r in runs], runs[0]["test"]["accuracy_interval"])
     steps = " / ".join(f"{n:,}" for n in sorted({run["steps"] for run in runs}))
-    return f"{spread}, {steps} steps"
-
-
-def _spread(shares: Sequence[float], interval: Sequence[float]) -> str:
-    if len(shares) == 1:
-        return f"{100 * shares[0]:.2f} ({100 * interval[0]:.2f} – {100 * interval[1]:.2f})"
-    mean, deviation = statistics.mean(shares), statistics.stdev(shares)
-    return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(shares)} seeds)"
+    return f"{figure}, {steps} steps"

@@ -127,7 +127,8 @@ def conclude(
     config, answers = trained.config, trained.answers
     if baselines is None:
         baselines = train_baselines(data) if config.baselines else []
-    metrics = metrics_of(data, answers, baselines, others, config.batch_size)
+    steps_per_epoch = -(-len(data.train) // config.batch_size)
+    metrics = metrics_of(data, answers, baselines, others, steps_per_epoch)
     details = details_of(config, data, trained.model, answers)
     run.write_json("details.json", details | {"verdict": verdict(metrics)})
     run.write_json("metrics.json", metrics)

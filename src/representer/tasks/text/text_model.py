@@ -80,6 +80,21 @@ def trainer_config(config: TextConfig) -> TrainerConfig:
 
 def training_task(config: TextConfig, data: TextData) -> TrainingTask:
     """Return batches, loss and evaluation for the trainer."""
+    order = generators.derive(config.seed, "order")
+    return classification_task(
+        data, lambda lengths, epoch: length_buckets(lengths, config.batch_size, order, epoch)
+    )
+
+
+def classification_task(
+    data: TextData, batches: Callable[[Sequence[int], int], Sequence[Sequence[int]]]
+) -> TrainingTask:
+    """Return how a classifier is trained and validated.
+
+    Args:
+        data: Its documents.
+        batches: Of the documents of these lengths, in this epoch; a pure function.
+    """
     documents = [data.vocabulary.encode(tokens) for tokens in data.train.tokens]
     lengths = [len(document) for document in documents]
     valid = [data.vocabulary.encode(tokens) for tokens in data.valid.tokens]
@@ -102,10 +117,7 @@ def training_task(config: TextConfig, data: TextData) -> TrainingTask:
             "valid_accuracy": float(right.mean()),
         }
 
-    order = generators.derive(config.seed, "order")
-    return TrainingTask(
-        lambda epoch: length_buckets(lengths, config.batch_size, order, epoch), load, loss, evaluate
-    )
+    return TrainingTask(lambda epoch: batches(lengths, epoch), load, loss, evaluate)
 
 
 def probabilities(

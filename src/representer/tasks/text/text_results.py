@@ -67,11 +67,10 @@ def metrics_of(
     answers: Answers,
     baselines: Sequence[Baseline],
     others: Sequence[Answers],
-    batch_size: int,
+    steps_per_epoch: int,
 ) -> dict[str, Any]:
     """Return metrics.json: the test figures, beside those of baselines and of other models."""
     truth = np.asarray(data.test.labels)
-    steps_per_epoch = -(-len(data.train) // batch_size)
     best = answers.training.best
     right = answers.predictions == truth
 

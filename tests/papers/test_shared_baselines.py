@@ -8,7 +8,7 @@ import pytest
 
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_data import prepare
-from representer_papers.rkm2019.shared_baselines import read_baselines, write_baselines
+from representer_papers.shared.baselines import read_baselines, write_baselines
 
 
 def test_what_is_read_back_is_what_was_answered(data, tmp_path):

@@ -1,0 +1,150 @@
+"""One run of the sentiment table: its word vectors, model, training and figures."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.data.text import Vocabulary, WordVectors, equal_lengths
+from representer.models import StackedClassifier, StackedClassifierConfig, to_dict
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.text.text_data import TextData
+from representer.tasks.text.text_model import classification_task, probabilities
+from representer.tasks.text.text_results import Answers, metrics_of
+from representer.tasks.training import generators
+from representer.tasks.training.trainer import Trainer
+from representer.tasks.training.trainer_config import TrainerConfig
+from representer_papers.string_graph2017.sentiment_config import SentimentConfig
+
+
+def run(
+    folder: RunFolder,
+    config: SentimentConfig,
+    data: TextData,
+    vectors: WordVectors | None,
+    threads: int | None,
+) -> None:
+    """Train one model, or go on with it, and write what it answers.
+
+    Args:
+        folder: Of the run.
+        config: Of the run.
+        data: With the vocabulary of all parts.
+        vectors: Word vectors; None where they are learned.
+        threads: CPU threads; None leaves the choice to torch.
+
+    Raises:
+        TrainingError: If the training diverges.
+        Interrupted: If a signal ended it; the run can go on.
+    """
+    data, matrix, cover = with_vectors(config, data, vectors)
+    model = build(config, data, matrix)
+    folder.write_json("config.json", config.to_dict())
+    folder.write_text("vocabulary.json", data.vocabulary.to_json() + "\n")
+    folder.write_text("labels.json", data.classes.to_json() + "\n")
+    folder.write_json("model.json", {"task": "sentiment", "model": to_dict(model.config)})
+    order = generators.derive(config.seed, "order")
+
+    def batches(lengths: Sequence[int], epoch: int) -> list[list[int]]:
+        return equal_lengths(lengths, config.batch_size, order, epoch)
+
+    trainer = Trainer(
+        model,
+        classification_task(data, batches),
+        _trainer_config(config, threads),
+        folder,
+        settings=_settings(config, data),
+    )
+    result = trainer.fit()
+    trainer.restore_best()
+    model.eval()
+    found = probabilities(model, [data.vocabulary.encode(tokens) for tokens in data.test.tokens])
+    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in _parts(model)}
+    answers = Answers(config.cell, found, result, {**counts, "all": sum(counts.values())})
+    lengths = [len(tokens) for tokens in data.train.tokens]
+    metrics = metrics_of(data, answers, (), (), len(batches(lengths, 0)))
+    folder.write_json("metrics.json", metrics | {"cover": cover})
+
+
+def with_vectors(
+    config: SentimentConfig, data: TextData, vectors: WordVectors | None
+) -> tuple[TextData, Tensor | None, dict[str, float]]:
+    """Return the data with the words that have a row each, the rows, and what the vectors cover.
+
+    Vectors are brought to length 1. A word of the other parts that has no vector is unknown, and
+    where vectors are frozen every such word is; the unknown word's row is 0. Words of the training
+    part that need a row start at random, with entries that give length 1 on average.
+
+    Args:
+        config: Of the run.
+        data: With the vocabulary of all parts.
+        vectors: Word vectors; None where they are learned.
+    """
+    if vectors is None:
+        return replace(data, vocabulary=Vocabulary.build(data.train.tokens)), None, {}
+    scale = math.sqrt(3 / vectors.dimensions)
+    nothing = torch.Generator()
+    _, coverage = vectors.align(data.vocabulary, nothing)
+    trained = {word for tokens in data.train.tokens for word in tokens}
+    own = coverage.words | (trained if config.embedding == "tuned" else set())
+    marks = len(Vocabulary.MARKS)
+    kept = [word for word in data.vocabulary.words[marks:] if word in own]
+    vocabulary = Vocabulary((*Vocabulary.MARKS, *kept))
+    matrix, _ = vectors.align(vocabulary, generators.generator(config.seed, "vectors"), scale)
+    rows = [row for row, word in enumerate(vocabulary.words) if word in coverage.words]
+    norms = matrix[rows].norm(dim=1, keepdim=True)
+    matrix[rows] /= norms.clamp(min=torch.finfo(norms.dtype).tiny)
+    matrix[Vocabulary.UNKNOWN] = 0
+    counts = Counter(word for tokens in data.test.tokens for word in tokens)
+    cover = {"types": coverage.types, "running": coverage.running(counts)}
+    return replace(data, vocabulary=vocabulary), matrix, cover
+
+
+def build(config: SentimentConfig, data: TextData, matrix: Tensor | None) -> StackedClassifier:
+    """Return the classifier with its first weights, which depend on the seed alone."""
+    chosen = StackedClassifierConfig(
+        vocabulary_size=len(data.vocabulary),
+        num_classes=len(data.classes),
+        embedding_size=config.embedding_size if matrix is None else matrix.shape[1],
+        hidden_size=config.hidden_size,
+        decay=config.decay,  # type: ignore[arg-type]
+        readout=config.readout,
+        dropout=config.dropout,
+        rnn_dropout=config.rnn_dropout,
+        padding_index=Vocabulary.PAD,
+    )
+    with generators.initialising(config.seed):
+        model = StackedClassifier(chosen)
+    if matrix is not None:
+        model.set_vectors(matrix, freeze=config.embedding == "frozen")
+    return model
+
+
+def _trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfig:
+    return TrainerConfig(
+        epochs=config.epochs,
+        lr=config.lr,
+        lr_decay=config.lr_decay,
+        weight_decay=2 * config.penalty,  # Adam adds it times the weight: the gradient of a half
+        patience=config.patience,
+        max_drop=config.max_drop,
+        monitor="valid_accuracy",
+        seed=config.seed,
+        threads=threads,
+    )
+
+
+def _settings(config: SentimentConfig, data: TextData) -> dict[str, Any]:
+    watched = {k: v for k, v in config.to_dict().items() if k != "epochs"}  # the trainer's business
+    return {**watched, "sha256": sorted(data.digests.values())}
+
+
+def _parts(model: StackedClassifier) -> list[tuple[str, torch.nn.Module]]:
+    parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
+    return list(parts.items())

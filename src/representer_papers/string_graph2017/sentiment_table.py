@@ -1,0 +1,140 @@
+"""The table of the sentiment reproduction: the paper's figures above ours, seed by seed."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from representer.tasks.recipe import Request
+from representer.tasks.storage import atomic
+from representer_papers.shared.table import heading, smoke_warning
+from representer_papers.string_graph2017.sentiment_config import CELLS
+from representer_papers.string_graph2017.table2 import REPORTED
+from representer_papers.string_graph2017.treebank import DataSet
+
+
+@dataclass(frozen=True)
+class Found:
+    """The finished runs of one row, by seed.
+
+    Attributes:
+        cell: One of `CELLS`.
+        preset: Whose settings.
+        vectors: Name of the word vectors, or None.
+        runs: metrics.json of each seed.
+    """
+
+    cell: str
+    preset: str
+    vectors: str | None
+    runs: dict[int, dict[str, Any]]
+
+
+def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
+    """Write ``table.md`` of all finished runs into the folder of the reproduction.
+
+    Returns:
+        Its path.
+    """
+    rows = {dataset.name: _finished(request.out / dataset.name) for dataset in datasets}
+    lines = [
+        *heading("L17 Table 2: sentiment, test accuracy in %", request),
+        "Test accuracy at the best validation accuracy, seed by seed; validated and tested on",
+        "whole sentences. Three layers of 200 units, order 2; *gated* decay sees x and h,",
+        "*constant* is 0.5. Word vectors stay as they are (as in the paper), are *tuned*, or are",
+        "*learned* from nothing. The paper prints the best of five runs; means and validation",
+        "figures are those of the authors' code. Intervals are Wilson's at 95 %.",
+        *smoke_warning(request),
+        "",
+        *_cover(rows),
+    ]
+    for dataset in datasets:
+        lines += ["", *_section(request.out, dataset, rows[dataset.name])]
+    path = request.out / "table.md"
+    atomic.write_text(path, "\n".join(lines) + "\n")
+    return path
+
+
+def _finished(folder: Path) -> list[Found]:
+    """Return the rows of a data set, in the order of `CELLS`."""
+    rows: dict[tuple[str, str, str | None], dict[int, dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*/metrics.json")):
+        config = json.loads((path.parent / "config.json").read_text("utf-8"))
+        key = config["cell"], config["preset"], config["vectors"]
+        rows.setdefault(key, {})[config["seed"]] = json.loads(path.read_text("utf-8"))
+    found = [Found(*key, runs) for key, runs in rows.items()]
+    return sorted(found, key=lambda row: (CELLS.index(row.cell), row.preset, row.vectors or ""))
+
+
+def _cover(rows: dict[str, list[Found]]) -> list[str]:
+    """Return what the vectors cover; the paper's cover nearly all."""
+    covers = {
+        (row.vectors, dataset): next(iter(row.runs.values()))["cover"]
+        for dataset, found in rows.items()
+        for row in found
+        if row.vectors
+    }
+    return [
+        f"- `{vectors}` covers {cover['running']:.1%} of the running words of the test sentences "
+        f"of {dataset}, and {cover['types']:.1%} of the different words of all its parts."
+        for (vectors, dataset), cover in covers.items()
+    ]
+
+
+def _section(out: Path, dataset: DataSet, rows: Sequence[Found]) -> list[str]:
+    path = out / dataset.name / "baselines.json"
+    beside = json.loads(path.read_text("utf-8")) if path.exists() else None
+    seeds = sorted({seed for row in rows for seed in row.runs})
+    heads = ["word vectors", "preset", *(f"seed {seed}" for seed in seeds)]
+    heads += ["mean", "best", "validation", "best epoch"]
+    lines = [f"## {dataset.name}: {dataset.title}{_size(dataset, beside)}", ""]
+    lines += ["| network | " + " | ".join(heads) + " |", "|---|---|---|" + "---:|" * len(heads[2:])]
+    blanks = ["–"] * len(seeds)
+    for cell in ("gated", "constant"):
+        kinds = ("mean", "best of 5", "validation")
+        printed = [REPORTED.get((cell, f"{dataset.name}, {kind}")) for kind in kinds]
+        if any(printed):
+            shown = [f"{p.value:.1f}" if p else "–" for p in printed]
+            lines.append(_line(f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *shown, "–"))
+    for row in rows:
+        figures = [_test(row.runs.get(seed)) for seed in seeds]
+        vectors = f"`{row.vectors}`" if row.vectors else "none"
+        lines.append(_line(row.cell, vectors, f"`{row.preset}`", *figures, *_together(row.runs)))
+    for baseline in beside["baselines"] if beside else ():
+        figure = f"{100 * baseline['accuracy']:.2f}"
+        lines.append(_line(baseline["name"], "–", "–", *blanks, figure, "–", "–", "–"))
+    return lines
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _size(dataset: DataSet, beside: dict[str, Any] | None) -> str:
+    sizes = tuple(beside["sizes"].values()) if beside else dataset.sizes
+    if sizes == dataset.sizes:
+        return ""
+    ours, whole = (" / ".join(f"{n:,}" for n in counts) for counts in (sizes, dataset.sizes))
+    return f" (a part, not comparable with the paper: {ours} of {whole} texts)"
+
+
+def _test(run: dict[str, Any] | None) -> str:
+    return "not run" if run is None else f"{100 * run['test']['accuracy']:.2f}"
+
+
+def _together(runs: dict[int, dict[str, Any]]) -> list[str]:
+    """Return mean, best, validation and epochs of the seeds of a row."""
+    shares = [100 * run["test"]["accuracy"] for run in runs.values()]
+    if len(shares) > 1:
+        about = f"± {statistics.stdev(shares):.2f}"
+    else:
+        low, high = next(iter(runs.values()))["test"]["accuracy_interval"]
+        about = f"({100 * low:.2f} – {100 * high:.2f})"
+    valid = [100 * run["valid"]["valid_accuracy"] for run in runs.values()]
+    epochs = ", ".join(f"{r['best_epoch']:.0f} of {r['epochs']:.0f}" for r in runs.values())
+    means = f"{statistics.mean(shares):.2f} {about}", f"{statistics.mean(valid):.2f}"
+    return [means[0], f"{max(shares):.2f}", means[1], epochs]

@@ -1,0 +1,146 @@
+"""The Stanford Sentiment Treebank as lines of label and text, as it is handed round."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from representer.errors import ArgumentError, DataError
+
+if TYPE_CHECKING:
+    from representer.data.text import LabelMap, Table
+    from representer.tasks.text.text_data import Part, TextData
+
+_SUFFIXES = ("", ".xz", ".gz", ".bz2")
+_FOLDERS = ("sst", "stsa", "")
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """One way to train on the treebank.
+
+    Attributes:
+        name: Ours.
+        title: For the table.
+        stem: First part of the files' names.
+        labels: Labels that its files may have.
+        train: Last part of the training file's name.
+        sizes: Examples of the original's training, validation and test parts.
+    """
+
+    name: str
+    title: str
+    stem: str
+    labels: tuple[str, ...]
+    train: str
+    sizes: tuple[int, int, int]
+
+    @property
+    def task(self) -> str:
+        """What the paper calls it: fine or binary."""
+        return self.name.partition("-")[0]
+
+
+_FINE, _BINARY = ("0", "1", "2", "3", "4"), ("0", "1")
+DATASETS = {
+    d.name: d
+    for d in (
+        DataSet("fine", "five classes, trained on phrases", "stsa.fine", _FINE,
+                "phrases.train", (157_401, 1_101, 2_210)),
+        DataSet("binary", "two classes, trained on phrases", "stsa.binary", _BINARY,
+                "phrases.train", (77_201, 872, 1_821)),
+        DataSet("fine-roots", "five classes, trained on sentences", "stsa.fine", _FINE,
+                "train", (8_544, 1_101, 2_210)),
+        DataSet("binary-roots", "two classes, trained on sentences", "stsa.binary", _BINARY,
+                "train", (6_920, 872, 1_821)),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Located:
+    """A data set that was found: the files of its parts."""
+
+    dataset: DataSet
+    train: Path
+    valid: Path
+    test: Path
+
+
+def locate(root: Path, names: Sequence[str]) -> list[Located]:
+    """Find data sets in a folder, or in its folder ``sst``.
+
+    Args:
+        root: The folder.
+        names: Which are wanted; empty for all that are there.
+
+    Raises:
+        ArgumentError: If a name is not that of a data set.
+        DataError: If one that was named, or every one, is missing.
+    """
+    for name in names:
+        if name not in DATASETS:
+            raise ArgumentError("datasets", name, f"some of {', '.join(DATASETS)}")
+    if not root.is_dir():
+        mend = "Pass --data DIR, or set REPRESENTER_DATA."
+        raise DataError("there is no such folder", file=root, mend=mend)
+    found, missing = [], []
+    for dataset in (DATASETS[name] for name in names or DATASETS):
+        ends = (dataset.train, "dev", "test")
+        paths = {end: _file(root, f"{dataset.stem}.{end}") for end in ends}
+        missing += [f"{dataset.stem}.{end}" for end, path in paths.items() if path is None]
+        files = [path for path in paths.values() if path is not None]
+        if len(files) == len(ends):
+            found.append(Located(dataset, *files))
+    if missing and (names or not found):
+        raise DataError(
+            f"there is no {missing[0]}, nor sst/{missing[0]}, also compressed",
+            file=root,
+            mend="Put the file there, or leave its data set out of --datasets.",
+        )
+    return found
+
+
+def read(place: Located) -> TextData:
+    """Read the parts of a data set; the vocabulary is that of all of them.
+
+    The text is split at blanks, since it is tokenised already.
+
+    Raises:
+        DataError: If a file cannot be used, with the file and the line.
+    """
+    from representer.data.text import LabelMap, Vocabulary, read_labelled_lines
+    from representer.tasks.text.text_config import ReadOptions
+    from representer.tasks.text.text_data import TextData
+
+    paths = {"train": place.train, "valid": place.valid, "test": place.test}
+    tables = {n: read_labelled_lines(p, place.dataset.labels) for n, p in paths.items()}
+    classes = LabelMap(place.dataset.labels)
+    parts = {name: _part(table, classes) for name, table in tables.items()}
+    words = Vocabulary.build([tokens for part in parts.values() for tokens in part.tokens])
+    digests = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths.values()}
+    sizes = {name: len(part) for name, part in parts.items()}
+    left_out = {name: len(table.dropped) for name, table in tables.items()}
+    return TextData(
+        **parts,
+        classes=classes,
+        vocabulary=words,
+        report={"sizes": sizes, "left_out": left_out},
+        digests=digests,
+        reading=ReadOptions(text="text", label="label", header=False),
+    )
+
+
+def _part(table: Table, classes: LabelMap) -> Part:
+    from representer.tasks.text.text_data import Part, encode_labels
+
+    tokens = [text.split() for text in table.texts]
+    return Part(table.source, table.texts, table.lines, tokens, encode_labels(table, classes))
+
+
+def _file(root: Path, name: str) -> Path | None:
+    paths = (root / folder / f"{name}{end}" for folder in _FOLDERS for end in _SUFFIXES)
+    return next((path for path in paths if path.is_file()), None)

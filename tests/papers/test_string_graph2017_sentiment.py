@@ -1,0 +1,159 @@
+"""L17 Table 2's networks as a recipe: found, run, gone on with, told beside the paper's figures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from representer.cli.main import entry_point
+from representer.errors import ArgumentError
+from representer.tasks.recipe import GROUP, Request
+from representer.tasks.storage.run_folder import RunFolder
+from representer_papers.string_graph2017 import RECIPES
+from representer_papers.string_graph2017.sentiment import SENTIMENT
+from representer_papers.string_graph2017.sentiment_config import CELLS
+from representer_papers.string_graph2017.table2 import REPORTED
+
+
+@pytest.fixture
+def command(treebank, tmp_path) -> list[str]:
+    return [
+        "reproduce", "string-sentiment", "--data", str(treebank), "--out", str(tmp_path / "out"),
+        "--smoke", "--threads", "1", "--vectors", str(treebank / "tiny.3d.txt"),
+        "--datasets", "fine", "--cells", "gated,constant-learned",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def table(command, tmp_path, capsys) -> str:
+    assert entry_point(command) == 0, capsys.readouterr().err
+    return (tmp_path / "out/table.md").read_text(encoding="utf-8")
+
+
+def row(table: str, name: str) -> list[str]:
+    (line,) = [line for line in table.splitlines() if line.startswith(f"| {name} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_package_announces_its_recipes():
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][GROUP]
+    assert announced["string_graph2017"] == "representer_papers.string_graph2017"
+    assert {name: recipe.name for name, recipe in RECIPES.items()} == {n: n for n in RECIPES}
+
+
+def test_the_papers_figures_are_there():
+    assert REPORTED["gated", "fine, mean"].value == 52.4
+    assert REPORTED["gated", "binary, best of 5"].value == 89.9
+    assert {cell for cell, _ in REPORTED} <= set(CELLS)
+
+
+def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
+    assert "Smoke run" in table
+    assert "a part, not comparable with the paper: 41 / 11 / 11 of 157,401 / 1,101 / 2,210" in table
+    assert row(table, "gated, L17")[-4:] == ["52.4", "53.2", "53.7", "–"]
+    ours = row(table, "gated")
+    assert ours[1:3] == ["`tiny.3d`", "`paper`"]
+    metrics = json.loads((tmp_path / "out/fine/gated-tiny.3d-seed0/metrics.json").read_text())
+    assert ours[3] == f"{100 * metrics['test']['accuracy']:.2f}"
+    assert ours[-1].endswith("of 2")
+    assert metrics["test"]["count"] == 11
+    assert row(table, "constant-learned")[1] == "none"
+    assert row(table, "TF-IDF + logistic regression")[4] == "100.00"  # a word of each tells
+    assert "`tiny.3d` covers" in table
+    assert "–" in row(table, "majority class")
+
+
+def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, command, tmp_path):
+    out = tmp_path / "out/fine"
+    kept, gone = out / "gated-tiny.3d-seed0/metrics.json", out / "constant-learned-seed0"
+    before = kept.stat().st_mtime_ns
+    shutil.rmtree(gone)
+    assert entry_point(command) == 0
+    assert kept.stat().st_mtime_ns == before
+    again = (tmp_path / "out/table.md").read_text(encoding="utf-8")
+    assert row(again, "constant-learned") == row(table, "constant-learned")
+
+
+def test_an_interrupted_run_goes_on_to_the_same_figures(table, command, tmp_path):
+    folder = tmp_path / "out/fine/gated-tiny.3d-seed0"
+    metrics = json.loads((folder / "metrics.json").read_text())
+    newest = max((folder / "checkpoints").iterdir())
+    for path in (newest, folder / "metrics.json", folder / "model.safetensors"):
+        path.unlink()
+    assert entry_point(command) == 0
+    again = json.loads((folder / "metrics.json").read_text())
+    assert {**again, "seconds": 0} == {**metrics, "seconds": 0}
+
+
+def test_a_larger_budget_goes_on_with_what_ended_with_its_epochs(treebank, tmp_path, monkeypatch):
+    from representer_papers.string_graph2017 import sentiment
+
+    small = {name: value for name, value in sentiment._SMOKE.items() if name != "epochs"}
+    monkeypatch.setattr(sentiment, "_SMOKE", small)
+
+    def epochs(budget: float) -> float:
+        SENTIMENT.run(
+            Request(treebank, tmp_path / "out", budget, smoke=True, datasets=("binary-roots",),
+                    cells=("constant-learned",), threads=1)
+        )  # fmt: skip
+        path = tmp_path / "out/binary-roots/constant-learned-seed0/metrics.json"
+        return json.loads(path.read_text())["epochs"]
+
+    assert epochs(0.005) == 1
+    assert epochs(0.015) == 3
+    assert epochs(0.005) == 3  # what there is counts
+
+
+def test_the_table_alone_runs_nothing(table, command, tmp_path, treebank):
+    out = tmp_path / "out/fine"
+    shutil.rmtree(out / "constant-learned-seed0")
+    words = ["reproduce", "string-sentiment", "--data", str(treebank), "--table-only"]
+    assert entry_point([*words, "--datasets", "fine", "--out", str(tmp_path / "out")]) == 0
+    assert not (out / "constant-learned-seed0").exists()
+    again = (tmp_path / "out/table.md").read_text(encoding="utf-8")
+    assert row(again, "gated") == row(table, "gated")
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(command, tmp_path, capsys):
+    with RunFolder(tmp_path / "out/fine/gated-tiny.3d-seed0"):
+        assert entry_point(command) == 0
+    assert "is in use by process" in capsys.readouterr().out
+    table = (tmp_path / "out/table.md").read_text(encoding="utf-8")
+    assert "| gated |" not in table
+    assert "| constant-learned |" in table
+
+
+def test_several_seeds_are_shown_one_by_one_with_their_mean(treebank, tmp_path):
+    request = Request(
+        treebank, tmp_path / "out", seeds=(0, 1), smoke=True, datasets=("binary",),
+        cells=("constant-learned",), threads=1,
+    )  # fmt: skip
+    table = SENTIMENT.run(request).read_text(encoding="utf-8")
+    ours = row(table, "constant-learned")
+    assert "| seed 0 | seed 1 | mean |" in table
+    assert ours[5] == f"{(float(ours[3]) + float(ours[4])) / 2:.2f} ± " + ours[5].split("± ")[1]
+    assert float(ours[6]) == max(float(ours[3]), float(ours[4]))
+
+
+def test_runs_with_other_settings_are_not_mixed_in(table, command, capsys):
+    assert entry_point([*command, "--preset", "authors_code"]) == 2
+    assert "Its preset is 'paper'; choose another --out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cells": ("gru",)}, "cells is 'gru'"),
+        ({"cells": ("gated",)}, "a file of word vectors for gated"),
+        ({"preset": "mine"}, "preset is 'mine'"),
+        ({"filter_lengths": (3,)}, "filter_lengths"),
+    ],
+)
+def test_a_choice_that_is_not_there_is_refused(treebank, tmp_path, change, message):
+    with pytest.raises(ArgumentError, match=message):
+        SENTIMENT.run(Request(treebank, tmp_path / "out", **change))

@@ -1,0 +1,93 @@
+"""One run of the sentiment table: its words, its vectors, its weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from representer.data.text import Vocabulary, read_vectors
+from representer.errors import ArgumentError
+from representer_papers.string_graph2017.sentiment_config import (
+    CELLS,
+    EMBEDDINGS,
+    SentimentConfig,
+    preset,
+)
+from representer_papers.string_graph2017.sentiment_run import build, with_vectors
+from representer_papers.string_graph2017.treebank import locate, read
+
+TINY = SentimentConfig("fine", "gated", seed=0, epochs=1, vectors="tiny.3d", hidden_size=4)
+
+
+@pytest.fixture
+def data(treebank):
+    return read(locate(treebank, ["fine"])[0])
+
+
+@pytest.fixture
+def vectors(treebank):
+    return read_vectors(treebank / "tiny.3d.txt")
+
+
+def test_frozen_vectors_have_length_1_and_all_other_words_are_one_row_of_zeros(data, vectors):
+    chosen, matrix, cover = with_vectors(TINY, data, vectors)
+    assert matrix is not None
+    assert sorted(chosen.vocabulary.words[2:]) == ["bad", "dull", "film", "good", "unseen"]
+    torch.testing.assert_close(matrix.norm(dim=1), torch.tensor([0.0, 0, 1, 1, 1, 1, 1]))
+    (good,) = chosen.vocabulary.encode(["good"])  # its vector is that of Good
+    torch.testing.assert_close(matrix[good], torch.tensor([0.0, 0.6, 0.8]))
+    assert chosen.vocabulary.encode(["rock"]) == [Vocabulary.UNKNOWN]
+    # of bad dull weak film the rock good fine cast "," unseen; in two rounds of five texts, and one
+    assert cover["types"] == pytest.approx(5 / 11)
+    words = [word for tokens in data.test.tokens for word in tokens]
+    known = [word for word in words if word in chosen.vocabulary]
+    assert cover["running"] == pytest.approx(len(known) / len(words))
+    assert 0.3 < cover["running"] < 0.6
+
+
+def test_tuned_vectors_leave_no_training_word_without_a_row(data, vectors):
+    chosen, matrix, _ = with_vectors(replace(TINY, cell="gated-tuned"), data, vectors)
+    assert matrix is not None
+    assert {"rock", "the", "weak", "unseen"} <= set(chosen.vocabulary.words)
+    (rock,) = chosen.vocabulary.encode(["rock"])
+    assert 0 < matrix[rock].abs().max() <= 1
+    assert not matrix[Vocabulary.UNKNOWN].any()
+    model = build(replace(TINY, cell="gated-tuned"), chosen, matrix)
+    assert model.embedding.weight.requires_grad
+
+
+def test_learned_vectors_are_of_the_training_words_alone(data):
+    chosen, matrix, cover = with_vectors(replace(TINY, cell="gated-learned"), data, None)
+    assert matrix is None
+    assert cover == {}
+    assert "unseen" not in chosen.vocabulary
+    assert "rock" in chosen.vocabulary
+    model = build(replace(TINY, cell="gated-learned", embedding_size=7), chosen, None)
+    assert model.config.embedding_size == 7
+
+
+def test_the_first_weights_depend_on_the_seed_alone(data, vectors):
+    chosen, matrix, _ = with_vectors(TINY, data, vectors)
+    first, second = build(TINY, chosen, matrix), build(TINY, chosen, matrix)
+    other = build(replace(TINY, seed=1), chosen, matrix)
+    assert torch.equal(first.output.weight, second.output.weight)
+    assert not torch.equal(first.output.weight, other.output.weight)
+    assert not first.embedding.weight.requires_grad
+    assert torch.equal(first.embedding.weight, other.embedding.weight)
+
+
+def test_a_cell_says_its_decay_and_what_becomes_of_the_vectors():
+    said = {c: (replace(TINY, cell=c).decay, replace(TINY, cell=c).embedding) for c in CELLS}
+    assert set(said.values()) == {(d, e) for d in ("state", 0.5) for e in EMBEDDINGS}
+    assert said["constant-tuned"] == (0.5, "tuned")
+    assert TINY.name == "gated-tiny.3d-seed0"
+
+
+def test_the_presets_differ_where_paper_and_code_do():
+    assert preset("paper", "fine")["readout"] == "last"
+    assert preset("authors_code", "fine")["rnn_dropout"] == 0.2
+    assert preset("authors_code", "binary")["rnn_dropout"] == 0.1
+    with pytest.raises(ArgumentError, match="preset is 'mine'"):
+        preset("mine", "fine")
