@@ -25,6 +25,7 @@ COVERED_BY = {
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),
+    "tests/explain/test_influence.py": ("explain/recurrent_parts", "explain/recurrent_shares"),
     "tests/explain/test_top_ngrams.py": ("explain/checks",),
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),

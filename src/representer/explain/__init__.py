@@ -2,8 +2,35 @@
 
 from representer.explain.best_ngrams import NgramShare
 from representer.explain.influence import influence
+from representer.explain.memory_ledger import LedgerRow, MemoryLedger, memory_ledger
+from representer.explain.reference_card import NearWord, ReferenceCard, reference_card
+from representer.explain.seeded_references import (
+    Seeds,
+    SlotDrift,
+    frequent_ngrams,
+    seed_references,
+)
+from representer.explain.string_readout import StringReadout, string_readout
 from representer.explain.substitutions import substitutions
 from representer.explain.token_slots import token_slots
 from representer.explain.top_ngrams import top_ngrams
 
-__all__ = ["NgramShare", "influence", "substitutions", "token_slots", "top_ngrams"]
+__all__ = [
+    "LedgerRow",
+    "MemoryLedger",
+    "NearWord",
+    "NgramShare",
+    "ReferenceCard",
+    "Seeds",
+    "SlotDrift",
+    "StringReadout",
+    "frequent_ngrams",
+    "influence",
+    "memory_ledger",
+    "reference_card",
+    "seed_references",
+    "string_readout",
+    "substitutions",
+    "token_slots",
+    "top_ngrams",
+]

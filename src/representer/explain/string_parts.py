@@ -97,8 +97,8 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
     direction = cast(StringDirection, layer.direction(0))
     chain, n = direction.chain, layer.order
     z = torch.einsum("ti,phi->tph", x, direction.input_weight.detach().double())
-    bias = direction.full_bias()
-    z = z if bias is None else z + bias.detach().double()
+    if direction.bias is not None:  # of the gates, which stand behind the tokens
+        z[:, n:] += direction.bias.detach().double()
     value = direction.decay_value()
     if value is not None:
         decay = value.detach().double().expand_as(z[:, 0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +13,6 @@ from representer.errors import KindError, ShapeError
 from representer.explain.checks import check_finite, check_index
 from representer.explain.string_parts import StringParts, check_order, string_parts
 from representer.nn import StringKernelRNN
-from representer.nn.recurrent.string_direction import StringDirection
 
 
 def substitutions(
@@ -72,15 +71,13 @@ def substitutions(
     rows = range(len(input)) if positions is None else positions
     chosen = [check_index("position", t, 0, len(input) - 1) for t in rows]
     parts = parts.of(order, unit)
-    direction = cast(StringDirection, layer.direction(0))
-    weight = direction.input_weight.detach()[:, unit].double()
-    z_VP = vocabulary.detach().double() @ weight.T
-    tokens = z_VP[:, :order]
-    decay = parts.decay[chosen] if not parts.chain.is_gated else None
-    if decay is None:
-        bias = direction.full_bias()
-        constant = 0.0 if bias is None else bias.detach()[layer.order, unit].double()
-        decay = torch.sigmoid(z_VP[:, layer.order] + constant)[None]
+    tokens = vocabulary.detach().double() @ layer.references()[unit, :order].double().T
+    decay = parts.decay[chosen]
+    if parts.chain.is_gated:
+        gate = layer.decay_gate()
+        assert isinstance(gate, dict)
+        a = vocabulary.detach().double() @ gate["input"][unit].double()
+        decay = torch.sigmoid(a + gate["bias"][unit].double() if "bias" in gate else a)[None]
     table = _changed(parts, parts.at_the_end(), chosen, tokens, decay)
     if parts.chain.normalized == "exact":
         counted = replace(parts.chain, combine="multiply")  # a mass is a chain of ones

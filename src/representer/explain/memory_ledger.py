@@ -1,0 +1,207 @@
+"""The ledger of a recurrent cell's memory: which step feeds a read-out, through which gates.
+
+    c~_t = X~_0 x_t + ... + X~_{n-1} x_{t-(n-1)d} + H~ h_{t-1}
+    c_t  = gain (i_t * c~_t + f_t * m_{t-1} - mean) / std + bias,    h_t = o_t * a c_t
+    y    = sum_t v_t . h_t
+
+With the gates, and std of the layer norm where there is one, held at their values, y is linear in
+what each step wrote. One run backwards finds how much of it arrives. Liang et al. 2019, (9), (10),
+(20). Shapes: T time, G gates, H units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from representer.explain.checks import check_index, check_sequence
+from representer.explain.recurrent_parts import (
+    SLOPES,
+    forget_gate,
+    input_gate,
+    norm_of,
+    pre_activations,
+    refuse_what_is_no_sum,
+    static_gates,
+)
+from representer.explain.string_readout import check_weights
+from representer.functional.rkm_scan import EPS
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+
+
+class LedgerRow(NamedTuple):
+    """What one step gave to a read-out.
+
+    Attributes:
+        step: 0-based.
+        contribution: Over all units.
+        unit: The one that carried most of it.
+        share: What that unit carried.
+        written: The unit's input gate at the step.
+        kept: The product of its forget gates after the step, up to the last one.
+        read: Its output gate at the last step.
+    """
+
+    step: int
+    contribution: float
+    unit: int
+    share: float
+    written: float
+    kept: float
+    read: float
+
+
+@dataclass(frozen=True)
+class MemoryLedger:
+    """What every step gave to a read-out; all contributions and the constant sum to it.
+
+    Attributes:
+        contribution: What the step's input adds through the candidate of each unit ``(T, H)``.
+        written: Input gates ``(T, H)``.
+        kept: Products of the forget gates after each step up to the last ``(T, H)``.
+        read: Output gates, 1 where there are none ``(T, H)``.
+        constant: What comes from no step: the biases of the layer norm.
+    """
+
+    contribution: Tensor
+    written: Tensor
+    kept: Tensor
+    read: Tensor
+    constant: float
+
+    @property
+    def total(self) -> float:
+        """The read-out."""
+        return self.contribution.sum().item() + self.constant
+
+    def rows(self, k: int) -> list[LedgerRow]:
+        """Return the k steps that gave most, the largest in size first.
+
+        Raises:
+            ArgumentError: If k is no whole number from 1 on.
+        """
+        check_index("k", k, 1)
+        by_step = self.contribution.sum(1)
+        chosen = by_step.abs().sort(descending=True, stable=True).indices[:k].tolist()
+        rows = []
+        for t in chosen:
+            unit = int((self.contribution[t] * by_step[t].sign()).argmax())
+            gates = (self.written[t, unit], self.kept[t, unit], self.read[-1, unit])
+            share = self.contribution[t, unit].item()
+            rows.append(LedgerRow(t, by_step[t].item(), unit, share, *(g.item() for g in gates)))
+        return rows
+
+
+def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor) -> MemoryLedger:
+    r"""Say which steps of a sequence feed a weighted sum of a layer's outputs.
+
+    .. math::
+        y = \sum_t v_t \cdot h_t
+
+    Exact, since such a cell has no tanh between a step and the output: given the gates that a
+    contribution passes (and the divisor of a layer norm, where there is one), y is a sum over the
+    steps. For the last output of unit u, v is 1 at (T, u) and 0 elsewhere, and the contribution of
+    step s without feedback is :math:`o_T f_T \cdots f_{s+1} i_s \tilde x x_s`; for a linear
+    read-out of the mean over time, every row of v is the read-out's weights over T.
+
+    Args:
+        layer: A cell without tanh on candidate and output, as `influence` takes it, and with or
+            without layer norm. One layer, one direction.
+        input: One sequence.
+        weights: v.
+
+    Shape:
+        - input ``(T, I)``; weights ``(T, H)``
+
+    Raises:
+        KindError: If the layer's output is no such sum, with the reason; or for input and weights
+            of the wrong kind.
+        ShapeError: If a shape does not fit.
+        ArgumentError: If a number is not finite.
+
+    References:
+        Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (10), (20).
+    """
+    refuse_what_is_no_sum(layer, with_norm=True)
+    x = check_sequence(layer, input).detach().double()
+    v = check_weights(weights, len(x), layer.hidden_size)
+    z, h = pre_activations(layer, x)
+    gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
+    arrived, constant = _follow_back(layer, gates, _divisors(layer, gates, z[:, 0], h), v)
+    contribution = torch.zeros_like(v)
+    for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):
+        reach = slot * layer.dilation
+        if reach < len(x):
+            contribution[: len(x) - reach] += (x @ weight.T)[: len(x) - reach] * arrived[reach:]
+    later = torch.cat((gates.forget[1:], torch.ones_like(v[:1])))
+    kept = later.flip(0).cumprod(0).flip(0)
+    return MemoryLedger(contribution, gates.input, kept, gates.output, constant)
+
+
+class _Gates:
+    """i, f and o of every step ``(T, H)``, and gain and bias of the layer norm."""
+
+    def __init__(
+        self,
+        layer: RecurrentKernelMachine,
+        gates_TGH: Tensor,
+        static: Tensor | None,
+        norm: Tensor | None,
+    ) -> None:
+        cell, one = layer.cell, torch.ones_like(gates_TGH[:, 0])
+        gate = dict(zip(cell.gates, gates_TGH.unbind(1), strict=True))
+        steps = range(len(gates_TGH))
+        self.input = torch.stack([one[t] * input_gate(cell, gate, static, t) for t in steps])
+        self.forget = 0 * one
+        if cell.forget_gate != "none":
+            self.forget = torch.stack([one[t] * forget_gate(gate, static, t) for t in steps])
+        self.output = gate["output"] if cell.output_gate else one
+        self.norm = norm
+
+
+def _divisors(
+    layer: RecurrentKernelMachine, gates: _Gates, candidate: Tensor, h: Tensor
+) -> Tensor | None:
+    """Return what the layer norm divides by at every step ``(T, 1)``."""
+    if gates.norm is None:
+        return None
+    hold = layer.zoneout[0]
+    c, divisors = torch.zeros_like(h[0]), []
+    for t in range(len(h)):
+        memory = c if layer.cell.memory == "cell" else (h[t - 1] if t else 0 * c)
+        raw = gates.input[t] * candidate[t] + gates.forget[t] * memory
+        centred = raw - raw.mean()
+        divisors.append((centred.square().mean() + EPS).sqrt())
+        c = torch.lerp(gates.norm[0] * centred / divisors[-1] + gates.norm[1], c, hold)
+    return torch.stack(divisors)[:, None]
+
+
+def _follow_back(
+    layer: RecurrentKernelMachine, gates: _Gates, divisors: Tensor | None, v: Tensor
+) -> tuple[Tensor, float]:
+    """Return how much of each step's candidate arrives in y ``(T, H)``, and the constant."""
+    cell, slope = layer.cell, SLOPES[layer.cell.output]
+    feedback = layer.recurrent().get("candidate")
+    hold_c, hold_h = layer.zoneout
+    of_c = of_h = torch.zeros_like(v[0])  # dy/dc_t and dy/dh_t, seen from later steps
+    arrived, constant = torch.zeros_like(v), 0.0
+    for t in range(len(v) - 1, -1, -1):
+        of_h = of_h + v[t]
+        fresh = (1 - hold_c) * of_c + (1 - hold_h) * slope * gates.output[t] * of_h
+        if gates.norm is not None:
+            assert divisors is not None
+            constant += (fresh * gates.norm[1]).sum().item()
+            fresh = gates.norm[0] * fresh / divisors[t]
+            fresh = fresh - fresh.mean()
+        arrived[t] = gates.input[t] * fresh
+        of_c, of_h = hold_c * of_c, hold_h * of_h
+        if cell.memory == "output":
+            of_h = of_h + gates.forget[t] * fresh
+        else:
+            of_c = of_c + gates.forget[t] * fresh
+        if feedback is not None:
+            of_h = of_h + arrived[t] @ feedback.to(v.dtype)
+    return arrived, constant

@@ -1,0 +1,105 @@
+"""The gates of a recurrent cell without tanh, held at the values that one sequence gave them.
+
+Given them, the output is a sum over the steps. Liang et al. 2019, (9), (10), (20).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError
+from representer.functional import Cell, ngram_product, rkm_scan
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+
+SLOPES = {"identity": 1.0, "linear": 0.5}  # the output functions that are a multiple of the cell
+
+
+def pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the pre-activations of all gates ``(T, G, H)`` and the outputs ``(T, H)``.
+
+    In the dtype of the input, which may be finer than that of the layer.
+    """
+    cell, units = layer.cell, layer.hidden_size
+    filters_GHIn = torch.stack(list(layer.filters().values())).to(x.dtype)
+    reach = (filters_GHIn.shape[-1] - 1) * layer.dilation
+    extended = torch.cat((x.new_zeros(reach, x.shape[1]), x))[:, None]
+    z = ngram_product(extended, filters_GHIn.flatten(0, 1), layer.dilation)
+    z = z.unflatten(-1, (len(cell.gates), units))
+    biases = layer.biases()
+    for g, name in enumerate(cell.gates):
+        if name in biases:
+            z[:, :, g] += biases[name]
+    recurrent = layer.recurrent()
+    weight = torch.stack(list(recurrent.values())).to(x.dtype) if recurrent else None
+    zeros = x.new_zeros(1, units)
+    hold = x.new_tensor(layer.zoneout)[:, None, None, None].expand(2, len(x), 1, units)
+    static, norm = static_gates(layer, x), norm_of(layer, x)
+    h, _, _ = rkm_scan(z, weight, zeros, zeros, cell=cell, static=static, norm=norm, hold=hold)
+    if weight is not None:
+        before = torch.cat((zeros[None], h[:-1]))
+        z[:, :, len(cell.gates) - len(weight) :] += torch.einsum("rij,tbj->tbri", weight, before)
+    return z[:, 0], h[:, 0]
+
+
+def static_gates(layer: RecurrentKernelMachine, x: Tensor) -> Tensor | None:
+    """Return σ_i² and σ_f² ``(2, H)`` where the layer has them."""
+    static = layer.static_gates()
+    return None if static is None else static.to(x.dtype)
+
+
+def norm_of(layer: RecurrentKernelMachine, x: Tensor) -> Tensor | None:
+    """Return gain and bias of the layer norm ``(2, H)`` where the layer has one."""
+    norm = layer.cell_norm()
+    return None if norm is None else torch.stack((norm.weight, norm.bias)).detach().to(x.dtype)
+
+
+def input_gate(cell: Cell, gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
+    """Return i_t, one number for all units or one for each."""
+    if cell.input_gate == "dynamic":
+        return gate["input"][t]
+    if cell.input_gate == "coupled":
+        return 1 - gate["forget"][t]
+    assert static is not None
+    return static[0]
+
+
+def forget_gate(gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
+    """Return f_t, one number for all units or one for each."""
+    if "forget" in gate:
+        return gate["forget"][t]
+    assert static is not None
+    return static[1]
+
+
+def refuse_what_is_no_sum(layer: Any, *, with_norm: bool = False) -> None:
+    """Refuse a layer whose output is no sum over the steps, gates held.
+
+    Args:
+        layer: What was given.
+        with_norm: Whether the divisor of a layer norm is held too, as a gate is.
+
+    Raises:
+        KindError: With the reason.
+    """
+    if not isinstance(layer, RecurrentKernelMachine):
+        raise KindError("layer", type(layer).__name__, "a layer of the recurrent kernel machines")
+    cell = layer.cell
+    reasons = {
+        f"The candidate passes through {cell.candidate}.": cell.candidate != "identity",
+        f"The output is {cell.output} of the cell.": cell.output not in SLOPES,
+        "The layer norm divides by what all steps wrote together.": layer.layer_norm
+        and not with_norm,
+        "Explain one layer at a time.": layer.num_layers > 1,
+        "Explain one direction at a time.": layer.bidirectional,
+        "The output non-linearity is a function of its own.": any(
+            getattr(direction, "psi", None) is not None for direction in layer.directions
+        ),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise KindError(
+                "layer", repr(layer), "one whose output is a sum over the steps", hint=reason
+            )

@@ -1,0 +1,149 @@
+"""References that start from phrases, and how far training has moved them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.explain.checks import check_finite, check_index
+from representer.explain.string_parts import check_layer
+from representer.nn import StringKernelRNN
+
+Token = TypeVar("Token", bound=Hashable)
+
+
+class SlotDrift(NamedTuple):
+    """How far one token of a reference is from what it started as.
+
+    Attributes:
+        unit: Which unit.
+        slot: Which token of its reference, 0-based.
+        cosine: Of both; 1 where only the length has changed.
+        distance: Between both, relative to the length at the start.
+    """
+
+    unit: int
+    slot: int
+    cosine: float
+    distance: float
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """What the references of the first units started as.
+
+    Attributes:
+        vectors: ``(K, n, I)``, of units 0 to K − 1.
+    """
+
+    vectors: Tensor
+
+    def drift(self, layer: StringKernelRNN) -> list[SlotDrift]:
+        """Compare the references with their seeds, unit by unit and slot by slot.
+
+        Args:
+            layer: The layer that was seeded, after training.
+
+        Raises:
+            KindError: If it is no string-kernel layer.
+            ShapeError: If its references are of another shape than the seeds.
+        """
+        check_layer(layer)
+        seeds = self.vectors.double()
+        now = layer.references().double().to(seeds.device)
+        if now.shape[1:] != seeds.shape[1:] or len(now) < len(seeds):
+            raise ShapeError("references", now.shape, f"those seeded with {tuple(seeds.shape)}")
+        now = now[: len(seeds)]
+        cosines = F.cosine_similarity(now, seeds, dim=-1).tolist()
+        distances = ((now - seeds).norm(dim=-1) / seeds.norm(dim=-1)).tolist()
+        return [
+            SlotDrift(unit, slot, cosines[unit][slot], distances[unit][slot])
+            for unit in range(len(seeds))
+            for slot in range(seeds.shape[1])
+        ]
+
+
+def seed_references(
+    layer: StringKernelRNN, phrases: Tensor | Sequence[Tensor], *, scale: float | None = None
+) -> Seeds:
+    """Let the first units start from phrases: their references become the vectors of the words.
+
+    Args:
+        layer: Its first layer is seeded, in the forward direction, in place.
+        phrases: The vectors of the words of each phrase, which has as many words as the layer's
+            n-grams.
+        scale: The length to give to every vector; None leaves them as they are. Word vectors are
+            often longer than the weights that a layer starts from.
+
+    Shape:
+        - phrases ``(K, n, I)``, or K of ``(n, I)``; K at most H
+
+    Returns:
+        What was written, to compare the references with after training: `Seeds.drift`.
+
+    Raises:
+        KindError: If the layer is no string-kernel layer, or a phrase no tensor.
+        ShapeError: If a phrase is no sequence of n vectors of the layer's input size.
+        ArgumentError: If there are more phrases than units or none, a word's vector is 0, which
+            matches nothing and has no direction to drift from, or a number is not finite.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        Theorem 1.
+    """
+    check_layer(layer)
+    n, size, units = layer.order, layer.input_size, layer.hidden_size
+    if not 1 <= len(phrases) <= units:
+        hint = "One unit a phrase."
+        raise ArgumentError("len(phrases)", len(phrases), f"a number from 1 to {units}", hint=hint)
+    if scale is not None and not 0 < scale < float("inf"):
+        raise ArgumentError("scale", scale, "a number above 0, or None")
+    rows = []
+    for i, phrase in enumerate(phrases):
+        if not isinstance(phrase, Tensor):
+            raise KindError(f"phrases[{i}]", type(phrase).__name__, f"a tensor ({n}, {size})")
+        if tuple(phrase.shape) != (n, size):
+            hint = f"The layer compares n-grams of {n} tokens."
+            raise ShapeError(f"phrases[{i}]", phrase.shape, f"({n}, {size})", hint=hint)
+        rows.append(check_finite(f"phrases[{i}]", phrase.detach()))
+        if not phrase.any(dim=1).all():
+            slot = int((~phrase.any(dim=1)).nonzero()[0])
+            raise ArgumentError(f"phrases[{i}][{slot}]", "all zeros", "the vector of a word")
+    references = layer.references()
+    seeds = torch.stack(rows).to(references)
+    if scale is not None:
+        seeds = scale * F.normalize(seeds, dim=-1)
+    references[: len(seeds)] = seeds
+    return Seeds(seeds.clone())
+
+
+def frequent_ngrams(
+    documents: Iterable[Sequence[Token]], n: int, count: int
+) -> list[tuple[Token, ...]]:
+    """Return the most frequent n-grams without gaps, to start references from.
+
+    Args:
+        documents: The tokens of each, words or numbers.
+        n: Tokens of an n-gram.
+        count: How many n-grams.
+
+    Returns:
+        At most ``count`` different ones, the most frequent first; of equally frequent ones, those
+        that were seen first.
+
+    Raises:
+        ArgumentError: If n or count is no whole number from 1 on.
+    """
+    check_index("n", n, 1)
+    check_index("count", count, 1)
+    seen: Counter[tuple[Token, ...]] = Counter()
+    for tokens in documents:
+        seen.update(zip(*(tokens[j:] for j in range(n)), strict=False))
+    return [ngram for ngram, _ in seen.most_common(count)]

@@ -1,0 +1,166 @@
+"""What a weighted sum of outputs of a string-kernel network is made of: tokens and n-grams.
+
+    y = sum_t v_t . h_t,    h_t = g_t * sigma(s_t) + (1 - g_t) * x_t,
+    s_t = c_n[t]  or  c_1[t] + ... + c_n[t]
+
+With sigma(s)/s and the highway's gate g held at their values, y is a sum over n-grams, each of
+which counts what is left of it at every step that is read: Lei et al. 2017, (4), 4 and 6.1.
+
+Shapes: T time, H units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError, ShapeError
+from representer.explain.best_ngrams import NgramShare
+from representer.explain.checks import check_finite, check_index
+from representer.explain.string_parts import StringParts, string_parts
+from representer.explain.top_ngrams import ngrams_of, refuse_sums
+from representer.nn import StringKernelRNN
+
+
+@dataclass(frozen=True)
+class StringReadout:
+    """What a weighted sum of outputs is made of, given gates and activations.
+
+    Attributes:
+        layer: Whose outputs they are.
+        parts: What the sequence made of the layer.
+        counts: What the states before the activation count ``(T, H)``.
+        carried: What the highway adds past the states ``(T, H)``; zeros where there is none.
+    """
+
+    layer: StringKernelRNN
+    parts: StringParts
+    counts: Tensor
+    carried: Tensor
+
+    def steps(self) -> Tensor:
+        """Return what each token adds through each unit ``(T, H)``; all of them sum to y.
+
+        An n-gram is shared out equally among its tokens.
+        """
+        total = self.carried.clone()
+        for order in orders_read(self.parts):
+            parts = self.parts.of(order)
+            shares = parts.shares(parts.read(self.counts)).sum(1)
+            total += shares / order if parts.chain.combine == "multiply" else shares
+        return total
+
+    def ngrams(self, unit: int, k: int) -> list[NgramShare]:
+        """Return the k n-grams that add most to y through one unit, the largest in size first.
+
+        Args:
+            unit: Which unit.
+            k: How many.
+
+        Raises:
+            KindError: If the layer adds tokens instead of multiplying them.
+            ArgumentError: If unit or k is out of range.
+        """
+        refuse_sums(self.layer)
+        check_index("unit", unit, 0, self.layer.hidden_size - 1)
+        check_index("k", k, 1)
+        found: list[NgramShare] = []
+        for order in orders_read(self.parts):
+            parts = self.parts.of(order, unit)
+            found += ngrams_of(parts, parts.read(self.counts[:, unit : unit + 1]), k)
+        return sorted(found, key=lambda share: -abs(share.contribution))[:k]
+
+
+def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> StringReadout:
+    r"""Take a weighted sum of the outputs of a string-kernel network apart.
+
+    .. math::
+        y = \sum_t v_t \cdot h_t
+
+    For the last output of unit u, v is 1 at (T, u) and 0 elsewhere; for a linear read-out of the
+    mean over time, every row is the read-out's weights over T. Exact given the values that the
+    gates and :math:`\sigma(s)/s` had.
+
+    Args:
+        layer: One layer and one direction, with any activation but the sigmoid, which is not 0 at
+            0, so that a part of it would come from no token.
+        input: One sequence.
+        weights: v.
+
+    Shape:
+        - input ``(T, I)``; weights ``(T, H)``
+
+    Raises:
+        KindError: If the layer is another, with the reason; or for input and weights of the wrong
+            kind.
+        ShapeError: If a shape does not fit.
+        ArgumentError: If a number is not finite.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (4), sections 4 and 6.1.
+    """
+    parts = string_parts(layer, input)
+    _refuse_what_is_no_sum(layer)
+    v = check_weights(weights, len(input), layer.hidden_size)
+    counts, carried = v, torch.zeros_like(v)
+    if parts.highway is not None:
+        counts = v * parts.highway
+        carried = (v - counts) * input.detach().double()
+    if parts.chain.activation == "tanh":
+        state = _state(parts)
+        is_zero = state == 0
+        slope = torch.tanh(state) / torch.where(is_zero, 1.0, state)
+        counts = counts * torch.where(is_zero, 1.0, slope)
+    elif parts.chain.activation == "relu":
+        counts = counts * (_state(parts) > 0)
+    return StringReadout(layer, parts, counts, carried)
+
+
+def orders_read(parts: StringParts) -> range:
+    """Return the lengths of the n-grams that are read."""
+    n = parts.chain.order
+    return range(n, n + 1) if parts.chain.readout == "last" else range(1, n + 1)
+
+
+def check_weights(weights: Any, time: int, units: int) -> Tensor:
+    """Return the weights of a read-out, in float64.
+
+    Raises:
+        KindError: If they are no tensor.
+        ShapeError: If they are not ``(T, H)``.
+        ArgumentError: If one is not finite.
+    """
+    if not isinstance(weights, Tensor):
+        raise KindError("weights", type(weights).__name__, f"a tensor ({time}, {units})")
+    if tuple(weights.shape) != (time, units):
+        hint = "One row a step: zeros at the steps that are not read."
+        raise ShapeError("weights", weights.shape, f"({time}, {units})", hint=hint)
+    return check_finite("weights", weights.detach().double())
+
+
+def _state(parts: StringParts) -> Tensor:
+    """Return what the activation is applied to ``(T, H)``."""
+    state, one = torch.zeros_like(parts.decay), torch.ones_like(parts.decay)
+    for order in orders_read(parts):
+        chain = parts.of(order)
+        state += chain.states()[0][:, -1] * chain.read(one)
+    return state
+
+
+def _refuse_what_is_no_sum(layer: StringKernelRNN) -> None:
+    reasons = {
+        "The sigmoid is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots.": (
+            layer.activation == "sigmoid"
+        ),
+        "Explain one layer at a time.": layer.num_layers > 1,
+        "Explain one direction at a time.": layer.bidirectional,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise KindError(
+                "layer", repr(layer), "one whose output is a sum over the steps", hint=reason
+            )

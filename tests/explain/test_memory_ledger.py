@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.explain import influence, memory_ledger
+from representer.nn import CNN, RAN, RKM, RKMCIFG, RKMLSTM, GatedCNN, LinearKernelRNN, NgramLSTM
+
+CELLS = {
+    "RKM-LSTM": RKMLSTM,
+    "RKM-CIFG": RKMCIFG,
+    "RAN": RAN,
+    "Gated CNN": GatedCNN,
+    "Linear Kernel w/ o_t": partial(LinearKernelRNN, output_gate=True, static_gates=(0.7, 0.4)),
+    "linear output": partial(RKMLSTM, output_nonlinearity="linear"),
+    "linear RKM": partial(RKM, q="linear"),
+}
+ZONEOUT = {"zoneout": (0.2, 0.3)}
+
+
+def layer_of(make, **options):
+    layer = make(3, 4, dtype=torch.float64, **options).eval()
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            if "norm" in name or "bias" in name:
+                parameter.normal_()
+    return layer
+
+
+@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize(("n", "dilation", "zoneout"), [(1, 1, 0), (3, 2, 0), (2, 1, 1)])
+def test_contributions_and_constant_sum_to_what_is_read(make, layer_norm, n, dilation, zoneout):
+    held = ZONEOUT if zoneout and make is not GatedCNN else {}
+    layer = layer_of(make, filter_length=n, dilation=dilation, layer_norm=layer_norm, **held)
+    x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
+    ledger = memory_ledger(layer, x, v)
+    y = (v * layer(x)[0]).sum().item()
+    assert ledger.total == pytest.approx(y, rel=1e-10)
+    assert layer_norm or ledger.constant == 0
+
+
+@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
+def test_without_layer_norm_a_step_gives_what_influence_says(make):
+    layer, x = layer_of(make, filter_length=2), torch.randn(7, 3).double()
+    shares = influence(layer, x)
+    for unit in range(4):
+        v = torch.zeros(7, 4).double()
+        v[-1, unit] = 1
+        assert_close(memory_ledger(layer, x, v).contribution.sum(1), shares[:, unit])
+
+
+def test_without_feedback_a_contribution_is_the_product_of_the_gates_that_it_passed():
+    """L19 (10): o_T f_T ... f_{s+1} i_s X~ x_s, unit by unit."""
+    layer, x = layer_of(RAN), torch.randn(6, 3).double()
+    v = torch.zeros(6, 4).double()
+    v[-1] = torch.tensor([1.0, -2.0, 0.5, 3.0])
+    ledger = memory_ledger(layer, x, v)
+    candidate = x @ layer.filters()["candidate"][..., 0].T
+    product = ledger.read[-1] * ledger.kept * ledger.written * candidate
+    assert_close(ledger.contribution, v[-1] * product)
+    assert ledger.kept[-1].eq(1).all()
+
+
+def test_a_norm_held_is_a_norm_differentiated_around():
+    """By autograd: the divisor and the gates detached, everything else as the layer has it."""
+    layer, x = layer_of(LinearKernelRNN, output_gate=True, layer_norm=True), torch.randn(6, 3)
+    x = x.double().requires_grad_()
+    norm, static = layer.cell_norm(), layer.static_gates()
+    filters, recurrent, biases = layer.filters(), layer.recurrent(), layer.biases()
+    h = c = torch.zeros(4).double()
+    y = torch.zeros(()).double()
+    v = torch.randn(6, 4).double()
+    for t in range(6):
+        z = {g: filters[g][..., 0] @ x[t] + recurrent[g] @ h for g in filters}
+        raw = static[0] * z["candidate"] + static[1] * c
+        std = (raw.var(unbiased=False) + 1e-5).sqrt().detach()
+        c = norm.weight * (raw - raw.mean()) / std + norm.bias
+        h = torch.sigmoid(z["output"] + biases["output"]).detach() * c
+        y = y + (v[t] * h).sum()
+    (slope,) = torch.autograd.grad(y, x)
+    shares = memory_ledger(layer, x.detach(), v).contribution.sum(1)
+    assert_close(shares, (slope * x).sum(1).detach())
+
+
+def test_rows_are_the_steps_that_gave_most_with_the_unit_that_carried_it():
+    layer, x, v = layer_of(RKMCIFG), torch.randn(9, 3).double(), torch.randn(9, 4).double()
+    ledger = memory_ledger(layer, x, v)
+    rows = ledger.rows(3)
+    by_step = ledger.contribution.sum(1)
+    largest = by_step.abs().sort(descending=True).values[:3]
+    assert_close(torch.tensor([abs(row.contribution) for row in rows]).double(), largest)
+    for row in rows:
+        assert row.contribution == by_step[row.step].item()
+        shares = ledger.contribution[row.step] * (1 if row.contribution > 0 else -1)
+        assert row.unit == int(shares.argmax())
+        assert row.share == ledger.contribution[row.step, row.unit].item()
+        assert row.written == ledger.written[row.step, row.unit].item()
+        assert row.kept == ledger.kept[row.step, row.unit].item()
+        assert row.read == ledger.read[-1, row.unit].item()
+    assert len(ledger.rows(100)) == 9
+
+
+def test_a_layer_in_float32_is_followed_in_float64():
+    layer, x, v = RKMCIFG(3, 4, layer_norm=True), torch.randn(20, 3), torch.randn(20, 4)
+    ledger = memory_ledger(layer, x, v)
+    assert ledger.contribution.dtype == torch.float64
+    y = (v.double() * layer.double()(x.double())[0]).sum().item()
+    assert ledger.total == pytest.approx(y, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("layer", "weights", "error", "message"),
+    [
+        (NgramLSTM(3, 4), torch.zeros(5, 4), KindError, "candidate passes through tanh"),
+        (CNN(3, 4), torch.zeros(5, 4), KindError, "The output is tanh of the cell"),
+        (RAN(3, 4, 2), torch.zeros(5, 4), KindError, "one layer at a time"),
+        (torch.nn.LSTM(3, 4), torch.zeros(5, 4), KindError, "layer is LSTM"),
+        (RAN(3, 4), torch.zeros(4), ShapeError, r"weights has shape \(4,\); expected \(5, 4\)"),
+        (RAN(3, 4), torch.full((5, 4), torch.nan), ArgumentError, "weights"),
+    ],
+)
+def test_what_has_no_ledger_is_refused(layer, weights, error, message):
+    with pytest.raises(error, match=message):
+        memory_ledger(layer, torch.zeros(5, 3), weights)

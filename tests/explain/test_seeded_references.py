@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.explain import frequent_ngrams, seed_references
+from representer.nn import RAN, StringKernelRNN
+
+
+def test_the_first_units_start_from_the_phrases_and_the_others_as_before():
+    layer, phrases = StringKernelRNN(3, 4), torch.randn(2, 2, 3)
+    before = layer.references().clone()
+    seeds = seed_references(layer, phrases)
+    assert torch.equal(layer.references()[:2], phrases)
+    assert torch.equal(layer.references()[2:], before[2:])
+    assert all(d.cosine == pytest.approx(1) and d.distance == 0 for d in seeds.drift(layer))
+
+
+def test_a_seeded_unit_answers_to_its_phrase():
+    layer = StringKernelRNN(3, 4, decay=0.0)
+    phrase = torch.eye(3)[:2]
+    seed_references(layer, [phrase])
+    assert layer.cell_states(phrase)[-1, -1, 0].item() == 1
+
+
+def test_a_scale_changes_lengths_alone():
+    layer, phrases = StringKernelRNN(3, 4), torch.randn(2, 2, 3)
+    seeds = seed_references(layer, phrases, scale=0.3)
+    assert torch.allclose(seeds.vectors.norm(dim=-1), torch.tensor(0.3))
+    cosines = torch.cosine_similarity(layer.references()[:2], phrases, dim=-1)
+    assert torch.allclose(cosines, torch.ones(2, 2))
+
+
+def test_drift_is_cosine_and_relative_distance_of_each_slot():
+    layer = StringKernelRNN(2, 2, order=2)
+    seeds = seed_references(layer, torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
+    layer.references()[0, 1] = torch.tensor([1.0, 0.0])
+    layer.references()[0, 0] = torch.tensor([4.0, 0.0])
+    still, turned = seeds.drift(layer)
+    assert still == (0, 0, pytest.approx(1.0), pytest.approx(1.0))
+    assert turned == (0, 1, pytest.approx(0.0), pytest.approx(2**0.5))
+
+
+def test_training_moves_the_seeds():
+    layer = StringKernelRNN(3, 2)
+    seeds = seed_references(layer, torch.randn(1, 2, 3))
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    layer(torch.randn(6, 3))[0].sum().backward()
+    optimizer.step()
+    assert all(drift.distance > 0 for drift in seeds.drift(layer))
+
+
+def test_the_most_frequent_ngrams_have_no_gaps_and_come_in_order():
+    documents = [["a", "b", "c", "a", "b"], ["a", "b", "d"], ["b", "c"], ["a"]]
+    assert frequent_ngrams(documents, 2, 2) == [("a", "b"), ("b", "c")]
+    assert frequent_ngrams([[1, 2, 3]], 3, 5) == [(1, 2, 3)]
+    assert frequent_ngrams([[1, 2]], 3, 5) == []
+
+
+PHRASES = torch.ones(2, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error", "message"),
+    [
+        ({"layer": RAN(3, 2)}, KindError, "layer is RAN"),
+        ({"phrases": torch.ones(5, 2, 3)}, ArgumentError, "is 5; expected a number from 1 to 4"),
+        ({"phrases": []}, ArgumentError, "is 0"),
+        ({"phrases": torch.ones(2, 3, 3)}, ShapeError, r"phrases\[0\] has shape \(3, 3\).*2 token"),
+        ({"phrases": [PHRASES[0], "ab"]}, KindError, r"phrases\[1\] is str"),
+        ({"phrases": PHRASES / 0}, ArgumentError, r"phrases\[0\]\[0\]"),
+        ({"phrases": 0 * PHRASES}, ArgumentError, r"phrases\[0\]\[0\] is 'all zeros'"),
+        ({"scale": 0.0}, ArgumentError, "scale is 0.0"),
+    ],
+)
+def test_what_is_no_seed_is_refused(wrong, error, message):
+    with pytest.raises(error, match=message):
+        seed_references(**({"layer": StringKernelRNN(3, 4), "phrases": PHRASES} | wrong))
+
+
+def test_seeds_are_of_one_layer():
+    seeds = seed_references(StringKernelRNN(3, 4), PHRASES)
+    with pytest.raises(ShapeError, match="those seeded with"):
+        seeds.drift(StringKernelRNN(3, 4, order=3))
+    with pytest.raises(ArgumentError, match="n is 0"):
+        frequent_ngrams([], 0, 1)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from explain_by_hand import normal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from string_layers import KIND, PRODUCT, SIZES, listed_of, sequence, string_layer
+from torch.testing import assert_close
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.explain import influence
+from representer.explain.string_readout import string_readout
+from representer.nn import StringKernelRNN
+
+OPTIONS = {
+    "activation": st.sampled_from([None, "tanh", "relu"]),
+    "readout": st.sampled_from(["last", "sum"]),
+    "highway": st.booleans(),
+}
+
+
+@settings(deadline=None, max_examples=60)
+@given(kind=KIND, **SIZES, **OPTIONS)
+def test_the_shares_of_the_tokens_sum_to_what_is_read(kind, time, order, seed, **options):
+    layer, x = string_layer(kind, order, seed, **options), sequence(time, seed)
+    v = normal(time, 3, seed=seed + 3)
+    shares = string_readout(layer, x, v).steps()
+    expected = (v * layer(x)[0].detach()).sum(0)
+    assert_close(shares.sum(0), expected, rtol=1e-10, atol=1e-12 * (1 + shares.abs().sum().item()))
+
+
+@settings(deadline=None, max_examples=40)
+@given(kind=PRODUCT, **SIZES, **OPTIONS)
+def test_the_ngrams_of_all_units_sum_to_what_is_read(kind, time, order, seed, **options):
+    """What the highway carries past the states is the rest."""
+    layer, x = string_layer(kind, order, seed, **options), sequence(time, seed)
+    v = normal(time, 3, seed=seed + 3)
+    readout = string_readout(layer, x, v)
+    shares = [share.contribution for unit in range(3) for share in readout.ngrams(unit, 10**6)]
+    y = (v * layer(x)[0].detach()).sum().item()
+    size = 1e-12 * (1 + sum(map(abs, shares)))
+    assert sum(shares) + readout.carried.sum().item() == pytest.approx(y, rel=1e-10, abs=size)
+
+
+@settings(deadline=None, max_examples=40)
+@given(kind=PRODUCT, **SIZES)
+def test_an_ngram_is_shared_out_equally_among_its_tokens(kind, time, order, seed):
+    layer, x = string_layer(kind, order, seed, activation=None), sequence(time, seed)
+    expected = torch.zeros(time, dtype=torch.float64)
+    for positions, contribution in listed_of(layer, x, 0, order).items():
+        for t in positions:
+            expected[t] += contribution / order
+    assert_close(influence(layer, x)[:, 0], expected, rtol=1e-10, atol=1e-13)
+
+
+def test_the_best_of_several_lengths_are_sorted_together():
+    layer = string_layer(("multiply", False, 0.5), 3, 0, readout="sum", activation="relu")
+    x, v = sequence(6, 0), normal(6, 3, seed=1)
+    readout = string_readout(layer, x, v)
+    every, few = readout.ngrams(0, 1000), readout.ngrams(0, 7)
+    sizes = [abs(share.contribution) for share in every]
+    assert few == every[:7]
+    assert sizes == sorted(sizes, reverse=True)
+    assert {len(share.positions) for share in every} == {1, 2, 3}
+
+
+def test_a_token_behind_the_last_that_is_read_has_no_share():
+    layer, x = string_layer(("multiply", False, "input"), 2, 0), sequence(6, 0)
+    v = torch.zeros(6, 3, dtype=torch.float64)
+    v[3] = 1
+    shares = string_readout(layer, x, v).steps()
+    assert not shares[4:].any()
+    assert shares[:4].all()
+
+
+def test_influence_is_the_share_in_the_last_output_in_the_dtype_of_the_input():
+    layer, x = StringKernelRNN(3, 4), torch.randn(5, 3, requires_grad=True)
+    shares = influence(layer, x)
+    assert (shares.dtype, shares.requires_grad) == (torch.float32, False)
+    assert_close(shares.sum(0), layer(x)[0][-1].detach())
+
+
+V = torch.zeros(5, 3)
+REFUSED = {
+    "sigmoid": (StringKernelRNN(3, 3, activation="sigmoid"), V, KindError, "is not 0 at 0"),
+    "layers": (StringKernelRNN(3, 3, 2), V, KindError, "one layer at a time"),
+    "directions": (StringKernelRNN(3, 3, bidirectional=True), V, KindError, "one direction"),
+    "kind": (StringKernelRNN(3, 3), [1.0], KindError, r"weights is list; expected a tensor \(5, 3"),
+    "shape": (StringKernelRNN(3, 3), V[0], ShapeError, r"weights has shape \(3,\)"),
+    "NaN": (StringKernelRNN(3, 3), V / 0, ArgumentError, r"weights\[0\] is"),
+}
+
+
+@pytest.mark.parametrize(("layer", "weights", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_sum_is_refused(layer, weights, error, message):
+    with pytest.raises(error, match=message):
+        string_readout(layer, torch.zeros(5, 3), weights)
+
+
+def test_ngrams_of_a_sum_are_refused():
+    readout = string_readout(StringKernelRNN(3, 3, combine="add"), torch.zeros(5, 3), V)
+    with pytest.raises(KindError, match="use token_slots"):
+        readout.ngrams(0, 1)
+    with pytest.raises(ArgumentError, match="unit is 3"):
+        string_readout(StringKernelRNN(3, 3), torch.zeros(5, 3), V).ngrams(3, 1)
