@@ -10,6 +10,7 @@ from representer.functional.recurrent_kernel import (
 )
 from representer.functional.rkm_scan import rkm_scan
 from representer.functional.string_chain import StringChain
+from representer.functional.string_kernel import string_kernel, string_kernel_definition
 from representer.functional.string_scan import string_scan, string_states
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "nonlinearity",
     "recurrent_kernel_definition",
     "rkm_scan",
+    "string_kernel",
+    "string_kernel_definition",
     "string_scan",
     "string_states",
 ]

@@ -2,5 +2,6 @@
 
 from representer.kernels.kernel import Kernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
+from representer.kernels.string_kernel import StringKernel
 
-__all__ = ["Kernel", "RecurrentKernel"]
+__all__ = ["Kernel", "RecurrentKernel", "StringKernel"]

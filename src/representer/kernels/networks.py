@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from representer.errors import KindError
+from representer.kernels.kernel import Kernel
 from representer.kernels.mercer import mercer_obstacle
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.nn import RKM
@@ -16,9 +17,7 @@ from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
-def network_of(
-    kernel: RecurrentKernel, input_size: int, hidden_size: int, options: dict[str, Any]
-) -> RKM:
+def network_of(kernel: Kernel, input_size: int, hidden_size: int, options: dict[str, Any]) -> Any:
     """Return the layer that evaluates a kernel against learned references.
 
     Args:
@@ -26,7 +25,12 @@ def network_of(
         input_size: I, features of one step.
         hidden_size: Number of references.
         options: Other arguments of ``nn.RKM``.
+
+    Raises:
+        KindError: If no layer evaluates the kernel.
     """
+    if not isinstance(kernel, RecurrentKernel):
+        raise KindError("kernel", repr(kernel), "a kernel that has a network")
     lengths = {"filter_length": kernel.filter_length, "dilation": kernel.dilation}
     settings = {**lengths, **options}
     return RKM(input_size, hidden_size, q=kernel.q, feedback=False, **settings)

@@ -30,34 +30,42 @@ class Sequences:
         return values if self.from_tensors else values.detach().numpy()
 
 
-def read_sequences(X: Iterable[Any], name: str = "X", like: Sequences | None = None) -> Sequences:
+def read_sequences(
+    X: Iterable[Any], name: str = "X", like: Sequences | None = None, hint: str = ""
+) -> Sequences:
     """Read a list of sequences, each a tensor, an array or nested lists ``(T_i, I)``.
 
     Args:
-        X: The sequences; a tensor or array ``(N, T, I)`` is N of them.
+        X: The sequences; a tensor or array ``(N, T, I)`` is N of them. One of shape ``(0,)``, such
+            as ``[]``, is empty.
         name: What messages call them.
         like: Sequences that these are to be compared with.
+        hint: The mend where strings or tokens came in the place of vectors.
 
     Raises:
-        ArgumentError: If there are none.
+        ArgumentError: If there are none, or a number is not finite.
         KindError: If one is no tensor, array or nested list of numbers, or if tensors and others,
             dtypes or devices are mixed.
         ShapeError: If one is not ``(time, features)``, or another's feature size differs.
     """
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
-        raise KindError(name, type(X).__name__, "a list of sequences (time, features)")
+        raise KindError(name, type(X).__name__, "a list of sequences (time, features)", hint=hint)
     raw = list(X)
     if not raw:
         raise ArgumentError(name, raw, "at least one sequence")
     from_tensors = isinstance(raw[0], Tensor) if like is None else like.from_tensors
-    first = _read(raw[0], f"{name}[0]", from_tensors) if like is None else like.items[0]
-    items = [_read(sequence, f"{name}[{i}]", from_tensors) for i, sequence in enumerate(raw)]
+    items = [_read(sequence, f"{name}[{i}]", from_tensors, hint) for i, sequence in enumerate(raw)]
+    known = [*items, *(like.items if like is not None else [])]
+    width = next((item.shape[1] for item in known if item.dim() == 2), 1)
+    items = [item if item.dim() == 2 else item.reshape(0, width) for item in items]
+    first = items[0] if like is None else like.items[0]
     for i, item in enumerate(items):
         _check_like(item, f"{name}[{i}]", first)
+        _check_finite(item, f"{name}[{i}]")
     return Sequences(items, from_tensors)
 
 
-def _read(sequence: Any, name: str, from_tensors: bool) -> Tensor:
+def _read(sequence: Any, name: str, from_tensors: bool, hint: str) -> Tensor:
     if isinstance(sequence, Tensor) != from_tensors:
         expected = "a tensor" if from_tensors else "an array or nested lists"
         raise KindError(
@@ -66,25 +74,27 @@ def _read(sequence: Any, name: str, from_tensors: bool) -> Tensor:
             f"{expected}, as the first sequence",
             hint="Pass all as tensors for a tensor, or none for a float64 array.",
         )
-    item = sequence if from_tensors else _tensor(sequence, name)
+    item = sequence if from_tensors else _tensor(sequence, name, hint)
     if not item.is_floating_point():
         raise KindError(
             name, str(item.dtype), "a floating-point dtype", hint=f"Use {name}.double()."
         )
+    if item.shape == (0,):
+        return item
     if item.dim() != 2 or not item.shape[1]:
         hint = "Put a single sequence into a list." if item.dim() < 2 else ""
         raise ShapeError(name, item.shape, "(time, features)", hint=hint)
     return item
 
 
-def _tensor(sequence: Any, name: str) -> Tensor:
+def _tensor(sequence: Any, name: str, hint: str) -> Tensor:
     try:
         array = np.asarray(sequence)
     except ValueError:  # nested lists of unequal lengths
         array = None
     if array is None or array.dtype.kind not in "biuf":
         expected = "a tensor, an array or nested lists of numbers (time, features)"
-        raise KindError(name, type(sequence).__name__, expected)
+        raise KindError(name, type(sequence).__name__, expected, hint=hint)
     return torch.from_numpy(array.astype(np.float64))
 
 
@@ -101,3 +111,12 @@ def _check_like(item: Tensor, name: str, first: Tensor) -> None:
         raise KindError(
             name, f"on {item.device}", f"on {first.device}, as the first sequence", hint=hint
         )
+
+
+def _check_finite(item: Tensor, name: str) -> None:
+    if bool(torch.isfinite(item.detach()).all()):
+        return
+    step, feature = (int(i) for i in torch.isfinite(item.detach()).logical_not().nonzero()[0])
+    value = float(item[step, feature])
+    hint = "Drop or fill the missing step." if value != value else ""
+    raise ArgumentError(f"{name}[{step}, {feature}]", value, "a finite number", hint=hint)

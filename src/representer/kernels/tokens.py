@@ -1,0 +1,65 @@
+"""Reading strings and lists of tokens: every different token becomes a whole number."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.kernels.sequences import Sequences
+
+VECTORS = 'Sequences of vectors are compared with base="linear" or a point kernel.'
+
+
+def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "X") -> Sequences:
+    """Read a list of strings (a character is a token), of lists of tokens or of arrays ``(T_i,)``.
+
+    Args:
+        X: The sequences.
+        vocabulary: The numbers of the tokens met so far; new ones are added.
+        name: What messages call them.
+
+    Raises:
+        ArgumentError: If there are none.
+        KindError: If one is no string or list of tokens, or a token is no string or whole number.
+        ShapeError: If one is an array of more than one axis.
+    """
+    if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
+        hint = "Put a single string into a list." if isinstance(X, str) else ""
+        raise KindError(
+            name, type(X).__name__, "a list of strings or of lists of tokens", hint=hint
+        )
+    raw = list(X)
+    if not raw:
+        raise ArgumentError(name, raw, "at least one sequence")
+    items = [_read(sequence, vocabulary, f"{name}[{i}]") for i, sequence in enumerate(raw)]
+    return Sequences(items, isinstance(raw[0], Tensor))
+
+
+def _read(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
+    if isinstance(sequence, (Tensor, np.ndarray)):
+        if sequence.ndim != 1:
+            raise ShapeError(name, tuple(sequence.shape), "(time,), one token a step", hint=VECTORS)
+        sequence = sequence.tolist()
+    if isinstance(sequence, dict) or not isinstance(sequence, Iterable):
+        raise KindError(name, type(sequence).__name__, "a string or a list of tokens")
+    tokens = list(sequence)
+    for t, token in enumerate(tokens):
+        if isinstance(token, (float, np.floating)) or not _is_hashable(token):
+            got, expected = type(token).__name__, "a token: a string or a whole number"
+            raise KindError(f"{name}[{t}]", got, expected, hint=VECTORS)
+    return torch.tensor([vocabulary.setdefault(token, len(vocabulary)) for token in tokens]).long()
+
+
+def _is_hashable(token: Any) -> bool:
+    if isinstance(token, (Tensor, np.ndarray)):  # by identity, which is never meant
+        return False
+    try:
+        hash(token)
+    except TypeError:
+        return False
+    return True

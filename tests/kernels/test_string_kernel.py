@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.functional import string_kernel_definition
+from representer.kernels import StringKernel
+
+claim = settings(deadline=None, max_examples=8)
+VARIANTS = list(product(["multiply", "add"], [False, True, "exact"], [True, False]))
+words = st.lists(st.text("abc", max_size=10), min_size=1, max_size=4)
+decays = st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1))
+seeds = st.integers(0, 2**16)
+a = torch.randn(4, 3, dtype=torch.float64)
+
+
+def draw(lengths, features=3):
+    return [torch.randn(n, features, dtype=torch.float64) for n in lengths]
+
+
+def literal(kernel, x, y, similarities):
+    return string_kernel_definition(
+        similarities(x, y),
+        kernel.order,
+        kernel.decay,
+        combine=kernel.combine,
+        normalized=kernel.normalized,
+        trailing=kernel.trailing,
+    )
+
+
+def delta(x, y):
+    same = [[float(a == b) for b in y] for a in x]
+    return torch.tensor(same, dtype=torch.float64).reshape(len(x), len(y))
+
+
+@pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
+@claim
+@given(X=words, Y=words, n=st.integers(1, 4), lam=decays)
+def test_the_gram_matrix_of_strings_is_the_enumeration(combine, normalized, trailing, X, Y, n, lam):
+    kernel = StringKernel(n, lam, combine, normalized, base="delta", trailing=trailing)
+    for given_y, other in ((Y, Y), (None, X)):
+        expected = [[literal(kernel, x, y, delta) for y in other] for x in X]
+        np.testing.assert_allclose(kernel(X, given_y), expected, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(kernel.diag(X), kernel(X).diagonal(), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
+@claim
+@given(
+    N=st.lists(st.integers(0, 6), min_size=1, max_size=4), d=st.integers(1, 3),
+    n=st.integers(1, 4), lam=decays, seed=seeds,
+)  # fmt: skip
+def test_the_gram_matrix_of_vectors_is_the_enumeration(
+    combine, normalized, trailing, N, d, n, lam, seed
+):
+    torch.manual_seed(seed)
+    kernel = StringKernel(n, lam, combine, normalized, trailing=trailing)
+    X, Y = draw(N, d), draw([3, 0, 5], d)
+    for given_y, other in ((Y, Y), (None, X)):
+        expected = [[literal(kernel, x, y, lambda x, y: x @ y.T) for y in other] for x in X]
+        torch.testing.assert_close(
+            kernel(X, given_y), torch.tensor(expected).double(), rtol=1e-10, atol=1e-10
+        )
+    torch.testing.assert_close(kernel.diag(X), kernel(X).diagonal(), rtol=1e-10, atol=1e-10)
+
+
+BY_HAND = {  # lambda = 1/2; product, sum, product / masses, sum / masses, gaps alone
+    ("abc", "abc"): ("21/16 21/16 3/7 3/7 3", "3/2 9/2 3/8 9/8 9/4", "1 3 1 3 1"),
+    ("abab", "ab"): ("25/16 25/16 5/9 5/9 4", "3/2 15/4 6/11 15/11 9/4", "0 0 0 0 0"),
+    ("aba", "bab"): ("5/4 5/4 20/49 20/49 4", "1 7/2 1/4 7/8 2", None),
+    ("abca", "aca"): ("53/32 53/32 53/105 53/105 5", "5/4 19/4 5/22 19/22 13/8", "1/2 5 1/5 2 1/2"),
+    ("V1", "V2"): ("1/2 1/2 4/21 4/21 4", "1 5/2 1/2 5/4 2", None),
+}
+VECTORS = {"V1": [(1, 2), (0, 1), (-1, 1)], "V2": [(2, 0), (1, 1)]}
+COLUMNS = (
+    {},
+    {"combine": "add"},
+    {"normalized": "exact"},
+    {"combine": "add", "normalized": "exact"},
+    {"trailing": False},
+)
+
+
+@pytest.mark.parametrize("pair", BY_HAND)
+def test_the_table_worked_out_by_hand(pair):
+    base = "linear" if pair[0] in VECTORS else "delta"
+    x, y = (VECTORS.get(word, word) for word in pair)
+    for n, row in enumerate(BY_HAND[pair], 1):
+        for value, options in zip(row.split() if row else [], COLUMNS, strict=False):
+            k = StringKernel(n, 0.5, base=base, **options)([x], [y])[0, 0]
+            assert k == pytest.approx(float(Fraction(value)), rel=1e-14)
+
+
+def test_the_prefixes_of_abab_against_ab_are_those_worked_out_by_hand():
+    prefixes, ab = ["a", "ab", "aba", "abab"], ["ab"]
+    product, added = StringKernel(base="delta"), StringKernel(combine="add", base="delta")
+    assert product(prefixes, ab)[:, 0].tolist() == [0, 1, 1 / 2, 3 / 2]
+    assert added(prefixes, ab)[:, 0].tolist() == [0, 2, 3 / 2, 15 / 4]
+    exact = StringKernel(base="delta", normalized="exact")(prefixes, ab)[:, 0]
+    np.testing.assert_allclose(exact, [0, 1, 1 / 4, 6 / 11])
+    aaa = [["a" * t] for t in range(1, 9)]
+    ones = [StringKernel(base="delta", normalized="exact")(x, ["aa"])[0, 0] for x in aaa]
+    np.testing.assert_allclose(ones, [0] + [1] * 7)
+
+
+def test_lambda_0_sees_the_last_tokens_and_lambda_1_counts():
+    X = ["abab"]
+    assert StringKernel(2, 0, base="delta")(X, ["ab", "ba", "xab"]).tolist() == [[1, 0, 1]]
+    assert StringKernel(1, 0, base="delta")(X, ["b", "a"]).tolist() == [[1, 0]]
+    assert StringKernel(2, 1, base="delta")(X, ["ab", "aab"]).tolist() == [[3, 7]]
+    assert StringKernel(2, 0, base="delta", trailing=False)(X, ["ab"]).tolist() == [[2]]
+
+
+@pytest.mark.parametrize("combine", ["multiply", "add"])
+@pytest.mark.parametrize("normalized", [False, "exact"])
+def test_a_sequence_without_n_grams_has_kernel_0(combine, normalized):
+    kernel = StringKernel(3, 0.5, combine, normalized)
+    X = draw([0, 2, 5])
+    assert kernel(X).count_nonzero() == 1
+    assert kernel.diag(X).count_nonzero() == 1
+    assert kernel([x.numpy() for x in X], [[]]).tolist() == [[0.0], [0.0], [0.0]]
+    assert kernel([[], []]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    strings = StringKernel(3, 0.5, combine, normalized, base="delta")
+    assert strings(["", "ab"]).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert strings(["", "abc"]).tolist()[0] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
+def test_the_gradient_in_tokens_and_in_lambda_is_the_numerical_one(combine, normalized, trailing):
+    def gram(lam, *X):
+        kernel = StringKernel(2, lam, combine, normalized, trailing=trailing)
+        return kernel(X), kernel(X[:2], X[2:]), kernel.diag(X)
+
+    lam = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(gram, (lam, *(x.requires_grad_() for x in draw([3, 4, 1], 2))))
+
+
+def test_long_sequences_are_taken_in_blocks(monkeypatch):
+    X, kernel = draw([3, 9, 2, 7, 5]), StringKernel(3, 0.7)
+    whole = kernel(X), kernel(X[:2], X)
+    monkeypatch.setattr("representer.kernels.string_kernel.BLOCK", 20)
+    torch.testing.assert_close((kernel(X), kernel(X[:2], X)), whole)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_tensors_give_a_tensor_of_their_dtype_and_arrays_an_array(dtype):
+    X = [x.to(dtype) for x in draw([3, 2])]
+    kernel = StringKernel(normalized="exact")
+    assert kernel(X).dtype == kernel.diag(X).dtype == dtype
+    gram = kernel([x.numpy() for x in X])
+    assert gram.dtype == np.float64
+    np.testing.assert_allclose(gram, kernel(X).numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": 0}, "order is 0; expected a whole number from 1 on"),
+        ({"order": 2.0}, "order is 2.0; expected a whole number"),
+        ({"decay": 1.5}, r"decay is 1.5; expected a number in \[0, 1\]"),
+        ({"decay": -0.1}, r"decay is -0.1; expected a number in \[0, 1\]"),
+        ({"decay": float("nan")}, r"decay is nan; expected a number in \[0, 1\]"),
+        ({"decay": "gated"}, r"decay is 'gated'; expected a number in \[0, 1\]"),
+        ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
+        ({"normalized": "yes"}, "normalized is 'yes'; expected False, True or 'exact'"),
+        ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or a kernel"),
+        ({"trailing": "no"}, "trailing is 'no'; expected True or False"),
+    ],
+)
+def test_an_argument_without_meaning_is_refused(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        StringKernel(**options)
+    with pytest.raises(ArgumentError, match=message):
+        StringKernel().set_params(**options)(draw([2]))
+
+
+def nan_at(step, feature):
+    x = a.clone()
+    x[step, feature] = float("nan")
+    return x
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "error", "message"),
+    [
+        (
+            [a, nan_at(2, 1)],
+            None,
+            ArgumentError,
+            r"X\[1\]\[2, 1\] is nan; expected a finite number",
+        ),
+        ([a], [nan_at(0, 2)], ArgumentError, r"Y\[0\]\[0, 2\] is nan; .*Drop or fill"),
+        ([a, a * np.inf], None, ArgumentError, r"X\[1\]\[0, 0\] is -?inf; expected a finite"),
+        ([a], [a[:, :2]], ShapeError, r"Y\[0\] has shape \(4, 2\); expected \(time, 3\)"),
+        (["ab"], None, KindError, r'X\[0\] is str; .*Strings and tokens .* base="delta"'),
+        ("ab", None, KindError, r'X is str; expected a list of sequences.*base="delta"'),
+        ([["a", "b"]], None, KindError, r'X\[0\] is list; .*numbers.*base="delta"'),
+    ],
+)
+def test_a_sequence_that_does_not_fit_is_named(X, Y, error, message):
+    with pytest.raises(error, match=message):
+        StringKernel()(X, Y)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.kernels import StringKernel
+
+k = StringKernel(order=2, base="delta")
+SAME = np.array([[1.5, 1.5], [1.5, 1.5]])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        ["abc", "xbc"],
+        [["a", "bc", "d"], ["q", "bc", "d"]],
+        [[("a", 1), ("b", 2), 3], ["x", ("b", 2), 3]],
+        [np.array([5, 6, 7]), np.array([4, 6, 7])],
+        np.array([[5, 6, 7], [4, 6, 7]]),
+        [np.array(["u", "v", "w"]), ["x", "v", "w"]],
+        (word for word in ("abc", "xbc")),
+    ],
+)
+def test_strings_token_lists_and_whole_numbers_are_sequences_of_tokens(X):
+    gram = k(X)
+    np.testing.assert_allclose(gram, [[1.5, 1.0], [1.0, 1.5]])
+    assert gram.dtype == np.float64
+
+
+def test_tensors_of_whole_numbers_give_a_tensor():
+    gram = k([torch.tensor([5, 6, 7]), torch.tensor([4, 6, 7])])
+    assert isinstance(gram, torch.Tensor)
+    torch.testing.assert_close(gram.numpy(), k(["abc", "xbc"]), check_dtype=False)
+
+
+def test_the_same_token_has_the_same_number_in_x_and_y():
+    np.testing.assert_allclose(k(["zab"], ["ab", "xx"]), [[1.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ("abc", KindError, "X is str; expected a list of strings.*Put a single string into a list"),
+        (3, KindError, "X is int; expected a list of strings or of lists of tokens"),
+        ([], ArgumentError, r"X is \[\]; expected at least one sequence"),
+        (["ab", 3], KindError, r"X\[1\] is int; expected a string or a list of tokens"),
+        ([np.ones((3, 2))], ShapeError, r"X\[0\] has shape \(3, 2\).*one token a step.*vectors"),
+        ([torch.ones(3, 2)], ShapeError, r'X\[0\] has shape \(3, 2\).*base="linear"'),
+        ([[[0.5, 1.0]]], KindError, r"X\[0\]\[0\] is list; expected a token: a string.*vectors"),
+        ([["a", np.ones(2)]], KindError, r"X\[0\]\[1\] is ndarray; expected a token"),
+        ([["a"], ["b", float("nan")]], KindError, r"X\[1\]\[1\] is float; expected a token"),
+        ([np.array([0.5, 1.0])], KindError, r"X\[0\]\[0\] is float; expected a token"),
+    ],
+)
+def test_what_is_no_sequence_of_tokens_is_named(X, error, message):
+    with pytest.raises(error, match=message):
+        k(X)
