@@ -70,6 +70,63 @@ struct RepresenterBackward {
     double epsilon;
 };
 
+// A chain of representer.functional.StringChain.
+struct RepresenterChain {
+    int32_t order;       // n
+    int32_t combine;     // 0 multiply, 1 add, 2 add_exact
+    int32_t normalized;  // 0 no, 1 paper, 2 exact
+    int32_t sums;        // the readout: 0 the last state, 1 the sum of all
+    int32_t decay;       // 0 one number, 1 one a unit, 2 a gate on x, 3 a gate on x and h
+    int32_t highway;
+    int32_t activation;  // Nonlinearity
+    int32_t products;    // P
+    int32_t states;      // S
+};
+
+struct RepresenterStringForward {
+    RepresenterChain chain;
+    int64_t time, batch, units, features;  // T, B, H, I
+    int32_t reverse, threads, biased;
+    const void* x;             // (T, B, I) with input_weight, else the products (T, B, P, H)
+    const void* input_weight;  // (P H, I)
+    const void* bias;          // of the last `biased` products, (biased, H)
+    const void* decay;         // () or (H,)
+    const void* weight;        // (H, H)
+    const void* h0;            // (B, H)
+    const void* c0;            // (B, S, H)
+    const void* carry;         // (T, B, H)
+    const void* mask;          // (B, H)
+    const int64_t* lengths;    // (B,)
+    void* output;              // (T, B, H)
+    void* h;                   // (B, H)
+    void* c;                   // (B, S, H)
+    void* products;            // (T, B, P, H), the gates after their sigmoid, or null
+    void* states;              // (T, B, S, H), or null
+};
+
+struct RepresenterStringBackward {
+    RepresenterChain chain;
+    int64_t time, batch, units;
+    int32_t reverse, threads;
+    const void* grad_output;        // (T, B, H)
+    int64_t grad_time, grad_batch;  // its strides
+    const void* grad_h;             // (B, H)
+    const void* grad_c;             // (B, S, H)
+    const void* products;           // (T, B, P, H)
+    const void* states;             // (T, B, S, H)
+    const void* decay;
+    const void* weight;
+    const void* c0;
+    const void* carry;
+    const void* mask;
+    const int64_t* lengths;
+    void* grad_z;      // (T, B, P, H)
+    void* grad_carry;  // (T, B, H), or null
+    void* extra_h;     // (B, H): what flows into h0 past the recurrent matrix
+    void* grad_c0;     // (B, S, H)
+    void* grad_decay;  // (B, H), or null
+};
+
 struct RepresenterScan {
     int64_t time, batch, units;
     int32_t reverse, threads;

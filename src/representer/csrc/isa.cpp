@@ -6,6 +6,8 @@
 #include "machine.hpp"
 #include "rkm_backward.hpp"
 #include "rkm_forward.hpp"
+#include "string_backward.hpp"
+#include "string_forward.hpp"
 
 #define REPRESENTER_JOIN(a, b, c) a##_##b##_##c
 #define REPRESENTER_ENTRY(operation, type, isa) REPRESENTER_JOIN(representer_##operation, type, isa)
@@ -22,6 +24,10 @@ REPRESENTER_DEFINE(rkm_forward, f32, float, RepresenterForward, forward<float>)
 REPRESENTER_DEFINE(rkm_forward, f64, double, RepresenterForward, forward<double>)
 REPRESENTER_DEFINE(rkm_backward, f32, float, RepresenterBackward, backward<float>)
 REPRESENTER_DEFINE(rkm_backward, f64, double, RepresenterBackward, backward<double>)
+REPRESENTER_DEFINE(string_forward, f32, float, RepresenterStringForward, string_forward<float>)
+REPRESENTER_DEFINE(string_forward, f64, double, RepresenterStringForward, string_forward<double>)
+REPRESENTER_DEFINE(string_backward, f32, float, RepresenterStringBackward, string_backward<float>)
+REPRESENTER_DEFINE(string_backward, f64, double, RepresenterStringBackward, string_backward<double>)
 #define COMMA ,
 REPRESENTER_DEFINE(scan_forward, f32, float, RepresenterScan, scan<float COMMA false>)
 REPRESENTER_DEFINE(scan_forward, f64, double, RepresenterScan, scan<double COMMA false>)

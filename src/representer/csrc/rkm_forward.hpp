@@ -28,22 +28,6 @@ template <class Real> inline void normalise(Real* row, const Real* norm, int64_t
     }
 }
 
-constexpr int64_t FEW = 8;
-
-// Lane-wise sums of a row of weights times a vector.
-template <class Real> REPRESENTER_INLINE Vec<Real> dot(const Real* weights, const Real* v, int64_t K) {
-    constexpr int V = Lanes<Real>::n;
-    Vec<Real> acc[4] = {};
-    int64_t k = 0;
-    for (; k + 4 * V <= K; k += 4 * V)
-        for (int i = 0; i < 4; ++i) acc[i] += load<Real>(weights + k + i * V) * load<Real>(v + k + i * V);
-    for (; k < K; k += V) {
-        const int count = K - k < V ? int(K - k) : V;
-        acc[0] += load(weights + k, count) * load(v + k, count);
-    }
-    return (acc[0] + acc[1]) + (acc[2] + acc[3]);
-}
-
 // One thread's share of the batch, with the state it carries from step to step. State rows are
 // padded to whole vectors.
 template <class Real> class Forward {

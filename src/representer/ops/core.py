@@ -18,7 +18,7 @@ from torch import Tensor
 
 import representer
 from representer.errors import BackendError
-from representer.functional import NONLINEARITIES, Cell
+from representer.functional import NONLINEARITIES, Cell, StringChain
 
 INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # the fastest first
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
@@ -49,6 +49,23 @@ BackwardStruct = _struct(
     " p:grad_c p:out p:gates p:cells p:fresh p:weight p:h0 p:c0 p:gate_values p:norm p:hold"
     " p:lengths p:grad_z p:extra_h p:grad_c0 p:grad_fresh p:grad_normed d:epsilon",
     ("cell", CellStruct),
+)
+ChainStruct = _struct(
+    "ChainStruct",
+    "i:order i:combine i:normalized i:sums i:decay i:highway i:activation i:products i:states",
+)
+StringForwardStruct = _struct(
+    "StringForwardStruct",
+    "l:time l:batch l:units l:features i:reverse i:threads i:biased p:x p:input_weight p:bias"
+    " p:decay p:weight p:h0 p:c0 p:carry p:mask p:lengths p:out p:h p:c p:products p:states",
+    ("chain", ChainStruct),
+)
+StringBackwardStruct = _struct(
+    "StringBackwardStruct",
+    "l:time l:batch l:units i:reverse i:threads p:grad_output l:grad_time l:grad_batch p:grad_h"
+    " p:grad_c p:products p:states p:decay p:weight p:c0 p:carry p:mask p:lengths p:grad_z"
+    " p:grad_carry p:extra_h p:grad_c0 p:grad_decay",
+    ("chain", ChainStruct),
 )
 ScanStruct = _struct(
     "ScanStruct",
@@ -170,6 +187,21 @@ def cell_struct(cell: Cell) -> Any:
         ("cell", "output", "surplus").index(cell.memory),
         len(cell.gates),
         len(cell.recurrent_gates),
+    )
+
+
+def chain_struct(chain: StringChain, decay: Tensor | None) -> Any:
+    """Translate a chain for the core, with the form of its decay."""
+    return ChainStruct(
+        chain.order,
+        ("multiply", "add", "add_exact").index(chain.combine),
+        ("no", "paper", "exact").index(chain.normalized),
+        int(chain.readout == "sum"),
+        2 + chain.sees_h if decay is None else decay.dim(),
+        int(chain.highway),
+        list(NONLINEARITIES).index(chain.activation),
+        len(chain.products),
+        chain.states,
     )
 
 

@@ -10,9 +10,10 @@ from torch import Tensor
 from representer import functional
 from representer.errors import KindError, ShapeError
 from representer.functional import StringChain
+from representer.ops import core
 from representer.ops.checks import check_floating, check_lengths, check_like, may_need_gradient
 from representer.ops.op import Backend, Op
-from representer.ops.string_scan import reference
+from representer.ops.string_scan import cpp, reference
 from representer.ops.string_scan.arguments import Backward, Forward, Gradients
 from representer.ops.string_scan.samples import samples
 
@@ -198,3 +199,4 @@ OP.register(
     result_axes=(1, 0, 0, 1, 1),
 )
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -1,0 +1,152 @@
+"""string_scan on the compiled core: the same on every instruction set, at every odd size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer.functional import StringChain
+from representer.ops import OPS, core, string_scan
+from representer.ops.string_scan.arguments import Gradients
+from representer.ops.string_scan.samples import CHAINS, every_way, tensors
+
+from ..test_ops import TOLERANCE
+
+pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+
+UNITS = (1, 3, 17, 129)
+SIZES = ((1, 1), (6, 1), (1, 3), (5, 9), (3, 26), (30, 14))  # the last: several blocks of steps
+OPTIONS = ("", "mask vector lengths", "input", "input mask lengths", "input carry vector")
+ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
+SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
+WAYS = [chain for order in (1, 2, 4) for chain in every_way(order)]
+Case = tuple[StringChain, str, tuple[int, int], int, bool]
+
+
+def _as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _batch_first(tensor: Tensor) -> Tensor:
+    return tensor.transpose(0, 1).contiguous().transpose(0, 1) if tensor.dim() > 2 else tensor
+
+
+def _strided(tensor: Tensor) -> Tensor:
+    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
+
+
+LAYOUTS = (_as_it_is, _batch_first, _strided)
+
+
+def _few(names: tuple[str, ...]) -> Iterator[tuple[str, Case]]:
+    """Yield cases in which every option meets two sizes, and every size and layout occurs."""
+    for i, (name, option) in enumerate(product(names, OPTIONS)):
+        for n in (i, 3 * i + 2):
+            size, units = SIZES[n % len(SIZES)], UNITS[(n // 2) % len(UNITS)]
+            yield name, (CHAINS[name], option, size, units, (n + i) % 2 == 1)
+
+
+def _evaluate(function: Any, case: Case, dtype: torch.dtype, layout: Any, **more: Any):
+    """Return results and gradients, by name."""
+    chain, options, size, units, reverse = case
+    given = tensors(chain, (*size, units), options.replace("lengths", ""), torch.float32)
+    if "lengths" in options:
+        more["lengths"] = (size[0] - torch.arange(size[1])) % (size[0] + 1)
+    operands = {name: layout(tensor.to(dtype)) for name, tensor in given.items()}
+    marked = {n: t.requires_grad_() for n, t in operands.items() if n in Gradients._fields}
+    results = function(**operands, chain=chain, reverse=reverse, **more)
+    generator = torch.Generator().manual_seed(2)
+    slopes = [layout(torch.randn(r.shape, generator=generator).to(dtype)) for r in results]
+    found = torch.autograd.grad(results, list(marked.values()), slopes, materialize_grads=True)
+    named = {f"gradient of {n}": g for n, g in zip(marked, found, strict=True)}
+    return {**{f"result {i}": r.detach() for i, r in enumerate(results)}, **named}
+
+
+def _difference(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[float, str]:
+    """Return the largest difference of any result, as a share of its largest entry, and where."""
+    shares = []
+    for name, tensor in found.items():
+        off = (tensor - expected[name]).abs().max() / max(expected[name].abs().max(), SMALL)
+        shares.append((off.item() if off == off else float("inf"), name))
+    return max(shares)
+
+
+def _check(case: Case, layout: Any) -> None:
+    define = OPS["string_scan"].definition
+    expected = _evaluate(define, case, torch.float64, _as_it_is)
+    for name, dtype in product(core.USABLE, TOLERANCE):
+        with core.instruction_set(name):
+            found = _evaluate(string_scan, case, dtype, layout, backend="cpp")
+        assert all(tensor.dtype == dtype for tensor in found.values())
+        (off, where), allowed = _difference(found, expected), TOLERANCE[dtype]
+        if off > allowed and dtype == torch.float32:
+            single = _evaluate(define, case, dtype, _as_it_is)
+            allowed = max(allowed, ROUNDING * _difference(single, expected)[0])
+        assert off <= allowed, f"{name}, {dtype}, {where}: off by {off}, allowed {allowed}"
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_equals_its_equations_on_every_instruction_set(name: str):
+    cases = [case for other, case in _few(tuple(CHAINS)) if other == name]
+    for i, case in enumerate(cases):
+        _check(case, LAYOUTS[i % len(LAYOUTS)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", OPTIONS, ids=[o.replace(" ", "-") or "plain" for o in OPTIONS])
+@pytest.mark.parametrize("name", CHAINS)
+def test_a_chain_equals_its_equations_at_every_size_in_every_layout(name: str, options: str):
+    for size, units, reverse, layout in product(SIZES, UNITS, (False, True), LAYOUTS):
+        _check((CHAINS[name], options, size, units, reverse), layout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
+def test_every_two_choices_meet_on_every_instruction_set(chain: StringChain):
+    for i, options in enumerate(OPTIONS):
+        _check((chain, options, (5, 3), 17, i % 2 == 1), _as_it_is)
+
+
+@pytest.mark.parametrize("name", ["second_gated", "second_seen", "fifth_exact"])
+@pytest.mark.parametrize("shape", [(9, 7, 70), (4, 1, 200)])
+def test_two_threads_change_no_bit(name: str, shape: tuple[int, int, int]):
+    before, found = torch.get_num_threads(), []
+    try:
+        for number in (1, 2):
+            torch.set_num_threads(number)
+            case = CHAINS[name], "input mask", shape[:2], shape[2], False
+            found.append(_evaluate(string_scan, case, torch.float32, _as_it_is, backend="cpp"))
+    finally:
+        torch.set_num_threads(before)
+    for key, tensor in found[0].items():
+        if key.startswith("result") or key == "gradient of c0":
+            assert torch.equal(tensor, found[1][key]), key
+        else:  # products of torch
+            torch.testing.assert_close(tensor, found[1][key])
+
+
+@pytest.mark.parametrize("name", core.USABLE)
+@pytest.mark.parametrize("kind", CHAINS)
+def test_nan_reaches_what_follows_from_it_and_no_other_sequence(name: str, kind: str):
+    chain = CHAINS[kind]
+    given = tensors(chain, (5, 3, 20), "", torch.float32)
+    given["x"][1, 1] = torch.nan
+    with core.instruction_set(name):
+        output, h, c = string_scan(**given, chain=chain, backend="cpp")
+    assert output[1:, 1].isnan().all()
+    assert c[1, : chain.order].isnan().all()
+    for result in (output[0], output[:, 0], output[:, 2], h[0], h[2], c[0], c[2]):
+        assert not result.isnan().any()
+
+
+def test_without_units_the_core_refuses():
+    chain = CHAINS["second"]
+    empty = tensors(chain, (2, 1, 0), "", torch.float32)
+    with pytest.raises(RuntimeError, match="has nothing to do without units"):
+        string_scan(**empty, chain=chain, backend="cpp")
+    assert string_scan(**empty, chain=chain)[0].shape == (2, 1, 0)
