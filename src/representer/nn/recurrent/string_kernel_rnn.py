@@ -232,6 +232,19 @@ class StringKernelRNN(SequenceLayer):
             weights["bias"] = direction.bias.detach()[0]
         return weights
 
+    def highway_gate(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
+        """Return the highway gate's ``"input"`` ``(H, I)`` and, if it has one, ``"bias"`` ``(H,)``.
+
+        A layer without a highway has neither.
+        """
+        direction = self._direction(layer, reverse)
+        if not direction.chain.highway:
+            return {}
+        weights = {"input": direction.input_weight.detach()[-1]}
+        return (
+            weights if direction.bias is None else weights | {"bias": direction.bias.detach()[-1]}
+        )
+
     def extra_repr(self) -> str:
         """Return the arguments that differ from their defaults."""
         chain = self.chain
