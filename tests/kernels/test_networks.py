@@ -9,10 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from representer.errors import KindError
+from representer.errors import ArgumentError, KindError
 from representer.functional import NONLINEARITIES
-from representer.kernels import RecurrentKernel
-from representer.nn import RAN, RKM, TABLE1, LinearKernelRNN
+from representer.kernels import RecurrentKernel, StringKernel
+from representer.nn import RAN, RKM, TABLE1, LinearKernelRNN, StringKernelRNN
 
 MERCER = [name for name, q in NONLINEARITIES.items() if q.mercer]
 
@@ -42,6 +42,49 @@ def test_the_network_gives_its_kernel_back(q):
     assert kernel.network(3, 4).kernel.get_params() == kernel.get_params()
 
 
+@pytest.mark.parametrize("combine", ["multiply", "add"])
+@pytest.mark.parametrize("normalized", [False, True, "exact"])
+@settings(deadline=None, max_examples=10)
+@given(T=st.integers(0, 7), n=st.integers(1, 4), lam=st.floats(0, 1), seed=st.integers(0, 2**16))
+def test_every_state_of_a_string_network_is_its_kernel_of_the_prefix(
+    combine, normalized, T, n, lam, seed
+):
+    torch.manual_seed(seed)
+    kernel = StringKernel(n, lam, combine=combine, normalized=normalized)
+    network = kernel.network(3, 4, dtype=torch.float64)
+    assert isinstance(network, StringKernelRNN)
+    assert network.kernel.get_params() == kernel.get_params()
+    x = torch.randn(T + 1, 3, dtype=torch.float64)
+    expected = network.kernel([x[: t + 1] for t in range(T + 1)], list(network.references()))
+    close = {"rtol": 1e-10, "atol": 1e-10}
+    torch.testing.assert_close(network.cell_states(x)[:, -1], expected, **close)
+    torch.testing.assert_close(network(x)[0], expected, **close)
+
+
+def test_a_string_network_takes_the_options_of_the_layer_but_stays_that_of_its_kernel():
+    kernel = StringKernel(3, 0.7)
+    network = kernel.network(4, 4, num_layers=2, activation="relu", batch_first=True, order=3)
+    shown = "StringKernelRNN(4, 4, num_layers=2, batch_first=True, order=3, decay=0.7,"
+    assert repr(network) == f"{shown} activation='relu')"
+    for option, value in {"order": 2, "decay": "input", "combine": "add", "normalized": True,
+                          "readout": "sum"}.items():  # fmt: skip
+        with pytest.raises(ArgumentError, match=f"{option} is .*which the kernel says"):
+            kernel.network(4, 4, **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (StringKernel(base="delta"), "base is 'delta'; expected 'linear'.*embed them first"),
+        (StringKernel(trailing=False), "trailing is False; expected True"),
+    ],
+    ids=["delta", "trailing"],
+)
+def test_a_string_kernel_that_no_recurrence_evaluates_says_why(kernel, message):
+    with pytest.raises(ArgumentError, match=message):
+        kernel.network(3, 4)
+
+
 def test_the_network_takes_the_options_of_the_layer():
     kernel = RecurrentKernel("linear", filter_length=3)
     network = kernel.network(3, 6, filter_length={1: 2, 3: 4}, batch_first=True)
@@ -61,6 +104,7 @@ def test_the_network_is_trained_by_gradients():
 
 
 RKM_OF = partial(RKM, 3, 4, q="exponential", feedback=False)
+STRING_OF = partial(StringKernelRNN, 3, 4, activation=None)
 WITHOUT = {
     "gates": (RAN(3, 4), r"RAN\(3, 4\).*Its gates \(input, forget\) depend on the input"),
     "coupled gates": (TABLE1["RKM-CIFG"](3, 4), r"gates \(input, forget, output\)"),
@@ -75,6 +119,15 @@ WITHOUT = {
         RKM(3, 4, q="gaussian", feedback=False, filter_length={1: 2, 2: 2}),
         "windows of different lengths",
     ),
+    "string gate": (StringKernelRNN(3, 4, decay="input"), "decay is a gate that sees the input"),
+    "string gate of h": (StringKernelRNN(3, 4, decay="state"), "decay is a gate"),
+    "learned decay": (StringKernelRNN(3, 4, decay="learned"), r"layer.decay_gate\(\)\[i\]"),
+    "added as printed": (STRING_OF(combine="add"), "use combine='add_exact'"),
+    "summed": (STRING_OF(readout="sum"), "the first j tokens of the reference alone"),
+    "highway": (StringKernelRNN(4, 4, activation=None, highway=True), "The highway mixes"),
+    "activation": (StringKernelRNN(3, 4), "activation tanh of a kernel is no kernel"),
+    "string layers": (STRING_OF(num_layers=2), "several layers or directions"),
+    "string directions": (STRING_OF(bidirectional=True), "several layers or directions"),
     "static": (
         LinearKernelRNN(3, 4, output_gate=False, feedback=False),
         r"Only nn.RKM\(feedback=False\)",
@@ -94,6 +147,22 @@ def test_a_layer_without_a_symmetric_kernel_says_why(layer, reason):
 def test_no_row_of_table_1_has_a_symmetric_kernel(row):
     with pytest.raises(TypeError):
         TABLE1[row](3, 4).kernel  # noqa: B018
+
+
+@pytest.mark.parametrize("options", [{"combine": "add"}, {"readout": "sum"}])
+def test_of_single_tokens_every_form_of_the_string_kernel_is_one(options):
+    layer = STRING_OF(order=1, **options)
+    x = torch.randn(5, 3)
+    torch.testing.assert_close(layer(x)[0][-1:], layer.kernel([x], list(layer.references())))
+
+
+def test_the_kernel_of_a_unit_with_a_learned_decay_is_the_one_that_the_reason_names():
+    layer = STRING_OF(decay="learned", dtype=torch.float64)
+    torch.nn.init.normal_(layer.directions[0].decay_logit)
+    x = torch.randn(5, 3, dtype=torch.float64)
+    for i, reference in enumerate(layer.references()):
+        expected = StringKernel(2, float(layer.decay_gate()[i]))([x], [reference])[0, 0]
+        torch.testing.assert_close(layer(x)[0][-1, i], expected, rtol=1e-10, atol=1e-10)
 
 
 def test_without_scikit_learn_the_kernels_name_the_extra_and_the_layers_run():

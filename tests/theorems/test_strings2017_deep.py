@@ -102,9 +102,11 @@ def test_proposition_1_the_output_is_a_function_of_the_composed_space():
     references = 0.8 * random_sequence(4, 2, generator).reshape(2, 2, 2)
     layer = layer_of(references, decay=0.5, activation="sigmoid")
     gram = torch.tensor(
-        [[1 / (2 - kernel(x, y, 2, printed(0.5))) for y in sequences] for x in sequences]
-    ).double()
+        [[1 / (2 - kernel(x, y, 2, printed(0.5))) for y in sequences] for x in sequences],
+        dtype=torch.float64,
+    )
     values = torch.stack([layer(x)[0][-1] for x in sequences])
+    assert gram.min() > 0  # every product is below 2
     assert torch.linalg.eigvalsh(gram).min() > 1e-9  # the composed kernel is one
     for i, w in enumerate(references):
         square = float(outer(list(w)).norm()) ** 2
@@ -221,8 +223,9 @@ def test_theorem_2_the_state_of_a_deep_network_is_a_function_of_the_deep_space()
     layers = layer_of(first), layer_of(second)
     values = torch.stack([layers[1](layers[0](x)[0])[0][-1, 0] for x in sequences])
     gram = torch.tensor(
-        [[deep_kernel(x, y, 2, 0.5, 2, lambda k: k) for y in sequences] for x in sequences]
-    ).double()
+        [[deep_kernel(x, y, 2, 0.5, 2, lambda k: k) for y in sequences] for x in sequences],
+        dtype=torch.float64,
+    )
     # a sequence of 2 tokens has one bigram, of a first token whose own first layer is still 0
     used = [k for k in range(5) if gram[k, k] > 0]
     assert used == [1, 2, 3, 4]

@@ -6,55 +6,75 @@ The state of unit i of ``kernel.network(...)`` is the kernel between the input a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
-from representer.errors import KindError
-from representer.kernels.kernel import Kernel
+from representer.errors import ArgumentError, KindError
 from representer.kernels.mercer import mercer_obstacle
 from representer.kernels.recurrent_kernel import RecurrentKernel
-from representer.nn import RKM
+from representer.kernels.string_kernel import StringKernel
+from representer.nn import RKM, StringKernelRNN
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
-from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
-def network_of(kernel: Kernel, input_size: int, hidden_size: int, options: dict[str, Any]) -> Any:
+@overload
+def network_of(
+    kernel: RecurrentKernel, input_size: int, hidden_size: int, options: dict[str, Any]
+) -> RKM: ...
+@overload
+def network_of(
+    kernel: StringKernel, input_size: int, hidden_size: int, options: dict[str, Any]
+) -> StringKernelRNN: ...
+def network_of(
+    kernel: RecurrentKernel | StringKernel,
+    input_size: int,
+    hidden_size: int,
+    options: dict[str, Any],
+) -> RKM | StringKernelRNN:
     """Return the layer that evaluates a kernel against learned references.
 
     Args:
-        kernel: The kernel; its ``filter_length`` and ``dilation`` hold where options name none.
+        kernel: The kernel. The ``filter_length`` and ``dilation`` of a recurrent one hold where
+            options name none; what a string kernel is, options cannot change.
         input_size: I, features of one step.
         hidden_size: Number of references.
-        options: Other arguments of ``nn.RKM``.
+        options: Other arguments of ``nn.RKM`` or ``nn.StringKernelRNN``; the latter is given no
+            activation unless one is named.
 
     Raises:
-        KindError: If no layer evaluates the kernel.
+        ArgumentError: If the kernel has no network, or an option contradicts the kernel.
     """
-    if not isinstance(kernel, RecurrentKernel):
-        raise KindError("kernel", repr(kernel), "a kernel that has a network")
-    lengths = {"filter_length": kernel.filter_length, "dilation": kernel.dilation}
-    settings = {**lengths, **options}
-    return RKM(input_size, hidden_size, q=kernel.q, feedback=False, **settings)
+    if isinstance(kernel, RecurrentKernel):
+        lengths = {"filter_length": kernel.filter_length, "dilation": kernel.dilation}
+        settings = {**lengths, **options}
+        return RKM(input_size, hidden_size, q=kernel.q, feedback=False, **settings)
+    return _string_network(kernel, input_size, hidden_size, options)
 
 
-def kernel_of(layer: SequenceLayer) -> RecurrentKernel:
+@overload
+def kernel_of(layer: RecurrentKernelMachine) -> RecurrentKernel: ...
+@overload
+def kernel_of(layer: StringKernelRNN) -> StringKernel: ...
+def kernel_of(layer: RecurrentKernelMachine | StringKernelRNN) -> RecurrentKernel | StringKernel:
     """Return the exact kernel that a layer evaluates against its ``references()``.
 
     Raises:
         KindError: If there is none, with the reason.
     """
+    if isinstance(layer, StringKernelRNN):
+        return _string_kernel(layer)
     obstacle = _obstacle(layer)
     if obstacle or not isinstance(layer, RKM):
-        raise KindError(
-            "layer", repr(layer), "one that evaluates a symmetric kernel", hint=obstacle
-        )
+        raise _no_kernel(layer, obstacle)
     n = layer.filter_length
     longest = max(n) if isinstance(n, dict) else n
     return RecurrentKernel(layer.q, filter_length=longest, dilation=layer.dilation, repeat=True)
 
 
-def _obstacle(layer: SequenceLayer) -> str:
-    if not isinstance(layer, RecurrentKernelMachine):
-        return "Only nn.RKM(feedback=False) evaluates a RecurrentKernel."
+def _no_kernel(layer: RecurrentKernelMachine | StringKernelRNN, obstacle: str) -> KindError:
+    return KindError("layer", repr(layer), "one that evaluates a symmetric kernel", hint=obstacle)
+
+
+def _obstacle(layer: RecurrentKernelMachine) -> str:
     cell = layer.cell
     dynamic = {
         "input": cell.input_gate != "static",
@@ -72,7 +92,7 @@ def _obstacle(layer: SequenceLayer) -> str:
     if layer.feedback:
         return "Its units see each other through the feedback; use feedback=False."
     if layer.num_layers > 1 or layer.bidirectional:
-        return "It has several layers or directions; each one alone has a kernel."
+        return _SEVERAL
     if layer.layer_norm:
         return "The layer norm mixes its units."
     if any(layer.zoneout):
@@ -85,3 +105,77 @@ def _obstacle(layer: SequenceLayer) -> str:
         return "Its filters scale windows of different lengths to unit length."
     obstacle = mercer_obstacle(layer.q)
     return f"Its q is not a Mercer kernel: {obstacle}." if obstacle else ""
+
+
+_SEVERAL = "It has several layers or directions; each one alone has a kernel."
+
+
+def _string_network(
+    kernel: StringKernel, input_size: int, hidden_size: int, options: dict[str, Any]
+) -> StringKernelRNN:
+    if kernel.base != "linear":
+        hint = "A unit compares tokens by their inner product; embed them first."
+        raise ArgumentError("base", kernel.base, "'linear' for a network", hint=hint)
+    if not kernel.trailing:
+        hint = "A recurrence cannot know which n-gram is the last; use trailing=True."
+        raise ArgumentError("trailing", False, "True for a network", hint=hint)
+    combine = "add_exact" if kernel.combine == "add" else "multiply"
+    own: dict[str, Any] = {
+        "order": kernel.order,
+        "decay": float(kernel.decay),
+        "combine": combine,
+        "normalized": kernel.normalized,
+        "readout": "last",
+    }
+    for name, value in own.items():
+        if name in options and options[name] != value:
+            raise ArgumentError(name, options[name], f"{value!r}, which the kernel says")
+    return StringKernelRNN(input_size, hidden_size, **{"activation": None, **options, **own})
+
+
+def _string_kernel(layer: StringKernelRNN) -> StringKernel:
+    obstacle = _string_obstacle(layer)
+    if obstacle or isinstance(layer.decay, str):
+        raise _no_kernel(layer, obstacle)
+    combine = "multiply" if layer.chain.combine == "multiply" else "add"
+    return StringKernel(layer.order, layer.decay, combine=combine, normalized=layer.normalized)
+
+
+_GATE = (
+    "Its decay is a gate that sees the input and not the reference, so that the two cannot "
+    "change places."
+)
+_DECAYS = {
+    "input": _GATE,
+    "state": _GATE,
+    "learned": (
+        "Its units have each a decay of their own, and so a kernel of their own: for unit i it is "
+        "StringKernel(order, float(layer.decay_gate()[i]))."
+    ),
+}
+
+
+def _string_obstacle(layer: StringKernelRNN) -> str:
+    chain = layer.chain
+    if isinstance(layer.decay, str):
+        return _DECAYS[layer.decay]
+    if layer.num_layers > 1 or layer.bidirectional:
+        return _SEVERAL
+    if chain.order > 1 and chain.combine == "add":
+        return (
+            "combine='add' as printed weighs a new token without the n-grams it completes, which "
+            "no symmetric kernel does; use combine='add_exact'."
+        )
+    if chain.order > 1 and chain.readout == "sum":
+        return (
+            "readout='sum' compares c_j with the first j tokens of the reference alone, but a "
+            "sum of kernels would with all of them; use readout='last'."
+        )
+    if chain.highway:
+        return "The highway mixes the input with its output; use highway=False."
+    if layer.activation is not None:
+        return (
+            f"Its activation {layer.activation} of a kernel is no kernel; with activation=None, "
+            "and before the activation in cell_states, there is one."
+        )
+    return ""

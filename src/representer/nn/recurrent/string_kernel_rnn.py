@@ -25,7 +25,7 @@ from representer.nn.recurrent.string_options import (
 )
 
 if TYPE_CHECKING:
-    from representer.kernels import Kernel
+    from representer.kernels import StringKernel
 
 
 class StringKernelRNN(SequenceLayer):
@@ -169,8 +169,10 @@ class StringKernelRNN(SequenceLayer):
         return self.chain.order
 
     @property
-    def kernel(self) -> Kernel:
+    def kernel(self) -> StringKernel:
         """The exact kernel that each unit evaluates against its reference.
+
+        There is one without activation, for a constant decay and a single layer and direction.
 
         Raises:
             KindError: If there is none, with the reason.
