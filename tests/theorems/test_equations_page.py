@@ -46,7 +46,9 @@ def test_every_theorem_is_in_the_table():
         name
         for source in sources
         for name in re.findall(
-            r"^def (test_(?:\d|table|section|footnote|theorem|lemma|proposition|appendix)\w+)", source.read_text(), re.MULTILINE
+            r"^def (test_(?:\d|table|section|footnote|theorem|lemma|proposition|appendix)\w+)",
+            source.read_text(),
+            re.MULTILINE,
         )
     }
     assert theorems
