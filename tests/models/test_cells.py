@@ -41,6 +41,10 @@ def test_a_far_off_cell_is_told_all_there_are() -> None:
         ("torch-lstm", "filter_length", 3),
         ("rkm", "forget_bias", 1.0),
         ("lstm", "learn_static_gates", True),
+        ("string-kernel", "layer_norm", True),
+        ("string-kernel", "filter_length", 3),
+        ("rkm-cifg", "order", 3),
+        ("rkm-cifg", "decay", "input"),
     ],
 )
 def test_an_option_that_a_cell_does_not_have_is_refused(
@@ -55,3 +59,12 @@ def test_learned_static_gates_reach_the_linear_kernel() -> None:
     fixed = build_cell("linear-kernel", 3, 4, {})
     count = [sum(p.numel() for p in c.parameters()) for c in (cell, fixed)]
     assert count[0] > count[1]
+
+
+def test_order_and_decay_reach_the_string_kernel() -> None:
+    cell = build_cell("string-kernel", 3, 4, {"order": 3, "decay": "input"})
+    assert isinstance(cell, nn.StringKernelRNN)
+    assert (cell.order, cell.decay) == (3, "input")
+    usual = build_cell("string-kernel", 3, 4, {"order": 2, "decay": 0.5})
+    assert isinstance(usual, nn.StringKernelRNN)
+    assert (usual.order, usual.decay) == (2, 0.5)

@@ -18,7 +18,8 @@ SMALL = SequenceClassifierConfig(
 
 
 def small(cell: str, **changes: object) -> SequenceClassifier:
-    config = replace(SMALL, cell=cell, layer_norm=cell != "torch-lstm", **changes)
+    has_norm = cell not in ("torch-lstm", "string-kernel")
+    config = replace(SMALL, cell=cell, layer_norm=has_norm, **changes)
     return SequenceClassifier(config).double().eval()
 
 

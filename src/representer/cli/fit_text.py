@@ -21,8 +21,8 @@ def add_arguments(parser: Any) -> None:
 
 
 def defaults(arguments: Any) -> dict[str, Any]:
-    """Return the defaults that a preset, or the demo, brings with it."""
-    return text_config.defaults(arguments.preset, demo=arguments.demo)
+    """Return the defaults that a preset, the demo or the cell brings with it."""
+    return text_config.defaults(arguments.preset, demo=arguments.demo, cell=arguments.cell)
 
 
 def run(arguments: Any) -> None:

@@ -19,6 +19,7 @@ COMMANDS = {
     "fit text": "representer.cli.fit_text",
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
+    "explain": "representer.cli.explain",
     "report": "representer.cli.report",
     "cells": "representer.cli.cells",
     "doctor": "representer.cli.doctor",

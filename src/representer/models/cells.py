@@ -37,6 +37,7 @@ CELLS: dict[str, Callable[..., torch.nn.Module]] = {
     "cnn": nn.TABLE1["CNN"],
     "ran": nn.RAN,
     "rkm": nn.RKM,
+    "string-kernel": nn.StringKernelRNN,
     "torch-lstm": _torch_lstm,  # the peer: what a user of torch has today
 }
 
@@ -50,6 +51,8 @@ _NEUTRAL = {
     "layer_norm": False,
     "forget_bias": 0.0,
     "learn_static_gates": False,
+    "order": 2,
+    "decay": 0.5,
 }
 
 
@@ -80,7 +83,7 @@ def build_cell(
         input_size: Features of one step.
         hidden_size: Units.
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, layer_norm,
-            forget_bias, learn_static_gates``.
+            forget_bias, learn_static_gates, order, decay``.
 
     Raises:
         ArgumentError: The cell is unknown, or has no such option.

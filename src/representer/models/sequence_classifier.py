@@ -47,6 +47,8 @@ class SequenceClassifier(nn.Module):
             "layer_norm": c.layer_norm,
             "forget_bias": c.forget_bias,
             "learn_static_gates": c.learn_static_gates,
+            "order": c.order,
+            "decay": c.decay,
         }
         self.cell = build_cell(c.cell, c.embedding_size, c.hidden_size, options)
         width = c.hidden_size * (1 + c.bidirectional)

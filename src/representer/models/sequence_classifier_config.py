@@ -30,6 +30,8 @@ class SequenceClassifierConfig:
         layer_norm: Whether the cell state is normalised.
         forget_bias: Added to the forget gate's bias.
         learn_static_gates: Whether a linear kernel learns its gates.
+        order: n of a string kernel's n-grams.
+        decay: λ of a string kernel: a number in [0, 1], ``"learned"``, ``"input"`` or ``"state"``.
         cell_dropout: Dropout between layers of the cell.
         dropout: Dropout before both layers of the head.
         head_size: Units of the head's hidden layer.
@@ -54,6 +56,8 @@ class SequenceClassifierConfig:
     layer_norm: bool = True
     forget_bias: float = 0.0
     learn_static_gates: bool = False
+    order: int = 2
+    decay: float | str = 0.5
     cell_dropout: float = 0.0
     dropout: float = 0.5
     head_size: int = 300

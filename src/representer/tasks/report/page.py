@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 NARROW = "\u202f"  # a narrow space at which no line is broken
+EXPLAINED = "explanations.json"  # written by `representer explain`, shown if it is there
 MATRIX_LIMIT = 20  # classes; a larger confusion matrix is shown as a list of its largest entries
 
 
@@ -23,7 +24,8 @@ def write_report(run: Path) -> Path:
     """Write ``report.html`` into a finished run folder.
 
     Args:
-        run: The folder; it holds metrics.json, details.json and metrics.jsonl.
+        run: The folder; it holds metrics.json, details.json and metrics.jsonl, and perhaps
+            explanations.json.
 
     Returns:
         The path of the page.
@@ -33,14 +35,18 @@ def write_report(run: Path) -> Path:
     """
     metrics, details = _read(run, "metrics.json"), _read(run, "details.json")
     history = [json.loads(line) for line in _text(run / "metrics.jsonl").splitlines()]
-    page = render(metrics, details, history)
+    explained = _read(run, EXPLAINED) if (run / EXPLAINED).is_file() else []
+    page = render(metrics, details, history, explained)
     target = run / "report.html"
     atomic.write_text(target, page)
     return target
 
 
 def render(
-    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+    metrics: dict[str, Any],
+    details: dict[str, Any],
+    history: Sequence[dict[str, Any]],
+    explained: Sequence[dict[str, Any]] = (),
 ) -> str:
     """Return the page as one self-contained HTML text: no script, no link to anything outside."""
     try:
@@ -67,6 +73,7 @@ def render(
         details=details,
         test=test,
         rivals=rivals,
+        explained=explained,
         comparison=figures.comparison(_results(metrics, details, rivals)) if rivals else "",
         curves=_curves(history, metrics) if history else "",
         confusions=_largest_confusions(test),
@@ -111,7 +118,7 @@ def _largest_confusions(test: dict[str, Any], count: int = 12) -> list[dict[str,
     return sorted(cells, key=lambda c: -c["count"])[:count]
 
 
-def _read(run: Path, name: str) -> dict[str, Any]:
+def _read(run: Path, name: str) -> Any:
     return json.loads(_text(run / name))
 
 

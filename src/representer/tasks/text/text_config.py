@@ -12,6 +12,7 @@ from representer.errors import ArgumentError
 
 TOKENIZERS = ("words", "leam")
 POOLINGS = ("mean", "padded_mean")
+DECAYS = ("learned", "input", "state")
 
 
 def _option(default: Any, help_text: str, **metadata: Any) -> Any:
@@ -59,6 +60,10 @@ class TextConfig:
     cell: str = _option("rkm-cifg", "recurrent cell; `representer cells` lists them")
     hidden_size: int = _option(128, "units of the cell")
     filter_length: int = _option(1, "words that a filter sees: n of the n-gram")
+    order: int = _option(2, "words of a string kernel's n-grams, which may have gaps")
+    decay: str = _option(
+        "0.5", "of a string kernel: a number in [0, 1], learned, input or state", metavar="NAME"
+    )
     num_layers: int = _option(1, "layers of the cell")
     bidirectional: bool = _option(False, "read every text from both ends")
     layer_norm: bool = _option(True, "normalise the memory cell")
@@ -113,6 +118,9 @@ class TextConfig:
         if self.valid_fraction + self.test_fraction >= 1:
             total = self.valid_fraction + self.test_fraction
             raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
+        if self.decay not in DECAYS and not _is_share(self.decay):
+            expected = f"a number from 0 to 1, {', '.join(DECAYS[:-1])} or {DECAYS[-1]}"
+            raise ArgumentError("decay", self.decay, expected)
         for name, known in (("pooling", POOLINGS), ("tokenizer", TOKENIZERS)):
             if getattr(self, name) not in known:
                 raise ArgumentError(name, getattr(self, name), "one of " + ", ".join(known))
@@ -127,9 +135,16 @@ class TextConfig:
         return asdict(self)
 
 
+def _is_share(text: str) -> bool:
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
 _POSITIVE = (
-    "hidden_size", "filter_length", "num_layers", "embedding_size", "min_count", "min_length",
-    "max_length", "epochs", "batch_size",
+    "hidden_size", "filter_length", "order", "num_layers", "embedding_size", "min_count",
+    "min_length", "max_length", "epochs", "batch_size",
 )  # fmt: skip
 _NOT_NEGATIVE = (
     "patience", "threads", "seed", "max_steps", "evaluate_every", "clip_norm", "clip_value"
@@ -165,7 +180,9 @@ DEMO: dict[str, Any] = {
 }  # fmt: skip
 
 
-def defaults(preset: str | None, *, demo: bool) -> dict[str, Any]:
+def defaults(preset: str | None, *, demo: bool, cell: str | None = None) -> dict[str, Any]:
     """Return what the options are where they are not given."""
     chosen = {field.name: field.default for field in fields(TextConfig)}
+    if cell == "string-kernel":
+        chosen["layer_norm"] = False  # it has none
     return chosen | (DEMO if demo else {}) | PRESETS.get(preset or "", {})

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from representer.data.text import Coverage, WordVectors, collate, length_buckets
 from representer.models import SequenceClassifier, SequenceClassifierConfig
-from representer.tasks.text.text_config import TextConfig
+from representer.tasks.text.text_config import DECAYS, TextConfig
 from representer.tasks.text.text_data import TextData
 from representer.tasks.training import generators
 from representer.tasks.training.trainer_config import TrainerConfig
@@ -40,6 +40,8 @@ def build_model(
         embedding_size=vectors.dimensions if vectors else config.embedding_size,
         hidden_size=config.hidden_size,
         filter_length=config.filter_length,
+        order=config.order,
+        decay=config.decay if config.decay in DECAYS else float(config.decay),
         num_layers=config.num_layers,
         bidirectional=config.bidirectional,
         layer_norm=config.layer_norm,

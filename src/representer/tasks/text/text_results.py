@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from representer.functional import Cell
 from representer.models import SequenceClassifier
+from representer.nn import StringKernelRNN
 from representer.tasks.baselines import Baseline, majority_class, tfidf_logistic_regression
 from representer.tasks.cells_table import memory_equation, output_equation
 from representer.tasks.metrics import classification_metrics, paired_difference
@@ -27,7 +28,7 @@ NAMES = {
     "lstm": "LSTM", "rkm-lstm": "RKM-LSTM", "rkm-cifg": "RKM-CIFG",
     "linear-kernel": "Linear Kernel", "linear-kernel-gated": "Linear Kernel w/ o_t",
     "gated-cnn": "Gated CNN", "cnn": "CNN", "ran": "RAN", "rkm": "RKM",
-    "torch-lstm": "torch.nn.LSTM",
+    "torch-lstm": "torch.nn.LSTM", "string-kernel": "String Kernel",
 }  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def details_of(
     config: TextConfig, data: TextData, model: SequenceClassifier, answers: Answers
 ) -> dict[str, Any]:
     """Return details.json: data, model, mistakes, command and environment, for the report."""
-    cell: Cell | None = getattr(model.cell, "cell", None)
+    cell, output = _equations(model.cell)
     head = f"mean over time → {model.config.head_size} ReLU → {len(data.classes)}"
     return {
         "title": _title(config, data),
@@ -114,8 +115,8 @@ def details_of(
         "data": data.report,
         "model": {
             "name": answers.name,
-            "cell": memory_equation(cell) if cell else "torch.nn.LSTM",
-            "output": output_equation(cell) if cell else "torch.nn.LSTM",
+            "cell": cell,
+            "output": output,
             "head": head,
             "parameters": answers.parameters,
         },
@@ -124,10 +125,21 @@ def details_of(
     }
 
 
+def _equations(layer: Any) -> tuple[str, str]:
+    """Return the update of the memory cell and the emission."""
+    if isinstance(layer, StringKernelRNN):
+        activation = layer.activation or ""
+        return "c_{j,t} = λ c_{j,t−1} + c_{j−1,t−1} ⊙ W_j x_t", f"h_t = {activation}(c_{{n,t}})"
+    cell: Cell | None = getattr(layer, "cell", None)
+    if cell is None:
+        return "torch.nn.LSTM", "torch.nn.LSTM"
+    return memory_equation(cell), output_equation(cell)
+
+
 def command_of(config: TextConfig) -> str:
     """Return the command that makes this run again: the options that are not the defaults."""
     words = ["representer", "fit", "text", *([config.data] if config.data else [])]
-    usual = defaults(config.preset, demo=config.demo)
+    usual = defaults(config.preset, demo=config.demo, cell=config.cell)
     if config.preset:
         words += ["--preset", config.preset]
     if config.demo:

@@ -1,0 +1,41 @@
+"""``representer explain RUN DATA``: show what a trained model took its answers from."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from representer.cli.evaluate import read_options
+from representer.cli.parser import add_number, add_options
+from representer.errors import ArgumentError
+from representer.tasks.text.text_config import ReadOptions
+
+SUMMARY = "Show which words a trained model took its answers from."
+
+
+def add_arguments(parser: Any) -> None:
+    """Add the run, the data, how much to show, and how to read."""
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+    parser.add_argument("data", type=str, help="table with texts", metavar="DATA")
+    add_number(parser, "--limit", 10, "rows to explain, from the first")
+    add_number(parser, "--top", 5, "n-grams, or words, to name for each")
+    add_options(parser, ReadOptions)
+
+
+def run(arguments: Any) -> None:
+    """Print the explanations, and write them into the run's report."""
+    for name in ("limit", "top"):
+        if arguments[name] < 1:
+            raise ArgumentError(name, arguments[name], "a whole number from 1 on")
+    from representer.tasks.text.text_explain import explain
+    from representer.tasks.text.text_marks import as_text
+
+    entries = explain(
+        arguments.run,
+        arguments.data,
+        read_options(arguments),
+        limit=arguments.limit,
+        top=arguments.top,
+    )
+    styled = sys.stdout.isatty()
+    print("\n\n".join(as_text(entry, styled=styled) for entry in entries))

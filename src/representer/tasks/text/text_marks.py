@@ -1,0 +1,76 @@
+"""Explanations as text for the terminal: the sentence with its matched words marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+STRONG, PLAIN = "\x1b[1;4m", "\x1b[0m"
+
+
+def as_text(entry: dict[str, Any], *, styled: bool) -> str:
+    """Return an explanation as lines.
+
+    Args:
+        entry: As ``explain`` returns it.
+        styled: Whether matched words are bold and underlined, as a terminal shows them; else they
+            stand in brackets.
+    """
+    words, constant = sum(entry["shares"]), entry["constant"]
+    sure = f"{100 * entry['probability']:.0f} %"
+    lines = [
+        f"line {entry['line']}: {printable(entry['prediction'])} ({sure})",
+        f"  {sentence(entry['words'], entry['marked'], styled=styled)}",
+        f"  evidence {entry['evidence']:+.3f}: words {words:+.3f}, constant {constant:+.3f}",
+    ]
+    if entry["ngrams"]:
+        lines += _ngrams(entry)
+    if entry["steps"]:
+        lines += _steps(entry)
+    return "\n".join(lines)
+
+
+def sentence(words: Sequence[str], marked: Sequence[bool], *, styled: bool) -> str:
+    """Return the words with the marked ones made visible; what is no letter cannot do harm."""
+    before, after = (STRONG, PLAIN) if styled else ("[", "]")
+    shown = [
+        f"{before}{printable(word)}{after}" if is_marked else printable(word)
+        for word, is_marked in zip(words, marked, strict=True)
+    ]
+    return " ".join(shown)
+
+
+def printable(text: str) -> str:
+    """Return a text in which nothing is a command to the terminal."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+
+
+def _ngrams(entry: dict[str, Any]) -> list[str]:
+    width = max(len(printable(ngram["text"])) for ngram in entry["ngrams"])
+    lines = [f"  {'matched words':<{max(width, 13)}}    share  unit  half-life  compares with"]
+    for ngram in entry["ngrams"]:
+        unit = entry["units"][str(ngram["unit"])]
+        lines.append(
+            f"  {printable(ngram['text']):<{max(width, 13)}}  {ngram['share']:+7.4f}  "
+            f"{ngram['unit']:>4}  {_tokens(unit['half_life']):>9}  {printable(unit['text'])}"
+        )
+    named = ", ".join(f"{unit['unit']} ({unit['effect']:+.3f})" for unit in entry["strongest"])
+    return [*lines, f"  strongest units: {named}"]
+
+
+def _tokens(half_life: float | None) -> str:
+    return "never" if half_life is None else f"{half_life:.2f}"
+
+
+def _steps(entry: dict[str, Any]) -> list[str]:
+    width = max(4, *(len(printable(step["word"])) for step in entry["steps"]))
+    lines = [
+        f"  {'word':<{width}}  place    share  unit  its part  input gate     kept  output gate"
+    ]
+    for step in entry["steps"]:
+        lines.append(
+            f"  {printable(step['word']):<{width}}  {step['step'] + 1:>5}  "
+            f"{step['contribution']:+7.4f}  {step['unit']:>4}  {step['share']:+8.4f}  "
+            f"{step['written']:>10.3f}  {step['kept']:>7.2g}  {step['read']:>11.3f}"
+        )
+    return lines

@@ -1,0 +1,131 @@
+"""``explain``: what an answer was taken from, in the terminal and in the report."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import TINY, write_table
+from representer.cli.main import entry_point
+
+
+@pytest.fixture(scope="module")
+def string_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the string kernel; tests only read it, or explain into it."""
+    folder = tmp_path_factory.mktemp("string")
+    words = ["--cell", "string-kernel", "--decay", "input", "--baselines", "false"]
+    data = write_table(folder / "table.csv")
+    assert entry_point(["fit", "text", str(data), "--out", str(folder / "run"), *TINY, *words]) == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def copied(trained, tmp_path) -> Path:
+    """A copy of the RKM run, since explaining writes into it."""
+    return Path(shutil.copytree(trained, tmp_path / "run"))
+
+
+def marked_in(line: str) -> list[str]:
+    return re.findall(r"\[(.*?)\]", line)
+
+
+def test_a_string_kernel_shows_its_matched_words(run, string_run, table):
+    outcome = run("explain", string_run, table, "--limit", "3", "--top", "2")
+    assert outcome.code == 0, outcome.err
+    documents = outcome.out.split("\n\n")
+    assert len(documents) == 3
+    for number, document in enumerate(documents):
+        first, words, evidence, head, *ngrams, strongest = document.strip().splitlines()
+        assert re.fullmatch(rf"line {number + 2}: (sea|sky) \(\d+ %\)", first)
+        assert marked_in(words)
+        assert re.match(r"  evidence [+-]\d", evidence)
+        assert head.strip().startswith("matched words")
+        assert len(ngrams) == 2
+        assert strongest.startswith("  strongest units: ")
+
+
+def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
+    run("explain", string_run, table, "--limit", "2")
+    entries = json.loads((string_run / "explanations.json").read_text(encoding="utf-8"))
+    page = (string_run / "report.html").read_text(encoding="utf-8")
+    assert page.count("<mark ") == sum(len(entry["words"]) for entry in entries)
+    assert page.count('class="matched"') == sum(sum(entry["marked"]) for entry in entries)
+    assert entries[0]["ngrams"][0]["text"] in page
+    assert run("report", string_run).code == 0
+    assert (string_run / "report.html").read_text(encoding="utf-8") == page
+
+
+def test_a_cell_with_a_memory_shows_its_ledger(run, copied, table):
+    outcome = run("explain", copied, table, "--limit", "1")
+    assert outcome.code == 0, outcome.err
+    assert "input gate" in outcome.out
+    assert len(outcome.out.strip().splitlines()) == 4 + 5
+    assert "kept to the end" in (copied / "report.html").read_text(encoding="utf-8")
+
+
+def test_on_a_terminal_the_words_are_set_off_by_style(run, string_run, table, monkeypatch):
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    outcome = run("explain", string_run, table, "--limit", "1")
+    assert "\x1b[1;4m" in outcome.out
+
+
+def test_a_text_is_shown_as_text_in_the_report(run, string_run, tmp_path):
+    data = tmp_path / "a.csv"
+    data.write_text("text\n<b>wave</b> & salt\n\n")
+    assert run("explain", string_run, data).code == 0
+    page = (string_run / "report.html").read_text(encoding="utf-8")
+    assert "&lt;</mark>" in page
+
+
+def test_rows_without_words_are_passed_over(run, string_run, tmp_path):
+    data = tmp_path / "a.csv"
+    data.write_text("text,note\n,1\nwave salt,2\n")
+    outcome = run("explain", string_run, data)
+    assert outcome.out.startswith("line 3: ")
+
+
+@pytest.mark.parametrize(
+    ("cell", "reason"),
+    [("lstm", "The candidate passes through tanh"), ("torch-lstm", "the cell of the run is torch")],
+)
+def test_a_cell_that_is_no_sum_is_refused_in_one_line(run, table, tmp_path, cell, reason):
+    words = ["--cell", cell, "--layer-norm", "false", "--epochs", "1", "--baselines", "false"]
+    assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
+    outcome = run("explain", tmp_path / "run", table)
+    assert outcome.code == 2
+    assert reason in outcome.error
+    assert not (tmp_path / "run/explanations.json").exists()
+
+
+@pytest.mark.parametrize("option", ["--limit", "--top"])
+def test_nothing_to_show_is_refused(run, string_run, table, option):
+    outcome = run("explain", string_run, table, option, "0")
+    assert outcome.code == 2
+    assert outcome.error == f"error: {option} is 0; expected a whole number from 1 on."
+
+
+def test_what_is_no_run_says_so(run, table, tmp_path):
+    outcome = run("explain", tmp_path / "nowhere", table)
+    assert outcome.code == 2
+    assert "there is no such run folder" in outcome.error
+
+
+@pytest.mark.parametrize("decay", ["1.5", "sometimes", "nan"])
+def test_a_decay_out_of_range_is_refused(run, table, decay):
+    outcome = run("fit", "text", table, "--cell", "string-kernel", "--decay", decay)
+    assert outcome.code == 2
+    assert outcome.error.startswith(
+        f"error: --decay is '{decay}'; expected a number from 0 to 1, learned, input or state."
+    )
+
+
+def test_a_decay_given_to_another_cell_is_refused(run, table, tmp_path):
+    words = ["--decay", "0.7", "--out", tmp_path / "run"]
+    outcome = run("fit", "text", table, *TINY, *words)
+    assert outcome.code == 2
+    assert "The cell 'rkm-cifg' has no such option" in outcome.error

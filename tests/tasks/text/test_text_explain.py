@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.data.text import LabelMap, Vocabulary
+from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.tasks.text.text_config import ReadOptions
+from representer.tasks.text.text_explain import explain_words, with_gaps
+from representer.tasks.text.text_run import TrainedText
+
+WORDS = ["wave", "tide", "moon", "star", "the", "old"]
+
+
+def trained_with(cell: str, pooling: str = "mean", **options) -> TrainedText:
+    """A classifier of random weights: what is explained need not be sensible."""
+    config = SequenceClassifierConfig(
+        vocabulary_size=8, num_classes=3, cell=cell, embedding_size=5, hidden_size=6, head_size=7,
+        pooling=pooling, max_length=20 if pooling == "padded_mean" else None,
+        **{"layer_norm": False, **options},
+    )  # fmt: skip
+    model = SequenceClassifier(config)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_()
+    model.embedding.weight.data[0] = 0
+    vocabulary = Vocabulary((*Vocabulary.MARKS, *WORDS))
+    classes = LabelMap(("sea", "sky", "land"))
+    reading = ReadOptions(text="text", label="label")
+    return TrainedText(model.eval(), vocabulary, classes, reading, "words", 400)
+
+
+CASES = {
+    "gates": ("string-kernel", {"decay": "input"}),
+    "gates that see h": ("string-kernel", {"decay": "state", "order": 3}),
+    "constant": ("string-kernel", {"decay": 1.0, "order": 1}),
+    "padded mean": ("string-kernel", {"pooling": "padded_mean"}),
+    "CIFG": ("rkm-cifg", {"layer_norm": True, "filter_length": 2}),
+    "RAN": ("ran", {"pooling": "padded_mean"}),
+    "linear kernel": ("linear-kernel-gated", {}),
+}
+
+
+@pytest.mark.parametrize(("cell", "options"), CASES.values(), ids=CASES)
+def test_shares_and_constant_sum_to_the_logit_above_the_mean(cell, options):
+    trained = trained_with(cell, **options)
+    words = ["the", "wave", "unheard", "moon", "moon", "old", "tide"]
+    entry = explain_words(trained, words, 4)
+    ids = torch.tensor([trained.vocabulary.encode(words)])
+    logits = trained.model.double()(ids, torch.tensor([len(words)]))[0]
+    label = int(logits.argmax())
+    assert entry["prediction"] == trained.classes.names[label]
+    assert entry["probability"] == pytest.approx(logits.softmax(0)[label].item(), rel=1e-4)
+    # the model is in float32, the explanation in float64
+    assert entry["evidence"] == pytest.approx((logits[label] - logits.mean()).item(), rel=1e-4)
+    assert len(entry["shares"]) == len(entry["marked"]) == len(words)
+    assert max(map(abs, entry["strengths"])) == 1
+
+
+def test_the_ngrams_of_all_units_sum_to_the_words():
+    entry = explain_words(trained_with("string-kernel", decay="input"), WORDS, 1000)
+    assert sum(n["share"] for n in entry["ngrams"]) == pytest.approx(sum(entry["shares"]))
+    sizes = [abs(ngram["share"]) for ngram in entry["ngrams"]]
+    assert sizes == sorted(sizes, reverse=True)
+    few = explain_words(trained_with("string-kernel"), WORDS, 2)
+    assert few["marked"] == [
+        any(t in ngram["positions"] for ngram in few["ngrams"]) for t in range(len(WORDS))
+    ]
+    assert len(few["ngrams"]) == 2
+
+
+def test_the_strongest_units_speak_for_the_answer():
+    entry = explain_words(trained_with("string-kernel"), WORDS, 2)
+    effects = [unit["effect"] for unit in entry["strongest"]]
+    assert effects == sorted(effects, reverse=True)
+    named = {str(unit["unit"]) for unit in entry["strongest"]}
+    assert set(entry["units"]) >= named | {str(ngram["unit"]) for ngram in entry["ngrams"]}
+    assert not any(mark in str(entry["units"]) for mark in Vocabulary.MARKS)
+
+
+def test_a_text_shorter_than_an_ngram_has_none():
+    entry = explain_words(trained_with("string-kernel", order=3), ["wave"], 5)
+    assert (entry["ngrams"], entry["shares"], entry["marked"]) == ([], [0.0], [False])
+
+
+def test_a_decay_of_one_has_no_half_life():
+    entry = explain_words(trained_with("string-kernel", decay=1.0), WORDS, 1)
+    assert {unit["half_life"] for unit in entry["units"].values()} == {None}
+
+
+def test_a_ledger_names_steps_with_their_words():
+    entry = explain_words(trained_with("rkm-cifg"), WORDS, 3)
+    assert len(entry["steps"]) == 3
+    for step in entry["steps"]:
+        assert step["word"] == WORDS[step["step"]]
+        assert entry["marked"][step["step"]]
+        assert step["contribution"] == entry["shares"][step["step"]]
+
+
+def test_skipped_words_are_dots():
+    assert with_gaps(WORDS, [0, 1, 3, 5]) == "wave tide … star … old"
