@@ -42,7 +42,7 @@ COVERED_BY = {
         "cli/reproduce", "shared/table",
     ),
     "tests/papers/test_string_graph2017_sentiment.py": (
-        "string_graph2017/sentiment_table", "string_graph2017/table2",
+        "string_graph2017/table2",
     ),
     "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
     "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),

@@ -105,11 +105,25 @@ def test_the_means_are_of_what_no_dropout_has_touched() -> None:
     assert not torch.equal(means, model.encode(*batch())[:3])  # what entered was dropped
 
 
+def test_the_means_are_dropped_before_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small(dropout=0.5).train()
+    means = torch.ones(4, 18, dtype=torch.float64)
+    monkeypatch.setattr(model, "encode", lambda tokens, lengths: means)
+    assert not torch.equal(model(*batch()), model(*batch()))
+
+
 def test_dropout_ends_with_training() -> None:
     model = small(dropout=0.5, rnn_dropout=0.5)
     torch.testing.assert_close(model(*batch()), small()(*batch()), rtol=0, atol=0)
     model.train()
     assert not torch.equal(model(*batch()), model(*batch()))
+
+
+def test_the_masks_of_a_sequence_are_on_input_and_state_where_there_is_a_gate_to_see_it() -> None:
+    for decay, hidden in (("state", 0.3), ("input", 0.0), (0.5, 0.0)):
+        for layer in map(string_layer, small(decay=decay, rnn_dropout=0.3).layers):
+            assert (layer.variational_dropout, layer.hidden_dropout) == (0.3, hidden)
+            assert layer.dropout == 0
 
 
 def test_the_parameters_are_as_many_as_in_the_paper() -> None:

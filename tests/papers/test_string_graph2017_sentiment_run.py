@@ -15,7 +15,7 @@ from representer_papers.string_graph2017.sentiment_config import (
     SentimentConfig,
     preset,
 )
-from representer_papers.string_graph2017.sentiment_run import build, with_vectors
+from representer_papers.string_graph2017.sentiment_run import build, trainer_config, with_vectors
 from representer_papers.string_graph2017.treebank import locate, read
 
 TINY = SentimentConfig("fine", "gated", seed=0, epochs=1, vectors="tiny.3d", hidden_size=4)
@@ -91,3 +91,12 @@ def test_the_presets_differ_where_paper_and_code_do():
     assert preset("authors_code", "binary")["rnn_dropout"] == 0.1
     with pytest.raises(ArgumentError, match="preset is 'mine'"):
         preset("mine", "fine")
+
+
+def test_training_is_that_of_the_authors_code():
+    """The penalty 1e-6 of all squared weights is Adam's 2e-6, which is of their halves."""
+    config = trainer_config(TINY, threads=3)
+    assert (config.lr, config.lr_decay, config.weight_decay) == (1e-3, 0.95, 2e-6)
+    assert (config.patience, config.max_drop, config.monitor) == (20, 0.05, "valid_accuracy")
+    assert (config.epochs, config.seed, config.threads) == (TINY.epochs, TINY.seed, 3)
+    assert (config.clip_norm, config.clip_value) == (None, None)

@@ -141,4 +141,4 @@ def _run(folder: Path, config: SentimentConfig, *arguments: Any) -> None:
     except TrainingError as error:  # a cell that diverges is a result, not the end of the table
         print(f"{folder}: {error}")
     except RunFolderError as error:  # another process is at it; the table can be written again
-        print(f"{error}; left to it.")
+        print(f"left out: {error}")

@@ -57,7 +57,7 @@ def run(
     trainer = Trainer(
         model,
         classification_task(data, batches),
-        _trainer_config(config, threads),
+        trainer_config(config, threads),
         folder,
         settings=_settings(config, data),
     )
@@ -126,7 +126,8 @@ def build(config: SentimentConfig, data: TextData, matrix: Tensor | None) -> Sta
     return model
 
 
-def _trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfig:
+def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfig:
+    """Return the trainer's part of a configuration."""
     return TrainerConfig(
         epochs=config.epochs,
         lr=config.lr,

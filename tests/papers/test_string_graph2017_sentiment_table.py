@@ -1,0 +1,66 @@
+"""The sentiment table, of made-up figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from representer.tasks.recipe import Request
+from representer_papers.string_graph2017.sentiment_config import SentimentConfig
+from representer_papers.string_graph2017.sentiment_table import write_table
+from representer_papers.string_graph2017.treebank import DATASETS
+
+
+def made_up(out: Path, cell: str, seed: int, accuracy: float, vectors: str | None = "v") -> None:
+    config = SentimentConfig("fine", cell, seed, epochs=9, vectors=vectors, preset="authors_code")
+    folder = out / "fine" / config.name
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config.to_dict()))
+    metrics = {
+        "test": {"accuracy": accuracy, "accuracy_interval": [accuracy - 0.01, accuracy + 0.02]},
+        "valid": {"valid_accuracy": accuracy + 0.05},
+        "best_epoch": 3.0,
+        "epochs": 7.0,
+        "cover": {"types": 0.25, "running": 0.75} if vectors else {},
+    }
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+
+
+def table(out: Path) -> list[str]:
+    request = Request(out, out, table_only=True, command="representer reproduce")
+    return write_table(request, [DATASETS["fine"]]).read_text(encoding="utf-8").splitlines()
+
+
+def test_a_row_has_each_seed_their_mean_and_best_and_the_validation(tmp_path):
+    for seed, accuracy in ((0, 0.50), (2, 0.40), (10, 0.45)):
+        made_up(tmp_path, "gated", seed, accuracy)
+    made_up(tmp_path, "gated-learned", 2, 0.30, vectors=None)
+    lines = table(tmp_path)
+    head, _, *rows = [line for line in lines if line.startswith("|")]
+    assert "| seed 0 | seed 2 | seed 10 | mean | best | validation | best epoch |" in head
+    epochs = "3 of 7, 3 of 7, 3 of 7"
+    assert rows[2:] == [
+        "| gated | `v` | `authors_code` | 50.00 | 40.00 | 45.00 | 45.00 ± 5.00 | 50.00 | 50.00 "
+        f"| {epochs} |",
+        "| gated-learned | none | `authors_code` | not run | 30.00 | not run "
+        "| 30.00 (29.00 – 32.00) | 30.00 | 35.00 | 3 of 7 |",
+    ]
+    assert any("`v` covers 75.0% of the running words" in line for line in lines)
+
+
+def test_the_papers_figures_stand_above_and_other_vectors_have_rows_of_their_own(tmp_path):
+    made_up(tmp_path, "constant", 0, 0.40, vectors="w")
+    made_up(tmp_path, "constant", 0, 0.45)
+    made_up(tmp_path, "gated", 0, 0.50)
+    rows = [line for line in table(tmp_path) if line.startswith("| ")][1:]
+    assert [row.split(" | ")[0] for row in rows] == [
+        "| gated, L17", "| constant, L17", "| gated", "| constant", "| constant"
+    ]  # fmt: skip
+    assert [row.split(" | ")[1] for row in rows[2:]] == ["`v`", "`v`", "`w`"]
+    assert rows[0].endswith("| – | 52.4 | 53.2 | 53.7 | – |")
+    assert rows[1].endswith("| – | – | 51.2 | – | – |")
+
+
+def test_a_table_of_nothing_says_only_what_the_paper_has(tmp_path):
+    rows = [line for line in table(tmp_path) if line.startswith("| ")][1:]
+    assert [row.split(" | ")[0] for row in rows] == ["| gated, L17", "| constant, L17"]
