@@ -40,6 +40,7 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Run the recipe and print the table that it wrote."""
     from representer.tasks.recipe import Request, installed_recipes
+    from representer.tasks.training.freed_memory import keep_freed_memory
 
     recipes = installed_recipes()
     if arguments.name == "list":
@@ -51,6 +52,7 @@ def run(arguments: Any) -> None:
         raise UsageError(
             f"{arguments.name!r} is not a recipe. {hint}All of them: representer reproduce list"
         )
+    keep_freed_memory()
     request = Request(
         data=Path(arguments.data),
         out=Path(arguments.out or f"runs/{arguments.name}"),

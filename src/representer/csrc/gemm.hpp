@@ -65,7 +65,7 @@ template <class Real, int N> class Product {
 
 template <class Real, int N> void product_of(const RepresenterProduct& p) {
     constexpr int64_t WIDE = N * Lanes<Real>::n;
-    Workspace<Real> packed((p.n + WIDE - 1) / WIDE * WIDE * p.k);
+    Workspace<Real> packed((p.n + WIDE - 1) / WIDE * WIDE * p.k, false);
     pack_columns(static_cast<const Real*>(p.b), p.k, p.n, N, packed.at(0));
     const int64_t threads = p.threads < p.m ? p.threads : p.m;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)

@@ -8,6 +8,7 @@
 
 #include "core.hpp"
 #include "tile.hpp"
+#include "usual.hpp"
 #include "workspace.hpp"
 
 namespace representer {
@@ -19,7 +20,7 @@ template <class Real> class Backward {
   public:
     Backward(const RepresenterBackward& args, int64_t first, int64_t last)
         : p(args), first(first), rows(last - first), H(args.units), padded(round_up(H, V)), G(args.cell.gates),
-          extra(rows * padded), carried(rows * padded), e_row(args.norm ? rows * padded : 0),
+          usual(is_usual(args.cell) && !args.norm && !args.hold && !args.grad_fresh ? int(G) : 0), extra(rows * padded), carried(rows * padded), e_row(args.norm ? rows * padded : 0),
           g_row(args.norm ? rows * padded : 0) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t j = 0; j < H; ++j) {
@@ -51,6 +52,7 @@ template <class Real> class Backward {
   private:
     const RepresenterBackward& p;
     const int64_t first, rows, H, padded, G;
+    const int usual;  // which of USUAL_CELLS; 0 for another
     Workspace<Real> extra, carried, e_row, g_row;
 
     template <int N, int M> void step_rows(int m, int64_t t, int64_t later, int64_t row, int64_t group, const Real* panels) {
@@ -74,14 +76,23 @@ template <class Real> class Backward {
         alignas(64) Vec<Real> fed[M][N];
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < N; ++j) fed[r][j] = acc[r][j];
-        receive_rows(t, row, M, group, N, &fed[0][0]);
+        switch (usual) {
+            case 1: return receive_rows<1>(t, row, M, group, N, &fed[0][0]);
+            case 2: return receive_rows<2>(t, row, M, group, N, &fed[0][0]);
+            case 3: return receive_rows<3>(t, row, M, group, N, &fed[0][0]);
+            case 4: return receive_rows<4>(t, row, M, group, N, &fed[0][0]);
+            default: return receive_rows<0>(t, row, M, group, N, &fed[0][0]);
+        }
     }
 
+    template <int USUAL> const RepresenterCell& cell_of() const { return USUAL ? USUAL_CELLS[USUAL] : p.cell; }
+
+    template <int USUAL>
     __attribute__((noinline)) void receive_rows(int64_t t, int64_t row, int m, int64_t group, int n, const Vec<Real>* fed) {
         for (int j = 0; j < n; ++j) {
             const int64_t unit = (group * n + j) * V;
             if (unit >= H) break;
-            for (int r = 0; r < m; ++r) receive(t, row + r, unit, fed[r * n + j]);
+            for (int r = 0; r < m; ++r) receive<USUAL>(t, row + r, unit, fed[r * n + j]);
         }
     }
 
@@ -91,12 +102,12 @@ template <class Real> class Backward {
     bool is_real(int64_t t, int64_t b) const { return !p.lengths || t < p.lengths[b]; }
 
     // The gradient that reaches the emission and the cell of one step.
-    REPRESENTER_INLINE void receive(int64_t t, int64_t row, int64_t unit, Vec<Real> fed) {
+    template <int USUAL> REPRESENTER_INLINE void receive(int64_t t, int64_t row, int64_t unit, Vec<Real> fed) {
         const int count = H - unit < V ? int(H - unit) : V;
         const int64_t b = first + row, own = row * padded + unit;
         Vec<Real> e = fed + load<Real>(extra.at(own));
         if (!is_real(t, b)) {
-            store(extra.at(own), e, count);
+            store<Real>(extra.at(own), e);
             for (int64_t k = 0; k < G; ++k)
                 store(static_cast<Real*>(p.grad_z) + ((t * p.batch + b) * G + k) * H + unit, Vec<Real>{}, count);
             if (p.grad_fresh) store(static_cast<Real*>(p.grad_fresh) + (t * p.batch + b) * H + unit, Vec<Real>{}, count);
@@ -105,29 +116,31 @@ template <class Real> class Backward {
         }
         e += load(static_cast<const Real*>(p.grad_output) + t * p.grad_time + b * p.grad_batch + unit, count);
         Vec<Real> g = load<Real>(carried.at(own)), held_e{}, held_g{};
-        if (p.hold) {
+        if (!USUAL && p.hold) {
             const Vec<Real> of_c = load(saved(p.hold, t, b, unit), count);
             const Vec<Real> of_h = load(saved(p.hold, t + p.time, b, unit), count);
             held_e = e * of_h, held_g = g * of_c;
             e -= held_e, g -= held_g;
         }
-        store(extra.at(own), held_e, count);
-        store(carried.at(own), held_g, count);
-        if (p.norm) {  // psi' needs the normalised cell of the whole row
-            store(e_row.at(own), e, count);
-            store(g_row.at(own), g, count);
+        store<Real>(extra.at(own), held_e);
+        store<Real>(carried.at(own), held_g);
+        if (!USUAL && p.norm) {  // psi' needs the normalised cell of the whole row
+            store<Real>(e_row.at(own), e);
+            store<Real>(g_row.at(own), g);
             return;
         }
-        const void* cells = p.hold ? p.fresh : p.cells;
-        g += through_emission(t, b, unit, count, e, load(saved(cells, t, b, unit), count));
-        pass_on(t, row, unit, g);
+        const void* cells = !USUAL && p.hold ? p.fresh : p.cells;
+        g += through_emission<USUAL>(t, b, unit, count, e, load(saved(cells, t, b, unit), count));
+        pass_on<USUAL>(t, row, unit, g);
     }
 
     // Writes da of the output gate and returns what e adds to g.
+    template <int USUAL>
     REPRESENTER_INLINE Vec<Real> through_emission(int64_t t, int64_t b, int64_t unit, int count, Vec<Real> e, Vec<Real> c) {
-        const Vec<Real> y = value<Real>(p.cell.output, c);
-        Vec<Real> slope_of_c = slope<Real>(p.cell.output, c, y);
-        if (p.cell.output_gate) {
+        const RepresenterCell& cell = cell_of<USUAL>();
+        const Vec<Real> y = value<Real>(cell.output, c);
+        Vec<Real> slope_of_c = slope<Real>(cell.output, c, y);
+        if (cell.output_gate) {
             const int64_t at = ((t * p.batch + b) * G + G - 1) * H + unit;
             const Vec<Real> o = load(static_cast<const Real*>(p.gates) + at, count);
             store(static_cast<Real*>(p.grad_z) + at, e * y * o * (Real(1) - o), count);
@@ -137,14 +150,14 @@ template <class Real> class Backward {
     }
 
     // From the fresh cell's gradient g to the pre-activations and the memory.
-    REPRESENTER_INLINE void pass_on(int64_t t, int64_t row, int64_t unit, Vec<Real> g) {
-        const RepresenterCell& cell = p.cell;
+    template <int USUAL> REPRESENTER_INLINE void pass_on(int64_t t, int64_t row, int64_t unit, Vec<Real> g) {
+        const RepresenterCell& cell = cell_of<USUAL>();
         const int count = H - unit < V ? int(H - unit) : V;
         const int64_t b = first + row, own = row * padded + unit;
         const Real* gates = static_cast<const Real*>(p.gates) + (t * p.batch + b) * G * H + unit;
         const Real* fixed = static_cast<const Real*>(p.gate_values);
         Real* da = static_cast<Real*>(p.grad_z) + (t * p.batch + b) * G * H + unit;
-        if (p.grad_fresh) store(static_cast<Real*>(p.grad_fresh) + (t * p.batch + b) * H + unit, g, count);
+        if (!USUAL && p.grad_fresh) store(static_cast<Real*>(p.grad_fresh) + (t * p.batch + b) * H + unit, g, count);
 
         const Vec<Real> candidate = load(gates, count);
         Vec<Real> memory{}, f{}, i{};
@@ -167,7 +180,7 @@ template <class Real> class Backward {
         if (cell.forget_gate == 2) return;
         Real* into = cell.memory == 1 ? extra.at(own) : carried.at(own);
         const Vec<Real> kept = cell.memory == 2 ? g * f * (memory + Real(1)) : g * f;
-        store(into, load<Real>(into) + kept, count);
+        store<Real>(into, load<Real>(into) + kept);
     }
 
     Vec<Real> earlier(const void* states, const void* initial, int64_t t, int64_t b, int64_t unit, int count) const {
@@ -192,7 +205,7 @@ template <class Real> class Backward {
             const int count = H - j < V ? int(H - j) : V;
             const Vec<Real> normed = (load(fresh + j, count) - mean) * scale;
             const Vec<Real> c = normed * load(gain + j, count) + load(offset + j, count);
-            const Vec<Real> after = load(g + j, count) + through_emission(t, b, j, count, load(e + j, count), c);
+            const Vec<Real> after = load(g + j, count) + through_emission<0>(t, b, j, count, load(e + j, count), c);
             if (p.grad_normed) store(static_cast<Real*>(p.grad_normed) + (t * p.batch + b) * H + j, after, count);
             const Vec<Real> scaled = after * load(gain + j, count);  // 0 beyond the row, as the gain
             store(g + j, scaled, count);
@@ -202,7 +215,7 @@ template <class Real> class Backward {
         for (int64_t j = 0; j < H; j += V) {
             const int count = H - j < V ? int(H - j) : V;
             const Vec<Real> normed = (load(fresh + j, count) - mean) * scale;
-            pass_on(t, row, j, (load(g + j, count) - of_g - normed * of_g_normed) * scale);
+            pass_on<0>(t, row, j, (load(g + j, count) - of_g - normed * of_g_normed) * scale);
         }
     }
 };
@@ -210,7 +223,7 @@ template <class Real> class Backward {
 template <class Real, int N> void backward_of(const RepresenterBackward& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t K = p.cell.seen * p.units, groups = (p.units + N * V - 1) / (N * V);
-    Workspace<Real> panels(groups * N * V * K);
+    Workspace<Real> panels(groups * N * V * K, false);
     if (K) pack_columns(static_cast<const Real*>(p.weight), K, p.units, N, panels.at(0));
     const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)

@@ -4,6 +4,7 @@
 
 #include "core.hpp"
 #include "tile.hpp"
+#include "usual.hpp"
 #include "workspace.hpp"
 
 namespace representer {
@@ -36,7 +37,7 @@ template <class Real> class Forward {
   public:
     Forward(const RepresenterForward& args, int64_t first, int64_t last)
         : p(args), first(first), rows(last - first), H(args.units), padded(round_up(H, V)),
-          h_state(2 * rows * padded), c_state(rows * padded),
+          usual(is_usual(args.cell) && !args.norm && !args.hold && !args.fresh), h_state(2 * rows * padded), c_state(rows * padded),
           late_o(args.norm ? rows * padded : 0), late_c(args.norm ? rows * padded : 0) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t j = 0; j < H; ++j) {
@@ -64,7 +65,7 @@ template <class Real> class Forward {
                     }
                     a[g] = load<Real>(bias_panels + (unit / V * G + g) * V) + sums<Real>(partial);
                 }
-                write_cell<G>(0, r, unit, a);
+                write_cell<G, false>(0, r, unit, a);
             }
         }
         if (p.norm) emit_normalised(0);
@@ -93,6 +94,7 @@ template <class Real> class Forward {
   private:
     const RepresenterForward& p;
     const int64_t first, rows, H, padded;
+    const bool usual;
     Workspace<Real> h_state, c_state, late_o, late_c;
     int now = 0;  // which half of h_state holds the previous emission
 
@@ -143,20 +145,21 @@ template <class Real> class Forward {
         alignas(64) Vec<Real> a[M][N];
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < N; ++j) a[r][j] = acc[r][j];
-        write_cells<G, BLOCKS>(t, row, M, group, &a[0][0]);
+        if (usual) return write_cells<G, BLOCKS, true>(t, row, M, group, &a[0][0]);
+        write_cells<G, BLOCKS, false>(t, row, M, group, &a[0][0]);
     }
 
-    template <int G, int BLOCKS>
+    template <int G, int BLOCKS, bool USUAL>
     __attribute__((noinline)) void write_cells(int64_t t, int64_t row, int m, int64_t group, Vec<Real>* a) {
         for (int block = 0; block < BLOCKS; ++block) {
             const int64_t unit = (group * BLOCKS + block) * V;
             if (unit >= H) break;
-            for (int r = 0; r < m; ++r) write_cell<G>(t, row + r, unit, a + (r * BLOCKS + block) * G);
+            for (int r = 0; r < m; ++r) write_cell<G, USUAL>(t, row + r, unit, a + (r * BLOCKS + block) * G);
         }
     }
 
-    template <int G> REPRESENTER_INLINE void write_cell(int64_t t, int64_t row, int64_t unit, Vec<Real>* a) {
-        const RepresenterCell& cell = p.cell;
+    template <int G, bool USUAL> REPRESENTER_INLINE void write_cell(int64_t t, int64_t row, int64_t unit, Vec<Real>* a) {
+        const RepresenterCell& cell = USUAL ? USUAL_CELLS[G] : p.cell;
         const int count = H - unit < V ? int(H - unit) : V;
         const int64_t at = (t * p.batch + first + row) * H + unit, own = row * padded + unit;
         const Real* fixed = static_cast<const Real*>(p.gate_values);
@@ -176,12 +179,12 @@ template <class Real> class Forward {
             c = cell.input_gate == 1 ? candidate + f * (memory - candidate) : i * candidate + f * memory;
         }
         const Vec<Real> o = cell.output_gate ? a[G - 1] : splat<Real>(1);
-        if (p.fresh) store(static_cast<Real*>(p.fresh) + at, c, count);
-        if (p.norm) {
+        if (!USUAL && p.fresh) store(static_cast<Real*>(p.fresh) + at, c, count);
+        if (!USUAL && p.norm) {
             store<Real>(late_c.at(own), c);
             store<Real>(late_o.at(own), o);
         } else {
-            emit(t, row, unit, c, o);
+            emit<USUAL ? G : 0>(t, row, unit, c, o);
         }
     }
 
@@ -190,27 +193,29 @@ template <class Real> class Forward {
             normalise(late_c.at(row * padded), static_cast<const Real*>(p.norm), H, p.epsilon);
             for (int64_t unit = 0; unit < H; unit += V) {
                 const int64_t own = row * padded + unit;
-                emit(t, row, unit, load<Real>(late_c.at(own)), load<Real>(late_o.at(own)));
+                emit<0>(t, row, unit, load<Real>(late_c.at(own)), load<Real>(late_o.at(own)));
             }
         }
     }
 
-    REPRESENTER_INLINE void emit(int64_t t, int64_t row, int64_t unit, Vec<Real> c, Vec<Real> o) {
+    // Of a usual cell, by its number of gates, or of any where that is 0.
+    template <int G> REPRESENTER_INLINE void emit(int64_t t, int64_t row, int64_t unit, Vec<Real> c, Vec<Real> o) {
+        const RepresenterCell& cell = G ? USUAL_CELLS[G] : p.cell;
         const int count = H - unit < V ? int(H - unit) : V;
         const int64_t b = first + row, at = (t * p.batch + b) * H + unit, own = row * padded + unit;
         const bool real = !p.lengths || t < p.lengths[b];
-        Vec<Real> h = value<Real>(p.cell.output, c);
-        if (p.cell.output_gate) h *= o;
+        Vec<Real> h = value<Real>(cell.output, c);
+        if (cell.output_gate) h *= o;
         const Vec<Real> old_c = load<Real>(c_state.at(own)), old_h = load<Real>(h_old() + own);
-        if (p.hold) {
+        if (!G && p.hold) {
             const Real* hold = static_cast<const Real*>(p.hold) + at;
             c += load(hold, count) * (old_c - c);
             h += load(hold + p.time * p.batch * H, count) * (old_h - h);
         }
         store(static_cast<Real*>(p.output) + at, real ? h : Vec<Real>{}, count);
         if (!real) c = old_c, h = old_h;
-        store(c_state.at(own), c, count);
-        store(h_new() + own, h, count);
+        store<Real>(c_state.at(own), c);  // whole vectors: a row ends in padding, which nothing reads
+        store<Real>(h_new() + own, h);
         if (p.cells) store(static_cast<Real*>(p.cells) + at, c, count);
     }
 };
@@ -224,7 +229,7 @@ template <class Real, int G, int R, int BLOCKS> void forward_of(const Represente
             bias_panels.at(0)[(j / V * G + G - p.biased + k) * V + j % V] = static_cast<const Real*>(p.bias)[k * p.units + j];
     if (p.time == 1 && p.batch <= FEW && p.input_weight)  // too little work to pack the weights for
         return Forward<Real>(p, 0, p.batch).template step_by_dots<G, R>(bias_panels.at(0));
-    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0), panels(wide * R * p.units);
+    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0, false), panels(wide * R * p.units, false);
     if (p.input_weight)
         pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input_panels.at(0));
     if constexpr (R > 0) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));

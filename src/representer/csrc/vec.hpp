@@ -91,8 +91,10 @@ REPRESENTER_INLINE void store(float* p, Vec<float> v, int count) {
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(p, (__mmask16)((1u << count) - 1), (__m512)v);
 #elif defined(__AVX2__)
-    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-    _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane), (__m256)v);
+    __m128 part = _mm256_castps256_ps128((__m256)v);  // masked stores are slow on some processors
+    if (count & 4) _mm_storeu_ps(p, part), p += 4, part = _mm256_extractf128_ps((__m256)v, 1);
+    if (count & 2) _mm_storel_pi((__m64*)p, part), p += 2, part = _mm_movehl_ps(part, part);
+    if (count & 1) _mm_store_ss(p, part);
 #else
     for (int i = 0; i < count; ++i) p[i] = v[i];
 #endif

@@ -11,11 +11,12 @@ namespace REPRESENTER_ISA {
 
 template <class Real> class Workspace {
   public:
-    explicit Workspace(int64_t count) {
+    // Zeroed, unless what is packed into it fills it.
+    explicit Workspace(int64_t count, bool zeroed = true) {
         const int64_t bytes = (count * int64_t(sizeof(Real)) + 63) / 64 * 64;
         data_ = count ? static_cast<Real*>(std::aligned_alloc(64, bytes)) : nullptr;
         if (count && !data_) throw std::bad_alloc();
-        if (count) std::memset(data_, 0, bytes);
+        if (count && zeroed) std::memset(data_, 0, bytes);
     }
     ~Workspace() { std::free(data_); }
     Workspace(const Workspace&) = delete;

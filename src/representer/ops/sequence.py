@@ -51,7 +51,14 @@ class Steps:
         return self._real[t]
 
 
-def previous(states: Tensor, initial: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
+def previous(
+    states: Tensor,
+    initial: Tensor,
+    lengths: Tensor | None,
+    reverse: bool,
+    *,
+    out: Tensor | None = None,
+) -> Tensor:
     """Return the state before each step, from those after each step (0 beyond the lengths).
 
     Args:
@@ -59,10 +66,15 @@ def previous(states: Tensor, initial: Tensor, lengths: Tensor | None, reverse: b
         initial: State before the first step taken ``(B, H)``.
         lengths: True lengths ``(B,)``.
         reverse: Whether the recurrence runs from the last step to the first.
+        out: Where to write it, of the shape of ``states``; a new tensor if left out.
     """
+    shifted = torch.empty_like(states) if out is None else out
     if not reverse:
-        return torch.cat((initial[None], states[:-1]))
-    shifted = torch.cat((states[1:], initial[None]))
+        shifted[0] = initial
+        shifted[1:] = states[:-1]
+        return shifted
+    shifted[-1] = initial
+    shifted[:-1] = states[1:]
     if lengths is None:
         return shifted
     last = lengths.to(torch.int64).sub(1).clamp(0, len(states) - 1)

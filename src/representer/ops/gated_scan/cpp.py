@@ -28,7 +28,7 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of u, f and c0."""
     du, dc0 = _run("scan_backward", grad_states, f, grad_final, lengths, reverse)
-    df = du * previous(states, c0, lengths, reverse)
+    df = previous(states, c0, lengths, reverse).mul_(du)
     return du, df.sum_to_size(f.shape), dc0
 
 

@@ -25,6 +25,8 @@ from representer.ops.products import (
 from representer.ops.rkm_scan.arguments import Backward, Gradients
 from representer.ops.sequence import previous
 
+JOINT = 128  # features and units up to which one product gives all gradients of weights
+
 
 def memory_before(cell: Cell, h_before: Tensor, c_before: Tensor) -> Tensor:
     """Return m_{t-1} of every step ``(T, B, H)``."""
@@ -80,17 +82,22 @@ def finish(
         transpose: The transposed of a matrix, for the gradients of the weights.
     """
     empty = dz.new_empty(0)
-    h_before = previous(p.output, p.h0, p.lengths, p.reverse)
-    dx, d_input_weight, d_bias = dz, empty, empty.clone()
+    dx, d_input_weight, d_bias, d_weight = dz, empty, empty.clone(), empty.clone()
+    d_static, d_norm = empty.clone(), empty.clone()
     if p.input_weight is not None:
-        d_input_weight = weight_gradient(dz, real(p.z, p.lengths), transpose)
-        d_bias = d_bias if p.bias is None else dz.flatten(0, 1).sum(0)
         dx = input_gradient(dz, p.input_weight, multiply) if p.needs_x else empty.clone()
-    d_weight, d_static, d_norm = empty.clone(), empty.clone(), empty.clone()
-    if p.weight is not None:
-        d_weight = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
+    if _is_joint(p, dz):
+        d_input_weight, d_bias, d_weight = _joint_gradients(p, dz, transpose)
+    else:
+        if p.input_weight is not None:
+            d_input_weight = weight_gradient(dz, real(p.z, p.lengths), transpose)
+            d_bias = d_bias if p.bias is None else dz.flatten(0, 1).sum(0)
+        if p.weight is not None:
+            h_before = previous(p.output, p.h0, p.lengths, p.reverse)
+            d_weight = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
     if p.static is not None and p.needs_static:
         assert g_fresh is not None
+        h_before = previous(p.output, p.h0, p.lengths, p.reverse)
         memory = memory_before(p.cell, h_before, previous(p.cells, p.c0, p.lengths, p.reverse))
         zero = torch.zeros_like(p.static[0])
         of_input = p.cell.input_gate == "static"
@@ -105,3 +112,23 @@ def finish(
             (over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths))
         )
     return Gradients(dx, d_input_weight, d_bias, d_weight, to_h, to_c, d_static, d_norm)
+
+
+def _is_joint(p: Backward, dz: Tensor) -> bool:
+    """Whether all pre-activations see x and h, and these are so few that dz costs most to read."""
+    if p.input_weight is None or p.weight is None or len(p.weight) != dz.shape[2]:
+        return False
+    return p.z.shape[2] + dz.shape[3] <= JOINT
+
+
+def _joint_gradients(
+    p: Backward, dz: Tensor, transpose: Transpose
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of input_weight, bias and weight as parts of one, that of [x 1 h]."""
+    features, ones, units = p.z.shape[2], int(p.bias is not None), dz.shape[3]
+    seen = dz.new_ones(*dz.shape[:2], features + ones + units)
+    seen[:, :, :features] = real(p.z, p.lengths)
+    previous(p.output, p.h0, p.lengths, p.reverse, out=seen[:, :, features + ones :])
+    parts = weight_gradient(dz, seen, transpose).split((features, ones, units), 2)
+    of_x, of_bias, of_h = (part.clone(memory_format=torch.contiguous_format) for part in parts)
+    return of_x, of_bias[..., 0].contiguous() if ones else dz.new_empty(0), of_h
