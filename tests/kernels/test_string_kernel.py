@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import string_kernel_definition
-from representer.kernels import StringKernel
+from representer.kernels import Linear, StringKernel
 
 claim = settings(deadline=None, max_examples=8)
 VARIANTS = list(product(["multiply", "add"], [False, True, "exact"], [True, False]))
@@ -144,10 +144,21 @@ def test_the_gradient_in_tokens_and_in_lambda_is_the_numerical_one(combine, norm
 
 
 def test_long_sequences_are_taken_in_blocks(monkeypatch):
-    X, kernel = draw([3, 9, 2, 7, 5]), StringKernel(3, 0.7)
+    X, kernel = draw([3, 9, 2, 7, 5]), StringKernel(3, 0.7, base=Linear())
     whole = kernel(X), kernel(X[:2], X)
-    monkeypatch.setattr("representer.kernels.string_kernel.BLOCK", 20)
+    monkeypatch.setattr("representer.kernels.sequence_kernel.BLOCK", 20)
     torch.testing.assert_close((kernel(X), kernel(X[:2], X)), whole)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_the_features_are_taken_in_parts(monkeypatch, n):
+    """Long sequences of few features, for which the feature map is the cheapest way."""
+    X, kernel = draw([30, 40, 25], 3), StringKernel(n, 0.7, normalized="exact")
+    pairs = StringKernel(n, 0.7, normalized="exact", base=Linear())(X)
+    torch.testing.assert_close(kernel(X), pairs)
+    monkeypatch.setattr("representer.kernels.string_kernel.FEATURES", 3 * 3 ** (n - 1) * 2)
+    torch.testing.assert_close(kernel(X), pairs)
+    torch.testing.assert_close(kernel(X, X[1:]), pairs[:, 1:])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -148,6 +148,18 @@ struct RepresenterProduct {
     int64_t a_stride;
 };
 
+// Every sequence of x against every sequence of y; sequence i is the rows starts[i]..starts[i+1].
+struct RepresenterGram {
+    int64_t rows, columns, features, order;  // N, M, d or 0 for tokens as numbers, n
+    int32_t threads, symmetric, trailing;    // symmetric: the columns from each row's own group on
+    const void* x;                           // (sum of lengths, d)
+    const void* y;
+    const int64_t* x_starts;                 // (N + 1,)
+    const int64_t* y_starts;                 // (M + 1,)
+    void* output;                            // (N, M)
+    double decay;
+};
+
 // What the machine can do at best; the twin is in benchmarks/machine.py.
 struct RepresenterProbe {
     int64_t count;   // rounds of arithmetic, or entries of a, b and c

@@ -105,7 +105,7 @@ def string_kernel(
         right = left if L == M else slot_weights(order, M, lam, trailing)
         K = _read(similarities.unsqueeze(-3), left, right, lengths).sum(-1 if lengths else -3)
     else:
-        left, right = _discount(L, lam, 0), _discount(M, lam, 0)
+        left, right = decay_matrix(L, lam), decay_matrix(M, lam)
         K = similarities
         for _ in range(order - 1):
             K = similarities * F.pad(left @ K @ right.mT, (1, -1, 1, -1))
@@ -167,8 +167,9 @@ def _toeplitz(tails: Tensor) -> Tensor:
     return tails[(at[:, None] - at).clamp(min=0)].tril() if len(tails) else tails.new_empty(0, 0)
 
 
-def _discount(length: int, decay: Tensor, order: int) -> Tensor:
-    return _toeplitz(_tails(order, length, decay))
+def decay_matrix(length: int, decay: Tensor) -> Tensor:
+    """Return D[s, p] = lam^(s - p) for p <= s, else 0."""
+    return _toeplitz(_tails(0, length, decay))
 
 
 def _read(K: Tensor, left: Tensor, right: Tensor, lengths: tuple[Tensor, Tensor] | None) -> Tensor:

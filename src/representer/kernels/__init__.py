@@ -1,7 +1,38 @@
 """Exact kernels: what the layers of ``nn`` compute, as functions of two objects."""
 
+from representer.kernels.composition import Activated, Cosine, Product, Sum
+from representer.kernels.deep_string_kernel import DeepStringKernel
+from representer.kernels.examples import KERNELS
+from representer.kernels.gram_file import gram
+from representer.kernels.gram_transformer import GramTransformer
 from representer.kernels.kernel import Kernel
+from representer.kernels.nystroem import Nystroem
+from representer.kernels.point_kernels import (
+    Gaussian,
+    InversePolynomial,
+    Linear,
+    PointKernel,
+    Polynomial,
+)
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
 
-__all__ = ["Kernel", "RecurrentKernel", "StringKernel"]
+__all__ = [
+    "KERNELS",
+    "Activated",
+    "Cosine",
+    "DeepStringKernel",
+    "Gaussian",
+    "GramTransformer",
+    "InversePolynomial",
+    "Kernel",
+    "Linear",
+    "Nystroem",
+    "PointKernel",
+    "Polynomial",
+    "Product",
+    "RecurrentKernel",
+    "StringKernel",
+    "Sum",
+    "gram",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor
@@ -16,6 +16,12 @@ try:
 except ImportError as error:
     raise MissingExtraError("representer.kernels", "scikit-learn", "kernels") from error
 
+if TYPE_CHECKING:
+    from representer.kernels.composition import Activated, Cosine, Product, Sum
+    from representer.kernels.point_kernels import PointKernel
+
+Objects = Literal["sequences", "vectors"]
+
 
 class Kernel(BaseEstimator, ABC):
     """A kernel, called as ``k(X, Y)``.
@@ -25,6 +31,11 @@ class Kernel(BaseEstimator, ABC):
     through the constructor, so a kernel checks them again when it is called.
     """
 
+    @property
+    def objects(self) -> Objects:
+        """What the kernel compares."""
+        return "sequences"
+
     @abstractmethod
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
         """Return the Gram matrix ``(len(X), len(Y))``, of X with itself if there is no Y."""
@@ -32,3 +43,25 @@ class Kernel(BaseEstimator, ABC):
     @abstractmethod
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each object ``(len(X),)``."""
+
+    def __add__(self, other: Kernel) -> Sum:
+        from representer.kernels.composition import Sum
+
+        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel) -> Product:
+        from representer.kernels.composition import Product
+
+        return Product(self, other) if isinstance(other, Kernel) else NotImplemented
+
+    def activated(self, point_kernel: PointKernel) -> Activated:
+        """Return the kernel of :class:`Activated` states: ``point_kernel`` in this one's RKHS."""
+        from representer.kernels.composition import Activated
+
+        return Activated(self, point_kernel)
+
+    def cosine(self) -> Cosine:
+        """Return this kernel scaled to a unit diagonal."""
+        from representer.kernels.composition import Cosine
+
+        return Cosine(self)

@@ -65,6 +65,26 @@ def read_sequences(
     return Sequences(items, from_tensors)
 
 
+def read_vectors(X: Any, name: str = "X", like: Sequences | None = None) -> Sequences:
+    """Read vectors ``(N, d)``, a tensor, an array or nested lists, as the one item of the answer.
+
+    Raises:
+        ArgumentError: If a number is not finite.
+        KindError: If they are no numbers, or a tensor meets something else.
+        ShapeError: If they are not ``(N, d)``, or of another size than those before.
+    """
+    from_tensors = isinstance(X, Tensor) if like is None else like.from_tensors
+    if isinstance(X, (list, tuple)) and X and all(isinstance(x, Tensor) for x in X):
+        X = torch.stack([*X])
+        from_tensors = True if like is None else from_tensors
+    item = _read(X, name, from_tensors, "")
+    if item.dim() != 2:
+        raise ShapeError(name, item.shape, "(vectors, features)")
+    _check_like(item, name, item if like is None else like.items[0])
+    _check_finite(item, name)
+    return Sequences([item], from_tensors)
+
+
 def _read(sequence: Any, name: str, from_tensors: bool, hint: str) -> Tensor:
     if isinstance(sequence, Tensor) != from_tensors:
         expected = "a tensor" if from_tensors else "an array or nested lists"

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import string_kernel
-from representer.functional.string_kernel import ngram_mass, over_mass, slot_weights
+from representer.functional.string_features import slot_features, string_features
+from representer.functional.string_kernel import (
+    decay_matrix,
+    ngram_mass,
+    over_mass,
+    slot_weights,
+)
 from representer.kernels.kernel import Kernel
-from representer.kernels.sequences import Sequences, read_sequences
-from representer.kernels.tokens import read_tokens
+from representer.kernels.sequence_kernel import BASES, SequenceKernel
+from representer.kernels.sequences import Sequences
+from representer.ops.string_gram import missing, string_gram
 
 if TYPE_CHECKING:
     from torch import nn
 
-COMBINE = ("multiply", "add")
-BASES = ("linear", "delta")
-BLOCK = 2**20  # entries of the similarities of one block
-STRINGS = 'Strings and tokens are compared with base="delta".'
+FEATURES = 2**24  # numbers of the explicit feature maps that are held at a time
 
 
-class StringKernel(Kernel):
+class StringKernel(SequenceKernel):
     r"""Compares all n-grams of two sequences, gaps allowed.
 
     .. math::
@@ -82,23 +85,6 @@ class StringKernel(Kernel):
         self.trailing = trailing
         self._check()
 
-    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        """Return the Gram matrix of X with Y, or of X with itself."""
-        self._check()
-        vocabulary: dict[Hashable, int] = {}
-        x = self._read(X, vocabulary, "X")
-        y = x if Y is None else self._read(Y, vocabulary, "Y", x)
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.answer(self._normalize(self._gram(x, y), x, y))
-
-    def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
-        """Return k(x, x) of each sequence."""
-        self._check()
-        x = self._read(X, {}, "X")
-        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            K = torch.cat([self._row(item, [item]) for item in x.items])
-            return x.answer(self._normalize(K, x))
-
     def network(self, input_size: int, hidden_size: int, **options: Any) -> nn.Module:
         """Return a layer each of whose units evaluates this kernel against one learned reference.
 
@@ -116,107 +102,108 @@ class StringKernel(Kernel):
         return network_of(self, input_size, hidden_size, options)
 
     def _check(self) -> None:
-        if type(self.order) is not int or self.order < 1:
-            raise ArgumentError("order", self.order, "a whole number from 1 on")
-        decay = self.decay
-        is_number = isinstance(decay, (int, float, np.floating)) and not isinstance(decay, bool)
-        is_tensor = isinstance(decay, Tensor) and decay.dim() == 0
-        value = decay.detach() if isinstance(decay, Tensor) else decay
-        if not (is_number or is_tensor) or not 0 <= value <= 1:
-            raise ArgumentError("decay", decay, "a number in [0, 1]")
-        if self.combine not in COMBINE:
-            raise ArgumentError("combine", self.combine, " or ".join(map(repr, COMBINE)))
-        if self.normalized is not True and self.normalized not in (False, "exact"):
-            raise ArgumentError("normalized", self.normalized, "False, True or 'exact'")
-        if not isinstance(self.base, Kernel) and self.base not in BASES:
-            raise ArgumentError("base", self.base, "'linear', 'delta' or a kernel of vectors")
+        self._check_order("order", self.order)
+        self._check_decay("decay", self.decay)
+        self._check_words(self.combine, self.normalized)
         if not isinstance(self.trailing, bool):
             raise ArgumentError("trailing", self.trailing, "True or False")
 
-    def _read(
-        self,
-        X: Iterable[Any],
-        vocabulary: dict[Hashable, int],
-        name: str,
-        like: Sequences | None = None,
-    ) -> Sequences:
-        if self.base == "delta":
-            return read_tokens(X, vocabulary, name)
-        return read_sequences(X, name, like, STRINGS)
-
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:
-        if self.base == "linear" and (self.combine == "add" or self.order == 1):
-            slots = self._slots(x)
-            return slots @ (slots if y is x else self._slots(y)).mT
-        if y is not x:
-            return torch.stack([self._row(item, y.items) for item in x.items])
-        rows = [self._row(item, x.items[i:]) for i, item in enumerate(x.items)]
-        upper = torch.stack([torch.nn.functional.pad(r, (len(rows) - len(r), 0)) for r in rows])
-        return upper + upper.triu(1).mT
+        lam = self._decay_like(x)
+        symmetric = y is x
+        if self._has_features(x, y):
+            K = self._features_gram(x, y, lam)
+        elif self._runs_on_core(x, y, lam):
+            items, others = ([item.to(lam.dtype) for item in s.items] for s in (x, y))
+            K = string_gram(
+                items,
+                None if symmetric else others,
+                self.order,
+                float(lam),
+                trailing=self.trailing,
+            )
+        else:
+            K = super()._gram(x, y)
+        if self.normalized is True:
+            return (1 - lam) ** self.order * K
+        if not self.normalized:
+            return K
+        mass = self._masses(x, lam)
+        return over_mass(K, mass[:, None] * (mass if symmetric else self._masses(y, lam)))
 
-    def _row(self, item: Tensor, others: list[Tensor]) -> Tensor:
-        """Return the kernel of one sequence with each of the others, before normalisation."""
-        longest = max(1, len(item)) * max(1, *(len(other) for other in others), 1)
-        step = max(1, BLOCK // longest)
-        blocks = [others[i : i + step] for i in range(0, len(others), step)]
-        return torch.cat([self._pairs(item, block) for block in blocks])
+    def _diag(self, x: Sequences) -> Tensor:
+        K, lam = super()._diag(x), self._decay_like(x)
+        if self.normalized == "exact":
+            return over_mass(K, self._masses(x, lam).square())
+        return (1 - lam) ** self.order * K if self.normalized else K
 
-    def _pairs(self, item: Tensor, block: list[Tensor]) -> Tensor:
-        padded = torch.nn.utils.rnn.pad_sequence(block, batch_first=True)  # (B, T, d) or (B, T)
-        lengths = torch.tensor([len(other) for other in block], device=item.device)
-        similarities = self._similarities(item, padded)
-        own = torch.tensor(len(item), device=item.device)
+    def _pairs(
+        self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
+    ) -> Tensor:
         return string_kernel(
-            similarities,
+            self._similarities(item, padded),
             self.order,
             self.decay,
             combine=self.combine,
             trailing=self.trailing,
-            lengths=(own.expand_as(lengths), lengths),
+            lengths=(torch.full_like(lengths, len(item)), lengths),
         )
 
-    def _similarities(self, item: Tensor, padded: Tensor) -> Tensor:
-        """Return the base kernel of every two tokens ``(B, S, T)``."""
-        if self.base == "delta":
-            return (item[:, None] == padded[:, None, :]).double()
-        if self.base == "linear":
-            return item @ padded.mT
-        assert isinstance(self.base, Kernel)
-        B, T, d = padded.shape
-        if not len(item) or not B * T:
-            return item.new_zeros(B, len(item), T)
-        values = self.base(item, padded.reshape(B * T, d))
-        assert isinstance(values, Tensor)
-        return values.reshape(len(item), B, T).movedim(0, 1)
+    def _has_features(self, x: Sequences, y: Sequences) -> bool:
+        """Say whether the explicit feature map costs less than the pairs."""
+        if self.base != "linear":
+            return False
+        if self.combine == "add" or self.order == 1:
+            return True
+        N, M = len(x.items), 0 if y is x else len(y.items)
+        tokens_x, tokens_y = (sum(map(len, s.items)) for s in (x, y))
+        size = float(x.items[0].shape[1]) ** self.order
+        steps = tokens_x if y is x else tokens_x + tokens_y
+        features = (steps + N * (M or N)) * size
+        pairs = tokens_x * tokens_y * (x.items[0].shape[1] + 4 * self.order)
+        return features < pairs * (0.5 if y is x else 1.0)
 
-    def _slots(self, x: Sequences) -> Tensor:
-        """Return the weighted sums of the tokens in each slot ``(N, n·d)``, a feature map."""
-        lam = self._decay_like(x.items[0])
-        longest = max(len(item) for item in x.items)
-        weights = slot_weights(self.order, longest, lam, self.trailing)
-        rows = [
-            (weights[:, len(item) - 1, : len(item)] @ item).flatten()
-            if len(item)
-            else item.new_zeros(self.order * item.shape[1])
-            for item in x.items
-        ]
-        return torch.stack(rows)
+    def _features_gram(self, x: Sequences, y: Sequences, lam: Tensor) -> Tensor:
+        longest = max(len(item) for s in (x, y) for item in s.items)
+        d = x.items[0].shape[1]
+        if self.combine == "add" or self.order == 1:
+            weights = slot_weights(self.order, longest, lam, self.trailing)
+            return self._products(
+                x, y, lambda item: slot_features(item, self.order, lam, weights=weights)
+            )
+        discount = decay_matrix(longest, lam)
+        most = max(len(x.items), len(y.items)) * d ** (self.order - 1)
+        step = max(1, FEATURES // most)  # features of the first slot at a time
+        K = lam.new_zeros(())
+        for start in range(0, d, step):
+            first = slice(start, start + step)
+            K = K + self._products(
+                x,
+                y,
+                lambda item, first=first: string_features(
+                    item, self.order, lam, trailing=self.trailing, discount=discount, first=first
+                ),
+            )
+        return K
 
-    def _normalize(self, K: Tensor, x: Sequences, y: Sequences | None = None) -> Tensor:
-        """Normalise a Gram matrix ``(N, M)``, or a diagonal ``(N,)`` if there is no y."""
-        if not self.normalized:
-            return K
-        lam = self._decay_like(K)
-        if self.normalized is True:
-            return (1 - lam) ** self.order * K
-        mass = self._masses(x, lam)
-        if y is None:
-            return over_mass(K, mass * mass)
-        return over_mass(K, mass[:, None] * (mass if y is x else self._masses(y, lam)))
+    def _products(self, x: Sequences, y: Sequences, features: Callable[[Tensor], Tensor]) -> Tensor:
+        left = torch.stack([features(item) for item in x.items])
+        right = left if y is x else torch.stack([features(item) for item in y.items])
+        return left @ right.mT
+
+    def _runs_on_core(self, x: Sequences, y: Sequences, lam: Tensor) -> bool:
+        if self.combine != "multiply" or self.base not in BASES:
+            return False
+        if torch.is_grad_enabled() and any(t.requires_grad for t in (lam, *x.items, *y.items)):
+            return False
+        return not missing(lam.dtype, x.items[0].device.type)
 
     def _masses(self, x: Sequences, lam: Tensor) -> Tensor:
         lengths = [len(item) for item in x.items]
         return ngram_mass(self.order, max(lengths), lam, self.trailing)[lengths]
 
-    def _decay_like(self, tensor: Tensor) -> Tensor:
-        return torch.as_tensor(self.decay, dtype=tensor.dtype, device=tensor.device)
+    def _decay_like(self, x: Sequences) -> Tensor:
+        """Return lam in the dtype that the kernel is computed in: float64 for tokens."""
+        item = x.items[0]
+        dtype = item.dtype if item.is_floating_point() else torch.float64
+        return torch.as_tensor(self.decay, dtype=dtype, device=item.device)

@@ -71,6 +71,11 @@ ScanStruct = _struct(
     "ScanStruct",
     "l:time l:batch l:units i:reverse i:threads i:decay p:u p:f p:c0 p:lengths p:states p:final",
 )
+GramStruct = _struct(
+    "GramStruct",
+    "l:rows l:columns l:features l:order i:threads i:symmetric i:trailing p:x p:y p:x_starts"
+    " p:y_starts p:out d:decay",
+)
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 

@@ -1,0 +1,167 @@
+"""Kernels made of kernels: sums, products, activated states and unit diagonals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.errors import KindError
+from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.point_kernels import PointKernel
+
+Values = Tensor | np.ndarray
+
+
+class _Pair(Kernel):
+    def __init__(self, k1: Kernel, k2: Kernel) -> None:
+        self.k1 = k1
+        self.k2 = k2
+
+    @property
+    def objects(self) -> Objects:
+        """What both kernels compare."""
+        return self.k1.objects
+
+
+class Sum(_Pair):
+    """The sum of two kernels, written ``k1 + k2``: their features beside each other.
+
+    Args:
+        k1: A kernel.
+        k2: A kernel of the same objects.
+    """
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
+        """Return the sum of both Gram matrices."""
+        X, Y = _kept(X), _kept(Y)
+        return self.k1(X, Y) + self.k2(X, Y)
+
+    def diag(self, X: Iterable[Any]) -> Values:
+        """Return k(x, x) of each object."""
+        X = _kept(X)
+        return self.k1.diag(X) + self.k2.diag(X)
+
+
+class Product(_Pair):
+    """The product of two kernels, written ``k1 * k2``: all products of their features.
+
+    Args:
+        k1: A kernel.
+        k2: A kernel of the same objects.
+    """
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
+        """Return the product of both Gram matrices, entry by entry."""
+        X, Y = _kept(X), _kept(Y)
+        return self.k1(X, Y) * self.k2(X, Y)
+
+    def diag(self, X: Iterable[Any]) -> Values:
+        """Return k(x, x) of each object."""
+        X = _kept(X)
+        return self.k1.diag(X) * self.k2.diag(X)
+
+
+class Activated(Kernel):
+    r"""A kernel of the points that another one maps to, :math:`K_\sigma(\phi(x), \phi(y))`.
+
+    Written ``k.activated(point_kernel)``. If the space of :math:`K_\sigma` holds an activation σ,
+    as :class:`InversePolynomial` does those of Lemma 1, this one's holds σ of the kernel's network.
+
+    Args:
+        kernel: The kernel below.
+        point_kernel: K_σ, a function of inner products.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        Lemma 1, Proposition 1.
+    """
+
+    def __init__(self, kernel: Kernel, point_kernel: PointKernel) -> None:
+        self.kernel = kernel
+        self.point_kernel = point_kernel
+        self._check()
+
+    @property
+    def objects(self) -> Objects:
+        """What the kernel below compares."""
+        return self.kernel.objects
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        self._check()
+        X, Y = _kept(X), _kept(Y)
+        inner = self.kernel(X, Y)
+        if Y is None:
+            xx = yy = _diagonal(inner)
+        else:
+            xx, yy = self.kernel.diag(X), self.kernel.diag(Y)
+        return self._of(inner, xx[:, None], yy)
+
+    def diag(self, X: Iterable[Any]) -> Values:
+        """Return k(x, x) of each object."""
+        self._check()
+        xx = self.kernel.diag(X)
+        return self._of(xx, xx, xx)
+
+    def _of(self, *products: Values) -> Values:
+        K = self.point_kernel.of_products(*map(torch.as_tensor, products))
+        return K if isinstance(products[0], Tensor) else K.numpy()
+
+    def _check(self) -> None:
+        if not isinstance(self.point_kernel, PointKernel):
+            expected = "a kernel of vectors, such as kernels.InversePolynomial()"
+            raise KindError("point_kernel", repr(self.point_kernel), expected)
+        self.point_kernel._check()
+
+
+class Cosine(Kernel):
+    r"""A kernel scaled to a unit diagonal, :math:`k(x, y) / \sqrt{k(x, x)\, k(y, y)}`.
+
+    Written ``k.cosine()``. Where k(x, x) is 0, so is the result.
+
+    Args:
+        kernel: The kernel below.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    @property
+    def objects(self) -> Objects:
+        """What the kernel below compares."""
+        return self.kernel.objects
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        X, Y = _kept(X), _kept(Y)
+        K = self.kernel(X, Y)
+        if Y is None:
+            xx = yy = torch.as_tensor(_diagonal(K))
+        else:
+            xx, yy = (torch.as_tensor(self.kernel.diag(Z)) for Z in (X, Y))
+        scaled = torch.as_tensor(K) * _inverse_root(xx)[:, None] * _inverse_root(yy)
+        return scaled if isinstance(K, Tensor) else scaled.numpy()
+
+    def diag(self, X: Iterable[Any]) -> Values:
+        """Return 1 of each object, or 0 where the kernel below is 0."""
+        xx = self.kernel.diag(X)
+        ones = (torch.as_tensor(xx) > 0).to(torch.as_tensor(xx).dtype)
+        return ones if isinstance(xx, Tensor) else ones.numpy()
+
+
+def _inverse_root(squares: Tensor) -> Tensor:
+    is_zero = squares <= 0
+    return torch.where(is_zero, 0.0, torch.where(is_zero, 1.0, squares).rsqrt())
+
+
+def _diagonal(K: Values) -> Values:
+    return K.diagonal() if isinstance(K, Tensor) else K.diagonal().copy()  # which may be written to
+
+
+def _kept(X: Any) -> Any:
+    """Return objects that can be gone through more than once."""
+    return X if X is None or isinstance(X, (Sequence, Tensor, np.ndarray)) else list(X)

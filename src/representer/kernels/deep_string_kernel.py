@@ -1,0 +1,129 @@
+"""The string kernel of string kernels, L17 section 2.2, Theorem 2, appendix C."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError, KindError
+from representer.functional import string_kernel
+from representer.kernels.kernel import Kernel
+from representer.kernels.point_kernels import InversePolynomial, PointKernel
+from representer.kernels.sequence_kernel import SequenceKernel
+
+
+class DeepStringKernel(SequenceKernel):
+    r"""Compares the states of a stack of string-kernel layers, whatever their references.
+
+    .. math::
+        K^{(1)}[s, t] &= K_{n_1}(x_{1:s}, y_{1:t}) \\
+        K^{(l)}[s, t] &= \sum_{i_1 < \dots < i_{n_l} \le s} \sum_{k_1 < \dots < k_{n_l} \le t}
+            \lambda^{s - i_1 - n_l + 1} \lambda^{t - k_1 - n_l + 1}
+            \prod_{j=1}^{n_l} K_\sigma^{(l-1)}[i_j, k_j]
+
+    :math:`K_\sigma^{(l)}[s, t]` is the activation kernel of the features behind
+    :math:`K^{(l)}[s, t]`, so that step s of a sequence stands for its whole prefix. The kernel is
+    :math:`K^{(L)}` at the last steps, before an activation (``.activated(...)`` adds one). If the
+    space of the activation kernel holds σ, the kernel's space holds the states :math:`c^{(L)}_n` of
+    every network of L layers with activation σ, seen as functions of the input.
+
+    Args:
+        orders: n of each layer, the first below.
+        decay: λ in [0, 1], of all layers or one for each.
+        activation: The activation kernel between two layers; by default
+            ``kernels.InversePolynomial()``, as in Lemma 1, which refuses states whose square
+            reaches 2. ``kernels.Linear()`` for none.
+        combine: As of :class:`StringKernel`, in all layers.
+        normalized: As of :class:`StringKernel`, in all layers.
+        base: As of :class:`StringKernel`, of the lowest layer.
+
+    Shape:
+        - X a list of N sequences ``(T_i, d)``, for ``base="delta"`` of strings or lists of tokens;
+          Y the same, of M
+        - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
+
+    Raises:
+        ArgumentError: If an argument has no meaning, or a number of a sequence is not finite.
+        ShapeError: If a sequence is not ``(time, features)``, or the features differ.
+        KindError: If a sequence or the activation is of the wrong kind.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        section 2.2, Theorem 2, appendix C.
+    """
+
+    def __init__(
+        self,
+        orders: Sequence[int] = (2, 2),
+        decay: float | Sequence[float] = 0.5,
+        activation: PointKernel | None = None,
+        combine: str = "multiply",
+        normalized: bool | str = False,
+        base: str | Kernel = "linear",
+    ) -> None:
+        self.orders = orders
+        self.decay = decay
+        self.activation = activation
+        self.combine = combine
+        self.normalized = normalized
+        self.base = base
+        self._check()
+
+    def _check(self) -> None:
+        if not isinstance(self.orders, (list, tuple)) or not self.orders:
+            raise ArgumentError("orders", self.orders, "a list of the layers' orders")
+        for layer, order in enumerate(self.orders):
+            self._check_order(f"orders[{layer}]", order)
+        if isinstance(self.decay, (list, tuple)):
+            if len(self.decay) != len(self.orders):
+                expected = f"one number for each of the {len(self.orders)} layers"
+                raise ArgumentError("decay", self.decay, expected)
+            for layer, decay in enumerate(self.decay):
+                self._check_decay(f"decay[{layer}]", decay)
+        else:
+            self._check_decay("decay", self.decay)
+        if self.activation is not None and not isinstance(self.activation, PointKernel):
+            expected = "a kernel of vectors, such as kernels.InversePolynomial()"
+            raise KindError("activation", repr(self.activation), expected)
+        self._check_words(self.combine, self.normalized)
+
+    def _pairs(
+        self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
+    ) -> Tensor:
+        K = self._similarities(item, padded)
+        steps = torch.arange(padded.shape[1], device=lengths.device)
+        is_real = (steps < lengths[:, None])[:, None, :]
+        for layer in range(len(self.orders) - 1):
+            K = torch.where(is_real, self._layer(layer, K), 0.0)
+            squares = torch.nn.utils.rnn.pad_sequence([o[layer] for o in others], batch_first=True)
+            K = self._activate(K, own[layer][:, None], squares[:, None, :])
+        ends = (torch.full_like(lengths, len(item)), lengths)
+        return self._layer(len(self.orders) - 1, K, ends)
+
+    def _prepare(self, item: Tensor) -> list[Tensor]:
+        """Return K^(l) of each prefix with itself, of all layers below the last ``(T,)``."""
+        K, squares = self._similarities(item, item[None])[0], []
+        for layer in range(len(self.orders) - 1):
+            K = self._layer(layer, K)
+            squares.append(K.diagonal())
+            K = self._activate(K, squares[-1][:, None], squares[-1])
+        return squares
+
+    def _activate(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+        return (self.activation or InversePolynomial()).of_products(inner, xx, yy)
+
+    def _layer(
+        self, layer: int, similarities: Tensor, ends: tuple[Tensor, Tensor] | None = None
+    ) -> Tensor:
+        decay: Any = self.decay[layer] if isinstance(self.decay, (list, tuple)) else self.decay
+        return string_kernel(
+            similarities,
+            self.orders[layer],
+            decay,
+            combine=self.combine,
+            normalized=self.normalized,
+            lengths=ends,
+        )

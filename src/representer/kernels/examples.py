@@ -1,0 +1,35 @@
+"""One example of every kernel, by name: each is to obey the laws of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from representer.kernels.deep_string_kernel import DeepStringKernel
+from representer.kernels.kernel import Kernel
+from representer.kernels.point_kernels import Gaussian, InversePolynomial, Linear, Polynomial
+from representer.kernels.recurrent_kernel import RecurrentKernel
+from representer.kernels.string_kernel import StringKernel
+
+KERNELS: dict[str, Callable[[], Kernel]] = {
+    "linear": Linear,
+    "polynomial": lambda: Polynomial(3, offset=0.5),
+    "gaussian": Gaussian,
+    "inverse polynomial": InversePolynomial,
+    "string": StringKernel,
+    "string, order 3, gaps alone": lambda: StringKernel(3, 0.8, trailing=False),
+    "string, added": lambda: StringKernel(3, combine="add"),
+    "string, normalised": lambda: StringKernel(normalized=True),
+    "string, over the masses": lambda: StringKernel(normalized="exact"),
+    "string, tokens": lambda: StringKernel(base="delta"),
+    "string, tokens, added": lambda: StringKernel(combine="add", base="delta"),
+    "string, Gaussian tokens": lambda: StringKernel(base=Gaussian()),
+    "deep string": lambda: DeepStringKernel((2, 2)),
+    "deep string, Gaussian": lambda: DeepStringKernel((1, 2, 1), (0.3, 0.9, 0.5), Gaussian()),
+    "recurrent": RecurrentKernel,
+    "recurrent, windows": lambda: RecurrentKernel("polynomial", filter_length=2),
+    "sum": lambda: StringKernel(1) + RecurrentKernel("linear"),
+    "product": lambda: StringKernel(1) * RecurrentKernel("linear"),
+    "activated": lambda: StringKernel().activated(InversePolynomial()),
+    "unit diagonal": lambda: StringKernel().cosine(),
+    "unit diagonal, activated": lambda: StringKernel().cosine().activated(Gaussian(0.5)),
+}

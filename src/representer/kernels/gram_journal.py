@@ -1,0 +1,101 @@
+"""The journal of a Gram matrix on disk: whose it is, and which of its blocks are done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from representer.errors import ArgumentError
+
+Corner = tuple[int, int]
+
+
+@dataclass
+class Journal:
+    """Lines of JSON: the fingerprint, then a block's corner and checksum each.
+
+    A line counts once it ends in a line break; what a kill left half written is cut off.
+
+    Attributes:
+        path: The file.
+        checksums: The blocks that are done.
+    """
+
+    path: Path
+    checksums: dict[Corner, int]
+
+    @staticmethod
+    def open(matrix: Path, mark: str) -> Journal:
+        """Open or start the journal of a matrix file.
+
+        Raises:
+            ArgumentError: If the matrix is another's, or there is one without a journal.
+        """
+        path = matrix.with_name(f"{matrix.name}.journal")
+        mend = "Choose another file, or delete this one and its journal."
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        if not lines:
+            if matrix.exists():
+                expected = "a file that this function wrote, with its journal beside it"
+                raise ArgumentError("out", str(matrix), expected, hint=mend)
+            path.write_text(json.dumps({"fingerprint": mark}) + "\n", encoding="utf-8")
+            return Journal(path, {})
+        if json.loads(lines[0]).get("fingerprint") != mark:
+            expected = "the Gram matrix of this kernel, these objects and this block size"
+            raise ArgumentError("out", str(matrix), expected, hint=mend)
+        entries = [json.loads(line) for line in lines[1:]]
+        with path.open("r+b") as file:
+            file.truncate(sum(len(line) + 1 for line in lines))
+        return Journal(path, {(i, j): checksum for i, j, checksum in entries})
+
+    def add(self, corner: Corner, checksum: int) -> None:
+        """Write down that a block is done."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps([*corner, checksum]) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def fingerprint(kernel: Any, *contents: Any) -> str:
+    """Return a digest of a kernel's arguments, of objects and of whatever else is given."""
+    digest = hashlib.sha256()
+    for content in (kernel, *contents):
+        _feed(digest, content)
+    return digest.hexdigest()
+
+
+def _feed(digest: Any, content: Any) -> None:
+    """Add the kind, the size and the value of anything, so that no two of them read alike."""
+    if hasattr(content, "get_params"):
+        parameters = sorted(content.get_params(deep=False).items())
+        digest.update(f"{type(content).__qualname__} {len(parameters)};".encode())
+        for name, value in parameters:
+            digest.update(f"{name}=".encode())
+            _feed(digest, value)
+    elif isinstance(content, Tensor):
+        _feed(digest, content.detach().cpu().numpy())
+    elif isinstance(content, (np.ndarray, np.generic)) and content.dtype != object:
+        array = np.ascontiguousarray(content)
+        digest.update(f"array {array.dtype.str} {array.shape};".encode())
+        digest.update(array.tobytes())
+    elif isinstance(content, (str, bytes, int, float, bool, type(None))):
+        text = repr(content).encode()
+        digest.update(f"{type(content).__name__} {len(text)};".encode() + text)
+    elif callable(content):
+        name = f"{getattr(content, '__module__', '')}.{getattr(content, '__qualname__', '')}"
+        digest.update(f"function {name};".encode())
+    elif isinstance(content, Iterable):
+        items = list(content)
+        digest.update(f"list {len(items)};".encode())
+        for item in items:
+            _feed(digest, item)
+    else:
+        raise ArgumentError("X", content, "objects of numbers, strings or arrays, for gram()")

@@ -1,0 +1,70 @@
+"""Nyström features: a few landmarks in the place of all pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from representer.errors import ArgumentError
+from representer.kernels.gram_transformer import KernelTransformer, as_array
+from representer.kernels.kernel import Kernel
+
+SMALLEST = 1e-12  # eigenvalues below this part of the largest are rounding
+
+
+class Nystroem(KernelTransformer):
+    r"""Maps objects to vectors whose inner products approximate a kernel.
+
+    .. math::
+        z(x) = K_{mm}^{-1/2}\, k(m, x), \qquad \langle z(x), z(y) \rangle \approx k(x, y)
+
+    with m landmarks drawn from the objects of ``fit``; exact where a landmark takes part. The cost
+    grows with the number of objects, not with its square.
+
+    Args:
+        kernel: The kernel, of any objects.
+        n_components: Number of landmarks; all objects if there are fewer.
+        random_state: Seed of the draw.
+
+    Attributes:
+        components_: The landmarks.
+        component_indices_: Which objects of ``fit`` they are.
+        normalization_: The inverse root of their Gram matrix.
+
+    References:
+        Williams and Seeger, Using the Nyström Method to Speed Up Kernel Machines, NeurIPS 2000.
+    """
+
+    def __init__(
+        self, kernel: Kernel, n_components: int = 100, random_state: int | None = None
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Iterable[Any], y: Any = None) -> Nystroem:
+        """Draw the landmarks."""
+        if type(self.n_components) is not int or self.n_components < 1:
+            raise ArgumentError("n_components", self.n_components, "a whole number from 1 on")
+        objects = self._objects(X, reset=True)
+        order = check_random_state(self.random_state).permutation(len(objects))
+        self.component_indices_ = order[: self.n_components]
+        if isinstance(objects, list):
+            self.components_ = [objects[i] for i in self.component_indices_]
+        else:
+            self.components_ = objects[self.component_indices_]
+        values, vectors = np.linalg.eigh(as_array(self.kernel(self.components_)))
+        kept = values > SMALLEST * max(values[-1], np.finfo(float).tiny)
+        roots = np.where(kept, values, 1.0) ** -0.5 * kept
+        self.normalization_ = (vectors * roots) @ vectors.T
+        return self
+
+    def transform(self, X: Iterable[Any]) -> np.ndarray:
+        """Return the features ``(N, number of landmarks)``."""
+        check_is_fitted(self)
+        gram = as_array(self.kernel(self._objects(X, reset=False), self.components_))
+        return gram @ self.normalization_

@@ -1,0 +1,138 @@
+"""Kernels of two vectors, as functions of their inner products.
+
+Each is a function of <x, y>, <x, x> and <y, y> alone, so that it also applies to two points of
+another kernel's space (``kernel.activated(...)``), of which only these products are known.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError
+from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.sequences import read_vectors
+
+
+class PointKernel(Kernel):
+    """A kernel of vectors that is a function of their inner products.
+
+    Shape:
+        - X ``(N, d)`` and Y ``(M, d)``, tensors or arrays
+        - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
+    """
+
+    @property
+    def objects(self) -> Objects:
+        """What the kernel compares."""
+        return "vectors"
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        self._check()
+        x = read_vectors(X)
+        y = x if Y is None else read_vectors(Y, "Y", like=x)
+        (a,), (b,) = x.items, y.items
+        K = self.of_products(a @ b.mT, a.square().sum(-1)[:, None], b.square().sum(-1))
+        return x.answer(K)
+
+    def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
+        """Return k(x, x) of each vector."""
+        self._check()
+        x = read_vectors(X)
+        squares = x.items[0].square().sum(-1)
+        return x.answer(self.of_products(squares, squares, squares))
+
+    @abstractmethod
+    def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+        """Return k(x, y) from <x, y>, <x, x> and <y, y>, which broadcast."""
+
+    def _check(self) -> None:
+        """Raise an error of the arguments, which ``set_params`` may have changed."""
+
+
+class Linear(PointKernel):
+    r"""The inner product, :math:`k(x, y) = \langle x, y \rangle`."""
+
+    def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+        """Return <x, y>."""
+        return inner
+
+
+class Polynomial(PointKernel):
+    r"""All monomials up to a degree, :math:`k(x, y) = (s \langle x, y \rangle + b)^p`.
+
+    Args:
+        degree: p.
+        offset: b, not negative; 0 leaves the monomials of degree p alone.
+        scale: s, positive.
+    """
+
+    def __init__(self, degree: int = 2, offset: float = 1.0, scale: float = 1.0) -> None:
+        self.degree = degree
+        self.offset = offset
+        self.scale = scale
+        self._check()
+
+    def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+        """Return (s <x, y> + b)^p."""
+        return (self.scale * inner + self.offset) ** self.degree
+
+    def _check(self) -> None:
+        if type(self.degree) is not int or self.degree < 1:
+            raise ArgumentError("degree", self.degree, "a whole number from 1 on")
+        if not self.offset >= 0:
+            raise ArgumentError("offset", self.offset, "a number from 0 on")
+        if not self.scale > 0:
+            raise ArgumentError("scale", self.scale, "a positive number")
+
+
+class Gaussian(PointKernel):
+    r"""Nearness, :math:`k(x, y) = e^{-\lVert x - y \rVert^2 / 2 s^2}`.
+
+    Args:
+        bandwidth: s, positive.
+    """
+
+    def __init__(self, bandwidth: float = 1.0) -> None:
+        self.bandwidth = bandwidth
+        self._check()
+
+    def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+        """Return e^(-(<x, x> + <y, y> - 2 <x, y>) / 2 s^2), at most 1."""
+        distance = (xx + yy - 2 * inner).clamp(min=0)  # below 0 by rounding only
+        return torch.exp(-distance / (2 * self.bandwidth**2))
+
+    def _check(self) -> None:
+        if not self.bandwidth > 0:
+            raise ArgumentError("bandwidth", self.bandwidth, "a positive number")
+
+
+class InversePolynomial(PointKernel):
+    r"""All powers at once, :math:`k(x, y) = 1 / (2 - \langle x, y \rangle)`.
+
+    Its space holds the activations of Lemma 1: polynomials, and functions like the sigmoid on
+    references short enough. It is a kernel where :math:`\langle x, y \rangle < 2` alone.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        Lemma 1.
+    """
+
+    def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
+        """Return 1 / (2 - <x, y>).
+
+        Raises:
+            ArgumentError: If <x, y> reaches 2, or a vector's square does.
+        """
+        for products in (inner, xx, yy):
+            largest = float(products.detach().max()) if products.numel() else 0.0
+            if largest >= 2:
+                hint = "Scale the inputs, or take .cosine() of the kernel before."
+                raise ArgumentError("<x, y>", largest, "below 2 for 1/(2 - <x, y>)", hint=hint)
+        return 1 / (2 - inner)

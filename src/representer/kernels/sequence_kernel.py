@@ -1,0 +1,129 @@
+"""What kernels of sequences share: reading, the base kernel of two tokens, pairs in blocks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from representer.errors import ArgumentError
+from representer.kernels.kernel import Kernel
+from representer.kernels.sequences import Sequences, read_sequences
+from representer.kernels.tokens import read_tokens
+
+BASES = ("linear", "delta")
+COMBINE = ("multiply", "add")
+BLOCK = 2**20  # entries of the similarities of one block
+STRINGS = 'Strings and tokens are compared with base="delta".'
+
+
+class SequenceKernel(Kernel):
+    """A kernel computed from the similarities of every two tokens, by the ``base`` kernel."""
+
+    base: str | Kernel
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        self._check()
+        vocabulary: dict[Hashable, int] = {}
+        x = self._read(X, vocabulary, "X")
+        y = x if Y is None else self._read(Y, vocabulary, "Y", x)
+        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
+            return x.answer(self._gram(x, y))
+
+    def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
+        """Return k(x, x) of each sequence."""
+        self._check()
+        x = self._read(X, {}, "X")
+        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
+            return x.answer(self._diag(x))
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise an error of the arguments, which ``set_params`` may have changed."""
+
+    @abstractmethod
+    def _pairs(
+        self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]
+    ) -> Tensor:
+        """Return the kernel ``(B,)`` of one sequence with a padded batch ``(B, T, …)``.
+
+        ``own`` and ``others`` are what ``_prepare`` returned of the sequences.
+        """
+
+    def _prepare(self, item: Tensor) -> Any:
+        """Compute what every pair with a sequence needs of it alone."""
+        return None
+
+    def _read(
+        self,
+        X: Iterable[Any],
+        vocabulary: dict[Hashable, int],
+        name: str,
+        like: Sequences | None = None,
+    ) -> Sequences:
+        if isinstance(self.base, str) and self.base == "delta":
+            return read_tokens(X, vocabulary, name)
+        return read_sequences(X, name, like, STRINGS)
+
+    def _gram(self, x: Sequences, y: Sequences) -> Tensor:
+        prepared = [(item, self._prepare(item)) for item in x.items]
+        if y is not x:
+            others = [(item, self._prepare(item)) for item in y.items]
+            return torch.stack([self._row(*pair, others) for pair in prepared])
+        rows = [self._row(*pair, prepared[i:]) for i, pair in enumerate(prepared)]
+        upper = torch.stack([F.pad(row, (len(rows) - len(row), 0)) for row in rows])
+        return upper + upper.triu(1).mT
+
+    def _diag(self, x: Sequences) -> Tensor:
+        pairs = [(item, self._prepare(item)) for item in x.items]
+        return torch.cat([self._row(*pair, [pair]) for pair in pairs])
+
+    def _row(self, item: Tensor, own: Any, others: list[tuple[Tensor, Any]]) -> Tensor:
+        """Return the kernel of one sequence with each of the others."""
+        largest = max(1, len(item)) * max(1, max(len(other) for other, _ in others))
+        step = max(1, BLOCK // largest)
+        parts = []
+        for i in range(0, len(others), step):
+            block, prepared = zip(*others[i : i + step], strict=True)
+            padded = torch.nn.utils.rnn.pad_sequence(list(block), batch_first=True)
+            lengths = torch.tensor([len(other) for other in block], device=item.device)
+            parts.append(self._pairs(item, own, padded, lengths, list(prepared)))
+        return torch.cat(parts)
+
+    def _similarities(self, item: Tensor, padded: Tensor) -> Tensor:
+        """Return the base kernel of every two tokens ``(B, S, T)``."""
+        if not isinstance(self.base, Kernel):
+            if self.base == "delta":
+                return (item[:, None] == padded[:, None, :]).double()
+            return item @ padded.mT
+        B, T, d = padded.shape
+        if not len(item) or not B * T:
+            return item.new_zeros(B, len(item), T)
+        values = self.base(item, padded.reshape(B * T, d))
+        assert isinstance(values, Tensor)
+        return values.reshape(len(item), B, T).movedim(0, 1)
+
+    def _check_order(self, name: str, order: Any) -> None:
+        if type(order) is not int or order < 1:
+            raise ArgumentError(name, order, "a whole number from 1 on")
+
+    def _check_decay(self, name: str, decay: Any) -> None:
+        is_number = isinstance(decay, (int, float, np.floating)) and not isinstance(decay, bool)
+        is_tensor = isinstance(decay, Tensor) and decay.dim() == 0
+        value = decay.detach() if isinstance(decay, Tensor) else decay
+        if not (is_number or is_tensor) or not 0 <= value <= 1:
+            raise ArgumentError(name, decay, "a number in [0, 1]")
+
+    def _check_words(self, combine: Any, normalized: Any) -> None:
+        if combine not in COMBINE:
+            raise ArgumentError("combine", combine, " or ".join(map(repr, COMBINE)))
+        if normalized is not True and normalized not in (False, "exact"):
+            raise ArgumentError("normalized", normalized, "False, True or 'exact'")
+        if not isinstance(self.base, Kernel) and self.base not in BASES:
+            raise ArgumentError("base", self.base, "'linear', 'delta' or a kernel of vectors")

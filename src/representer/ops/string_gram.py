@@ -1,0 +1,71 @@
+"""The Gram matrix of the multiplicative string kernel, without gradients, on the C++ core."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from representer.ops import core
+
+
+def missing(dtype: torch.dtype, device: str) -> str:
+    """Say why the core cannot compute a Gram matrix; "" if it can."""
+    if core.MISSING:
+        return core.MISSING
+    return core.refuses(dtype) or ("" if device == "cpu" else f"runs on cpu, not on {device}")
+
+
+def string_gram(
+    x: Sequence[Tensor],
+    y: Sequence[Tensor] | None,
+    order: int,
+    decay: float,
+    *,
+    trailing: bool = True,
+) -> Tensor:
+    """Return K_n of every x with every y ``(N, M)``, or of every two x, before normalisation.
+
+    Args:
+        x: N sequences of vectors ``(T_i, d)``, or of tokens as whole numbers ``(T_i,)``, float64.
+        y: M sequences, or None for x itself, of which the upper triangle is computed.
+        order: n.
+        decay: lam.
+        trailing: Whether tokens behind an n-gram decay it.
+    """
+    columns = x if y is None else y
+    # sequences of about one length share a group, so that little is padded
+    by_length = sorted(range(len(columns)), key=lambda j: len(columns[j]))
+    columns = [columns[j] for j in by_length]
+    rows = columns if y is None else x
+    first = rows[0]
+    flat_x, starts_x = _flat(rows)
+    flat_y, starts_y = (flat_x, starts_x) if y is None else _flat(columns)
+    gram = first.new_empty(len(rows), len(columns))
+    core.call(
+        "string_gram",
+        first.dtype,
+        core.GramStruct(
+            len(rows),
+            len(columns),
+            first.shape[1] if first.dim() == 2 else 0,
+            order,
+            core.threads(),
+            y is None,
+            trailing,
+            *map(core.pointer, (flat_x, flat_y, starts_x, starts_y, gram)),
+            decay,
+        ),
+    )
+    place = torch.tensor(by_length).argsort()
+    if y is not None:
+        return gram[:, place]
+    upper = gram.triu()
+    return (upper + upper.triu(1).T)[place][:, place]
+
+
+def _flat(sequences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Return all tokens behind each other, and where each sequence starts and the last one ends."""
+    lengths = torch.tensor([0, *map(len, sequences)])
+    return torch.cat(list(sequences)).contiguous(), lengths.cumsum(0)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from representer.errors import ArgumentError, KindError
+from representer.functional import NONLINEARITIES
+from representer.kernels import (
+    Activated,
+    Cosine,
+    Gaussian,
+    InversePolynomial,
+    Linear,
+    Polynomial,
+    Product,
+    StringKernel,
+    Sum,
+)
+
+X = [0.5 * np.random.default_rng(0).normal(size=(n, 2)) for n in (3, 0, 5, 1, 4)]
+k1, k2 = StringKernel(1), StringKernel(2, 0.9)
+
+
+def test_a_sum_and_a_product_are_those_of_the_gram_matrices():
+    assert isinstance(k1 + k2, Sum)
+    assert isinstance(k1 * k2, Product)
+    np.testing.assert_allclose((k1 + k2)(X), k1(X) + k2(X))
+    np.testing.assert_allclose((k1 * k2)(X, X[:2]), k1(X, X[:2]) * k2(X, X[:2]))
+    np.testing.assert_allclose((k1 + k2 * k2).diag(X), k1.diag(X) + k2.diag(X) ** 2)
+    with pytest.raises(TypeError):
+        k1 + 1
+    with pytest.raises(TypeError):
+        k1 * 2.0
+
+
+def test_objects_that_can_be_gone_through_once_reach_both_kernels():
+    np.testing.assert_allclose((k1 + k2)(iter(X)), k1(X) + k2(X))
+    np.testing.assert_allclose((k1 * k2).diag(iter(X)), k1.diag(X) * k2.diag(X))
+    np.testing.assert_allclose(k2.cosine()(iter(X), iter(X)), k2.cosine()(X))
+
+
+def test_the_activated_kernel_is_the_point_kernel_of_the_features():
+    """The features of the 1-gram kernel are the decayed sums of the tokens."""
+    sums = np.stack([(0.5 ** np.arange(len(x))[::-1][:, None] * x).sum(0) for x in X])
+    for point in (Linear(), Polynomial(3), Gaussian(0.7)):
+        np.testing.assert_allclose(k1.activated(point)(X), point(sums), atol=1e-14)
+        np.testing.assert_allclose(k1.activated(point)(X, X[:2]), point(sums, sums[:2]))
+        np.testing.assert_allclose(k1.activated(point).diag(X), point.diag(sums))
+
+
+def test_the_space_of_an_activated_kernel_holds_the_polynomial_activation():
+    """Lemma 1 and Proposition 1: sigma(<w, phi>) is linear in the features of K_sigma."""
+    polynomial = NONLINEARITIES["polynomial"].value  # (z + 1)^2 / 4
+    many = [0.5 * np.random.default_rng(i).normal(size=(4, 2)) for i in range(40)]
+    states = k2(many, [np.array([[1.0, -2.0], [0.5, 1.0]])])
+    targets = polynomial(torch.from_numpy(states)).numpy()
+    gram = k2.activated(Polynomial(2))(many)
+    assert np.linalg.matrix_rank(gram) < 20  # so that a fit of all 40 is no accident
+    np.testing.assert_allclose(gram @ np.linalg.pinv(gram, rcond=1e-10) @ targets, targets)
+
+
+def test_the_cosine_has_a_unit_diagonal_and_0_where_there_is_nothing():
+    cosine = k2.cosine()
+    assert isinstance(cosine, Cosine)
+    gram, own = cosine(X), k2(X)
+    np.testing.assert_allclose(gram.diagonal(), [1, 0, 1, 0, 1])
+    np.testing.assert_allclose(cosine.diag(X), [1, 0, 1, 0, 1])
+    assert gram[0, 2] == pytest.approx(own[0, 2] / np.sqrt(own[0, 0] * own[2, 2]))
+    np.testing.assert_allclose(cosine(X[:3], X[2:]), gram[:3, 2:], atol=1e-15)
+    assert not gram[1].any()
+
+
+def test_the_cosine_of_nothing_has_a_finite_gradient():
+    tensors = [torch.from_numpy(x).requires_grad_() for x in X]
+    k2.cosine()(tensors).sum().backward()
+    assert all(x.grad.isfinite().all() for x in tensors if x.grad is not None)
+    assert tensors[2].grad is not None
+
+
+def test_arguments_are_reached_through_the_composition():
+    kernel = (StringKernel().cosine() + StringKernel(1)).activated(Gaussian())
+    kernel.set_params(kernel__k1__kernel__order=3, point_kernel__bandwidth=2.0)
+    assert kernel.get_params()["kernel__k1__kernel__order"] == 3
+    assert repr(StringKernel(3).cosine()) == "Cosine(kernel=StringKernel(order=3))"
+    assert "StringKernel(order=3)" in repr(kernel)
+    with pytest.raises(ArgumentError, match="order is 0"):
+        kernel.set_params(kernel__k1__kernel__order=0)(X)
+
+
+def test_only_a_kernel_of_inner_products_activates():
+    with pytest.raises(KindError, match="point_kernel is StringKernel"):
+        Activated(k1, k2)
+    with pytest.raises(ArgumentError, match=r"below 2 for 1/.*cosine"):
+        StringKernel(2, 1.0).activated(InversePolynomial())([10 * x for x in X])

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+from sklearn.utils import estimator_checks
+
+from representer.errors import ArgumentError, KindError
+from representer.kernels import Gaussian, GramTransformer, Nystroem, StringKernel
+
+WORDS = ["abcab", "ab", "", "cabca", "bb", "acacab"] * 4
+
+
+TRANSFORMERS = [GramTransformer, Nystroem]
+WITHOUT_DATA = [  # those of scikit-learn's checks that make no table of numbers
+    estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
+    estimator_checks.check_estimator_cloneable,
+    estimator_checks.check_estimator_repr,
+    estimator_checks.check_estimator_tags_renamed,
+    estimator_checks.check_mixin_order,
+    estimator_checks.check_no_attributes_set_in_init,
+    estimator_checks.check_valid_tag_types,
+]
+
+
+@pytest.mark.parametrize("transformer", TRANSFORMERS)
+def test_scikit_learns_checks_pass_with_kernels_of_vectors(transformer):
+    results = estimator_checks.check_estimator(transformer(Gaussian()), on_skip=None)
+    assert len(results) > 40
+    others = {result["check_name"] for result in results if result["status"] != "passed"}
+    assert others <= {"check_array_api_input"}  # which needs an environment variable
+
+
+@pytest.mark.parametrize("check", WITHOUT_DATA)
+@pytest.mark.parametrize("transformer", TRANSFORMERS)
+def test_scikit_learns_checks_pass_with_kernels_of_sequences(transformer, check):
+    """The tags say that sequences are no table, so that scikit-learn's data are none for them."""
+    tags = transformer(StringKernel()).__sklearn_tags__()
+    assert tags.no_validation
+    assert not tags.input_tags.two_d_array
+    check(transformer.__name__, transformer(StringKernel()))
+
+
+def test_it_gives_the_kernel_with_the_objects_of_fit():
+    kernel = StringKernel(base="delta")
+    transformer = GramTransformer(kernel)
+    np.testing.assert_allclose(transformer.fit_transform(WORDS), kernel(WORDS))
+    np.testing.assert_allclose(transformer.transform(WORDS[:2]), kernel(WORDS[:2], WORDS))
+    tensors = [torch.randn(n, 2, requires_grad=True) for n in (3, 4)]
+    gram = GramTransformer(StringKernel()).fit(tensors).transform(tensors)
+    assert isinstance(gram, np.ndarray)
+    assert gram.dtype == np.float64
+
+
+def test_a_grid_search_finds_the_order_and_the_decay_that_tell_the_classes_apart():
+    """Words of the same letters, whose classes differ in which 2-gram they have."""
+    rng = np.random.default_rng(0)
+    words, y = [], []
+    for i in range(60):
+        pair = ("ab", "ba")[i % 2]
+        at = rng.integers(0, 4)
+        words.append("c" * at + pair + "c" * (4 - at))
+        y.append(i % 2)
+    pipeline = make_pipeline(
+        GramTransformer(StringKernel(1, base="delta").cosine()), SVC(kernel="precomputed")
+    )
+    grid = {
+        "gramtransformer__kernel__kernel__order": [1, 2],
+        "gramtransformer__kernel__kernel__decay": [0.0, 1.0],
+    }
+    search = GridSearchCV(pipeline, grid, cv=3).fit(words, y)
+    assert search.best_params_["gramtransformer__kernel__kernel__order"] == 2
+    assert search.best_params_["gramtransformer__kernel__kernel__decay"] == 1.0
+    assert search.best_score_ > 0.9
+    plain = make_pipeline(GramTransformer(StringKernel(base="delta")), SVC(kernel="precomputed"))
+    simple = {"gramtransformer__kernel__order": [1, 2], "gramtransformer__kernel__decay": [1.0]}
+    assert GridSearchCV(plain, simple, cv=3).fit(words, y).best_params_[
+        "gramtransformer__kernel__order"
+    ] == 2  # fmt: skip
+
+
+def test_what_is_no_kernel_or_not_fitted_is_named():
+    with pytest.raises(NotFittedError):
+        GramTransformer(StringKernel()).transform(WORDS)
+    transformer = GramTransformer(StringKernel())
+    transformer.kernel = "rbf"
+    with pytest.raises(KindError, match="kernel is 'rbf'; expected a kernel"):
+        transformer.fit(WORDS)
+    with pytest.raises(ArgumentError, match="order is 0"):
+        GramTransformer(StringKernel()).set_params(kernel__order=0).fit_transform([[[1.0]]])

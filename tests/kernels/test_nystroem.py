@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.errors import ArgumentError
+from representer.kernels import Linear, Nystroem, StringKernel
+
+rng = np.random.default_rng(0)
+X = [rng.normal(size=(n % 7, 3)) for n in range(30)]
+
+
+def test_with_all_objects_as_landmarks_the_features_are_exact():
+    kernel = StringKernel()
+    features = Nystroem(kernel, 30).fit_transform(X)
+    np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-9)
+
+
+def test_few_landmarks_are_exact_where_they_take_part_and_where_they_span_the_space():
+    kernel = StringKernel(1)  # whose features are 3 numbers
+    fitted = Nystroem(kernel, 6, random_state=0).fit(X)
+    assert len(fitted.components_) == 6
+    features = fitted.transform(X)
+    np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-9)
+    longer = StringKernel(3)
+    fitted = Nystroem(longer, 6, random_state=0).fit(X)
+    features, at = fitted.transform(X), fitted.component_indices_
+    np.testing.assert_allclose(features[at] @ features.T, longer(X)[at], atol=1e-8)
+    assert not np.allclose(features @ features.T, longer(X))
+
+
+def test_the_draw_is_repeated_by_its_seed():
+    one, other = (Nystroem(Linear(), 3, random_state=7).fit(rng.normal(size=(9, 2))) for _ in "ab")
+    np.testing.assert_array_equal(one.component_indices_, other.component_indices_)
+    another = Nystroem(Linear(), 3, random_state=8).fit(rng.normal(size=(9, 2)))
+    assert set(one.component_indices_) != set(another.component_indices_)
+
+
+@pytest.mark.parametrize("n", [0, 2.0])
+def test_a_number_of_landmarks_without_meaning_is_refused(n):
+    with pytest.raises(ArgumentError, match="n_components is"):
+        Nystroem(StringKernel(), n).fit(X)
