@@ -65,4 +65,5 @@ def _assert_memory_stands_still(chunks: int) -> None:
     assert done.returncode == 0, done.stderr
     early, final, is_finite = done.stdout.split()
     assert is_finite == "True"
-    assert int(final) - int(early) < 4096  # KiB; the states of the 40,000 steps between alone are 7,500
+    # KiB; the states of the 40,000 steps between alone are 7,500
+    assert int(final) - int(early) < 4096
