@@ -26,6 +26,7 @@ FORMULAS = {  # written out once more, since the table of the library is what is
     "inverse": lambda z: z / (2 - z),
     "tanh": lambda z: (torch.exp(z) - torch.exp(-z)) / (torch.exp(z) + torch.exp(-z)),
     "sigmoid": lambda z: 1 / (1 + torch.exp(-z)),
+    "relu": lambda z: (z + z.abs()) / 2,
 }
 sizes = st.fixed_dictionaries(
     {

@@ -100,5 +100,5 @@ def test_there_are_no_biases_and_feedback_has_its_matrix():
 
 
 def test_a_q_without_a_name_in_the_library_is_refused():
-    with pytest.raises(ArgumentError, match=r"q is 'relu'; expected a callable or one of .*"):
-        _layer(q="relu")
+    with pytest.raises(ArgumentError, match=r"q is 'gelu'; expected a callable or one of .*"):
+        _layer(q="gelu")
