@@ -10,6 +10,7 @@ from typing import Any
 from representer.tasks.recipe import Request
 from representer.tasks.storage import atomic
 from representer_papers.rkm2019.datasets import Located
+from representer_papers.rkm2019.order import order_lines
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
 from representer_papers.shared.table import heading, smoke_warning, spread
 
@@ -76,7 +77,23 @@ def _section(request: Request, place: Located, results: Results) -> list[str]:
         shares = [f["baselines"][at]["accuracy"] for f in found]
         shown = spread(shares, baseline["accuracy_interval"])
         lines.append(f"| {baseline['name']} | " + " | ".join(["–", shown] * len(lengths)) + " |")
+    for n in lengths:
+        lines += _order(request, dataset.name, n, results)
     return lines
+
+
+def _order(request: Request, name: str, n: int, results: Results) -> list[str]:
+    """Return what is to be said of the order of the cells, behind an empty line."""
+    paper: dict[str, float] = {}
+    ours: dict[str, list[float]] = {}
+    for row, cell in ROWS.items():
+        if reported := REPORTED.get((row, column_name(name, n))):
+            paper[row] = reported.value
+        runs = [results.runs.get((name, cell, n, seed)) for seed in request.seeds]
+        if None not in runs:
+            ours[row] = [run["test"]["accuracy"] for run in runs if run is not None]
+    lines = order_lines(f"{n}-gram", paper, ours)
+    return ["", *lines] if lines else []
 
 
 def _ours(runs: Sequence[dict[str, Any]]) -> str:

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from representer_papers.rkm2019.order import order_lines
+
+PAPER = {"A": 3.0, "B": 2.0, "C": 1.0}
+
+
+def test_one_seed_has_a_rank_correlation_and_no_test():
+    (line,) = order_lines("1-gram", PAPER, {"A": [0.1], "B": [0.2], "C": [0.3]})
+    assert "the paper's order is A > B > C; ours C > B > A" in line
+    assert line.endswith("Spearman's rank correlation -1.00.")
+
+
+def test_pairs_that_differ_are_counted_and_those_that_agree_with_the_paper():
+    ours = {"A": [0.9, 0.91, 0.92], "B": [0.5, 0.52, 0.51], "C": [0.501, 0.519, 0.513]}
+    (line,) = order_lines("3-gram", PAPER, ours)
+    assert "ours A > C > B" in line
+    assert "correlation 0.50." in line
+    assert "Of 3 pairs of cells 2 differ by the paired t-test over 3 seeds (p < 0.05)" in line
+    assert line.endswith(", 2 of them as in the paper.")
+
+
+def test_a_difference_against_the_paper_does_not_count_as_agreement():
+    ours = {"A": [0.1, 0.11, 0.12], "B": [0.5, 0.5, 0.5], "C": [0.5, 0.5, 0.5]}
+    (line,) = order_lines("3-gram", PAPER, ours)
+    assert "2 differ" in line
+    assert line.endswith(", 0 of them as in the paper.")
+
+
+def test_nothing_is_said_while_runs_are_missing():
+    assert order_lines("1-gram", PAPER, {"A": [0.1], "B": [0.2]}) == []
+    assert order_lines("1-gram", PAPER, {"A": [0.1], "B": [0.2, 0.3], "C": [0.3]}) == []
+    assert order_lines("1-gram", PAPER, {"A": [], "B": [], "C": []}) == []
+    assert order_lines("1-gram", {}, {}) == []
