@@ -48,6 +48,7 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/cells.py --out docs/results/cpu.md
+	$(BIN)/python benchmarks/strings.py --out docs/results/strings.md
 
 # the sanitizers must be there before Python allocates anything; Python itself leaks by design
 sanitize: $(READY)

@@ -43,7 +43,7 @@ def page(
     """Return the whole page."""
     parts = ["# CPU: measured speeds", ABOUT]
     parts += [remark] if remark else []
-    parts += [_machine(command, load), _limits(results), _goals(goals, results)]
+    parts += [machine_table(command, load), _limits(results), _goals(goals, results)]
     for threads in results.limits:
         title = "One thread, CPU time" if threads == 1 else f"{threads} threads, wall clock"
         parts += [f"## {title}", *_sizes(results, threads)]
@@ -60,13 +60,17 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _machine(command: str, load: tuple[str, str]) -> str:
+def machine_table(
+    command: str, load: tuple[str, str], packages: dict[str, str] | None = None
+) -> str:
+    """Return the machine, the versions and the command; ``packages`` adds versions by name."""
     sets = f"{', '.join(core.USABLE)}; used: {core.USABLE[0]}"
     rows = [
         ["processor", f"{processor()}, {cores()} cores"],
         ["instruction sets of the core", sets],
         ["system", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"],
         ["versions", f"representer {__version__}, torch {torch.__version__}"],
+        *([name, version] for name, version in (packages or {}).items()),
         ["date", datetime.date.today().isoformat()],
         ["load average, before and after", " → ".join(load)],
         ["command", f"`{command}`"],
@@ -94,7 +98,7 @@ def _goals(goals: list[Goal], results: Results) -> str:
             continue
         over = "share of the peak" if goal.over == PEAK else f"time of {goal.over} over its own"
         what = f"{goal.name}, {_title(goal.case)}, {goal.mode}: {over}"
-        rows.append([what, f"≥ {goal.at_least:.2f}", _spread(found), goal.verdict(results)])
+        rows.append([what, f"≥ {goal.at_least:.2f}", spread(found), goal.verdict(results)])
     if not rows:
         return "## Goals\n\nNone of the cases of this run has a goal."
     return f"## Goals\n\n{table(['what', 'goal', 'measured', ''], rows)}"
@@ -123,8 +127,8 @@ def _steps(results: Results) -> list[str]:
         row = [name]
         for mode, m in found.items():
             calls, _ = STEP_MODES[mode]
-            row.append(_spread(m.rounds.spread(name), 1e6 / calls))
-            row += [_spread(m.rounds.ratio(peer, name)) for peer in ("nn.LSTM", "nn.LSTMCell")]
+            row.append(spread(m.rounds.spread(name), 1e6 / calls))
+            row += [spread(m.rounds.ratio(peer, name)) for peer in ("nn.LSTM", "nn.LSTMCell")]
         rows.append(row)
     return [f"### {_title(STEPS)}\n\n{table(head, rows)}"]
 
@@ -146,9 +150,9 @@ def _modes(title: str, measured: dict[str, Measured], results: Results, threads:
     for name in one.rounds.seconds:
         row = [name]
         for m in measured.values():
-            row += [_spread(m.rounds.spread(name), 1e3), _spread(m.rounds.ratio("nn.LSTM", name))]
+            row += [spread(m.rounds.spread(name), 1e3), spread(m.rounds.ratio("nn.LSTM", name))]
             share = m.share(name, limits)
-            row += [_number(share.median) if share else ""] * counts
+            row += [number(share.median) if share else ""] * counts
         rows.append(row)
     text = f"### {title}\n\n{table(head, rows)}"
     if threads > 1:
@@ -163,8 +167,7 @@ def _modes(title: str, measured: dict[str, Measured], results: Results, threads:
 
 def _scans(rows: list[Row]) -> str:
     shown = [
-        [r.what, f"{r.size}", _number(r.milliseconds), _giga(r.rate), _number(r.share)]
-        for r in rows
+        [r.what, f"{r.size}", number(r.milliseconds), _giga(r.rate), number(r.share)] for r in rows
     ]
     head = ["", "MiB of an array", "ms", "10⁹ bytes a second", "share of the memory's"]
     return (
@@ -178,7 +181,7 @@ def _compiled(found: list[Compiled]) -> str:
     names = list(dict.fromkeys(name for c in found for name in c.milliseconds))
     rows = [
         [f"{_title(c.case)}, {c.mode}", c.outcome]
-        + [_number(c.milliseconds[n]) if n in c.milliseconds else "" for n in names]
+        + [number(c.milliseconds[n]) if n in c.milliseconds else "" for n in names]
         for c in found
     ]
     head = ["", "compiling", *(f"{name}, ms" for name in names)]
@@ -193,12 +196,13 @@ def _title(case: str) -> str:
     return str(SIZES[case])
 
 
-def _spread(spread: Spread, scale: float = 1.0) -> str:
-    median, low, high = (_number(scale * n) for n in (spread.median, spread.low, spread.high))
+def spread(found: Spread, scale: float = 1.0) -> str:
+    """Write a median with the quartiles behind it."""
+    median, low, high = (number(scale * n) for n in (found.median, found.low, found.high))
     return f"{median} ({low} – {high})"
 
 
-def _number(number: float) -> str:
+def number(number: float) -> str:
     """Write a number with three digits."""
     return f"{number:.0f}" if number >= 100 else f"{number:#.3g}"
 

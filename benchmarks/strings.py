@@ -1,0 +1,189 @@
+"""How fast the string-kernel layers are beside sru's and torch's: ``make bench``.
+
+    python benchmarks/strings.py --out docs/results/strings.md
+
+takes about five minutes; ``--quick`` takes one and is for development. The ``sru`` package, of
+which the measured version is 2.6.0, is optional; without it its column is left out. It compiles
+itself at its first import, for which it needs a compiler and ninja.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cases import FORWARD, SIZES, TRAINING, Size, run
+from machine import Limits, load, measure_limits
+from representer.nn import StringKernelRNN
+from representer.ops import core, use_backend
+from string_page import page
+from timing import Candidate, Rounds, interleave
+
+LSTM, SRU = "nn.LSTM", "sru"
+HIGHWAY = "order 1, highway"
+LAYERS: dict[str, dict[str, Any]] = {
+    HIGHWAY: {"order": 1, "decay": "input", "highway": True},
+    "order 1": {"order": 1, "decay": "input"},
+    "order 2": {"order": 2, "decay": "input"},
+    "order 3": {"order": 3, "decay": "input"},
+    "order 1, gate on x and h": {"order": 1, "decay": "state"},
+}
+CASES = ("words", "documents")
+STEPS = 40  # the sequences that are compared are cut to
+TOLERANCE = 2e-5  # of the largest entry, float32 against float32
+
+
+@dataclass(frozen=True)
+class Goal:
+    """The time of ``over`` by that of ``name`` is at least a number."""
+
+    case: str
+    mode: str
+    name: str
+    over: str
+    at_least: float
+
+
+GOALS = (
+    Goal("words", FORWARD, HIGHWAY, SRU, 1.5),
+    Goal("words", TRAINING, HIGHWAY, SRU, 1.6),
+    Goal("documents", FORWARD, HIGHWAY, SRU, 1.7),
+    Goal("documents", TRAINING, HIGHWAY, SRU, 3.5),
+    *(Goal(case, mode, "order 2", LSTM, 2.2) for case in CASES for mode in (FORWARD, TRAINING)),
+)
+
+
+@dataclass
+class Found:
+    """All that was measured."""
+
+    limits: Limits
+    rounds: dict[tuple[str, str], Rounds] = field(default_factory=dict)
+    operations: dict[tuple[str, str], dict[str, float]] = field(default_factory=dict)
+
+
+def import_sru() -> tuple[Any, str]:
+    """Return the package, or None, and its version or why it is not there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it looks for CUDA
+        try:
+            return importlib.import_module("sru"), metadata.version("sru")
+        except (ImportError, OSError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+            return None, f"left out: {reason} (pip install --no-deps sru==2.6.0; it needs ninja)"
+
+
+def ours(name: str, size: Size) -> StringKernelRNN:
+    """Return one of our layers, normalised as printed."""
+    return StringKernelRNN(size.features, size.units, normalized=True, **LAYERS[name])
+
+
+def products(name: str) -> int:
+    """Return how many products with x a layer takes."""
+    return LAYERS[name]["order"] + 1 + LAYERS[name].get("highway", False)  # 1: the decay
+
+
+def operations(name: str, size: Size, mode: str) -> float:
+    """Return the floating-point operations of the products; sru's are those of our highway."""
+    one = 2.0 * size.time * size.batch * size.units
+    if name == LSTM:
+        count = 4.0 * one * (size.features + size.units)
+    else:
+        known = HIGHWAY if name == SRU else name
+        seen = size.units if LAYERS[known]["decay"] == "state" else 0
+        count = one * (products(known) * size.features + seen)
+    return count if mode == FORWARD else 3 * count
+
+
+def verify(name: str, size: Size) -> None:
+    """Compare a layer with the torch backend at a size with few steps: values and gradients.
+
+    Raises:
+        SystemExit: If it differs.
+    """
+    size = replace(size, time=min(size.time, STEPS))
+    layer, x = ours(name, size), torch.randn(size.time, size.batch, size.features)
+    gradient = torch.randn(size.time, size.batch, size.units)
+    with use_backend("reference"):
+        expected = _values(layer, x, gradient)
+    for result, wanted in zip(_values(layer, x, gradient), expected, strict=True):
+        off = ((result - wanted).abs().max() / wanted.abs().max()).item()
+        if not off <= TOLERANCE:
+            raise SystemExit(f"{name} at {size} is off by {off:.1e} of the largest: not timed")
+
+
+def _values(layer: nn.Module, x: Tensor, gradient: Tensor) -> list[Tensor]:
+    x = x.clone().requires_grad_()
+    output, _ = layer(x)
+    used = [p for p in layer.parameters() if p.requires_grad]
+    return [output.detach(), *torch.autograd.grad(output, [x, *used], gradient)]
+
+
+def candidates(size: Size, mode: str, sru: Any) -> list[Candidate]:
+    """Return what is timed at a size."""
+    made: dict[str, Callable[[], nn.Module]] = {
+        name: lambda name=name: ours(name, size) for name in LAYERS
+    }
+    made[LSTM] = lambda: nn.LSTM(size.features, size.units)
+    if sru is not None:
+        made[SRU] = lambda: sru.SRU(size.features, size.units, num_layers=1)
+    found = []
+    for name, make in made.items():
+        layer = make().train(mode == TRAINING)
+        is_slow = name == SRU and mode == TRAINING  # a loop in Python
+        found.append(Candidate(name, run(layer, size, mode), is_slow))
+    return found
+
+
+def main() -> None:
+    """Measure and write the page."""
+    parser = argparse.ArgumentParser(description="Measure the string-kernel layers on the CPU.")
+    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
+    parser.add_argument("--quick", action="store_true", help="three rounds")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--repeats", type=int, default=25, help="rounds; sru trains in 9 of them")
+    chosen = parser.parse_args()
+    if core.LIBRARY is None:
+        raise SystemExit(core.MISSING)
+    repeats = 3 if chosen.quick else chosen.repeats
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    before = load()
+    sru, version = import_sru()
+    print(f"sru: {version}", file=sys.stderr, flush=True)
+    found = Found(measure_limits(1, repeats))
+    for case in chosen.cases:
+        size = SIZES[case]
+        for name in LAYERS:
+            verify(name, size)
+        for mode in (FORWARD, TRAINING):
+            made = candidates(size, mode, sru)
+            found.rounds[case, mode] = interleave(made, time.process_time, repeats, min(9, repeats))
+            counted = {c.name: operations(c.name, size, mode) for c in made}
+            found.operations[case, mode] = counted
+            print(case, mode, file=sys.stderr, flush=True)
+    command = " ".join(["python", *sys.argv])
+    remark = "A quick run for development: not to be quoted." if chosen.quick else ""
+    text = page(found, GOALS, command, (before, load()), version, remark)
+    if chosen.out is None:
+        print(text)
+        return
+    chosen.out.parent.mkdir(parents=True, exist_ok=True)
+    whole = chosen.out.with_name(f"{chosen.out.name}.new")
+    whole.write_text(text, encoding="utf-8")
+    whole.replace(chosen.out)
+
+
+if __name__ == "__main__":
+    main()
