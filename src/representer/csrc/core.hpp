@@ -142,9 +142,9 @@ struct RepresenterScan {
 struct RepresenterProduct {
     int64_t m, n, k;
     int32_t threads;
-    const void* a;     // (m, k), or (k, m) for the outer product; rows a_stride apart
+    const void* a;     // (m, k), rows a_stride apart; (m, n), contiguous, to be transposed
     const void* b;     // (k, n)
-    void* c;           // (m, n)
+    void* c;           // (m, n); (n, m) for the transposed
     int64_t a_stride;
 };
 

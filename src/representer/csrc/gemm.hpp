@@ -1,5 +1,5 @@
 // C (M, N) = A (M, K) B (K, N): the gradient of the input, whose shape (long rows of A, narrow C)
-// is the one at which BLAS libraries fall short; and C = A' B with A (K, M), that of a weight.
+// is the one at which BLAS libraries fall short.
 //
 // B is packed once. A block of rows of A and a slice of B meet in the second-level cache.
 #pragma once
@@ -19,7 +19,7 @@ template <class Real, int N> class Product {
     static constexpr int64_t WIDE = N * V;
 
   public:
-    Product(const RepresenterProduct& args, const Real* packed, bool adds = false) : p(args), packed(packed), adds(adds) {}
+    Product(const RepresenterProduct& args, const Real* packed) : p(args), packed(packed) {}
 
     // The rows [first, last) of C.
     void run(int64_t first, int64_t last) {
@@ -37,7 +37,6 @@ template <class Real, int N> class Product {
   private:
     const RepresenterProduct& p;
     const Real* packed;
-    const bool adds;  // to what C holds
 
     template <int M> void tile_rows(int m, int64_t row, int64_t k, int64_t column) {
         if constexpr (M > 1)
@@ -58,7 +57,7 @@ template <class Real, int N> class Product {
             const int count = p.n - column - j * V < V ? int(p.n - column - j * V) : V;
             for (int r = 0; r < M; ++r) {
                 Real* c = static_cast<Real*>(p.c) + (row + r) * p.n + column + j * V;
-                store(c, k || adds ? load(c, count) + acc[r][j] : acc[r][j], count);
+                store(c, k ? load(c, count) + acc[r][j] : acc[r][j], count);
             }
         }
     }
@@ -74,28 +73,6 @@ template <class Real, int N> void product_of(const RepresenterProduct& p) {
         Product<Real, N>(p, packed.at(0)).run(share(p.m, threads, i), share(p.m, threads, i + 1));
 }
 
-// C = A' B, a slice of rows of both at a time: B is packed and A transposed into small buffers.
-template <class Real, int N> void outer_of(const RepresenterProduct& p) {
-    const int64_t most = p.k < SLICE ? p.k : SLICE, threads = p.threads < p.m ? p.threads : p.m;
-    Workspace<Real> packed(round_up(p.n, N * Lanes<Real>::n) * most, false), turned(threads * BLOCK * most, false);
-    const Real *a = static_cast<const Real*>(p.a), *b = static_cast<const Real*>(p.b);
-    for (int64_t k = 0; k < p.k; k += SLICE) {
-        const int64_t depth = p.k - k < SLICE ? p.k - k : SLICE;
-        pack_columns(b + k * p.n, depth, p.n, N, packed.at(0));
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
-        for (int64_t i = 0; i < threads; ++i) {
-            const int64_t last = share(p.m, threads, i + 1);
-            for (int64_t row = share(p.m, threads, i); row < last; row += BLOCK) {
-                const int64_t rows = last - row < BLOCK ? last - row : BLOCK;
-                Real* own = turned.at(i * BLOCK * most);
-                transpose_matrix(a + k * p.a_stride + row, p.a_stride, depth, rows, own);
-                const RepresenterProduct block{rows, p.n, depth, 1, own, nullptr, static_cast<Real*>(p.c) + row * p.n, depth};
-                Product<Real, N>(block, packed.at(0), k > 0).run(0, rows);
-            }
-        }
-    }
-}
-
 template <class Real> int product(const RepresenterProduct& p) {
     switch (vectors_of<Real>(p.n)) {
         case 1: return product_of<Real, 1>(p), 0;
@@ -105,13 +82,9 @@ template <class Real> int product(const RepresenterProduct& p) {
     }
 }
 
-template <class Real> int outer(const RepresenterProduct& p) {
-    switch (vectors_of<Real>(p.n)) {
-        case 1: return outer_of<Real, 1>(p), 0;
-        case 2: return outer_of<Real, 2>(p), 0;
-        case 3: return outer_of<Real, 3>(p), 0;
-        default: return outer_of<Real, 4>(p), 0;
-    }
+template <class Real> int transposed(const RepresenterProduct& p) {
+    transpose_matrix(static_cast<const Real*>(p.a), p.m, p.n, static_cast<Real*>(p.c));
+    return 0;
 }
 
 }  // namespace REPRESENTER_ISA

@@ -17,7 +17,7 @@ template <class Real, int ORDER> class StringBackward {
         : p(args), B(p.batch), H(p.units), padded(round_up(H, 16)), P(p.chain.products), S(p.chain.states),
           n(ORDER ? ORDER : p.chain.order), sees(p.chain.decay == STATE_GATE), to_c(B * S * padded), to_h(B * padded),
           of_decay(p.grad_decay ? B * padded : 0), fed(sees ? B * padded : 0),
-          panels(sees ? round_up(H, 4 * V) * H : 0),
+          panels(sees ? round_up(H, 4 * V) * H : 0, false),
           bands(B, H, p.threads, BAND_BYTES / int64_t(sizeof(Real)) / S, sees) {
         if (sees) pack_columns(static_cast<const Real*>(p.weight), H, H, 4, panels.at(0));
         for (int64_t i = 0; i < B * S; ++i)

@@ -86,7 +86,7 @@ template <class Real> class InputProducts {
   public:
     explicit InputProducts(const RepresenterStringForward& args)
         : p(args), outputs(p.chain.products * p.units), N(vectors_of<Real>(outputs)), few(p.time * p.batch <= FEW),
-          packed(few ? 0 : round_up(outputs, N * V) * p.features) {
+          packed(few ? 0 : round_up(outputs, N * V) * p.features, false) {
         if (!few) pack_outputs(static_cast<const Real*>(p.input_weight), 1, outputs, p.features, N, packed.at(0));
     }
 
@@ -135,7 +135,7 @@ template <class Real, int ORDER> class StringForward {
     StringForward(const RepresenterStringForward& args)
         : p(args), B(p.batch), H(p.units), padded(round_up(H, 16)), P(p.chain.products), S(p.chain.states),
           n(ORDER ? ORDER : p.chain.order), sees(p.chain.decay == STATE_GATE), state(B * S * padded),
-          fed(sees ? B * padded : 0), seen(sees ? B * padded : 0), panels(sees ? round_up(H, 4 * V) * H : 0),
+          fed(sees ? B * padded : 0), seen(sees ? B * padded : 0), panels(sees ? round_up(H, 4 * V) * H : 0, false),
           bands(B, H, p.threads, BAND_BYTES / int64_t(sizeof(Real)) / S, sees) {
         for (int64_t i = 0; i < B * S; ++i)
             std::memcpy(state.at(i * padded), static_cast<const Real*>(p.c0) + i * H, H * sizeof(Real));
@@ -264,7 +264,7 @@ template <class Real, int ORDER> int string_forward_of(const RepresenterStringFo
         const int64_t width = p.chain.products * p.units, tall = 2 * BLOCK * p.threads;
         const int64_t fitting = tall / p.batch > 1 ? tall / p.batch : 1, most = fitting < p.time ? fitting : p.time;
         const int64_t blocks = (p.time + most - 1) / most;
-        Workspace<Real> buffer(p.products ? 0 : most * p.batch * width);
+        Workspace<Real> buffer(p.products ? 0 : most * p.batch * width, false);
         for (int64_t i = 0; i < blocks; ++i) {
             const int64_t block = p.reverse ? blocks - 1 - i : i;
             const int64_t start = share(p.time, blocks, block), steps = share(p.time, blocks, block + 1) - start;

@@ -95,14 +95,14 @@ template <class Real> REPRESENTER_INLINE Vec<Real> dot(const Real* weights, cons
     return (acc[0] + acc[1]) + (acc[2] + acc[3]);
 }
 
-// to (columns, rows) = from (rows, columns), whose rows are `stride` apart, in squares.
-template <class Real> void transpose_matrix(const Real* from, int64_t stride, int64_t rows, int64_t columns, Real* to) {
+// to (columns, rows) = from (rows, columns) transposed, in squares that stay in the cache.
+template <class Real> void transpose_matrix(const Real* from, int64_t rows, int64_t columns, Real* to) {
     constexpr int V = Lanes<Real>::n;
     for (int64_t i = 0; i < rows; i += V)
         for (int64_t j = 0; j < columns; j += V) {
             const int tall = rows - i < V ? int(rows - i) : V, wide = columns - j < V ? int(columns - j) : V;
             Vec<Real> square[V];
-            transpose<Real>(from + i * stride + j, stride, tall, wide, square);
+            transpose<Real>(from + i * columns + j, columns, tall, wide, square);
             for (int k = 0; k < wide; ++k) store(to + (j + k) * rows + i, square[k], tall);
         }
 }

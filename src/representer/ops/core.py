@@ -171,16 +171,12 @@ def product(a: Tensor, b: Tensor) -> Tensor:
     return c
 
 
-def outer(a: Tensor, b: Tensor) -> Tensor:
-    """Return a' b of two matrices of as many rows; the rows of ``a`` are contiguous."""
-    b = b.contiguous()
-    c = a.new_empty(a.shape[1], b.shape[1])
-    if not len(b):
-        return c.zero_()
-    arguments = ProductStruct(
-        *c.shape, len(b), threads(), pointer(a), pointer(b), pointer(c), a.stride(0)
-    )
-    call("outer", a.dtype, arguments)
+def transpose(a: Tensor) -> Tensor:
+    """Return a contiguous matrix transposed, contiguous again."""
+    rows, columns = a.shape
+    c = a.new_empty(columns, rows)
+    arguments = ProductStruct(rows, columns, 0, 1, pointer(a), None, pointer(c), columns)
+    call("transposed", a.dtype, arguments)
     return c
 
 

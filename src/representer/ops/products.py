@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 Multiply = Callable[[Tensor, Tensor], Tensor]
+Transpose = Callable[[Tensor], Tensor]
 
 
-def outer(a: Tensor, b: Tensor) -> Tensor:
-    """Return a' b of two matrices, by the layout of the product that BLAS is fastest on."""
-    return (b.t() @ a).t().contiguous()
+def transpose(matrix: Tensor) -> Tensor:
+    """Return a matrix transposed, contiguous."""
+    return matrix.t().contiguous()
 
 
 def input_products(x: Tensor, input_weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -31,16 +32,16 @@ def input_gradient(dz: Tensor, input_weight: Tensor, multiply: Multiply = torch.
     return flat.unflatten(0, dz.shape[:2])
 
 
-def weight_gradient(dz: Tensor, inputs: Tensor, outer: Multiply = outer) -> Tensor:
-    """Return sum_t dz_t x_t' ``(G, H, I)``.
+def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose) -> Tensor:
+    """Return sum_t dz_t x_t' ``(G, H, I)``, by the layout of the product that BLAS is fastest on.
 
     Args:
         dz: ``(T, B, G, H)``.
         inputs: x_t, or h_{t-1} for a recurrent weight ``(T, B, I)``; no NaN beyond the lengths.
-        outer: The product of two matrices, the first of them transposed.
+        transpose: The transposed of a matrix.
     """
-    product = outer(dz.flatten(2).flatten(0, 1), inputs.flatten(0, 1))
-    return product.unflatten(0, dz.shape[2:])
+    product = inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
+    return transpose(product).unflatten(0, dz.shape[2:])
 
 
 def real(x: Tensor, lengths: Tensor | None) -> Tensor:

@@ -17,6 +17,7 @@ from representer.ops.string_scan.arguments import Gradients
 from representer.ops.string_scan.samples import CHAINS, every_way, tensors
 
 T, B, H = 5, 3, 4
+BACKENDS = [name for name, b in OPS["string_scan"].backends.items() if not b.missing]
 DEFINE = OPS["string_scan"].definition
 ANY_CHAIN = st.builds(
     StringChain,
@@ -32,8 +33,10 @@ OPTIONS = st.lists(st.sampled_from(["input", "carry", "mask", "vector", "lengths
 WAYS = [chain for order in (1, 2, 3, 4) for chain in every_way(order)]
 
 
-def _compare(chain: StringChain, options: str, reverse: bool, backend: str | None = None) -> None:
-    operands = tensors(chain, (T, B, H), options, torch.float64)
+def _compare(
+    chain: StringChain, options: str, reverse: bool, backend: str | None = None, **changes: Any
+) -> None:
+    operands = {**tensors(chain, (T, B, H), options, torch.float64), **changes}
     marked = [operands[n].requires_grad_() for n in Gradients._fields if n in operands]
     found = string_scan(**operands, chain=chain, reverse=reverse, backend=backend)
     exact = DEFINE(**operands, chain=chain, reverse=reverse)
@@ -59,6 +62,21 @@ def test_any_chain_that_can_be_described_has_the_values_and_gradients_of_the_equ
 @pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
 def test_every_two_choices_meet(chain: StringChain):
     _compare(chain, "input mask lengths", chain.order % 2 == 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", CHAINS)
+def test_so_it_is_from_an_empty_state_where_masses_are_0(name: str, backend: str):
+    chain = CHAINS[name]
+    empty = torch.zeros(B, chain.states, H, dtype=torch.float64)
+    _compare(chain, "lengths", False, backend, c0=empty)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_so_it_is_with_a_bias_of_every_product(backend: str):
+    for name in ("second_gated", "third_given", "fourth"):
+        bias = torch.randn(len(CHAINS[name].products), H, dtype=torch.float64)
+        _compare(CHAINS[name], "input", False, backend, bias=bias)
 
 
 def _operands(chain: StringChain, options: str = "mask lengths", **changes: Any) -> dict[str, Any]:

@@ -71,7 +71,9 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
     if p.weight is not None:
         seen = dz[-1 if p.reverse else 0].flatten(1)[:, -len(p.weight) * units :]
         to_h = to_h.addmm_(seen, p.weight.flatten(0, 1))
-    return finish(p, dz, to_h, to_c, gates[:, :, 0], g_fresh, g_normed, core.product, core.outer)
+    return finish(
+        p, dz, to_h, to_c, gates[:, :, 0], g_fresh, g_normed, core.product, core.transpose
+    )
 
 
 def refuses(z: Tensor, input_weight: Tensor | None, bias: Any, weight: Any, *rest: Any) -> str:

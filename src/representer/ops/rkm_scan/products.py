@@ -14,11 +14,12 @@ from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
 from representer.ops.products import (
     Multiply,
+    Transpose,
     input_gradient,
     input_products,
-    outer,
     over_steps,
     real,
+    transpose,
     weight_gradient,
 )
 from representer.ops.rkm_scan.arguments import Backward, Gradients
@@ -65,7 +66,7 @@ def finish(
     g_fresh: Tensor | None,
     g_normed: Tensor | None,
     multiply: Multiply = torch.mm,
-    outer: Multiply = outer,
+    transpose: Transpose = transpose,
 ) -> Gradients:
     """Complete the gradients after the loop.
 
@@ -78,7 +79,7 @@ def finish(
         g_fresh: Gradient of the cells before their norm ``(T, B, H)``, for the static gates.
         g_normed: Gradient of the cells after their norm ``(T, B, H)``.
         multiply: The product of two matrices, for the gradient of the input.
-        outer: The same, the first transposed, for the gradients of the weights.
+        transpose: The transposed of a matrix, for the gradients of the weights.
     """
     empty = dz.new_empty(0)
     dx, d_input_weight, d_bias, d_weight = dz, empty, empty.clone(), empty.clone()
@@ -86,14 +87,14 @@ def finish(
     if p.input_weight is not None:
         dx = input_gradient(dz, p.input_weight, multiply) if p.needs_x else empty.clone()
     if _is_joint(p, dz):
-        d_input_weight, d_bias, d_weight = _joint_gradients(p, dz, outer)
+        d_input_weight, d_bias, d_weight = _joint_gradients(p, dz, transpose)
     else:
         if p.input_weight is not None:
-            d_input_weight = weight_gradient(dz, real(p.z, p.lengths), outer)
+            d_input_weight = weight_gradient(dz, real(p.z, p.lengths), transpose)
             d_bias = d_bias if p.bias is None else dz.flatten(0, 1).sum(0)
         if p.weight is not None:
             h_before = previous(p.output, p.h0, p.lengths, p.reverse)
-            d_weight = weight_gradient(dz[:, :, -len(p.weight) :], h_before, outer)
+            d_weight = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
     if p.static is not None and p.needs_static:
         assert g_fresh is not None
         h_before = previous(p.output, p.h0, p.lengths, p.reverse)
@@ -121,13 +122,13 @@ def _is_joint(p: Backward, dz: Tensor) -> bool:
 
 
 def _joint_gradients(
-    p: Backward, dz: Tensor, outer: Multiply
+    p: Backward, dz: Tensor, transpose: Transpose
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of input_weight, bias and weight as parts of one, that of [x 1 h]."""
     features, ones, units = p.z.shape[2], int(p.bias is not None), dz.shape[3]
     seen = dz.new_ones(*dz.shape[:2], features + ones + units)
     seen[:, :, :features] = real(p.z, p.lengths)
     previous(p.output, p.h0, p.lengths, p.reverse, out=seen[:, :, features + ones :])
-    parts = weight_gradient(dz, seen, outer).split((features, ones, units), 2)
+    parts = weight_gradient(dz, seen, transpose).split((features, ones, units), 2)
     of_x, of_bias, of_h = (part.clone(memory_format=torch.contiguous_format) for part in parts)
     return of_x, of_bias[..., 0].contiguous() if ones else dz.new_empty(0), of_h

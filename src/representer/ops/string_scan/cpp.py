@@ -59,7 +59,7 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
         of_first = dz[-1 if p.reverse else 0, :, p.chain.order] @ p.weight
         to_h += of_first if p.mask is None else p.mask * of_first
     d_carry = new(0) if d_carry is None else d_carry
-    return finish(p, dz, to_h, to_c, d_carry, d_decay, core.product, core.outer)
+    return finish(p, dz, to_h, to_c, d_carry, d_decay, core.product, core.transpose)
 
 
 def refuses(x: Tensor, input_weight: Tensor | None, *rest: Any) -> str:

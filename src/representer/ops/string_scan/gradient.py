@@ -31,9 +31,10 @@ from representer.functional.string_chain import StringChain
 from representer.functional.string_scan import string_states
 from representer.ops.products import (
     Multiply,
+    Transpose,
     input_gradient,
-    outer,
     real,
+    transpose,
     weight_gradient,
 )
 from representer.ops.sequence import Steps, previous
@@ -165,7 +166,7 @@ def finish(
     d_carry: Tensor,
     d_decay: Tensor | None,
     multiply: Multiply = torch.mm,
-    outer: Multiply = outer,
+    transpose: Transpose = transpose,
 ) -> Gradients:
     """Complete the gradients after the loop.
 
@@ -177,12 +178,12 @@ def finish(
         d_carry: Gradient of what the highway carries ``(T, B, H)``, or empty.
         d_decay: Gradient of the given decay, still one a sequence ``(B, H)``.
         multiply: The product of two matrices, for the gradient of the input.
-        outer: The same, the first transposed, for the gradients of the weights.
+        transpose: The transposed of a matrix, for the gradients of the weights.
     """
     empty = dz.new_empty(0)
     dx, d_input_weight, d_bias, d_weight = dz, empty, empty.clone(), empty.clone()
     if p.input_weight is not None:
-        d_input_weight = weight_gradient(dz, real(p.x, p.lengths), outer)
+        d_input_weight = weight_gradient(dz, real(p.x, p.lengths), transpose)
         if p.bias is not None:
             d_bias = dz[:, :, -len(p.bias) :].sum((0, 1))
         dx = input_gradient(dz, p.input_weight, multiply) if p.needs_x else empty.clone()
@@ -192,7 +193,7 @@ def finish(
         h_before = previous(p.output, p.h0, p.lengths, p.reverse)
         fed = h_before if p.mask is None else p.mask * h_before
         order = p.chain.order
-        d_weight = weight_gradient(dz[:, :, order : order + 1], fed, outer)[0]
+        d_weight = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
     of_decay = empty.clone()
     if p.decay is not None and d_decay is not None:
         of_decay = d_decay.sum_to_size(p.decay.shape)
