@@ -115,6 +115,21 @@ def test_of_no_steps_the_state_is_what_it_was_and_of_one_step_the_equation():
     assert torch.equal(c, given["c0"])
 
 
+def test_a_gate_that_sees_h_sees_it_masked_and_so_does_the_highway():
+    """One step from h = (1, 2) with k = (2, 0); the gates' products with x are 0, the others 1."""
+    chain = CHAINS["second_seen"]
+    z = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
+    h0, mask = z.new_tensor([[1, 2]]), z.new_tensor([[2, 0]])
+    c0, carry = z.new_tensor([[[0, 0], [4, 4]]]), z.new_tensor([[[10, 10]]])
+    weight = z.new_tensor([[0, 0], [1, 0]])  # unit 1 sees unit 0, and not the other way round
+    more = {"chain": chain, "weight": weight, "mask": mask, "carry": carry}
+    _, h, c = string_scan(z[None], h0, c0, **more)
+    lam = torch.sigmoid(z.new_tensor([0, 2]))
+    torch.testing.assert_close(c[0, 1], 4 * lam)  # c_1 was 0, so that no bigram ends here
+    torch.testing.assert_close(c[0, 0], 1 - lam)
+    torch.testing.assert_close(h[0], 0.5 * mask[0] * torch.tanh(4 * lam) + 0.5 * 10)
+
+
 def test_a_chain_of_order_n_holds_those_of_lower_orders():
     given = tensors(StringChain(3), (6, 2, 4), "", torch.float64)
     z, c0 = given["x"], given["c0"]
