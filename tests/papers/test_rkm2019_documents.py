@@ -113,6 +113,17 @@ def test_runs_with_other_settings_are_not_mixed_in(table, data, tmp_path, capsys
     assert "choose another --out" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("cell", ["lstm", "linear-kernel"])
+def test_the_authors_settings_suit_cells_with_and_without_static_gates(data, tmp_path, cell):
+    request = Request(
+        data, tmp_path / "out", smoke=True, datasets=("yahoo",), cells=(cell,),
+        filter_lengths=(1,), threads=1, preset="authors_code",
+    )  # fmt: skip
+    assert "4 steps" in DOCUMENTS.run(request).read_text(encoding="utf-8")
+    config = (tmp_path / f"out/yahoo/{cell}-1gram-seed0/config.yaml").read_text(encoding="utf-8")
+    assert f"learn_static_gates: {str(cell == 'linear-kernel').lower()}" in config
+
+
 def test_several_seeds_give_mean_and_deviation(data, tmp_path):
     request = Request(
         data, tmp_path / "out", seeds=(0, 1), smoke=True, datasets=("yahoo",),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from representer.errors import ArgumentError, TrainingError
 from representer.tasks.recipe import Recipe, Request
-from representer.tasks.text.text_config import PRESETS, TextConfig
+from representer.tasks.text.text_config import PRESETS, TextConfig, defaults
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, SOURCE
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def _run_seed(request: Request, place: Located, seed: int, results: Results) -> 
 def _config(
     request: Request, place: Located, folder: Path, cell: str, n: int, seed: int
 ) -> TextConfig:
-    settings = dict(PRESETS[request.preset])
+    usual = defaults(request.preset, demo=False, cell=cell)
+    settings = {name: usual[name] for name in PRESETS[request.preset]}
     if request.preset == "authors_code":
         settings["max_length"] = place.dataset.padded_length
     settings["max_steps"] = max(1, round(request.budget * settings["max_steps"]))

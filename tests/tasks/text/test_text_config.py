@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from dataclasses import fields
@@ -9,6 +10,7 @@ from dataclasses import fields
 import pytest
 
 from representer.errors import ArgumentError
+from representer.models.cells import CELLS, build_cell
 from representer.tasks.text.text_config import DEMO, PRESETS, ReadOptions, TextConfig, defaults
 
 
@@ -52,3 +54,20 @@ def test_the_papers_settings_are_those_of_its_section_6():
 def test_importing_the_options_does_not_import_torch():
     code = "import sys, representer.tasks.text.text_config; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_cell_can_be_built_with_every_preset(cell, preset):
+    usual = defaults(preset, demo=False, cell=cell)
+    names = ("filter_length", "layer_norm", "forget_bias", "learn_static_gates", "order", "decay")
+    build_cell(cell, 3, 4, {name: usual[name] for name in names} | {"decay": 0.5})
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_preset_leaves_out_only_what_the_cell_has_not(cell):
+    usual, wanted = defaults("authors_code", demo=False, cell=cell), PRESETS["authors_code"]
+    known = inspect.signature(CELLS[cell]).parameters
+    for name, value in wanted.items():
+        if name in known:
+            assert usual[name] == value, name

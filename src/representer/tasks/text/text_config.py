@@ -180,9 +180,20 @@ DEMO: dict[str, Any] = {
 }  # fmt: skip
 
 
+# Options that a preset or a default switches on, and the cells that have none of the kind.
+_GATELESS = ("string-kernel", "torch-lstm", "rkm")
+_WITHOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "layer_norm": (False, ("string-kernel", "torch-lstm")),
+    "forget_bias": (0.0, _GATELESS),
+    "learn_static_gates": (
+        False,
+        (*_GATELESS, "lstm", "rkm-lstm", "rkm-cifg", "ran", "gated-cnn", "cnn"),
+    ),
+}
+
+
 def defaults(preset: str | None, *, demo: bool, cell: str | None = None) -> dict[str, Any]:
-    """Return what the options are where they are not given."""
+    """Return what the options are where they are not given, as far as the cell has them."""
     chosen = {field.name: field.default for field in fields(TextConfig)}
-    if cell == "string-kernel":
-        chosen["layer_norm"] = False  # it has none
-    return chosen | (DEMO if demo else {}) | PRESETS.get(preset or "", {})
+    chosen |= (DEMO if demo else {}) | PRESETS.get(preset or "", {})
+    return chosen | {name: off for name, (off, cells) in _WITHOUT.items() if cell in cells}
