@@ -113,6 +113,15 @@ def test_the_default_activation_is_that_of_lemma_1_and_refuses_what_is_no_kernel
         DeepStringKernel()([50 * x for x in X])
 
 
+def test_what_pads_a_short_sequence_does_not_reach_the_limit_of_the_activation():
+    """Sums of slots grow with every step, also with those that are not there."""
+    short, long = torch.full((2, 1), 0.9), torch.full((12, 1), 0.0147)
+    kernel = DeepStringKernel((2, 1), 1.0, combine="add")
+    gram = kernel([short, long])
+    torch.testing.assert_close(gram[:1, 1:], kernel([short], [long]))
+    torch.testing.assert_close(gram[1:, :1], kernel([long], [short]))
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

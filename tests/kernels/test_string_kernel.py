@@ -143,6 +143,17 @@ def test_the_gradient_in_tokens_and_in_lambda_is_the_numerical_one(combine, norm
     assert torch.autograd.gradcheck(gram, (lam, *(x.requires_grad_() for x in draw([3, 4, 1], 2))))
 
 
+def test_lambda_alone_may_want_a_gradient_of_vectors_and_of_tokens():
+    lam = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
+    tokens = [torch.tensor([0, 1, 0, 2]), torch.tensor([1, 0, 2])]
+    for base, X in (("delta", tokens), ("linear", draw([4, 3], 9))):
+        assert torch.autograd.gradcheck(
+            lambda lam, base=base, X=X: StringKernel(3, lam, base=base)(X), (lam,)
+        )
+    arrays = StringKernel(3, lam)([x.numpy() for x in X])  # where no gradient is to be had
+    np.testing.assert_allclose(arrays, StringKernel(3, 0.6)(X).numpy())
+
+
 def test_long_sequences_are_taken_in_blocks(monkeypatch):
     X, kernel = draw([3, 9, 2, 7, 5]), StringKernel(3, 0.7, base=Linear())
     whole = kernel(X), kernel(X[:2], X)

@@ -119,7 +119,7 @@ class StringKernel(SequenceKernel):
                 items,
                 None if symmetric else others,
                 self.order,
-                float(lam),
+                float(lam.detach()),
                 trailing=self.trailing,
             )
         else:
