@@ -118,8 +118,8 @@ def test_a_killed_run_is_taken_up_where_it_was(tmp_path):
     np.testing.assert_allclose(found, kernel(objects), atol=1e-14)
 
 
-def test_a_torn_block_and_a_torn_journal_are_recomputed(tmp_path):
-    path, journal = tmp_path / "k.npy", tmp_path / "k.npy.journal"
+def test_a_torn_block_is_recomputed(tmp_path):
+    path = tmp_path / "k.npy"
     gram(Counting(), X, out=path, block=5)
     torn = np.lib.format.open_memmap(path, "r+")
     torn[2, 7] += 1
@@ -127,9 +127,13 @@ def test_a_torn_block_and_a_torn_journal_are_recomputed(tmp_path):
     calls, found = calls_of(Counting(), X, out=path, block=5)
     assert calls == 1
     np.testing.assert_allclose(found, kernel(X), atol=1e-14)
-    text = journal.read_bytes()
-    journal.write_bytes(text[:-4])
-    assert calls_of(Counting(), X, out=path, block=5)[0] <= 1  # the torn one was there twice
+
+
+def test_a_torn_line_of_the_journal_counts_as_none(tmp_path):
+    path, journal = tmp_path / "k.npy", tmp_path / "k.npy.journal"
+    gram(Counting(), X, out=path, block=5)
+    journal.write_bytes(journal.read_bytes()[:-4])
+    assert calls_of(Counting(), X, out=path, block=5)[0] == 1
     assert calls_of(Counting(), X, out=path, block=5)[0] == 0
 
 
