@@ -32,5 +32,5 @@ def test_every_candidate_computes_the_same_matrix(gram, sizes):
 def test_a_wrong_kernel_is_not_timed(gram, monkeypatch):
     right = gram.string_gram
     monkeypatch.setattr(gram, "string_gram", lambda *given: right(*given) * (1 + 1e-8))
-    with pytest.raises(SystemExit, match="off by .*; nothing is timed"):
+    with pytest.raises(SystemExit, match=r"off by .*; nothing is timed"):
         gram.candidates(gram.Case(4, 5, 2, 2))
