@@ -24,11 +24,13 @@ def order_lines(
     counts = {len(values) for values in ours.values()}
     if set(paper) != set(ours) or len(counts) != 1 or not (seeds := counts.pop()):
         return []
-    from scipy.stats import spearmanr
+    import numpy as np
+    from scipy.stats import rankdata
 
     cells = list(paper)
     means = {cell: sum(ours[cell]) / seeds for cell in cells}
-    rank = spearmanr([paper[c] for c in cells], [means[c] for c in cells]).statistic
+    ranks = [rankdata([figures[c] for c in cells]) for figures in (paper, means)]
+    rank = np.corrcoef(*ranks)[0, 1]
     lines = [
         f"{name}: the paper's order is {_ranking(paper)}; ours {_ranking(means)}. "
         f"Spearman's rank correlation {rank:.2f}."
