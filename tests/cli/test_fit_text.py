@@ -169,7 +169,8 @@ def test_other_cells_train_too(run, table, tmp_path, cell):
 
 def test_a_peer_without_layer_norm_says_so(run, table, tmp_path):
     out = tmp_path / "run"
-    outcome = run("fit", "text", table, "--out", out, "--cell", "torch-lstm", *TINY)
+    words = ["--cell", "torch-lstm", "--layer-norm", "true"]
+    outcome = run("fit", "text", table, "--out", out, *words, *TINY)
     assert outcome.code == 2
     assert "--layer-norm is True; expected False" in outcome.error
     assert not out.exists()

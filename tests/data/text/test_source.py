@@ -171,6 +171,12 @@ def test_an_impossible_path_is_refused(tmp_path, name):
         lines_of(tmp_path / name)
 
 
+@pytest.mark.parametrize("content", [b"\xef", b"\xef\xbb", b"\xef\xbb\xbf"])
+def test_a_file_of_nothing_but_a_byte_order_mark_is_refused(tmp_path, content):
+    with pytest.raises(DataError, match="holds no text"):
+        lines_of(written(tmp_path / "a.txt", content))
+
+
 def test_an_empty_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="0 bytes"):
         lines_of(written(tmp_path / "a.csv", b""))

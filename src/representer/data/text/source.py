@@ -61,6 +61,8 @@ def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
                 yield line
         except UnicodeError:
             raise _undecodable(path, codec) from None
+        if not number:  # a byte order mark, or the first bytes of one
+            raise DataError("holds no text", file=path, mend="Give a file with documents.")
 
 
 def regular_file(path: Path) -> Path:
