@@ -34,7 +34,7 @@ template <class Real> class StringGram {
         Workspace<Real> packed(wide * depth), similar(MOST * wide), chain(p.order * wide);
         pack(column, end, panels * N, packed.at(0));
         for (int64_t i = first; i < last; ++i) {
-            std::memset(chain.at(0), 0, p.order * wide * sizeof(Real));
+            if (wide) std::memset(chain.at(0), 0, p.order * wide * sizeof(Real));
             const Vec<Real> k = pair(i, panels, packed.at(0), similar.at(0), chain.at(0));
             store(static_cast<Real*>(p.output) + i * p.columns + column, k, int(end - column));
         }
