@@ -33,6 +33,7 @@ COVERED_BY = {
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
+    "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
     "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend

