@@ -125,7 +125,7 @@ class Trainer:
             if changes := differences(found.environment, self._environment):
                 self._report(f"not bit-identical from here on: {', '.join(changes)}")
             self._state = snapshot.put_back(
-                found.state, self._accelerator, self._model, self._optimizer
+                found.state, self._accelerator, self._model, self._optimizer, self._task.carried
             )
             self._saved_position = self._state.position
         self._save()  # at the start too: what cannot be saved is better known before than after
@@ -142,7 +142,6 @@ class Trainer:
         """Train to the end of the epoch, of the steps or of patience."""
         state = self._state
         epochs = self._config.epochs
-        self._set_learning_rate()
         self._progress.start_epoch(state.epoch + 1, epochs, state.batch, len(batches))
         while True:
             is_end = state.batch >= len(batches)
@@ -155,15 +154,20 @@ class Trainer:
                 return
             self._train_batch(batches[state.batch])
 
-    def _set_learning_rate(self) -> None:
-        """Set the epoch's rate, from the first one and not from the last, as a resumed run must."""
-        if self._config.lr_decay is not None:
-            for group in self._optimizer.param_groups:
-                first = group.setdefault("initial_lr", group["lr"])
-                group["lr"] = first * self._config.lr_decay**self._state.epoch
+    def _set_learning_rate(self, description: Sequence[Any]) -> None:
+        """Set the batch's rate, from the first one and not from the last, as a resumed run must."""
+        config, scale = self._config, self._task.lr_scale
+        if config.lr_decay is None and scale is None:
+            return
+        factor = 1.0 if scale is None else scale(description)
+        if config.lr_decay is not None:
+            factor *= config.lr_decay ** max(0, self._state.epoch + 1 - config.lr_decay_from)
+        for group in self._optimizer.param_groups:
+            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
 
     def _train_batch(self, description: Sequence[Any]) -> None:
         state = self._state
+        self._set_learning_rate(description)
         outcome = self._step(description)
         if outcome.fault is not None:
             raise TrainingError(
@@ -238,7 +242,9 @@ class Trainer:
         if self._saved_position == state.position:
             return
         self._tick()
-        contents = snapshot.take(self._accelerator, self._model, self._optimizer, state)
+        contents = snapshot.take(
+            self._accelerator, self._model, self._optimizer, state, self._task.carried
+        )
         if self._run.is_writer:
             checkpoint.save_step(
                 self._run.checkpoints,

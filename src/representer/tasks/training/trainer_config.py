@@ -23,6 +23,7 @@ class TrainerConfig:
         max_steps: Stop after this many optimisation steps, if that is earlier.
         lr: Learning rate of the Adam that is made when no optimiser is given.
         lr_decay: Multiply the learning rate by this after every epoch.
+        lr_decay_from: After how many epochs this is done first.
         weight_decay: Its L2 penalty.
         clip_norm: Scale gradients down to this total norm.
         clip_value: Clamp every entry of the gradients to plus or minus this.
@@ -48,6 +49,7 @@ class TrainerConfig:
     max_steps: int | None = None
     lr: float = 1e-3
     lr_decay: float | None = None
+    lr_decay_from: int = 1
     weight_decay: float = 0.0
     clip_norm: float | None = None
     clip_value: float | None = None
@@ -66,7 +68,7 @@ class TrainerConfig:
     show_progress: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "keep_checkpoints"):
+        for name in ("epochs", "keep_checkpoints", "lr_decay_from"):
             _require(name, getattr(self, name) >= 1, getattr(self, name), "at least 1")
         for name in (
             "max_steps",

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from representer.tasks.training.trainer_config import TrainerConfig
-from representer.tasks.training.training_task import TrainingTask
+from representer.tasks.training.training_task import Loss, TrainingTask
 from representer.tasks.training.workers import share, totals
 
 if TYPE_CHECKING:
@@ -65,9 +65,10 @@ class TrainingStep:
         accelerator = self._accelerator
         part, is_stand_in = share(accelerator, description)
         batch = send_to_device(self._task.load(part), accelerator.device)
-        loss, count = self._task.loss(self._model, batch)
+        loss, count, shown = Loss(*self._task.loss(self._model, batch))
         weight = 0 if is_stand_in else count
-        loss_sum, total = totals(accelerator, loss.item() * weight, weight)
+        mean = loss.item() if shown is None else shown.item()
+        loss_sum, total = totals(accelerator, mean * weight, weight)
         if not math.isfinite(loss_sum):
             return StepOutcome(loss_sum, int(total), f"the loss is {loss_sum}")
         if accelerator.num_processes > 1:

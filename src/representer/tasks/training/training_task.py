@@ -1,12 +1,38 @@
-"""What a trainer trains: four functions."""
+"""What a trainer trains: four functions, and what some tasks have besides."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
+
+
+class Loss(NamedTuple):
+    """What a training step found for its batch.
+
+    Attributes:
+        objective: What is made smaller, a mean over the examples.
+        count: How many examples it is of.
+        shown: The mean that is logged, where it is not the objective: one without penalties.
+    """
+
+    objective: Tensor
+    count: int
+    shown: Tensor | None = None
+
+
+class Carried(Protocol):
+    """What a task carries from one batch to the next, such as the state of a recurrence."""
+
+    def state_dict(self) -> Any:
+        """Return it as a checkpoint can hold it."""
+        ...
+
+    def load_state_dict(self, saved: Any) -> None:
+        """Go on from what `state_dict` returned."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -20,13 +46,17 @@ class TrainingTask:
             train one model, each loads its share of it.
         load: ``load(description)`` makes the batch: tensors, alone or in tuples, lists and dicts.
             The trainer moves them to the model's device.
-        loss: ``loss(model, batch)`` returns the mean loss and the number of examples it is of.
+        loss: ``loss(model, batch)`` returns a `Loss`, or a pair of its first two.
         evaluate: ``evaluate(model, check)`` returns numbers by name. It calls ``check()`` after
             every batch, so that a signal need not wait for its end. The model comes in evaluation
             mode and gradients are off; random states are given back afterwards.
+        carried: What the batches of an epoch hand on to each other; every process has its own.
+        lr_scale: ``lr_scale(description)`` multiplies the learning rate of this batch alone.
     """
 
     batches: Callable[[int], Sequence[Sequence[Any]]]
     load: Callable[[Sequence[Any]], Any]
-    loss: Callable[[nn.Module, Any], tuple[Tensor, int]]
+    loss: Callable[[nn.Module, Any], Loss | tuple[Tensor, int]]
     evaluate: Callable[[nn.Module, Callable[[], None]], Mapping[str, Any]]
+    carried: Carried | None = None
+    lr_scale: Callable[[Sequence[Any]], float] | None = None
