@@ -2,6 +2,8 @@
 
 from representer.models.cells import CELLS, build_cell, resolve_cell
 from representer.models.config import from_dict, to_dict
+from representer.models.language_model import LanguageFeatures, LanguageModel
+from representer.models.language_model_config import LanguageModelConfig
 from representer.models.sequence_classifier import SequenceClassifier
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
 from representer.models.stacked_classifier import StackedClassifier
@@ -11,6 +13,9 @@ from representer.models.tied_softmax import TiedSoftmax
 
 __all__ = [
     "CELLS",
+    "LanguageFeatures",
+    "LanguageModel",
+    "LanguageModelConfig",
     "SequenceClassifier",
     "SequenceClassifierConfig",
     "StackedClassifier",

@@ -53,6 +53,11 @@ _NEUTRAL = {
     "learn_static_gates": False,
     "order": 2,
     "decay": 0.5,
+    "normalized": False,
+    "activation": "tanh",
+    "highway": False,
+    "variational_dropout": 0.0,
+    "hidden_dropout": 0.0,
 }
 
 
@@ -74,16 +79,23 @@ def resolve_cell(name: str) -> Callable[..., torch.nn.Module]:
 
 
 def build_cell(
-    name: str, input_size: int, hidden_size: int, options: Mapping[str, Any]
+    name: str,
+    input_size: int,
+    hidden_size: int,
+    options: Mapping[str, Any],
+    *,
+    batch_first: bool = True,
 ) -> torch.nn.Module:
-    """Return a batch-first layer of a cell.
+    """Return a layer of a cell.
 
     Args:
         name: A key of `CELLS`.
         input_size: Features of one step.
         hidden_size: Units.
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, layer_norm,
-            forget_bias, learn_static_gates, order, decay``.
+            forget_bias, learn_static_gates, order, decay, normalized, activation, highway,
+            variational_dropout, hidden_dropout``.
+        batch_first: Whether input and output are ``(B, T, …)``.
 
     Raises:
         ArgumentError: The cell is unknown, or has no such option.
@@ -96,4 +108,4 @@ def build_cell(
             raise ArgumentError(
                 key, value, f"{_NEUTRAL[key]!r}", hint=f"The cell {name!r} has no such option."
             )
-    return constructor(input_size, hidden_size, batch_first=True, **chosen)
+    return constructor(input_size, hidden_size, batch_first=batch_first, **chosen)

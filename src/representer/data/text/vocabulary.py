@@ -1,19 +1,13 @@
-"""Words and their numbers."""
+"""The words of documents and their numbers."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import chain
-from os import PathLike
-from pathlib import Path
 from typing import ClassVar
 
-from representer.errors import ArgumentError, DataError
+from representer.data.text.numbering import Numbering
 
 
-class Vocabulary:
+class Vocabulary(Numbering):
     """Words in a fixed order, each with its number; 0 is padding and 1 any other word.
 
     Args:
@@ -25,111 +19,4 @@ class Vocabulary:
     """
 
     PAD: ClassVar[int] = 0
-    UNKNOWN: ClassVar[int] = 1
     MARKS: ClassVar[tuple[str, str]] = ("<pad>", "<unk>")
-
-    def __init__(self, words: Sequence[str]) -> None:
-        self.words = tuple(words)
-        if self.words[:2] != self.MARKS:
-            raise ArgumentError("words", list(self.words[:2]), f"{self.MARKS} in front")
-        self._numbers = {word: number for number, word in enumerate(self.words)}
-        if len(self._numbers) < len(self.words):
-            twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise ArgumentError("words", twice, "each word once")
-        for mark in self.MARKS:
-            self._numbers[mark] = self.UNKNOWN
-
-    @classmethod
-    def build(
-        cls,
-        token_lists: Iterable[Sequence[str]],
-        min_count: int = 1,
-        max_size: int | None = None,
-    ) -> Vocabulary:
-        """Collect the words of tokenised documents, most frequent first, ties in code point order.
-
-        Args:
-            token_lists: The tokens of each document.
-            min_count: Words that occur less often are unknown.
-            max_size: The most words, the two marks included; None for no limit.
-
-        Raises:
-            ArgumentError: If a limit leaves no word.
-        """
-        if min_count < 1:
-            raise ArgumentError("min_count", min_count, "1 or more")
-        if max_size is not None and max_size < 3:
-            raise ArgumentError("max_size", max_size, "3 or more (two are the marks), or None")
-        counts = Counter(chain.from_iterable(token_lists))
-        for mark in cls.MARKS:
-            counts.pop(mark, None)
-        frequent = [word for word, count in counts.items() if count >= min_count]
-        frequent.sort(key=lambda word: (-counts[word], word))
-        limit = None if max_size is None else max_size - 2
-        return cls((*cls.MARKS, *frequent[:limit]))
-
-    def __len__(self) -> int:
-        """Return the number of words, the two marks included."""
-        return len(self.words)
-
-    def __contains__(self, word: object) -> bool:
-        """Say whether a word has a number of its own."""
-        return self._numbers.get(word, self.UNKNOWN) > self.UNKNOWN  # type: ignore[call-overload]
-
-    def __eq__(self, other: object) -> bool:
-        """Say whether both give the same words the same numbers."""
-        return isinstance(other, Vocabulary) and self.words == other.words
-
-    def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
-        return hash(self.words)
-
-    def __repr__(self) -> str:
-        """Return the size."""
-        return f"Vocabulary({len(self):,} words)"
-
-    def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Return the numbers of the tokens."""
-        return [self._numbers.get(token, self.UNKNOWN) for token in tokens]
-
-    def decode(self, numbers: Iterable[int]) -> list[str]:
-        """Return the words of the numbers."""
-        return [self.words[number] for number in numbers]
-
-    def to_json(self) -> str:
-        """Return the vocabulary as JSON."""
-        return json.dumps({"words": self.words}, ensure_ascii=False)
-
-    @classmethod
-    def from_json(cls, text: str, *, file: str | Path | None = None) -> Vocabulary:
-        """Read what :meth:`to_json` wrote.
-
-        Raises:
-            DataError: If it is not that.
-        """
-        try:
-            words = json.loads(text)["words"]
-            if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-                raise TypeError("words is not a list of strings")
-            return cls(words)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            mend = "It is written by Vocabulary.save; take it from the run folder again."
-            raise DataError(f"is no vocabulary ({error})", file=file, mend=mend) from None
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the vocabulary to a JSON file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Vocabulary:
-        """Read a vocabulary from a JSON file.
-
-        Raises:
-            DataError: If the file cannot be read or is no vocabulary.
-        """
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise DataError(f"cannot be read: {error}", file=path) from None
-        return cls.from_json(text, file=path)

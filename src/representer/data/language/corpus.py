@@ -1,0 +1,136 @@
+"""A corpus: the three parts of a running text as numbers, and where they come from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from representer.data.language.lines import Level, count_tokens, encode_lines, text_lines
+from representer.data.language.vocabulary import LanguageVocabulary
+from representer.data.text.source import COMPRESSIONS
+from representer.errors import ArgumentError, DataError
+
+PARTS = ("train", "valid", "test")
+_NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
+_SUFFIXES = ("", ".txt", ".tokens", ".raw", ".text")
+Lines = Callable[[], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The three parts of a text.
+
+    Attributes:
+        train: Numbers of the tokens ``(N,)``, to learn from.
+        valid: To choose the best weights by.
+        test: To report on.
+        vocabulary: Tokens of the training part.
+        level: Whether tokens are words or characters.
+    """
+
+    train: Tensor
+    valid: Tensor
+    test: Tensor
+    vocabulary: LanguageVocabulary
+    level: Level
+
+    def part(self, name: str) -> Tensor:
+        """Return the tokens of a part by its name."""
+        return {"train": self.train, "valid": self.valid, "test": self.test}[name]
+
+
+def find_parts(folder: Path) -> dict[str, Path]:
+    """Return the file of each part, found in a folder by its name.
+
+    Args:
+        folder: With files such as ``ptb.train.txt``, ``valid.txt.xz`` and ``test.txt``.
+
+    Raises:
+        DataError: If a part has no file, or more than one.
+    """
+    found: dict[str, Path] = {}
+    files = sorted(path for path in folder.iterdir() if path.is_file() and _is_text(path))
+    for part in PARTS:
+        mine = [path for path in files if _names_part(path, part)]
+        if len(mine) != 1:
+            what = ", ".join(path.name for path in mine) or "none"
+            mend = "Name the files: representer fit language TRAIN --valid FILE --test FILE"
+            raise DataError(
+                f"expected one file of the {part} part; found {what}", file=folder, mend=mend
+            )
+        found[part] = mine[0]
+    return found
+
+
+def _is_text(path: Path) -> bool:
+    stem = path.name.removesuffix(path.suffix) if path.suffix in COMPRESSIONS else path.name
+    return Path(stem).suffix in _SUFFIXES
+
+
+def _names_part(path: Path, part: str) -> bool:
+    words = path.name.lower().replace("_", ".").replace("-", ".").split(".")
+    return any(name in words for name in _NAMES[part])
+
+
+def read_corpus(
+    sources: Mapping[str, Lines],
+    level: Level = "word",
+    *,
+    min_count: int = 1,
+    max_vocabulary: int | None = None,
+    vocabulary_of: Sequence[str] = ("train",),
+) -> Corpus:
+    """Count, number and encode the lines of the three parts.
+
+    Args:
+        sources: Of each part, a function that yields its lines; it is called twice.
+        level: Words or characters.
+        min_count: A token that occurs less often is unknown.
+        max_vocabulary: The most tokens, the two marks included.
+        vocabulary_of: The parts whose tokens are numbered.
+
+    Raises:
+        DataError: If a file cannot be used.
+        ArgumentError: If a limit leaves no token.
+    """
+    counts: Counter[str] = Counter()
+    for part in vocabulary_of:
+        counts.update(count_tokens(sources[part](), level))
+    vocabulary = LanguageVocabulary.from_counts(counts, min_count, max_vocabulary)
+    parts = {name: encode_lines(sources[name](), vocabulary, level) for name in PARTS}
+    return Corpus(**parts, vocabulary=vocabulary, level=level)
+
+
+def file_lines(path: str | Path, encoding: str = "utf-8") -> Lines:
+    """Return what yields the lines of a file, again at each call."""
+    return lambda: text_lines(path, encoding)
+
+
+def cut(lines: Sequence[str], valid: float, test: float) -> dict[str, Lines]:
+    """Cut one text into three runs of lines: the beginning to train, the end to test.
+
+    Args:
+        lines: Of the text.
+        valid: The part of the lines to validate on.
+        test: The part to test on.
+
+    Raises:
+        ArgumentError: If the shares leave nothing to train on.
+        DataError: If there are too few lines.
+    """
+    if not (0 < valid < 1 and 0 < test < 1 and valid + test < 1):
+        raise ArgumentError(
+            "valid_fraction and test_fraction", (valid, test), "two shares above 0, below 1 in sum"
+        )
+    held, last = (max(1, round(share * len(lines))) for share in (valid, test))
+    first = len(lines) - held - last
+    if first < 1:
+        mend = "Give a longer text, or --valid FILE and --test FILE."
+        raise DataError(f"{len(lines)} lines cannot be cut into three parts", mend=mend)
+    middle = first + held
+    borders = {"train": (0, first), "valid": (first, middle), "test": (middle, len(lines))}
+    return {name: (lambda a=a, b=b: lines[a:b]) for name, (a, b) in borders.items()}

@@ -1,0 +1,62 @@
+"""From the lines of a text file to its tokens: words or characters, and an end to each line."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.data.language.vocabulary import LanguageVocabulary
+from representer.data.text.source import physical_lines
+from representer.errors import ArgumentError
+
+Level = Literal["word", "char"]
+LEVELS: tuple[Level, ...] = ("word", "char")
+
+
+def tokens_of_line(line: str, level: Level) -> list[str]:
+    """Return the tokens of a line, without the end that it has in every text.
+
+    Words are what stands between white space; characters are all but the line's own end.
+    """
+    if level not in LEVELS:
+        raise ArgumentError("level", level, "'word' or 'char'")
+    return line.split() if level == "word" else list(line.rstrip("\r\n"))
+
+
+def text_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
+    """Yield the lines of a text file, see ``data.text.source.physical_lines``.
+
+    Raises:
+        DataError: If the file is missing, empty, damaged, binary or in another encoding.
+    """
+    return physical_lines(Path(path), encoding)
+
+
+def count_tokens(lines: Iterable[str], level: Level) -> Counter[str]:
+    """Return how often each token occurs; line ends are not counted."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(tokens_of_line(line, level))
+    return counts
+
+
+def encode_lines(lines: Iterable[str], vocabulary: LanguageVocabulary, level: Level) -> Tensor:
+    """Return the numbers of all tokens ``(N,)`` int64, each line with its end.
+
+    Args:
+        lines: Of a text.
+        vocabulary: Numbers of the tokens.
+        level: Words or characters.
+    """
+    numbers = array("q")
+    for line in lines:
+        numbers.extend(vocabulary.encode(tokens_of_line(line, level)))
+        numbers.append(vocabulary.END)
+    return torch.from_numpy(np.array(numbers, dtype=np.int64))

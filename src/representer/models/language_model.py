@@ -1,0 +1,149 @@
+"""Language model: embedding, recurrent layers, and a softmax that shares the embedding."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.errors import KindError, ShapeError
+from representer.models.cells import build_cell
+from representer.models.language_model_config import LanguageModelConfig
+from representer.models.tied_softmax import TiedSoftmax
+
+
+class LanguageFeatures(NamedTuple):
+    """What a language model says of a segment, before the softmax.
+
+    Attributes:
+        features: The last layer's output with dropout ``(T, B, E)``.
+        raw: The same without ``(T, B, E)``.
+        state: Of every layer, to go on with the next segment.
+    """
+
+    features: Tensor
+    raw: Tensor
+    state: tuple[Any, ...]
+
+
+class LanguageModel(nn.Module):
+    r"""Predicts the next token of a text from all before it.
+
+    .. math::
+        p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(E h^{(L)}_t + b), \qquad
+        h^{(l)} = \mathrm{layer}_l(h^{(l-1)}), \quad h^{(0)}_t = E_{x_t}
+
+    with the embedding :math:`E` on both ends.
+
+    Args:
+        config: What it is made of.
+
+    Shape:
+        - tokens ``(T, B)`` int64
+        - features ``(T, B, E)``; ``output.loss`` and ``output.log_probabilities`` take them on
+
+    References:
+        Lei et al., ICML 2017, section 6.1; Liang et al., 2019, section 5.3; Press and Wolf, Using
+        the Output Embedding to Improve Language Models, EACL 2017.
+    """
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocabulary_size, config.embedding_size)
+        self.layers = nn.ModuleList(_layer(config, *sizes) for sizes in config.layer_sizes)
+        self.output = TiedSoftmax(self.embedding)
+        bound = math.sqrt(3 / config.embedding_size) if config.initial == "string" else 0.1
+        nn.init.uniform_(self.embedding.weight, -bound, bound)
+
+    def forward(self, tokens: Tensor, state: tuple[Any, ...] | None = None) -> LanguageFeatures:
+        """Read a segment of parallel streams.
+
+        Args:
+            tokens: ``(T, B)``.
+            state: What the call for the segment before returned; zeros by default.
+
+        Raises:
+            KindError: If the tokens are no int64 tensor.
+            ShapeError: If their shape is another.
+        """
+        _check(tokens, 2, "(T, B)")
+        c = self.config
+        x = self._drop(self._embed(tokens), c.input_dropout)
+        states = []
+        for k, layer in enumerate(self.layers):
+            x, after = layer(
+                x if not k else self._drop(x, c.layer_dropout), None if state is None else state[k]
+            )
+            states.append(after)
+        return LanguageFeatures(self._drop(x, c.output_dropout), x, tuple(states))
+
+    def step(
+        self, tokens: Tensor, state: tuple[Any, ...] | None = None
+    ) -> tuple[Tensor, tuple[Any, ...]]:
+        """Read one token of each stream, in time and memory that do not grow with the text.
+
+        Args:
+            tokens: ``(B,)``.
+            state: What the call before returned; zeros by default.
+
+        Returns:
+            Log-probabilities of the next token ``(B, V)``, and the new state.
+        """
+        _check(tokens, 1, "(B,)")
+        x, states = self.embedding(tokens), []
+        for k, layer in enumerate(self.layers):
+            x, after = _step(layer, x, None if state is None else state[k])
+            states.append(after)
+        return self.output.log_probabilities(x), tuple(states)
+
+    def _embed(self, tokens: Tensor) -> Tensor:
+        weight, share = self.embedding.weight, self.config.embedding_dropout
+        if share and self.training:  # a word is seen everywhere in the segment, or nowhere
+            weight = weight * F.dropout(torch.ones_like(weight[:, :1]), share)
+        return F.embedding(tokens, weight)
+
+    def _drop(self, x: Tensor, share: float) -> Tensor:
+        if not (share and self.training):
+            return x
+        if self.config.is_locked:
+            return x * F.dropout(torch.ones_like(x[:1]), share)
+        return F.dropout(x, share)
+
+
+def _layer(config: LanguageModelConfig, inputs: int, units: int) -> nn.Module:
+    options: dict[str, Any] = {
+        "filter_length": config.filter_length,
+        "layer_norm": config.layer_norm,
+    }
+    if config.cell == "string-kernel":
+        highway = config.highway and inputs == units
+        has_gate = highway or config.decay == "state"
+        options |= {
+            "order": config.order,
+            "decay": config.decay,
+            "normalized": True,
+            "activation": config.activation,
+            "highway": highway,
+            "variational_dropout": config.rnn_dropout,
+            "hidden_dropout": config.rnn_dropout if has_gate else 0.0,
+        }
+    return build_cell(config.cell, inputs, units, options, batch_first=False)
+
+
+def _step(layer: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
+    if hasattr(layer, "step"):
+        return layer.step(x, state)  # type: ignore[operator]
+    output, after = layer(x[None], state)  # torch's own layers
+    return output[0], after
+
+
+def _check(tokens: Any, axes: int, expected: str) -> None:
+    if not isinstance(tokens, Tensor) or tokens.dtype != torch.int64:
+        got = str(getattr(tokens, "dtype", type(tokens).__name__))
+        raise KindError("tokens", got, f"an int64 tensor {expected}")
+    if tokens.dim() != axes:
+        raise ShapeError("tokens", tuple(tokens.shape), expected)
