@@ -17,8 +17,10 @@ from representer.errors import RepresenterError
 
 COMMANDS = {
     "fit text": "representer.cli.fit_text",
+    "fit language": "representer.cli.fit_language",
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
+    "generate": "representer.cli.generate",
     "explain": "representer.cli.explain",
     "report": "representer.cli.report",
     "cells": "representer.cli.cells",

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from representer.errors import KindError, ShapeError
 from representer.models.cells import build_cell
 from representer.models.language_model_config import LanguageModelConfig
+from representer.models.tied_adaptive_softmax import TiedAdaptiveSoftmax
 from representer.models.tied_softmax import TiedSoftmax
 
 
@@ -55,7 +56,11 @@ class LanguageModel(nn.Module):
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary_size, config.embedding_size)
         self.layers = nn.ModuleList(_layer(config, *sizes) for sizes in config.layer_sizes)
-        self.output = TiedSoftmax(self.embedding)
+        self.output: TiedSoftmax | TiedAdaptiveSoftmax = (
+            TiedAdaptiveSoftmax(self.embedding, config.cutoffs)
+            if config.cutoffs
+            else TiedSoftmax(self.embedding)
+        )
         bound = math.sqrt(3 / config.embedding_size) if config.initial == "string" else 0.1
         nn.init.uniform_(self.embedding.weight, -bound, bound)
 

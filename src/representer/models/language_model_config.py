@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from representer.errors import ArgumentError
 
-_SIZES = ("vocabulary_size", "embedding_size", "hidden_size", "num_layers", "filter_length", "order")
+_SIZES = (
+    "vocabulary_size",
+    "embedding_size",
+    "hidden_size",
+    "num_layers",
+    "filter_length",
+    "order",
+)
 _SHARES = ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")
 _SHARES += ("rnn_dropout", "weight_dropout")
 
@@ -75,7 +83,7 @@ class LanguageModelConfig:
         for name in _SHARES:
             self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
         borders = (0, *self.cutoffs, self.vocabulary_size)
-        is_rising = all(a < b for a, b in zip(borders[:-1], borders[1:], strict=True))
+        is_rising = all(a < b for a, b in pairwise(borders))
         self._require("cutoffs", is_rising, f"rising, above 0 and below {self.vocabulary_size}")
         self._require("initial", self.initial in ("string", "uniform"), "'string' or 'uniform'")
 

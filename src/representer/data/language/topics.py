@@ -13,7 +13,8 @@ def topics() -> tuple[list[str], str]:
 
     A line is lower case, its words and punctuation marks with blanks between. Topics come in the
     order of their names and are dealt out in turn, a paragraph of each, so that every part of the
-    text speaks of everything. On one version of Python the result is always the same.
+    text speaks of everything. What stands under several topics is taken once, or the last lines
+    could be known by heart. On one version of Python the result is always the same.
 
     Raises:
         DataError: If this Python comes without its help.
@@ -26,7 +27,7 @@ def topics() -> tuple[list[str], str]:
     paragraphs = [_paragraphs(texts[name]) for name in sorted(texts)]
     longest = max(map(len, paragraphs))
     lines = [own[i] for i in range(longest) for own in paragraphs if i < len(own)]
-    return lines, f"help topics of Python {platform.python_version()}"
+    return list(dict.fromkeys(lines)), f"help topics of Python {platform.python_version()}"
 
 
 def _paragraphs(text: str) -> list[str]:

@@ -83,16 +83,16 @@ def _sources(config: LanguageConfig) -> tuple[dict[str, Lines], str]:
         raise ArgumentError("data", None, "the path of a text", hint=hint)
     path = Path(config.data)
     given = {"valid": config.valid, "test": config.test}
+    files = {part: Path(file) for part, file in given.items() if file}
     if path.is_dir():
-        found = find_parts(path)
-        found |= {part: Path(file) for part, file in given.items() if file}
-        return {part: file_lines(file, config.encoding) for part, file in found.items()}, str(path)
-    if all(given.values()):
-        files = {"train": path} | given
+        files = find_parts(path) | files
+    elif files:
+        files["train"] = path
+        if missing := [part for part in PARTS if part not in files]:
+            hint = f"Add --{missing[0]} FILE."
+            raise ArgumentError(missing[0], None, "a file, as for the other part", hint=hint)
+    if files:
         return {part: file_lines(file, config.encoding) for part, file in files.items()}, str(path)
-    if any(given.values()):
-        name = next(part for part, file in given.items() if not file)
-        raise ArgumentError(name, None, "a file, since the other part has one", hint=f"Add --{name}.")
     lines = list(text_lines(path, config.encoding))
     try:
         return cut(lines, config.valid_fraction, config.test_fraction), str(path)

@@ -6,6 +6,7 @@ Text and axes are drawn in ``currentColor``, so that the same picture is read on
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -78,6 +79,31 @@ def learning_curves(
             axes.axvline(best_epoch, color=INK, linestyle=":", linewidth=1, label="weights kept")
         axes.legend(frameon=False, labelcolor=INK)
     return _svg(figure, "Learning curves: loss and accuracy per epoch")
+
+
+def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
+    """Draw the perplexities of training and validation against the evaluations, on a log scale.
+
+    Args:
+        history: Rows of metrics.jsonl, with ``train_loss`` and ``valid_loss`` in nats per token.
+    """
+    figure, axes = _canvas(7.2, 3.0)
+    colours = {"train_loss": MODEL, "valid_loss": VALID}
+    for name, colour in colours.items():
+        points = [(row["epoch"], math.exp(row[name])) for row in history if row.get(name)]
+        label = "training, with dropout" if name == "train_loss" else "validation"
+        if points:
+            axes.plot(*zip(*points, strict=True), "-o", color=colour, markersize=3, label=label)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.tick_params(which="both", colors=INK)
+    axes.set_xlabel("epoch (passes over the training text)")
+    axes.set_ylabel("perplexity per token")
+    axes.locator_params(axis="x", integer=True)
+    axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
+    axes.legend(frameon=False, labelcolor=INK)
+    return _svg(figure, "Learning curves: perplexity per epoch")
 
 
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:

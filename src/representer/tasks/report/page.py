@@ -13,6 +13,7 @@ from representer.tasks.report import figures
 from representer.tasks.storage import atomic
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
     from markupsafe import Markup
 
 NARROW = "\u202f"  # a narrow space at which no line is broken
@@ -35,8 +36,11 @@ def write_report(run: Path) -> Path:
     """
     metrics, details = _read(run, "metrics.json"), _read(run, "details.json")
     history = [json.loads(line) for line in _text(run / "metrics.jsonl").splitlines()]
-    explained = _read(run, EXPLAINED) if (run / EXPLAINED).is_file() else []
-    page = render(metrics, details, history, explained)
+    if metrics["task"] == "language":
+        page = render_language(metrics, details, history)
+    else:
+        explained = _read(run, EXPLAINED) if (run / EXPLAINED).is_file() else []
+        page = render(metrics, details, history, explained)
     target = run / "report.html"
     atomic.write_text(target, page)
     return target
@@ -48,7 +52,43 @@ def render(
     history: Sequence[dict[str, Any]],
     explained: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """Return the page as one self-contained HTML text: no script, no link to anything outside."""
+    """Return the page of a classifier as one self-contained HTML text: no script, no link out."""
+    test = metrics["test"]
+    rivals = [*metrics["comparisons"], *metrics["baselines"]]
+    return (
+        _environment()
+        .get_template("text.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=test,
+            rivals=rivals,
+            explained=explained,
+            comparison=figures.comparison(_results(metrics, details, rivals)) if rivals else "",
+            curves=_curves(history, metrics) if history else "",
+            confusions=_largest_confusions(test),
+            is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
+        )
+    )
+
+
+def render_language(
+    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+) -> str:
+    """Return the page of a language model, likewise."""
+    return (
+        _environment()
+        .get_template("language.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=metrics["test"],
+            curves=figures.perplexity_curves(history) if history else "",
+        )
+    )
+
+
+def _environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
@@ -66,19 +106,7 @@ def render(
         "count": _count,
         "equation": _equation,
     }
-    test = metrics["test"]
-    rivals = [*metrics["comparisons"], *metrics["baselines"]]
-    return environment.get_template("template.html").render(
-        metrics=metrics,
-        details=details,
-        test=test,
-        rivals=rivals,
-        explained=explained,
-        comparison=figures.comparison(_results(metrics, details, rivals)) if rivals else "",
-        curves=_curves(history, metrics) if history else "",
-        confusions=_largest_confusions(test),
-        is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
-    )
+    return environment
 
 
 def _results(
@@ -129,7 +157,7 @@ def _text(path: Path) -> str:
         raise DataError(
             f"there is no {path.name}: the run has not come to its end, or this is no run",
             file=path.parent,
-            mend="Finish it with `representer fit text ... --resume`.",
+            mend="Finish it with `representer fit ... --resume`.",
         ) from error
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from representer.data.text import LabelMap, Vocabulary, tokenize
-from representer.errors import CheckpointError, DataError
+from representer.errors import DataError
 from representer.models import SequenceClassifier, SequenceClassifierConfig, from_dict, to_dict
+from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions, TextConfig
 from representer.tasks.text.text_data import TextData
-
-WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -78,50 +75,16 @@ def load_run(folder: str | Path) -> TrainedText:
         CheckpointError: If its weights are damaged.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        mend = "Name the folder that `representer fit text ... --out` wrote."
-        raise DataError("there is no such run folder", file=folder, mend=mend)
-    described = _read_json(folder / "model.json")
+    described = describe(folder)
     if described.get("task") != "text":
         raise DataError("is no text classifier", file=folder / "model.json")
     model = SequenceClassifier(from_dict(SequenceClassifierConfig, described["model"]))
-    _load_weights(model, folder / WEIGHTS)
+    load_weights(model, folder / WEIGHTS)
     return TrainedText(
         model=model.eval(),
-        vocabulary=Vocabulary.from_json(_read(folder / "vocabulary.json"), file=folder),
-        classes=LabelMap.from_json(_read(folder / "labels.json"), file=folder),
+        vocabulary=Vocabulary.from_json(read(folder / "vocabulary.json"), file=folder),
+        classes=LabelMap.from_json(read(folder / "labels.json"), file=folder),
         reading=ReadOptions(**described["reading"]),
         tokenizer=described["tokenizer"],
         max_length=described["max_length"],
     )
-
-
-def _load_weights(model: SequenceClassifier, path: Path) -> None:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    if not path.is_file():
-        mend = "Train it to its first evaluation: representer fit text ... --resume"
-        raise DataError("there are no weights yet", file=path, mend=mend)
-    try:
-        model.load_state_dict(load_file(path))
-    except (SafetensorError, RuntimeError, OSError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise CheckpointError(f"{path} does not hold this model's weights: {first}") from None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        return json.loads(_read(path))
-    except ValueError as error:
-        raise DataError(f"is damaged ({error})", file=path, mend="Train again.") from None
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        mend = "Name the folder that `representer fit text ... --out` wrote."
-        raise DataError(
-            f"there is no {path.name}; this is no run", file=path.parent, mend=mend
-        ) from None

@@ -65,8 +65,9 @@ class TrainingStep:
         accelerator = self._accelerator
         part, is_stand_in = share(accelerator, description)
         batch = send_to_device(self._task.load(part), accelerator.device)
-        loss, count, shown = Loss(*self._task.loss(self._model, batch))
-        weight = 0 if is_stand_in else count
+        found = self._task.loss(self._model, batch)
+        loss, examples, shown = found if isinstance(found, Loss) else (*found, None)
+        weight = 0 if is_stand_in else examples
         mean = loss.item() if shown is None else shown.item()
         loss_sum, total = totals(accelerator, mean * weight, weight)
         if not math.isfinite(loss_sum):

@@ -14,12 +14,12 @@ class Loss(NamedTuple):
 
     Attributes:
         objective: What is made smaller, a mean over the examples.
-        count: How many examples it is of.
+        examples: How many it is of.
         shown: The mean that is logged, where it is not the objective: one without penalties.
     """
 
     objective: Tensor
-    count: int
+    examples: int
     shown: Tensor | None = None
 
 

@@ -1,0 +1,117 @@
+"""``fit language``: from a text to a trained and tested language model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from representer.models import LanguageModel
+from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.language.language_data import LanguageData, prepare
+from representer.tasks.language.language_results import details_of, metrics_of, summary
+from representer.tasks.language.language_run import TASK, as_yaml, write_inputs
+from representer.tasks.language.language_training import (
+    build_model,
+    optimizer_for,
+    trainer_config,
+    training_task,
+)
+from representer.tasks.language.memory import available, check_memory
+from representer.tasks.packages import require
+from representer.tasks.report import write_report
+from representer.tasks.storage import checkpoint
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.training.progress import say
+from representer.tasks.training.trainer import Trainer
+from representer.tasks.training.training_result import TrainingResult
+
+NEEDED = ("accelerate", "safetensors", "matplotlib", "jinja2")
+
+# What a run may be resumed with another value of; the trainer watches over its own settings.
+_FREE = ("data", "valid", "test", "out", "baselines", "preset", "resume", "demo", "encoding")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A language model at the end of its training, with its best weights."""
+
+    config: LanguageConfig
+    model: LanguageModel
+    training: TrainingResult
+
+
+def fit(config: LanguageConfig) -> dict[str, Any]:
+    """Train a language model, test it, and write the run folder.
+
+    Nothing is written before the data have been read and found good.
+
+    Args:
+        config: The run.
+
+    Returns:
+        The metrics, as in metrics.json.
+
+    Raises:
+        RepresenterError: As ``errors`` lists them; the message has the place and the mend.
+    """
+    require("fit language", *NEEDED)
+    config = with_out(config)
+    data = prepare(config)
+    with RunFolder(config.out or "", resume=config.resume) as run:
+        return conclude(run, data, train(run, config, data))
+
+
+def with_out(config: LanguageConfig) -> LanguageConfig:
+    """Return the configuration with a run folder, named after the data where none was chosen."""
+    name = "language-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
+    return replace(config, out=config.out or f"runs/{name}")
+
+
+def train(run: RunFolder, config: LanguageConfig, data: LanguageData) -> Trained:
+    """Train one model in a folder, or go on with it."""
+    corpus = data.corpus
+    say(
+        f"{data.source}: {len(corpus.train):,} tokens to train on, {len(corpus.valid):,} to "
+        f"validate, {len(corpus.test):,} to test; {len(corpus.vocabulary):,} different ones"
+    )
+    check_memory(config, len(corpus.vocabulary), available())
+    model = build_model(config, len(corpus.vocabulary))
+    if not checkpoint.steps(run.checkpoints):  # otherwise they are there, and may not change
+        write_inputs(run, config, data, model)
+    trainer = Trainer(
+        model,
+        training_task(config, data, model),
+        trainer_config(config),
+        run,
+        optimizer=optimizer_for(config, model),
+        settings=settings(config, data),
+    )
+    result = trainer.fit()
+    run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
+    trainer.restore_best()
+    return Trained(config, model.eval(), result)
+
+
+def conclude(run: RunFolder, data: LanguageData, trained: Trained) -> dict[str, Any]:
+    """Test the model, write the results, and print them."""
+    if not run.is_writer:
+        return {}
+    metrics = metrics_of(trained.config, data, trained.model, trained.training)
+    run.write_json("details.json", details_of(trained.config, data, trained.model))
+    run.write_json("metrics.json", metrics)
+    page = write_report(run.path)
+    print(summary(metrics))
+    print(f"report: {page}")
+    return metrics
+
+
+def settings(config: LanguageConfig, data: LanguageData) -> dict[str, Any]:
+    """Return what determines a run, but for what the trainer watches over itself."""
+    watched = {f.name for f in fields(trainer_config(config))}
+    chosen = {
+        name: value
+        for name, value in config.to_dict().items()
+        if name not in watched and name not in _FREE
+    }
+    return {**chosen, "sha256": data.digests}

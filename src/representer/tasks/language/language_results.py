@@ -1,0 +1,116 @@
+"""What a finished language run says about itself: metrics.json, details.json, closing lines."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from typing import Any
+
+import torch
+
+from representer.models import LanguageModel
+from representer.tasks.language.generate import generate
+from representer.tasks.language.kneser_ney import kneser_ney
+from representer.tasks.language.language_config import LanguageConfig, defaults
+from representer.tasks.language.language_data import LanguageData
+from representer.tasks.language.language_run import TASK
+from representer.tasks.language.perplexity import figures, negative_log_likelihood
+from representer.tasks.training.fingerprint import fingerprint
+from representer.tasks.training.training_result import TrainingResult
+
+EXCERPT = 150  # tokens of the test text that are shown, and of the text that is drawn
+ORDERS = {"word": (1, 3), "char": (1, 5)}
+
+
+def metrics_of(
+    config: LanguageConfig, data: LanguageData, model: LanguageModel, training: TrainingResult
+) -> dict[str, Any]:
+    """Return metrics.json: the test figures, and how they came about."""
+    corpus = data.corpus
+    nats = negative_log_likelihood(model, corpus.test)
+    parts = {"embedding": model.embedding, "layers": model.layers, "output": model.output}
+    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+    return {
+        "task": TASK,
+        "model": config.cell,
+        "level": corpus.level,
+        "test": figures(nats, len(corpus.test) - 1, corpus.level),
+        "valid": training.best,
+        "epochs": training.epoch,
+        "steps": training.step,
+        "stopped_by": training.reason,
+        "seconds": training.seconds,
+        "parameters": {**counts, "all": sum(counts.values())},
+        "baselines": baselines_of(data) if config.baselines else [],
+    }
+
+
+def baselines_of(data: LanguageData) -> list[dict[str, Any]]:
+    """Return what counting n-grams gives on the same test text."""
+    corpus = data.corpus
+    words, found = len(corpus.vocabulary), []
+    for order in ORDERS[corpus.level]:
+        if words**order < 2**62:
+            nats = kneser_ney(corpus.train.numpy(), corpus.test.numpy(), words, order)
+            row = figures(nats, len(corpus.test) - 1, corpus.level)
+            found.append({"name": f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram", **row})
+    return found
+
+
+def details_of(config: LanguageConfig, data: LanguageData, model: LanguageModel) -> dict[str, Any]:
+    """Return details.json: data, an excerpt with its surprisals, a sample, command, environment."""
+    vocabulary = data.corpus.vocabulary
+    drawn = generate(
+        model, [vocabulary.END], EXCERPT, top_p=0.9, never=[vocabulary.UNKNOWN], seed=config.seed
+    )
+    return {
+        "title": f"Language model of {data.source}",
+        "data": data.report,
+        "excerpt": surprisals(data, model),
+        "sample": [vocabulary.words[token] for token in drawn],
+        "command": command_of(config),
+        "config": config.to_dict(),
+        "environment": fingerprint(next(model.parameters()).device),
+    }
+
+
+@torch.no_grad()
+def surprisals(data: LanguageData, model: LanguageModel) -> list[dict[str, Any]]:
+    """Return the first tokens of the test text, each with the bits by which it surprised."""
+    tokens = data.corpus.test[: EXCERPT + 1].to(next(model.parameters()).device)
+    found = model(tokens[:-1, None]).features
+    logs = model.output.log_probabilities(found)[:, 0]
+    bits = -logs.gather(1, tokens[1:, None])[:, 0] / math.log(2)
+    words = data.corpus.vocabulary.decode(tokens[1:].tolist())
+    return [{"token": w, "bits": round(b, 2)} for w, b in zip(words, bits.tolist(), strict=True)]
+
+
+def summary(metrics: dict[str, Any]) -> str:
+    """Return the closing lines for the terminal: token counts, perplexities, baselines."""
+    best = metrics["valid"] or {}
+    rows = [(metrics["model"], metrics["test"]), *((b["name"], b) for b in metrics["baselines"])]
+    width = max(len(name) for name, _ in rows)
+    lines = [f"{metrics['test']['tokens']:,} tokens of the test text"]
+    for name, row in rows:
+        bits = row.get("bits_per_character")
+        shown = "" if bits is None else f"   {bits:.3f} bits per character"
+        lines.append(f"{name:<{width}}  perplexity {row['perplexity']:9.2f}{shown}")
+    if best.get("valid_perplexity"):
+        lines[1] += f"   (validation {best['valid_perplexity']:.2f}, epoch {best['epoch']})"
+    return "\n".join(lines)
+
+
+def command_of(config: LanguageConfig) -> str:
+    """Return the command that makes this run again: the options that are not the defaults."""
+    words = ["representer", "fit", "language", *([config.data] if config.data else [])]
+    words += ["--preset", config.preset] if config.preset else []
+    words += ["--demo"] if config.demo else []
+    usual = defaults(config.preset, demo=config.demo)
+    for name, value in config.to_dict().items():
+        if name in ("data", "resume", "preset", "demo") or value == usual[name]:
+            continue
+        option = "--" + name.replace("_", "-")
+        is_flag = value is True and LanguageConfig.__dataclass_fields__[name].default is False
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        words += [option] if is_flag else [option, shown]
+    return shlex.join(words)

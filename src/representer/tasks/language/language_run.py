@@ -1,0 +1,75 @@
+"""What a run folder of a language model holds, written at the start and read to use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from representer.data.language import LanguageVocabulary, Level
+from representer.errors import DataError
+from representer.models import LanguageModel, LanguageModelConfig, from_dict, to_dict
+from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.language.language_data import LanguageData
+from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
+from representer.tasks.storage.run_folder import RunFolder
+
+TASK = "language"
+
+
+@dataclass(frozen=True)
+class TrainedLanguage:
+    """A trained language model with all that is needed to ask it.
+
+    Attributes:
+        model: In evaluation mode.
+        vocabulary: Tokens that it knows.
+        level: Whether they are words or characters.
+        encoding: Of the files that it was trained on.
+    """
+
+    model: LanguageModel
+    vocabulary: LanguageVocabulary
+    level: Level
+    encoding: str
+
+
+def write_inputs(
+    run: RunFolder, config: LanguageConfig, data: LanguageData, model: LanguageModel
+) -> None:
+    """Write what a run is made of: all but the weights and the results."""
+    run.write_text("config.yaml", as_yaml(config))
+    run.write_text("vocabulary.json", data.corpus.vocabulary.to_json() + "\n")
+    run.write_json("splits.json", {"sha256": data.digests, **data.report})
+    described: dict[str, Any] = {
+        "task": TASK,
+        "model": to_dict(model.config),
+        "level": config.level,
+        "encoding": config.encoding,
+    }
+    run.write_json("model.json", described)
+
+
+def as_yaml(config: LanguageConfig) -> str:
+    """Return the options of a run, as ``--config`` reads them."""
+    import yaml
+
+    options = {k: v for k, v in config.to_dict().items() if v is not None and k != "resume"}
+    return yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
+
+
+def load_run(folder: str | Path) -> TrainedLanguage:
+    """Read the language model of a run folder.
+
+    Raises:
+        DataError: If the folder holds no trained language model.
+        CheckpointError: If its weights are damaged.
+    """
+    folder = Path(folder)
+    described = describe(folder)
+    if described.get("task") != TASK:
+        raise DataError("is no language model", file=folder / "model.json")
+    model = LanguageModel(from_dict(LanguageModelConfig, described["model"]))
+    load_weights(model, folder / WEIGHTS)
+    vocabulary = LanguageVocabulary.from_json(read(folder / "vocabulary.json"), file=folder)
+    return TrainedLanguage(model.eval(), vocabulary, described["level"], described["encoding"])

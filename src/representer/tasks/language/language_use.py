@@ -1,0 +1,102 @@
+"""Using a trained language model: ``evaluate`` and ``generate``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from representer.data.language import encode_lines, text_lines, tokens_of_line
+from representer.errors import DataError
+from representer.tasks.language.generate import generate
+from representer.tasks.language.language_run import TrainedLanguage, load_run
+from representer.tasks.language.perplexity import figures, negative_log_likelihood
+from representer.tasks.training.progress import say
+
+
+def evaluate(run: str | Path, data: str | Path) -> dict[str, Any]:
+    """Test a trained language model on another text.
+
+    Args:
+        run: The run folder.
+        data: The text file.
+
+    Returns:
+        Tokens, loss in nats per token, perplexity, bits per character where tokens are characters,
+        and how many tokens the model does not know.
+
+    Raises:
+        DataError: If the text cannot be used.
+    """
+    trained = load_run(run)
+    lines = text_lines(data, trained.encoding)
+    tokens = encode_lines(lines, trained.vocabulary, trained.level)
+    if len(tokens) < 2:
+        mend = "Give a text with a word in it."
+        raise DataError("has no token to predict", file=Path(data), mend=mend)
+    nats = negative_log_likelihood(trained.model, tokens)
+    unknown = int((tokens == trained.vocabulary.UNKNOWN).sum())
+    found = figures(nats, len(tokens) - 1, trained.level)
+    return {"run": str(run), "data": str(data), "unknown": unknown, **found}
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are drawn, see ``generate.generate``."""
+
+    count: int = 100
+    temperature: float = 1.0
+    top_p: float = 1.0
+    seed: int = 0
+
+
+def write_on(run: str | Path, prompt: str, sampling: Sampling) -> Iterator[str]:
+    """Return a prompt's continuation by a trained model, piece by piece as it is drawn.
+
+    Words of the prompt that the model does not know are read as its mark for such words, and named
+    on stderr. The continuation holds no such mark.
+
+    Args:
+        run: The run folder.
+        prompt: Text; the continuation starts a line where it is empty or ends with a line's end.
+        sampling: How many tokens, and how they are drawn.
+    """
+    trained = load_run(run)
+    tokens = _encode_prompt(trained, prompt)
+    drawn = generate(
+        trained.model,
+        tokens,
+        sampling.count,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        never=[trained.vocabulary.UNKNOWN],
+        seed=sampling.seed,
+    )
+    return _pieces(trained, drawn, starts_line=len(tokens) == 1 or prompt.endswith("\n"))
+
+
+def _encode_prompt(trained: TrainedLanguage, prompt: str) -> list[int]:
+    """Return the numbers of a prompt after the end of a line, as texts begin in training."""
+    vocabulary = trained.vocabulary
+    tokens, unknown = [vocabulary.END], []
+    lines = prompt.split("\n")
+    for number, line in enumerate(lines):
+        words = tokens_of_line(line, trained.level)
+        unknown += [word for word in words if word not in vocabulary]
+        tokens += vocabulary.encode(words)
+        tokens += [vocabulary.END] if number < len(lines) - 1 else []
+    if unknown:
+        shown = ", ".join(dict.fromkeys(map(repr, unknown)))
+        say(f"the model does not know {shown}; read as {vocabulary.MARKS[1]}")
+    return tokens
+
+
+def _pieces(trained: TrainedLanguage, drawn: Iterator[int], *, starts_line: bool) -> Iterator[str]:
+    vocabulary, blank = trained.vocabulary, " " if trained.level == "word" else ""
+    for token in drawn:
+        if token == vocabulary.END:
+            yield "\n"
+        else:
+            yield ("" if starts_line else blank) + vocabulary.words[token]
+        starts_line = token == vocabulary.END
