@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -22,6 +23,7 @@ from .test_ops import DTYPES, TOLERANCE
 
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_SET = pytest.mark.parametrize("name", core.USABLE or ["portable"])
+COMPILERS = ("c++", "g++", "clang++", "cl")
 DEADLINE = 60  # seconds for a child process, most of them for importing torch
 
 # what the children of the tests run: a forward and a backward pass, as numbers that can be compared
@@ -57,6 +59,16 @@ def run_child(code: str, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def compiler() -> str | None:
+    """Return a C++ compiler that a build would find."""
+    named = [os.environ["CXX"]] if os.environ.get("CXX") else []
+    return next((found for name in (*named, *COMPILERS) if (found := shutil.which(name))), None)
+
+
+def test_the_core_is_there_wherever_a_compiler_is():  # else a failed build would skip its tests
+    assert not (core.MISSING and compiler()), f"{compiler()} is there, but {core.MISSING}"
 
 
 @NEEDS_CORE
