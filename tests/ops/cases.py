@@ -23,6 +23,21 @@ EVERY_BACKEND = pytest.mark.parametrize(("op", "backend"), BACKENDS)
 EVERY_OP = pytest.mark.parametrize("op", [pytest.param(op, id=name) for name, op in OPS.items()])
 
 
+def as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def batch_first(tensor: Tensor) -> Tensor:
+    return tensor.transpose(0, 1).contiguous().transpose(0, 1) if tensor.dim() > 2 else tensor
+
+
+def strided(tensor: Tensor) -> Tensor:
+    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
+
+
+LAYOUTS = (as_it_is, batch_first, strided)
+
+
 def every(samples: Callable[[Op], Iterable[Sample]]) -> pytest.MarkDecorator:
     """Run a test ``(op, backend, sample)`` over every backend that is there of every op."""
     cases = [

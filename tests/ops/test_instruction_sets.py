@@ -17,6 +17,7 @@ from representer.ops import OPS, core, gated_scan, rkm_scan
 from representer.ops.rkm_scan import cpp
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
+from .cases import LAYOUTS, as_it_is
 from .test_ops import TOLERANCE
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
@@ -42,21 +43,6 @@ KINDS = {
     "gated_output": Cell("dynamic", "dynamic", True, memory="output"),
     "coupled_surplus": Cell("coupled", "dynamic", True, "tanh", "sigmoid", memory="surplus"),
 }
-
-
-def _as_it_is(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-def _batch_first(tensor: Tensor) -> Tensor:
-    return tensor.transpose(0, 1).contiguous().transpose(0, 1) if tensor.dim() > 2 else tensor
-
-
-def _strided(tensor: Tensor) -> Tensor:
-    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
-
-
-LAYOUTS = (_as_it_is, _batch_first, _strided)
 
 
 @dataclass(frozen=True)
@@ -89,7 +75,7 @@ def _all(kind: str, options: str) -> Iterator[Case]:
     for size, units, reverse, layout in product(SIZES, UNITS, flags, LAYOUTS):
         yield Case(kind, options, reverse, False, *size, units, layout)
     for size, units in product(SIZES, UNITS):
-        yield Case(kind, options, True, True, *size, units, _as_it_is)
+        yield Case(kind, options, True, True, *size, units, as_it_is)
 
 
 def _lengths(time: int, batch: int) -> Tensor:
@@ -128,14 +114,14 @@ def _check(case: Case) -> None:
         more = {"recompute": case.recompute}
     if "lengths" in case.options:
         options["lengths"] = _lengths(case.time, case.batch)
-    expected = _evaluate(define, given, options, torch.float64, _as_it_is)
+    expected = _evaluate(define, given, options, torch.float64, as_it_is)
     for name, dtype in product(core.USABLE, TOLERANCE):
         with core.instruction_set(name):
             found = _evaluate(run, given, {**options, **more, "backend": "cpp"}, dtype, case.layout)
         assert all(tensor.dtype == dtype for tensor in found.values())
         off, allowed = _difference(found, expected), TOLERANCE[dtype]
         if off > allowed and dtype == torch.float32:
-            single = _evaluate(define, given, options, dtype, _as_it_is)
+            single = _evaluate(define, given, options, dtype, as_it_is)
             allowed = max(allowed, ROUNDING * _difference(single, expected))
         assert off <= allowed, f"{name}, {dtype}, {case}: off by {off}, allowed {allowed}"
 

@@ -15,6 +15,7 @@ from representer.ops import OPS, core, string_scan
 from representer.ops.string_scan.arguments import Gradients
 from representer.ops.string_scan.samples import CHAINS, every_way, tensors
 
+from ..cases import LAYOUTS, as_it_is
 from ..test_ops import TOLERANCE
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
@@ -26,21 +27,6 @@ ROUNDING = 10  # allowed where the equations themselves lose more than usual in 
 SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
 WAYS = [chain for order in (1, 2, 4) for chain in every_way(order)]
 Case = tuple[StringChain, str, tuple[int, int], int, bool]
-
-
-def _as_it_is(tensor: Tensor) -> Tensor:
-    return tensor
-
-
-def _batch_first(tensor: Tensor) -> Tensor:
-    return tensor.transpose(0, 1).contiguous().transpose(0, 1) if tensor.dim() > 2 else tensor
-
-
-def _strided(tensor: Tensor) -> Tensor:
-    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
-
-
-LAYOUTS = (_as_it_is, _batch_first, _strided)
 
 
 def _few(names: tuple[str, ...]) -> Iterator[tuple[str, Case]]:
@@ -78,14 +64,14 @@ def _difference(found: dict[str, Tensor], expected: dict[str, Tensor]) -> tuple[
 
 def _check(case: Case, layout: Any) -> None:
     define = OPS["string_scan"].definition
-    expected = _evaluate(define, case, torch.float64, _as_it_is)
+    expected = _evaluate(define, case, torch.float64, as_it_is)
     for name, dtype in product(core.USABLE, TOLERANCE):
         with core.instruction_set(name):
             found = _evaluate(string_scan, case, dtype, layout, backend="cpp")
         assert all(tensor.dtype == dtype for tensor in found.values())
         (off, where), allowed = _difference(found, expected), TOLERANCE[dtype]
         if off > allowed and dtype == torch.float32:
-            single = _evaluate(define, case, dtype, _as_it_is)
+            single = _evaluate(define, case, dtype, as_it_is)
             allowed = max(allowed, ROUNDING * _difference(single, expected)[0])
         assert off <= allowed, f"{name}, {dtype}, {where}: off by {off}, allowed {allowed}"
 
@@ -109,7 +95,7 @@ def test_a_chain_equals_its_equations_at_every_size_in_every_layout(name: str, o
 @pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
 def test_every_two_choices_meet_on_every_instruction_set(chain: StringChain):
     for i, options in enumerate(OPTIONS):
-        _check((chain, options, (5, 3), 17, i % 2 == 1), _as_it_is)
+        _check((chain, options, (5, 3), 17, i % 2 == 1), as_it_is)
 
 
 @pytest.mark.parametrize("name", ["second_gated", "second_seen", "fifth_exact"])
@@ -120,7 +106,7 @@ def test_two_threads_change_no_bit(name: str, shape: tuple[int, int, int]):
         for number in (1, 2):
             torch.set_num_threads(number)
             case = CHAINS[name], "input mask", shape[:2], shape[2], False
-            found.append(_evaluate(string_scan, case, torch.float32, _as_it_is, backend="cpp"))
+            found.append(_evaluate(string_scan, case, torch.float32, as_it_is, backend="cpp"))
     finally:
         torch.set_num_threads(before)
     for key, tensor in found[0].items():
