@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ Values = Tensor | np.ndarray
 
 
 class _Pair(Kernel):
+    """Two kernels of the same objects, whose values are joined entry by entry."""
+
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1 = k1
         self.k2 = k2
@@ -25,6 +28,20 @@ class _Pair(Kernel):
     def objects(self) -> Objects:
         """What both kernels compare."""
         return self.k1.objects
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        X, Y = _kept(X), _kept(Y)
+        return self._join(self.k1(X, Y), self.k2(X, Y))
+
+    def diag(self, X: Iterable[Any]) -> Values:
+        """Return k(x, x) of each object."""
+        X = _kept(X)
+        return self._join(self.k1.diag(X), self.k2.diag(X))
+
+    @abstractmethod
+    def _join(self, first: Any, second: Any) -> Values:
+        """Return what two values become."""
 
 
 class Sum(_Pair):
@@ -35,15 +52,8 @@ class Sum(_Pair):
         k2: A kernel of the same objects.
     """
 
-    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the sum of both Gram matrices."""
-        X, Y = _kept(X), _kept(Y)
-        return self.k1(X, Y) + self.k2(X, Y)
-
-    def diag(self, X: Iterable[Any]) -> Values:
-        """Return k(x, x) of each object."""
-        X = _kept(X)
-        return self.k1.diag(X) + self.k2.diag(X)
+    def _join(self, first: Any, second: Any) -> Values:
+        return first + second
 
 
 class Product(_Pair):
@@ -54,15 +64,8 @@ class Product(_Pair):
         k2: A kernel of the same objects.
     """
 
-    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
-        """Return the product of both Gram matrices, entry by entry."""
-        X, Y = _kept(X), _kept(Y)
-        return self.k1(X, Y) * self.k2(X, Y)
-
-    def diag(self, X: Iterable[Any]) -> Values:
-        """Return k(x, x) of each object."""
-        X = _kept(X)
-        return self.k1.diag(X) * self.k2.diag(X)
+    def _join(self, first: Any, second: Any) -> Values:
+        return first * second
 
 
 class Activated(Kernel):
