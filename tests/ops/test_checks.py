@@ -8,8 +8,10 @@ import torch
 from representer.errors import KindError, ShapeError
 from representer.ops.checks import (
     check_floating,
+    check_input,
     check_lengths,
     check_like,
+    check_operands,
     dtypes_meet,
     may_need_gradient,
 )
@@ -87,3 +89,22 @@ def test_a_gradient_may_be_asked_for_where_autograd_or_vmap_holds_a_tensor():
     found = []
     torch.vmap(lambda x: found.append(may_need_gradient((x,))) or x)(marked)
     assert found == [True]
+
+
+def test_sizes_are_read_from_the_input_and_its_filters_or_from_their_products():
+    assert check_input("x", torch.ones(5, 2, 3), torch.ones(4, 7, 3), 4) == (5, 2, 7)
+    assert check_input("x", torch.ones(5, 2, 4, 7), None, 4) == (5, 2, 7)
+    with pytest.raises(
+        ShapeError, match=r"input_weight has shape \(7, 3\); expected \(4, units, 3"
+    ):
+        check_input("x", torch.ones(5, 2, 3), torch.ones(7, 3), 4)
+
+
+def test_operands_that_are_missing_or_not_needed_are_named_with_what_needs_them():
+    check_operands({"b": (None, (3,), False), "w": (LIKE, (2, 3), True)}, LIKE, "cell")
+    with pytest.raises(KindError, match=r"w is None; expected a tensor \(2, 3\) for this cell"):
+        check_operands({"w": (None, (2, 3), True)}, LIKE, "cell")
+    with pytest.raises(KindError, match=r"w is a tensor \(2, 3\); expected None for this chain"):
+        check_operands({"w": (LIKE, (2, 3), False)}, LIKE, "chain")
+    with pytest.raises(ShapeError, match=r"w has shape \(2, 3\); expected \(3, 3\)"):
+        check_operands({"w": (LIKE, (3, 3), True)}, LIKE, "cell")

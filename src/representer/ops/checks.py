@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -51,6 +51,61 @@ def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) 
         raise KindError(
             name, str(tensor.dtype), str(like.dtype), hint=f"Use {name}.to({like.dtype})."
         )
+
+
+def check_input(
+    name: str, x: Tensor, input_weight: Tensor | None, products: int
+) -> tuple[int, int, int]:
+    """Check what a recurrence reads: the input and its filters, or the products of the two.
+
+    Args:
+        name: What the caller calls it.
+        x: The input ``(T, B, I)``; without filters the products ``(T, B, P, H)``.
+        input_weight: The filters ``(P, H, I)``; of them only H is read here.
+        products: P.
+
+    Returns:
+        T, B and H.
+
+    Raises:
+        KindError: If it is not of floating-point numbers.
+        ShapeError: If its shape does not fit, or the filters have another number of axes.
+    """
+    check_floating(name, x)
+    if input_weight is None:
+        if x.dim() != 4 or not len(x) or x.shape[2] != products:
+            wanted = f"(time, batch, {products}, units) with at least one step"
+            raise ShapeError(name, x.shape, wanted)
+        return x.shape[0], x.shape[1], x.shape[3]
+    if x.dim() != 3 or not len(x):
+        raise ShapeError(name, x.shape, "(time, batch, features) with at least one step")
+    if input_weight.dim() != 3:
+        wanted = f"({products}, units, {x.shape[2]})"
+        raise ShapeError("input_weight", input_weight.shape, wanted)
+    return x.shape[0], x.shape[1], input_weight.shape[1]
+
+
+def check_operands(
+    expected: Mapping[str, tuple[Tensor | None, tuple[int, ...], bool]], like: Tensor, what: str
+) -> None:
+    """Check that those operands are given that are needed, and that they fit.
+
+    Args:
+        expected: By name the operand, its shape, and whether it is needed.
+        like: What they have dtype and device of.
+        what: What needs them, for the message.
+
+    Raises:
+        ShapeError: If a shape does not fit.
+        KindError: If dtype or device do not, one is missing, or one is given that is not needed.
+    """
+    for name, (tensor, shape, needed) in expected.items():
+        if (tensor is not None) != needed:
+            came = "None" if tensor is None else f"a tensor {tuple(tensor.shape)}"
+            wanted = f"a tensor {shape}" if needed else "None"
+            raise KindError(name, came, f"{wanted} for this {what}")
+        if tensor is not None:
+            check_like(name, tensor, like, shape)
 
 
 def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:

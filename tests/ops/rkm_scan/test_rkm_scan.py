@@ -124,6 +124,8 @@ def test_filters_that_do_not_fit_the_input_are_named():
     for name, (tensor, message) in spoiled.items():
         with pytest.raises(ShapeError, match=message):
             rkm_scan(**{**given, name: tensor}, cell=cells.LSTM)
+    with pytest.raises(ShapeError, match=r"weight has shape \(4,\); expected \(4, units, 2\)"):
+        rkm_scan(**{**given, "input_weight": torch.zeros(4)}, cell=cells.LSTM)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,18 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ArgumentError, KindError, ShapeError
+from representer.errors import ArgumentError
 from representer.functional import Cell
 from representer.ops import core
-from representer.ops.checks import check_floating, check_lengths, check_like, may_need_gradient
+from representer.ops.checks import (
+    check_input,
+    check_lengths,
+    check_like,
+    check_operands,
+    may_need_gradient,
+)
 from representer.ops.op import Backend, Op
+from representer.ops.recurrence import gradient_rule
 from representer.ops.rkm_scan import cpp, reference
 from representer.ops.rkm_scan.arguments import (
     ALL,
@@ -82,14 +89,8 @@ def rkm_scan(
         raise ArgumentError(
             "cell.candidate", cell.candidate, "'identity' or 'tanh'", hint=_BY_AUTOGRAD
         )
-    check_floating("z", z)
     gates, seen = len(cell.gates), len(cell.recurrent_gates)
-    if input_weight is None and (z.dim() != 4 or not len(z) or z.shape[2] != gates):
-        raise ShapeError("z", z.shape, f"(time, batch, {gates}, units) with at least one step")
-    if input_weight is not None and (z.dim() != 3 or not len(z)):
-        raise ShapeError("z", z.shape, "(time, batch, features) with at least one step")
-    time, batch = z.shape[:2]
-    units = z.shape[3] if input_weight is None else input_weight.shape[1]
+    time, batch, units = check_input("z", z, input_weight, gates)
     check_like("h0", h0, z, (batch, units))
     check_like("c0", c0, z, (batch, units))
     expected = {
@@ -100,13 +101,7 @@ def rkm_scan(
         "norm": (norm, (2, units), norm is not None),
         "hold": (hold, (2, time, batch, units), hold is not None),
     }
-    for name, (tensor, shape, needed) in expected.items():
-        if (tensor is not None) != needed:
-            came = "None" if tensor is None else f"a tensor {tuple(tensor.shape)}"
-            wanted = f"a tensor {shape}" if needed else "None"
-            raise KindError(name, came, f"{wanted} for this cell")
-        if tensor is not None:
-            check_like(name, tensor, z, shape)
+    check_operands(expected, z, "cell")
     check_lengths(lengths, time, batch)
     keep = NOTHING
     if may_need_gradient((z, input_weight, bias, weight, h0, c0, static, norm)):
@@ -140,39 +135,6 @@ def _backward_fake(*operands: Any) -> Gradients:
     return Gradients(*(p.h0.new_empty(shape) for shape in shapes))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    p = Forward(*inputs[:-1])
-    ctx.code, ctx.reverse, ctx.backend = p.code, p.reverse, inputs[-1]
-    states, _, _, *kept = output
-    ctx.mark_non_differentiable(*kept)
-    ctx.set_materialize_grads(False)  # the saved tensors' gradients would be as large as they are
-    needs_z = p.input_weight is not None or p.keep == CELLS
-    z = p.z if needs_z else p.z.new_empty(0)
-    ctx.save_for_backward(states, *kept, z, *p[1 : Forward._fields.index("code")])
-
-
-def _gradient(
-    ctx: Any, d_output: Tensor | None, d_h: Tensor | None, d_c: Tensor | None, *_: Any
-) -> tuple[Tensor | None, ...]:
-    saved = ctx.saved_tensors
-    states, h0, c0 = saved[0], saved[8], saved[9]
-    needs = dict(zip(Forward._fields, ctx.needs_input_grad, strict=False))
-    gradients = torch.ops.representer.rkm_scan_backward(
-        torch.zeros_like(states) if d_output is None else d_output,
-        torch.zeros_like(h0) if d_h is None else d_h,
-        torch.zeros_like(c0) if d_c is None else d_c,
-        *saved,
-        ctx.code,
-        ctx.reverse,
-        needs["z"],
-        needs["static"],
-        ctx.backend,
-    )
-    of = dict(zip(Gradients._fields, gradients, strict=True))
-    wanted = (of.get(name) if needs[name] else None for name in Forward._fields)
-    return (*wanted, None)
-
-
 def _definition(
     z: Tensor,
     weight: Tensor | None,
@@ -190,6 +152,13 @@ def _definition(
     return functional.rkm_scan(z, weight, h0, c0, **options)
 
 
+_save, _gradient = gradient_rule(
+    "rkm_scan",
+    Forward,
+    Gradients,
+    needs_input=lambda p: p.input_weight is not None or p.keep == CELLS,
+    optional=("z", "static"),
+)
 OP = Op("rkm_scan", rkm_scan, _definition, samples)
 OP.register(
     Forward.SCHEMA,

@@ -8,11 +8,18 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import KindError, ShapeError
+from representer.errors import ShapeError
 from representer.functional import StringChain
 from representer.ops import core
-from representer.ops.checks import check_floating, check_lengths, check_like, may_need_gradient
+from representer.ops.checks import (
+    check_input,
+    check_lengths,
+    check_like,
+    check_operands,
+    may_need_gradient,
+)
 from representer.ops.op import Backend, Op
+from representer.ops.recurrence import gradient_rule
 from representer.ops.string_scan import cpp, reference
 from representer.ops.string_scan.arguments import Backward, Forward, Gradients
 from representer.ops.string_scan.samples import samples
@@ -69,17 +76,8 @@ def string_scan(
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (3), (4), section 4 and 6.1, Tables 4 and 5.
     """
-    check_floating("x", x)
     products = len(chain.products)
-    if input_weight is None and (x.dim() != 4 or not len(x) or x.shape[2] != products):
-        raise ShapeError("x", x.shape, f"(time, batch, {products}, units) with at least one step")
-    if input_weight is not None and (x.dim() != 3 or not len(x)):
-        raise ShapeError("x", x.shape, "(time, batch, features) with at least one step")
-    if input_weight is not None and input_weight.dim() != 3:
-        wanted = f"({products}, units, {x.shape[2]})"
-        raise ShapeError("input_weight", input_weight.shape, wanted)
-    time, batch = x.shape[:2]
-    units = x.shape[3] if input_weight is None else input_weight.shape[1]
+    time, batch, units = check_input("x", x, input_weight, products)
     check_like("h0", h0, x, (batch, units))
     check_like("c0", c0, x, (batch, chain.states, units))
     biased = 1 if bias is None or not bias.dim() else len(bias)
@@ -93,13 +91,7 @@ def string_scan(
         "mask": (mask, (batch, units), mask is not None),
         "carry": (carry, (time, batch, units), wants_carry),
     }
-    for name, (tensor, shape, needed) in expected.items():
-        if (tensor is not None) != needed:
-            came = "None" if tensor is None else f"a tensor {tuple(tensor.shape)}"
-            wanted = f"a tensor {shape}" if needed else "None"
-            raise KindError(name, came, f"{wanted} for this chain")
-        if tensor is not None:
-            check_like(name, tensor, x, shape)
+    check_operands(expected, x, "chain")
     if biased not in range(1, products + 1):
         raise ShapeError("bias", (biased, units), f"(1 to {products}, {units})")
     if chain.highway and carry is None and x.shape[2] != units:
@@ -134,37 +126,6 @@ def _backward_fake(*operands: Any) -> Gradients:
     return Gradients(*(p.h0.new_empty(shape) for shape in shapes))
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    p = Forward(*inputs[:-1])
-    ctx.code, ctx.reverse, ctx.backend = p.code, p.reverse, inputs[-1]
-    states, _, _, *kept = output
-    ctx.mark_non_differentiable(*kept)
-    ctx.set_materialize_grads(False)  # the saved tensors' gradients would be as large as they are
-    x = p.x.new_empty(0) if p.input_weight is None else p.x
-    ctx.save_for_backward(states, *kept, x, *p[1 : Forward._fields.index("code")])
-
-
-def _gradient(
-    ctx: Any, d_output: Tensor | None, d_h: Tensor | None, d_c: Tensor | None, *_: Any
-) -> tuple[Tensor | None, ...]:
-    saved = ctx.saved_tensors
-    states, h0, c0 = saved[0], saved[8], saved[9]
-    needs = dict(zip(Forward._fields, ctx.needs_input_grad, strict=False))
-    gradients = torch.ops.representer.string_scan_backward(
-        torch.zeros_like(states) if d_output is None else d_output,
-        torch.zeros_like(h0) if d_h is None else d_h,
-        torch.zeros_like(c0) if d_c is None else d_c,
-        *saved,
-        ctx.code,
-        ctx.reverse,
-        needs["x"],
-        ctx.backend,
-    )
-    of = dict(zip(Gradients._fields, gradients, strict=True))
-    wanted = (of.get(name) if needs[name] else None for name in Forward._fields)
-    return (*wanted, None)
-
-
 def _definition(
     x: Tensor,
     h0: Tensor,
@@ -187,6 +148,13 @@ def _definition(
     return functional.string_scan(z, h0, c0, chain=chain, carry=carry, **options)
 
 
+_save, _gradient = gradient_rule(
+    "string_scan",
+    Forward,
+    Gradients,
+    needs_input=lambda p: p.input_weight is not None,
+    optional=("x",),
+)
 OP = Op("string_scan", string_scan, _definition, samples)
 OP.register(
     Forward.SCHEMA,

@@ -1,0 +1,62 @@
+"""What autograd keeps of a recurrence, and how its gradient operator is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def gradient_rule(
+    name: str,
+    operands: Any,
+    gradients: Any,
+    needs_input: Callable[[Any], bool],
+    optional: Sequence[str],
+) -> tuple[Callable[..., None], Callable[..., tuple[Tensor | None, ...]]]:
+    """Return ``save`` and ``gradient`` of an operator, as ``Op.register`` takes them.
+
+    The operator returns h of every step, the last h, the last c and what it kept for the gradient;
+    its gradient operator takes the gradients of the first three, h of every step, what was kept,
+    the forward operator's tensors, ``code``, ``reverse`` and which optional gradients are wanted.
+
+    Args:
+        name: Name of the operator.
+        operands: Its operands as a named tuple: the tensors, ``code``, ``reverse`` and others.
+        gradients: The results of its gradient operator as a named tuple.
+        needs_input: Whether the gradient needs the first operand, from the operands.
+        optional: Operands whose gradients the gradient operator computes only if told to.
+    """
+    tensors = operands._fields[: operands._fields.index("code")]
+
+    def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        p = operands(*inputs[:-1])
+        ctx.code, ctx.reverse, ctx.backend = p.code, p.reverse, inputs[-1]
+        states, _, _, *kept = output
+        ctx.mark_non_differentiable(*kept)
+        ctx.set_materialize_grads(False)  # the kept tensors' gradients would be as large as they
+        x = p[0] if needs_input(p) else p[0].new_empty(0)
+        ctx.save_for_backward(states, *kept, x, *p[1 : len(tensors)])
+
+    def gradient(ctx: Any, *of_results: Tensor | None) -> tuple[Tensor | None, ...]:
+        saved = ctx.saved_tensors
+        of = dict(zip(tensors, saved[-len(tensors) :], strict=True))
+        results = saved[0], of["h0"], of["c0"]
+        needs = dict(zip(operands._fields, ctx.needs_input_grad, strict=False))
+        found = getattr(torch.ops.representer, f"{name}_backward")(
+            *(
+                torch.zeros_like(result) if given is None else given
+                for result, given in zip(results, of_results, strict=False)
+            ),
+            *saved,
+            ctx.code,
+            ctx.reverse,
+            *(needs[each] for each in optional),
+            ctx.backend,
+        )
+        by_name = dict(zip(gradients._fields, found, strict=True))
+        return (*(by_name.get(n) if needs[n] else None for n in operands._fields), None)
+
+    return save, gradient
