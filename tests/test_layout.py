@@ -38,7 +38,7 @@ COVERED_BY = {
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend
         "ops/gated_scan/cpp", "ops/rkm_scan/products", "ops/string_scan/arguments",
-        "ops/products", "ops/recurrence", "ops/string_scan/gradient", "ops/string_scan/reference",
+        "ops/products", "ops/string_scan/gradient", "ops/string_scan/reference",
     ),
     "tests/papers/test_rkm2019_documents.py": (
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
