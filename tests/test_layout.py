@@ -44,9 +44,8 @@ COVERED_BY = {
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
         "cli/reproduce", "shared/table",
     ),
-    "tests/papers/test_string_graph2017_sentiment.py": (
-        "string_graph2017/table2",
-    ),
+    "tests/papers/test_string_graph2017_sentiment.py": ("string_graph2017/table2",),
+    "tests/papers/test_string_graph2017_treebank.py": ("shared/datasets",),
     "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
     "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),
     "tests/tasks/storage/test_checkpoint.py": (

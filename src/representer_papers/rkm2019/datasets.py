@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
+from representer_papers.shared.datasets import wanted
 
 
 @dataclass(frozen=True)
@@ -80,18 +81,11 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
         ArgumentError: If a name is not that of a data set.
         DataError: If one that was named, or every one, is missing.
     """
-    for name in names:
-        if name not in DATASETS:
-            raise ArgumentError("datasets", name, f"some of {', '.join(DATASETS)}")
-    if not root.is_dir():
-        mend = "Pass --data DIR, or set REPRESENTER_DATA."
-        raise DataError("there is no such folder", file=root, mend=mend)
-    found = [(name, _locate(root, DATASETS[name])) for name in names or DATASETS]
-    missing = [name for name, place in found if place is None]
+    found = [(dataset, _locate(root, dataset)) for dataset in wanted(root, names, DATASETS)]
+    missing = [dataset for dataset, place in found if place is None]
     if missing and (names or len(missing) == len(found)):
-        dataset = DATASETS[missing[0]]
         raise DataError(
-            f"there is no {' or '.join(dataset.folders)} with train.csv and test.csv in it",
+            f"there is no {' or '.join(missing[0].folders)} with train.csv and test.csv in it",
             file=root,
             mend="Put the data set there, or leave it out of --datasets.",
         )

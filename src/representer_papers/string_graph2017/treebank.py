@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from representer.errors import ArgumentError, DataError
+from representer.errors import DataError
+from representer_papers.shared.datasets import wanted
 
 if TYPE_CHECKING:
     from representer.data.text import LabelMap, Table
@@ -81,14 +82,8 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
         ArgumentError: If a name is not that of a data set.
         DataError: If one that was named, or every one, is missing.
     """
-    for name in names:
-        if name not in DATASETS:
-            raise ArgumentError("datasets", name, f"some of {', '.join(DATASETS)}")
-    if not root.is_dir():
-        mend = "Pass --data DIR, or set REPRESENTER_DATA."
-        raise DataError("there is no such folder", file=root, mend=mend)
     found, missing = [], []
-    for dataset in (DATASETS[name] for name in names or DATASETS):
+    for dataset in wanted(root, names, DATASETS):
         ends = (dataset.train, "dev", "test")
         paths = {end: _file(root, f"{dataset.stem}.{end}") for end in ends}
         missing += [f"{dataset.stem}.{end}" for end, path in paths.items() if path is None]

@@ -1,0 +1,32 @@
+"""Which data sets of an experiment are asked for, and in which folder they are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from representer.errors import ArgumentError, DataError
+
+D = TypeVar("D")
+
+
+def wanted(root: Path, names: Sequence[str], known: Mapping[str, D]) -> list[D]:
+    """Return the data sets that are asked for.
+
+    Args:
+        root: The folder that ``--data`` names.
+        names: What ``--datasets`` names; empty for all.
+        known: The data sets of the experiment, by name.
+
+    Raises:
+        ArgumentError: If a name is not that of a data set.
+        DataError: If there is no such folder.
+    """
+    for name in names:
+        if name not in known:
+            raise ArgumentError("datasets", name, f"some of {', '.join(known)}")
+    if not root.is_dir():
+        mend = "Pass --data DIR, or set REPRESENTER_DATA."
+        raise DataError("there is no such folder", file=root, mend=mend)
+    return [known[name] for name in names or known]
