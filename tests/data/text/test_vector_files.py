@@ -152,6 +152,26 @@ def test_a_damaged_archive_is_refused(tmp_path):
             read_vectors(path)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        (8, 1, "is encrypted"),
+        (8, 64, "strong encryption"),
+        (10, 99, "compression"),
+        (6, 99, "version 9.9"),
+    ],
+)
+def test_an_archive_that_only_another_program_can_open_is_refused(tmp_path, field, value, message):
+    path = tmp_path / "v.npz"
+    np.savez(path, words=["a"], vectors=np.ones((1, 3)))
+    content = bytearray(path.read_bytes())
+    start = content.index(b"PK\x01\x02")  # the first entry of the archive's directory
+    content[start + field] = value
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"cannot be read: .*{message}"):
+        read_vectors(path)
+
+
 def test_binary_word2vec_is_refused_with_a_way_out(tmp_path):
     (tmp_path / "v.bin").write_bytes(b"1 2\na")
     with pytest.raises(DataError, match="Save the vectors as text"):

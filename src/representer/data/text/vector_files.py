@@ -16,7 +16,9 @@ from representer.data.text.vectors import WordVectors, spellings
 from representer.data.text.vocabulary import Vocabulary
 from representer.errors import DataError
 
-_DAMAGE = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+# zipfile raises RuntimeError for an entry that is encrypted, and NotImplementedError, which is one
+# too, for a compression, an encryption or a version of the format that it does not know
+_DAMAGE = (zipfile.BadZipFile, zlib.error, RuntimeError)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
