@@ -61,6 +61,18 @@ def test_the_papers_figures_stand_above_and_other_vectors_have_rows_of_their_own
     assert rows[1].endswith("| – | – | 51.2 | – | – |")
 
 
-def test_a_table_of_nothing_says_only_what_the_paper_has(tmp_path):
-    rows = [line for line in table(tmp_path) if line.startswith("| ")][1:]
-    assert [row.split(" | ")[0] for row in rows] == ["| gated, L17", "| constant, L17"]
+def test_a_data_set_without_a_finished_run_is_left_out(tmp_path):
+    made_up(tmp_path, "gated", 0, 0.50)
+    (tmp_path / "binary" / "begun").mkdir(parents=True)  # a run without figures yet
+    request = Request(tmp_path, tmp_path, table_only=True, command="representer reproduce")
+    text = write_table(request, [DATASETS["binary"], DATASETS["fine"]]).read_text("utf-8")
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## fine: five classes, trained on phrases"
+    ]
+    assert "No run is finished" not in text
+
+
+def test_a_table_of_nothing_says_so(tmp_path):
+    lines = table(tmp_path)
+    assert lines[-1] == "No run is finished."
+    assert not any(line.startswith(("|", "## ")) for line in lines)

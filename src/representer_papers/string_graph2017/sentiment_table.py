@@ -37,6 +37,8 @@ class Found:
 def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
     """Write ``table.md`` of all finished runs into the folder of the reproduction.
 
+    A data set without a finished run is left out.
+
     Returns:
         Its path.
     """
@@ -53,7 +55,10 @@ def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
         *_cover(rows),
     ]
     for dataset in datasets:
-        lines += ["", *_section(request.out, dataset, rows[dataset.name])]
+        if rows[dataset.name]:
+            lines += ["", *_section(request.out, dataset, rows[dataset.name])]
+    if not any(rows.values()):
+        lines.append("No run is finished.")
     path = request.out / "table.md"
     atomic.write_text(path, "\n".join(lines) + "\n")
     return path
