@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from representer.cli import fit_text
+from representer.cli.main import entry_point
+from representer.tasks import recipe
 from representer.tasks.text import text_fit
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.training import freed_memory
@@ -50,6 +53,25 @@ def test_the_commands_that_train_ask_for_it(monkeypatch: pytest.MonkeyPatch):
     made = {field.name: getattr(TextConfig(demo=False), field.name) for field in fields(TextConfig)}
     fit_text.run(made)
     assert asked == ["asked", "fitted"]
+
+
+def test_the_command_that_reproduces_asks_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    asked: list[str] = []
+    table = tmp_path / "table.md"
+    table.write_text("the table\n", encoding="utf-8")
+
+    def reproduce(request: recipe.Request) -> Path:
+        asked.append("reproduced")
+        return table
+
+    made_up = recipe.Recipe("made-up", "none", "made up", reproduce)
+    monkeypatch.setattr(recipe, "installed_recipes", lambda: {"made-up": made_up})
+    monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: asked.append("asked"))
+    assert entry_point(["reproduce", "made-up", "--out", str(tmp_path)]) == 0
+    assert asked == ["asked", "reproduced"]
+    assert "the table" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("system", "libc"), [("darwin", "glibc"), ("linux", "musl")])
