@@ -17,7 +17,7 @@ from cases import FORWARD, SIZES, TRAINING
 from compiled import Compiled, compile_in_child
 from machine import cores, load
 from measure import clock, measure
-from report import page
+from report import page, publish
 from representer.ops import core
 from results import STEPS, TORCH, Results, goals
 from scans import scan_rows
@@ -72,13 +72,7 @@ def main() -> None:
     remark = QUICK if chosen.quick else ""
     command = " ".join(["python", *sys.argv])
     text = page(results, goals(), scans, compiled, command, (before, load()), remark)
-    if chosen.out is None:
-        print(text)
-        return
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    whole = chosen.out.with_name(f"{chosen.out.name}.new")
-    whole.write_text(text, encoding="utf-8")
-    whole.replace(chosen.out)
+    publish(text, chosen.out)
 
 
 def _compiled(chosen: argparse.Namespace) -> list[Compiled]:

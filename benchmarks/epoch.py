@@ -9,7 +9,6 @@ up: words drawn by Zipf's law, in numbers spread like those of news items of som
 from __future__ import annotations
 
 import argparse
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -20,7 +19,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from machine import cores, load, processor
+from machine import cores, load
+from report import machine_table, publish
 from representer.models import SequenceClassifier, SequenceClassifierConfig
 from representer.ops import core
 from representer.tasks.training.freed_memory import keep_freed_memory
@@ -62,17 +62,14 @@ def main() -> None:
         raise SystemExit(core.MISSING)
     if not chosen.default_allocator:
         keep_freed_memory()
-    epochs = []
+    before, epochs = load(), []
     for threads in sorted(t for t in chosen.threads if t <= cores()):
         torch.set_num_threads(threads)
         for batch in chosen.batches:
             epochs.append(run(documents(chosen.part, batch), batch, threads))
             print(epochs[-1], file=sys.stderr, flush=True)
-    text = page(epochs, chosen.part)
-    if chosen.out is None:
-        print(text)
-    else:
-        chosen.out.write_text(text, encoding="utf-8")
+    text = page(epochs, chosen.part, (before, load()))
+    publish(text, chosen.out)
 
 
 def documents(part: float, batch: int) -> list[Batch]:
@@ -130,7 +127,7 @@ def _training(cell: str) -> Callable[[Batch], float]:
     return step
 
 
-def page(epochs: list[Epoch], part: float) -> str:
+def page(epochs: list[Epoch], part: float, loads: tuple[str, str]) -> str:
     """Write what was measured as Markdown."""
     whole = part == 1
     lines = [
@@ -144,15 +141,7 @@ def page(epochs: list[Epoch], part: float) -> str:
         "models share (the embedding's gradient, Adam over the vocabulary) is in both times.",
         *([] if whole else ["", f"A trial on {part:.3g} of the documents: not to be quoted."]),
         "",
-        "| machine |  |",
-        "| --- | --- |",
-        f"| processor | {processor()}, {cores()} cores |",
-        f"| instruction sets of the core | {', '.join(core.USABLE)} |",
-        f"| system | {platform.system()} {platform.machine()} |",
-        f"| Python | {platform.python_version()} |",
-        f"| versions | torch {torch.__version__} |",
-        f"| date | {time.strftime('%Y-%m-%d')} |",
-        f"| command | `python {' '.join(sys.argv)}` |",
+        machine_table(" ".join(["python", *sys.argv]), loads),
         "",
         "| threads | batch | steps | nn.LSTM, s | RKM-CIFG, s | nn.LSTM's time over RKM-CIFG's |"
         " last losses | load average |  |",

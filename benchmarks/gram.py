@@ -8,8 +8,6 @@ takes a few minutes; ``--quick`` takes one round of everything and is for develo
 from __future__ import annotations
 
 import argparse
-import datetime
-import platform
 import sys
 import time
 from collections.abc import Callable
@@ -20,13 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from machine import load, processor
-from report import table
-from representer import __version__
+from machine import load
+from report import machine_table, publish, spread, table
 from representer.kernels import StringKernel
 from representer.ops import core
 from representer.ops.string_gram import string_gram
-from timing import Candidate, Rounds, Spread, interleave
+from timing import Candidate, Rounds, interleave
 
 DECAY = 0.5
 OURS, CORE = "kernels.StringKernel", "the core's dynamic program"
@@ -166,11 +163,6 @@ def section(case: Case, rounds: Rounds, peers: list[str]) -> str:
     return text
 
 
-def spread(found: Spread, scale: float = 1.0) -> str:
-    low, median, high = (scale * value for value in (found.low, found.median, found.high))
-    return f"{median:.3g} ({low:.3g} … {high:.3g})"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure Gram matrices on this machine's CPU.")
     parser.add_argument("--out", type=Path, help="file to write; printed if not given")
@@ -186,23 +178,11 @@ def main() -> None:
         print(case.title, file=sys.stderr, flush=True)
         ours, peers = candidates(case)
         parts.append(section(case, interleave(ours, time.process_time, repeats, slow), peers))
-    about = [
-        ["processor", processor()],
-        ["instruction set of the core", core.USABLE[0]],
-        ["versions", f"representer {__version__}, torch {torch.__version__}"],
-        ["system", f"{platform.system()} {platform.machine()}, Python {platform.python_version()}"],
-        ["date", datetime.date.today().isoformat()],
-        ["load average, before and after", f"{before} → {load()}"],
-        ["command", f"`{' '.join(['python', *sys.argv])}`"],
-    ]
-    machine = table(["machine", ""], about).replace("---:", "---")
+    machine = machine_table(" ".join(["python", *sys.argv]), (before, load()))
     remark = ["A quick run for development: not to be quoted."] if chosen.quick else []
     page = ["# Gram matrices: measured speeds", ABOUT, *remark, machine, *parts]
     text = "\n\n".join(page) + "\n"
-    if chosen.out is None:
-        print(text)
-    else:
-        chosen.out.write_text(text, encoding="utf-8")
+    publish(text, chosen.out)
 
 
 if __name__ == "__main__":

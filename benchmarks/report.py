@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import platform
+from pathlib import Path
 
 import torch
 
@@ -52,6 +53,17 @@ def page(
             parts += [_scans(scans)] if scans else []
             parts += [_compiled(compiled)] if compiled else []
     return "\n\n".join(parts) + "\n"
+
+
+def publish(text: str, out: Path | None) -> None:
+    """Write a page to a file, whole or not at all; print it if there is no file."""
+    if out is None:
+        print(text)
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    whole = out.with_name(f"{out.name}.new")
+    whole.write_text(text, encoding="utf-8")
+    whole.replace(out)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

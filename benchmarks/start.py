@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -18,9 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-import torch
-
-from machine import cores, load, processor
+from machine import load
+from report import machine_table, publish
 from representer.ops import core
 
 CSRC = Path(__file__).parents[1] / "src" / "representer" / "csrc"
@@ -53,10 +51,7 @@ def main() -> None:
     times = measure_imports(programs, chosen.repeats)
     built = None if chosen.no_build else build()
     text = page(times, Path(path).stat().st_size, built, (before, load()))
-    if chosen.out is None:
-        print(text)
-    else:
-        chosen.out.write_text(text, encoding="utf-8")
+    publish(text, chosen.out)
 
 
 def measure_imports(programs: dict[str, str], repeats: int) -> dict[str, list[float]]:
@@ -101,16 +96,7 @@ def page(
         "processes after torch was imported, by CPU time: the median, and the fastest and slowest.",
         "Nothing is compiled at import or at first use.",
         "",
-        "| machine |  |",
-        "| --- | --- |",
-        f"| processor | {processor()}, {cores()} cores |",
-        f"| instruction sets of the core | {', '.join(core.USABLE)} |",
-        f"| system | {platform.system()} {platform.machine()} |",
-        f"| Python | {platform.python_version()} |",
-        f"| versions | torch {torch.__version__} |",
-        f"| date | {time.strftime('%Y-%m-%d')} |",
-        f"| load average, before and after | {loads[0]} → {loads[1]} |",
-        f"| command | `python {' '.join(sys.argv)}` |",
+        machine_table(" ".join(["python", *sys.argv]), loads),
         "",
         "| what | CPU, ms | fastest – slowest |",
         "| --- | ---: | ---: |",

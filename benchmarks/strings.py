@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from cases import FORWARD, SIZES, TRAINING, Size, run
 from machine import Limits, load, measure_limits
+from report import publish
 from representer.nn import StringKernelRNN
 from representer.ops import core, use_backend
 from string_page import page
@@ -176,13 +177,7 @@ def main() -> None:
     command = " ".join(["python", *sys.argv])
     remark = "A quick run for development: not to be quoted." if chosen.quick else ""
     text = page(found, GOALS, command, (before, load()), version, remark)
-    if chosen.out is None:
-        print(text)
-        return
-    chosen.out.parent.mkdir(parents=True, exist_ok=True)
-    whole = chosen.out.with_name(f"{chosen.out.name}.new")
-    whole.write_text(text, encoding="utf-8")
-    whole.replace(chosen.out)
+    publish(text, chosen.out)
 
 
 if __name__ == "__main__":
