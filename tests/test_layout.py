@@ -35,6 +35,7 @@ COVERED_BY = {
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
     "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
+    "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend
         "ops/gated_scan/cpp", "ops/rkm_scan/products", "ops/string_scan/arguments",

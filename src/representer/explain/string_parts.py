@@ -20,6 +20,7 @@ from representer.explain.checks import check_index, check_sequence
 from representer.functional import StringChain, string_scan
 from representer.nn import StringKernelRNN
 from representer.nn.recurrent.string_direction import StringDirection
+from representer.nn.regularization.undropped import undropped
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
     elif direction.recurrent is None:
         decay = torch.sigmoid(z[:, n])
     else:
-        weight = direction.recurrent.detach().double()
+        weight = undropped(direction, "recurrent").detach().double()
         zeros = z.new_zeros(1, chain.states, layer.hidden_size)
         carry = x[:, None] if chain.highway else None
         h, _, _ = string_scan(

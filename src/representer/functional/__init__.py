@@ -1,5 +1,6 @@
 """The equations of the papers: pure torch, one file per family, definitions and recurrences."""
 
+from representer.functional.activation_regularization import activation_regularization
 from representer.functional.cell import Cell
 from representer.functional.gated_scan import gated_scan, gated_scan_definition
 from representer.functional.ngram import ngram_product, ngram_product_definition, ngram_windows
@@ -18,6 +19,7 @@ __all__ = [
     "Cell",
     "Nonlinearity",
     "StringChain",
+    "activation_regularization",
     "gated_scan",
     "gated_scan_definition",
     "gaussian_kernel_definition",

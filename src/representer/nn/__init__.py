@@ -16,6 +16,9 @@ from representer.nn.recurrent.state import (
 )
 from representer.nn.recurrent.string_kernel_rnn import StringKernelRNN
 from representer.nn.recurrent.table1 import TABLE1
+from representer.nn.regularization.drop_connect import DropConnect, drop_connect
+from representer.nn.regularization.embedding_dropout import EmbeddingDropout
+from representer.nn.regularization.locked_dropout import LockedDropout
 
 __all__ = [
     "CNN",
@@ -24,12 +27,16 @@ __all__ = [
     "RKMCIFG",
     "RKMLSTM",
     "TABLE1",
+    "DropConnect",
+    "EmbeddingDropout",
     "GatedCNN",
     "LinearKernelRNN",
+    "LockedDropout",
     "NgramLSTM",
     "RecurrentState",
     "StringKernelRNN",
     "StringMassState",
     "StringState",
     "WindowState",
+    "drop_connect",
 ]

@@ -16,6 +16,7 @@ from representer.nn.recurrent.filters import DenseFilters
 from representer.nn.recurrent.scan import scan
 from representer.nn.recurrent.static_gates import StaticGates
 from representer.nn.recurrent.window import extend, last_inputs
+from representer.nn.regularization.undropped import undropped
 
 
 class CellDirection(nn.Module):
@@ -73,7 +74,7 @@ class CellDirection(nn.Module):
         """Draw weights and biases from U(−1/√H, 1/√H), as ``torch.nn.LSTM``."""
         bound = self.hidden_size**-0.5
         self.filters.reset_parameters(bound)
-        for parameter in (self.recurrent, self.bias):
+        for parameter in (undropped(self, "recurrent"), self.bias):
             if parameter is not None:
                 nn.init.uniform_(parameter, -bound, bound)
         for module in (self.norm, self.static):

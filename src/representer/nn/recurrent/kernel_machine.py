@@ -24,6 +24,7 @@ from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.state import RecurrentState, WindowState
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.static_gates import StaticGates
+from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
     from representer.kernels import RecurrentKernel
@@ -179,7 +180,7 @@ class RecurrentKernelMachine(SequenceLayer):
 
     def recurrent(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's recurrent matrix ``(H, H)``, output by input, of those that see h."""
-        weight = self._direction(layer, reverse).recurrent
+        weight = undropped(self._direction(layer, reverse), "recurrent")
         if weight is None:
             return {}
         return dict(zip(self.cell.recurrent_gates, weight.detach(), strict=True))

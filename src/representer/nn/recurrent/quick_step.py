@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.utils.parametrize import type_before_parametrizations
 
 from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.filters import DenseFilters
@@ -66,7 +67,8 @@ _PLANS: WeakKeyDictionary[Any, _Plan] = WeakKeyDictionary()
 
 def _plan(direction: Any) -> _Plan:
     filters, cell = direction.filters, direction.cell
-    is_usual = type(direction) is CellDirection and type(filters) is DenseFilters
+    kind = type_before_parametrizations(direction)  # dropped weights are read like others
+    is_usual = kind is CellDirection and type(filters) is DenseFilters
     is_usual = is_usual and cell.has_memory and filters.is_plain and not filters.reach
     step = core_step.Step(cell, direction.hidden_size)
     return _Plan(filters if is_usual and step.is_known else None, step)

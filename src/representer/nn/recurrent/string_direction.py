@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from representer.functional import StringChain, string_states
 from representer.nn.recurrent.string_options import DecayOption
+from representer.nn.regularization.undropped import undropped
 from representer.ops import gated_scan, string_scan
 
 
@@ -68,9 +69,10 @@ class StringDirection(nn.Module):
         """Draw weights from U(−√(3/fan_in), √(3/fan_in)); biases and decay logits are 0."""
         size = self.input_weight.shape[2]
         nn.init.uniform_(self.input_weight, -math.sqrt(3 / size), math.sqrt(3 / size))
-        if self.recurrent is not None:  # the gate has both for its input
+        recurrent = undropped(self, "recurrent")
+        if recurrent is not None:  # the gate has both for its input
             bound = math.sqrt(3 / (size + self.hidden_size))
-            nn.init.uniform_(self.recurrent, -bound, bound)
+            nn.init.uniform_(recurrent, -bound, bound)
             with torch.no_grad():
                 nn.init.uniform_(self.input_weight[self.chain.order], -bound, bound)
         for parameter in (self.bias, self.decay_logit):
@@ -101,8 +103,9 @@ class StringDirection(nn.Module):
         mask = None
         if self.hidden_dropout and self.training:  # one mask for all steps of a sequence
             mask = F.dropout(torch.ones_like(h0), self.hidden_dropout)
+        c0 = torch.cat(parts).transpose(0, 1)
         output, h, c = self._scan(
-            x, h0, torch.cat(parts).transpose(0, 1), mask=mask, lengths=lengths, reverse=reverse
+            x, h0, c0, self.recurrent, mask=mask, lengths=lengths, reverse=reverse
         )
         fresh = c.transpose(0, 1).split(self.chain.order)
         return output, (h, *(part.contiguous() for part in fresh)), window
@@ -143,10 +146,11 @@ class StringDirection(nn.Module):
         if given is not None:
             return given
         a = z[:, :, chain.order]
-        if self.recurrent is not None:
+        weight = undropped(self, "recurrent")
+        if weight is not None:
             zeros = z.new_zeros(x.shape[1], chain.states, self.hidden_size)
-            h, _, _ = self._scan(x, zeros[:, 0], zeros)
-            a = a + _before(h) @ self.recurrent.T
+            h, _, _ = self._scan(x, zeros[:, 0], zeros, weight)
+            a = a + _before(h) @ weight.T
         return torch.sigmoid(a)
 
     def _scan(
@@ -154,6 +158,7 @@ class StringDirection(nn.Module):
         x: Tensor,
         h0: Tensor,
         c0: Tensor,
+        weight: Tensor | None,
         *,
         mask: Tensor | None = None,
         lengths: Tensor | None = None,
@@ -167,7 +172,7 @@ class StringDirection(nn.Module):
             input_weight=self.input_weight,
             bias=self.bias,
             decay=self.decay_value(),
-            weight=self.recurrent,
+            weight=weight,
             mask=mask,
             lengths=lengths,
             reverse=reverse,

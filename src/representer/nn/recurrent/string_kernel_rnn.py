@@ -23,6 +23,7 @@ from representer.nn.recurrent.string_options import (
     check_decay,
     string_chain,
 )
+from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
     from representer.kernels import StringKernel
@@ -228,8 +229,9 @@ class StringKernelRNN(SequenceLayer):
         if value is not None:
             return value.detach()
         weights = {"input": direction.input_weight.detach()[self.order]}
-        if direction.recurrent is not None:
-            weights["state"] = direction.recurrent.detach()
+        recurrent = undropped(direction, "recurrent")
+        if recurrent is not None:
+            weights["state"] = recurrent.detach()
         if direction.bias is not None:
             weights["bias"] = direction.bias.detach()[0]
         return weights

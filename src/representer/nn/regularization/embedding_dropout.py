@@ -1,0 +1,55 @@
+"""Dropout of whole words: all occurrences of a word in a batch, or none."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.nn.recurrent.options import check_probability
+
+
+class EmbeddingDropout(nn.Module):
+    r"""Looks words up, in training without a share of the vocabulary.
+
+    .. math::
+        x_t = \frac{m_{w_t}}{1 - p} E_{w_t}, \qquad m_w \sim \operatorname{Bernoulli}(1 - p)
+
+    with one :math:`m` a call: a word is dropped wherever it occurs, and the others are scaled up.
+    The embedding is an argument, so that it may belong to another module and to a tied softmax,
+    which sees all words.
+
+    Args:
+        p: Share of the words that is dropped.
+
+    Shape:
+        - weight ``(V, E)``, tokens ``(…)`` int64, output ``(…, E)``
+
+    Raises:
+        ArgumentError: If p is not from 0 to 1.
+
+    References:
+        Gal & Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural
+        Networks, NeurIPS 2016, section 4.2; Merity et al., ICLR 2018, section 4.3.
+    """
+
+    def __init__(self, p: float = 0.1) -> None:
+        super().__init__()
+        self.p = check_probability("p", p)
+
+    def forward(self, weight: Tensor, tokens: Tensor) -> Tensor:
+        """Return the vectors of words ``(…, E)``.
+
+        Args:
+            weight: The embedding ``(V, E)``.
+            tokens: Which words ``(…)``.
+        """
+        vectors = F.embedding(tokens, weight)
+        if not (self.training and self.p):
+            return vectors
+        kept = F.dropout(torch.ones_like(weight[:, 0]), self.p)  # of all words, T·B are scaled
+        return vectors * kept[tokens][..., None]
+
+    def extra_repr(self) -> str:
+        """Return the share."""
+        return f"p={self.p}"

@@ -1,0 +1,26 @@
+"""A weight as evaluation sees it, though training may drop entries of it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from torch import nn
+from torch.nn.utils import parametrize
+
+
+def undropped(module: nn.Module, name: str) -> Any:
+    """Return a weight as evaluation sees it, in whatever mode the module is.
+
+    Args:
+        module: Whose attribute it is.
+        name: Of the attribute, which may be None.
+    """
+    if not parametrize.is_parametrized(module, name):
+        return getattr(module, name)
+    parts = cast(Any, module.parametrizations)[name]
+    was_training = parts.training
+    parts.eval()
+    try:
+        return getattr(module, name)
+    finally:
+        parts.train(was_training)

@@ -1,0 +1,275 @@
+"""DropConnect: acts on hidden-to-hidden weights, in training, with one mask a call."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from representer import nn as layers
+from representer.errors import ArgumentError, KindError
+from representer.explain import influence, top_ngrams
+from representer.nn import drop_connect
+from representer.nn.recurrent import quick_step
+
+INPUT, H, T, B = 3, 4, 5, 2
+KINDS: dict[str, Callable[[], nn.Module]] = {
+    "LSTM": lambda: nn.LSTM(INPUT, H),
+    "LSTM deep": lambda: nn.LSTM(INPUT, H, 2, bidirectional=True, batch_first=True),
+    "LSTM without biases": lambda: nn.LSTM(INPUT, H, bias=False),
+    "LSTM projected": lambda: nn.LSTM(INPUT, H, proj_size=2),
+    "GRU": lambda: nn.GRU(INPUT, H, 2),
+    "RNN": lambda: nn.RNN(INPUT, H),
+    "RKM-LSTM": lambda: layers.RKMLSTM(INPUT, H),
+    "RKM-LSTM deep": lambda: layers.RKMLSTM(INPUT, H, 2, bidirectional=True, batch_first=True),
+    "n-gram LSTM": lambda: layers.NgramLSTM(INPUT, H, filter_length=2),
+    "RKM-CIFG": lambda: layers.RKMCIFG(INPUT, H, layer_norm=True),
+    "linear kernel": lambda: layers.LinearKernelRNN(INPUT, H, output_gate=True),
+    "RAN": lambda: layers.RAN(INPUT, H),
+    "RKM": lambda: layers.RKM(INPUT, H, q="tanh"),
+    "string kernel": lambda: layers.StringKernelRNN(INPUT, H, 2, decay="state", highway=True),
+}
+EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+def build(kind: str) -> tuple[nn.Module, Tensor]:
+    torch.manual_seed(0)
+    return KINDS[kind]().double(), torch.randn(T, B, INPUT, dtype=torch.float64)
+
+
+def recurrent(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The hidden-to-hidden matrices by the names that they have without DropConnect."""
+    found = {}
+    for name, parameter in module.named_parameters():
+        plain = name.replace("parametrizations.", "").replace(".original", "")
+        if "weight_hh" in plain or plain.endswith(".recurrent"):
+            found[plain] = parameter
+    return found
+
+
+def thinned(kind: str, seed: int, p: float) -> nn.Module:
+    """The plain layer with the weights that the masks of a seed leave, in the order of layers."""
+    plain, _ = build(kind)
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weight in recurrent(plain).values():
+            weight.copy_(F.dropout(weight, p))
+    return plain
+
+
+def run(module: nn.Module, x: Tensor) -> Tensor:
+    return module(x)[0]
+
+
+@EVERY_KIND
+def test_in_training_a_layer_computes_with_dropped_recurrent_weights_and_no_others(kind) -> None:
+    """A mask that moved from step to step, or on other weights, would give other outputs."""
+    layer, x = build(kind)
+    drop_connect(layer, 0.5)
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        torch.testing.assert_close(run(layer, x), run(thinned(kind, seed, 0.5), x))
+        assert not torch.allclose(run(layer, x), run(thinned(kind, seed, 0.5), x))  # a new mask
+
+
+@EVERY_KIND
+def test_one_mask_of_each_matrix_is_drawn_a_call(kind) -> None:
+    layer, x = build(kind)
+    drop_connect(layer, 0.5)
+    for _ in range(2):  # in the second call a layer of torch has another list of weights
+        torch.manual_seed(3)
+        run(layer, x)
+        after = torch.get_rng_state()
+        thinned(kind, 3, 0.5)
+        assert torch.equal(after, torch.get_rng_state())
+
+
+@EVERY_KIND
+def test_evaluation_drops_and_draws_nothing(kind) -> None:
+    layer, x = build(kind)
+    plain = copy.deepcopy(layer).eval()
+    drop_connect(layer, 0.5)
+    run(layer, x)
+    layer.eval()
+    before = torch.get_rng_state()
+    assert torch.equal(run(layer, x), run(plain, x))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@EVERY_KIND
+def test_gradients_reach_the_stored_weights_where_they_were_not_dropped(kind) -> None:
+    layer, x = build(kind)
+    drop_connect(layer, 0.5)
+    torch.manual_seed(4)
+    run(layer, x).square().sum().backward()
+    plain = thinned(kind, 4, 0.5)
+    run(plain, x).square().sum().backward()
+    stored, wanted = recurrent(layer), recurrent(plain)
+    assert list(stored) == list(wanted)
+    for name in wanted:
+        kept = wanted[name].ne(0)
+        gradient = wanted[name].grad
+        assert gradient is not None
+        torch.testing.assert_close(stored[name].grad, gradient * kept * 2)
+    assert sum(p.numel() for p in layer.parameters()) == sum(p.numel() for p in plain.parameters())
+
+
+@EVERY_KIND
+def test_training_steps_move_the_weights_that_are_stored(kind) -> None:
+    layer, x = build(kind)
+    drop_connect(layer, 0.5)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+    before = {name: weight.detach().clone() for name, weight in recurrent(layer).items()}
+    for _ in range(3):
+        optimizer.zero_grad()
+        run(layer, x).square().sum().backward()
+        optimizer.step()
+    for name, weight in recurrent(layer).items():
+        assert not torch.equal(weight, before[name])
+    trained = run(layer.eval(), x)
+    plain, _ = build(kind)
+    state = {
+        name.replace("parametrizations.", "").replace(".original", ""): value
+        for name, value in layer.state_dict().items()
+    }
+    plain.load_state_dict(state)
+    torch.testing.assert_close(run(plain.eval(), x), trained)
+
+
+@EVERY_KIND
+def test_a_copy_and_a_reloaded_layer_are_the_layer(kind) -> None:
+    layer, x = build(kind)
+    drop_connect(layer, 0.5)
+    run(layer, x)  # in training: torch's layers now have read dropped weights
+    twin, other = copy.deepcopy(layer), drop_connect(KINDS[kind]().double(), 0.5)
+    other.load_state_dict(layer.state_dict())
+    for module in (twin, other):
+        torch.manual_seed(5)
+        wanted = run(layer, x)
+        torch.manual_seed(5)
+        torch.testing.assert_close(run(module, x), wanted)
+    with torch.no_grad():
+        for weight in recurrent(twin).values():
+            weight.zero_()
+    torch.manual_seed(5)
+    torch.testing.assert_close(run(layer, x), wanted)
+
+
+@EVERY_KIND
+def test_it_compiles(kind) -> None:
+    layer, x = build(kind)
+    drop_connect(layer, 1.0)  # the mask is known, whatever draws it
+    own = not isinstance(
+        layer, nn.RNNBase
+    )  # torch's compiler leaves torch's own layers as they are
+    compiled: Any = torch.compile(layer, backend="aot_eager", fullgraph=own)
+    torch.testing.assert_close(run(compiled, x), run(thinned(kind, 0, 1.0), x))
+    torch._dynamo.reset()
+
+
+@EVERY_KIND
+def test_after_a_call_that_failed_masks_are_drawn_again(kind) -> None:
+    layer, x = build(kind)
+    drop_connect(layer, 0.5)
+    with pytest.raises((ValueError, RuntimeError)):
+        layer(x[..., :1])
+    copy.deepcopy(layer)  # nothing of the failed call's graph is left in it
+    torch.manual_seed(6)
+    torch.testing.assert_close(run(layer, x), run(thinned(kind, 6, 0.5), x))
+
+
+def test_a_packed_sequence_is_read_with_one_mask() -> None:
+    layer, x = build("LSTM")
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]))
+    drop_connect(layer, 0.5)
+    torch.manual_seed(7)
+    wanted = thinned("LSTM", 7, 0.5)(packed)[0].data
+    torch.manual_seed(7)
+    torch.testing.assert_close(layer(packed)[0].data, wanted)
+
+
+def test_a_share_of_0_changes_nothing() -> None:
+    layer, x = build("LSTM")
+    wanted = run(layer, x)
+    assert torch.equal(run(drop_connect(layer, 0.0), x), wanted)
+
+
+@pytest.mark.parametrize("kind", ["RKM-LSTM", "RKM-CIFG", "linear kernel", "string kernel"])
+def test_a_step_in_evaluation_is_that_of_the_plain_layer(kind) -> None:
+    plain, x = build(kind)
+    layer = drop_connect(copy.deepcopy(plain), 0.5).eval()
+    state = expected = None
+    with torch.no_grad():
+        for x_t in x:
+            wanted, expected = plain.eval().step(x_t, expected)
+            found, state = layer.step(x_t, state)
+            torch.testing.assert_close(found, wanted)
+
+
+def test_the_quick_step_takes_the_layer_and_its_masks() -> None:
+    """In evaluation streaming keeps its short path; in training that path drops too."""
+    plain, x = build("RKM-LSTM")
+    layer = drop_connect(copy.deepcopy(plain), 0.5)
+    with torch.no_grad():
+        _, state = layer.eval()(x)
+        if quick_step.quick_step(plain.directions, x[0], state) is None:
+            pytest.skip("the C++ core is not built")
+        quick = quick_step.quick_step(layer.directions, x[0], state)
+        assert quick is not None
+        torch.testing.assert_close(quick[0], layer(x[:1], state)[0][0])
+        layer.train()
+        torch.manual_seed(8)
+        quick = quick_step.quick_step(layer.directions, x[0], state)
+        assert quick is not None
+        torch.testing.assert_close(quick[0], thinned("RKM-LSTM", 8, 0.5)(x[:1], state)[0][0])
+
+
+@pytest.mark.parametrize("mode", [True, False])
+def test_inspection_and_explanations_show_the_weights_of_evaluation(mode: bool) -> None:
+    plain, x = build("RKM-LSTM")
+    layer = drop_connect(copy.deepcopy(plain), 0.5).train(mode)
+    for gate, weight in plain.recurrent().items():
+        assert torch.equal(layer.recurrent()[gate], weight)
+    torch.testing.assert_close(influence(layer, x[:, 0]), influence(plain, x[:, 0]))
+    plain, x = build("string kernel")
+    layer = drop_connect(copy.deepcopy(plain), 0.5).train(mode)
+    assert torch.equal(layer.decay_gate()["state"], plain.decay_gate()["state"])
+    torch.testing.assert_close(layer.cell_states(x), plain.cell_states(x))
+    assert top_ngrams(layer, x[:, 0], 0, 3) == top_ngrams(plain, x[:, 0], 0, 3)
+
+
+@EVERY_KIND
+def test_weights_can_be_drawn_anew_in_training(kind) -> None:
+    layer, _ = build(kind)
+    drop_connect(layer, 0.5)
+    with torch.no_grad():
+        for weight in recurrent(layer).values():
+            weight.zero_()
+    layer.reset_parameters()
+    assert all(weight.ne(0).all() for weight in recurrent(layer).values())
+
+
+def test_it_can_be_taken_off() -> None:
+    layer, x = build("RKM-LSTM")
+    wanted = run(layer, x)
+    drop_connect(layer, 0.5)
+    parametrize.remove_parametrizations(layer.directions[0], "recurrent", leave_parametrized=False)
+    torch.testing.assert_close(run(layer, x), wanted)
+
+
+def test_what_has_no_recurrent_matrix_is_refused() -> None:
+    with pytest.raises(KindError, match=r"module is Linear; expected a layer of representer.nn"):
+        drop_connect(nn.Linear(2, 2))
+    for layer in (layers.CNN(INPUT, H), layers.StringKernelRNN(INPUT, H, decay="input")):
+        with pytest.raises(ArgumentError, match="expected a layer with recurrent matrices"):
+            drop_connect(layer)
+    with pytest.raises(ArgumentError, match="expected a layer whose recurrent weights are plain"):
+        drop_connect(drop_connect(nn.GRU(INPUT, H)))
+    with pytest.raises(ArgumentError, match="p is 2; expected a number from 0 to 1"):
+        drop_connect(nn.GRU(INPUT, H), 2)
