@@ -29,9 +29,11 @@ COVERED_BY = {
     "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),
     "tests/explain/test_influence.py": ("explain/recurrent_parts", "explain/recurrent_shares"),
     "tests/explain/test_top_ngrams.py": ("explain/checks",),
+    "tests/data/text/test_vocabulary.py": ("data/text/numbering",),
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
+    "tests/models/test_language_model.py": ("models/language_model_config",),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
     "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
@@ -64,7 +66,13 @@ COVERED_BY = {
         "tasks/training/fingerprint", "tasks/training/settings",
     ),
     "tests/cli/test_fit_text.py": ("tasks/text/text_fit", "tasks/text/text_demo"),
-    "tests/cli/test_predict.py": ("tasks/text/text_run", "tasks/text/text_use"),
+    "tests/cli/test_predict.py": (
+        "tasks/text/text_run", "tasks/text/text_use", "tasks/storage/run_files",
+    ),
+    "tests/cli/test_fit_language.py": (
+        "cli/generate", "tasks/language/language_fit", "tasks/language/language_results",
+        "tasks/language/language_run", "tasks/language/language_use",
+    ),
     "tests/test_import.py": ("__init__", "__main__"),
 }  # fmt: skip
 

@@ -1,0 +1,85 @@
+"""A corpus: parts found, cut and numbered, or refused with the place."""
+
+from __future__ import annotations
+
+import pytest
+
+from representer.data.language import cut, file_lines, find_parts, read_corpus
+from representer.errors import ArgumentError, DataError
+
+
+def write(folder, **texts):
+    for name, text in texts.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("ptb.train.txt", "ptb.valid.txt", "ptb.test.txt"),
+        ("wiki.train.tokens", "wiki.dev.tokens", "wiki.test.tokens"),
+        ("train", "val", "test"),
+        ("my_train.txt", "my-valid.txt", "TEST.txt"),
+    ],
+)
+def test_parts_are_found_by_their_names(tmp_path, names):
+    for name in names:
+        (tmp_path / name).write_text("a\n")
+    (tmp_path / "README.md").write_text("train valid test")
+    (tmp_path / "training_notes.txt").write_text("no part")
+    found = find_parts(tmp_path)
+    assert [found[part].name for part in ("train", "valid", "test")] == list(names)
+
+
+def test_a_part_without_file_or_with_two_is_named(tmp_path):
+    write(tmp_path, a__train__txt="a", b__train__txt="a", a__test__txt="a")
+    with pytest.raises(DataError, match=r"one file of the train part; found a.train.txt, b.train"):
+        find_parts(tmp_path)
+    (tmp_path / "b.train.txt").unlink()
+    with pytest.raises(DataError, match=r"valid part; found none. Name the files: .* --valid"):
+        find_parts(tmp_path)
+
+
+def test_the_vocabulary_is_of_the_training_part_unless_said_otherwise(tmp_path):
+    write(tmp_path, train="b a a\n", valid="a c\n", test="d\n")
+    sources = {name: file_lines(tmp_path / name) for name in ("train", "valid", "test")}
+    corpus = read_corpus(sources)
+    assert corpus.vocabulary.words == ("<eos>", "<unk>", "a", "b")
+    assert corpus.train.tolist() == [3, 2, 2, 0]
+    assert corpus.valid.tolist() == [2, 1, 0]
+    assert corpus.test.tolist() == [1, 0]
+    assert corpus.part("valid") is corpus.valid
+    whole = read_corpus(sources, vocabulary_of=("train", "valid", "test"))
+    assert whole.vocabulary.words == ("<eos>", "<unk>", "a", "b", "c", "d")
+    assert 1 not in whole.test
+
+
+def test_rare_tokens_are_unknown(tmp_path):
+    sources = {name: lambda: ["a a b"] for name in ("train", "valid", "test")}
+    assert read_corpus(sources, min_count=2).train.tolist() == [2, 2, 1, 0]
+    assert read_corpus(sources, max_vocabulary=3).train.tolist() == [2, 2, 1, 0]
+
+
+def test_characters_are_tokens(tmp_path):
+    sources = {name: lambda: ["ab a"] for name in ("train", "valid", "test")}
+    corpus = read_corpus(sources, "char")
+    assert [corpus.vocabulary.words[i] for i in corpus.train] == ["a", "b", " ", "a", "<eos>"]
+
+
+def test_a_text_is_cut_at_lines_in_order():
+    lines = [str(i) for i in range(20)]
+    parts = {name: list(own()) for name, own in cut(lines, 0.1, 0.2).items()}
+    assert parts == {"train": lines[:14], "valid": lines[14:16], "test": lines[16:]}
+
+
+def test_a_text_of_two_lines_cannot_be_cut():
+    with pytest.raises(DataError, match="2 lines cannot be cut into three parts"):
+        cut(["a", "b"], 0.1, 0.1)
+    assert [len(list(own())) for own in cut(["a", "b", "c"], 0.1, 0.1).values()] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("shares", [(0, 0.1), (0.1, 0), (0.5, 0.5), (1.2, 0.1)])
+def test_shares_must_leave_something_to_train_on(shares):
+    with pytest.raises(ArgumentError, match="two shares above 0, below 1 in sum"):
+        cut(["a"] * 10, *shares)

@@ -1,0 +1,24 @@
+"""The vocabulary of a running text: the end of a line first, then unknown, then by frequency."""
+
+from __future__ import annotations
+
+import pytest
+
+from representer.data.language import LanguageVocabulary
+from representer.data.text import Vocabulary
+from representer.errors import DataError
+
+
+def test_frequent_tokens_have_small_numbers():
+    vocabulary = LanguageVocabulary.from_counts({"b": 1, "a": 1, "c": 5, "<eos>": 9})
+    assert vocabulary.words == ("<eos>", "<unk>", "c", "a", "b")
+    assert vocabulary.encode(["c", "z"]) == [2, LanguageVocabulary.UNKNOWN]
+    assert repr(vocabulary) == "LanguageVocabulary(5 words)"
+
+
+def test_it_is_read_back_as_itself_and_never_as_that_of_documents():
+    vocabulary = LanguageVocabulary.from_counts({"a": 1})
+    assert LanguageVocabulary.from_json(vocabulary.to_json()) == vocabulary
+    assert vocabulary != Vocabulary.build([["a"]])
+    with pytest.raises(DataError, match="is no vocabulary"):
+        Vocabulary.from_json(vocabulary.to_json())

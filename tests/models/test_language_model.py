@@ -1,0 +1,155 @@
+"""The language model: segments and steps give what the whole gives, and dropout is as named."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models import CELLS, LanguageModel, LanguageModelConfig, from_dict, to_dict
+
+WORDS = 11
+TOKENS = torch.randint(WORDS, (9, 3), generator=torch.Generator().manual_seed(1))
+
+
+def model(**changes) -> LanguageModel:
+    torch.manual_seed(0)
+    quiet = {"input_dropout": 0.0, "output_dropout": 0.0}
+    sizes = {"embedding_size": 6, "hidden_size": 6, "num_layers": 2}
+    return LanguageModel(LanguageModelConfig(WORDS, **{**sizes, **quiet, **changes})).double()
+
+
+def close(found, expected):
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("size", [6, 8])
+def test_segments_and_steps_give_what_the_whole_gives(cell, size):
+    network = model(cell=cell, hidden_size=size, highway=size == 6)
+    whole = network(TOKENS)
+    first = network(TOKENS[:4])
+    second = network(TOKENS[4:], first.state)
+    close(torch.cat((first.features, second.features)), whole.features)
+    state, logs = None, []
+    for tokens in TOKENS:
+        found, state = network.step(tokens, state)
+        logs.append(found)
+    close(torch.stack(logs), network.output.log_probabilities(whole.features))
+
+
+@pytest.mark.parametrize("cutoffs", [(), (4, 8)])
+def test_the_loss_is_of_the_probabilities(cutoffs):
+    network = model(cutoffs=cutoffs)
+    features = network(TOKENS[:-1]).features
+    logs = network.output.log_probabilities(features)
+    close(logs.exp().sum(-1), torch.ones(8, 3, dtype=torch.float64))
+    expected = -logs.gather(2, TOKENS[1:, :, None]).sum()
+    close(network.output.loss(features, TOKENS[1:]), expected)
+
+
+def test_the_embedding_is_one_parameter_on_both_ends():
+    network = model()
+    names = set(network.state_dict())
+    assert {"embedding.weight", "output.bias"} <= names
+    assert not [name for name in names if name.startswith("output.") and name != "output.bias"]
+    before = network.output.log_probabilities(network(TOKENS).features)
+    with torch.no_grad():
+        network.embedding.weight[5] += 1
+    after = network.output.log_probabilities(network(TOKENS).features)
+    assert (before[..., 5] != after[..., 5]).all()
+
+
+def test_layers_have_the_embedding_size_last():
+    config = LanguageModelConfig(WORDS, embedding_size=4, hidden_size=7, num_layers=3)
+    assert config.layer_sizes == [(4, 7), (7, 7), (7, 4)]
+    assert LanguageModelConfig(WORDS, 4, 7, 1).layer_sizes == [(4, 4)]
+
+
+def test_the_first_embeddings_are_those_that_were_named():
+    strings = model(embedding_size=3, hidden_size=3).embedding.weight
+    others = model(embedding_size=3, hidden_size=3, initial="uniform").embedding.weight
+    assert 0.5 < strings.abs().max() <= 1  # the square root of 3 / 3
+    assert 0.05 < others.abs().max() <= 0.1
+
+
+def kept(network, **seen):
+    """Return which entries of features and embeddings dropout left, over the segment."""
+    torch.manual_seed(2)
+    network.train()
+    return network(TOKENS).features != 0
+
+
+def test_output_dropout_is_drawn_for_every_step():
+    mask = kept(model(output_dropout=0.5))
+    assert not (mask == mask[0]).all()
+
+
+def test_a_locked_mask_is_one_for_all_steps_and_its_own_for_each_stream():
+    mask = kept(model(output_dropout=0.5, is_locked=True))
+    assert (mask == mask[0]).all()
+    assert not (mask[0] == mask[0, 0]).all()
+
+
+def test_raw_has_no_output_dropout():
+    network = model(output_dropout=0.5).train()
+    found = network(TOKENS)
+    left = found.features != 0
+    close(found.features[left], 2 * found.raw[left])
+    assert (found.raw != 0).all()
+
+
+def test_embedding_dropout_takes_words_out_wherever_they_stand():
+    network = model(embedding_dropout=0.5).train()
+    embedded = network._embed(TOKENS)
+    weight = network.embedding.weight
+    for word in TOKENS.unique():
+        rows = embedded[word == TOKENS]
+        expected = 2 * weight[word] if rows[0].any() else torch.zeros_like(weight[word])
+        close(rows, expected.expand_as(rows))
+    dropped = [not network._embed(TOKENS[:1, :1]).any() for _ in range(400)]
+    assert 0.4 < sum(dropped) / 400 < 0.6  # 4 deviations
+
+
+@pytest.mark.parametrize("place", ["input_dropout", "layer_dropout", "output_dropout"])
+def test_dropout_acts_in_training_alone(place):
+    network = model(**{place: 0.5})
+    quiet = network.eval()(TOKENS).features
+    close(quiet, model()(TOKENS).features)
+    torch.manual_seed(0)
+    assert not torch.allclose(network.train()(TOKENS).features, quiet)
+
+
+def test_a_configuration_comes_back_from_plain_values():
+    config = LanguageModelConfig(50, cutoffs=(10, 20), decay=0.5)
+    assert from_dict(LanguageModelConfig, to_dict(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"vocabulary_size": 0}, "vocabulary_size is 0; expected a whole number from 1 on"),
+        ({"hidden_size": 2.0}, "hidden_size is 2.0"),
+        ({"output_dropout": 1.0}, "output_dropout is 1.0; expected a number from 0 up to"),
+        ({"cutoffs": (5, 5)}, r"cutoffs is \(5, 5\); expected rising, above 0 and below 11"),
+        ({"cutoffs": (11,)}, "cutoffs is"),
+        ({"initial": "ones"}, "initial is 'ones'"),
+    ],
+)
+def test_values_out_of_range_are_refused(changes, message):
+    with pytest.raises(ArgumentError, match=message):
+        LanguageModelConfig(**{"vocabulary_size": WORDS, **changes})
+
+
+def test_an_option_that_a_cell_lacks_is_refused():
+    with pytest.raises(ArgumentError, match="layer_norm is True"):
+        model(cell="torch-lstm", layer_norm=True)
+
+
+@pytest.mark.parametrize("call", ["forward", "step"])
+def test_tokens_must_be_whole_numbers_in_their_shape(call):
+    network = model()
+    with pytest.raises(KindError, match=r"tokens is torch\.float32; expected an int64 tensor"):
+        getattr(network, call)(torch.zeros(3, 2))
+    with pytest.raises(ShapeError, match=r"tokens has shape \(1, 3, 2\)"):
+        getattr(network, call)(torch.zeros(1, 3, 2, dtype=torch.int64))

@@ -1,0 +1,41 @@
+"""A language model and a text small enough for every test."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import torch
+
+from representer.models import LanguageModel, LanguageModelConfig
+from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.training import generators
+
+
+def made_up_text(lines: int = 60, seed: int = 0) -> str:
+    """Lines in which every word but the first follows from the one before."""
+    rng, following = random.Random(seed), {"a": "bc", "b": "cd", "c": "da", "d": "ab"}
+    text = []
+    for _ in range(lines):
+        words = [rng.choice("abcd")]
+        while len(words) < 7:
+            words.append(rng.choice(following[words[-1]]))
+        text.append(" ".join(words))
+    return "\n".join(text) + "\n"
+
+
+def small_config(**changes: Any) -> LanguageConfig:
+    """A run of a second."""
+    values: dict[str, Any] = {
+        "hidden_size": 6, "batch_size": 4, "unroll": 7, "epochs": 2, "threads": 1, "lr": 0.02,
+        "evaluation_rows": 2, "baselines": False, "out": "run",
+    }  # fmt: skip
+    return LanguageConfig(**{**values, **changes})
+
+
+def small_model(dtype: torch.dtype = torch.float64, **changes: Any) -> LanguageModel:
+    """A model of 11 tokens."""
+    values: dict[str, Any] = {"embedding_size": 6, "hidden_size": 6, "num_layers": 2}
+    config = LanguageModelConfig(11, **{**values, **changes})
+    with generators.initialising(3):
+        return LanguageModel(config).to(dtype)

@@ -1,0 +1,70 @@
+"""The options of a language run: ranges, presets, and the sizes that the papers print."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.errors import ArgumentError
+from representer.models import LanguageModel
+from representer.tasks.language.language_config import LanguageConfig, defaults
+from representer.tasks.language.language_training import model_config, trainer_config
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hidden_size": 0}, "hidden_size is 0; expected a whole number of at least 1"),
+        ({"unroll": 0}, "unroll is 0"),
+        ({"rnn_dropout": 1.0}, "rnn_dropout is 1.0; expected a number from 0 up to, not at, 1"),
+        ({"valid_fraction": 0.0}, "valid_fraction is 0.0; expected a number between 0 and 1"),
+        ({"lr": 0.0}, "lr is 0.0; expected a number above 0"),
+        ({"lr": float("nan")}, "lr is nan"),
+        ({"level": "byte"}, "level is 'byte'; expected one of word, char"),
+        ({"optimizer": "lbfgs"}, "expected one of adam, sgd"),
+        ({"decay": "1.5"}, "decay is '1.5'; expected a number from 0 to 1, learned"),
+        ({"max_vocabulary": 2}, "max_vocabulary is 2; expected 3 or more, or 0"),
+        ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected whole numbers with commas"),
+        ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected no file with --demo"),
+        ({"patience": -1}, "patience is -1; expected 0 or more"),
+    ],
+)
+def test_a_value_out_of_range_is_refused(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        LanguageConfig(**options)
+
+
+@pytest.mark.parametrize(
+    ("preset", "options", "parameters"),
+    [
+        ("string-5m", {}, 5_074_430),
+        ("string-20m", {}, 20_345_700),
+        ("string-20m", {"hidden_size": 860, "num_layers": 4}, 20_450_480),
+        ("string-5m", {"decay": "0.8", "hidden_size": 407}, None),
+        ("string-5m", {"decay": "learned", "hidden_size": 407}, None),
+        ("string-5m", {"decay": "input", "hidden_size": 378}, None),
+    ],
+)
+def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
+    config = LanguageConfig(**{**defaults(preset, demo=False), **options})
+    with torch.device("meta"):  # counted, not made
+        model = LanguageModel(model_config(config, 10_000))
+    count = sum(parameter.numel() for parameter in model.parameters())
+    if parameters is None:  # the variants of Fig. 3 are as large as the gated one, within 0.5 %
+        assert count == pytest.approx(5_074_430, rel=5e-3)
+    else:
+        assert count == parameters
+
+
+def test_the_rate_falls_as_in_the_authors_code():
+    config = LanguageConfig(**defaults("string-5m", demo=False))
+    assert config.lr * config.clip_norm == pytest.approx(5)  # rate 1, norm 5
+    assert config.lr == config.unroll  # of a loss summed over so many steps
+    trained = trainer_config(config)
+    assert (trained.lr_decay, trained.lr_decay_from, trained.patience) == (0.9, 20, 20)
+    assert (trained.monitor, trained.direction) == ("valid_loss", "min")
+
+
+def test_cutoffs_are_read_as_numbers():
+    assert LanguageConfig(cutoffs="2000, 10000").borders == (2000, 10_000)
+    assert LanguageConfig().borders == ()

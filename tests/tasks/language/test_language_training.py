@@ -1,0 +1,146 @@
+"""Training a language model: carried state, rates by segment, and going on to the bit."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from language_samples import made_up_text, small_config
+
+from representer.data.language import cut, fold, read_corpus
+from representer.errors import Interrupted
+from representer.tasks.language.language_data import LanguageData
+from representer.tasks.language.language_fit import train
+from representer.tasks.language.language_training import build_model, training_task
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.training import trainer
+
+FILES = ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors")
+
+
+def small_data() -> LanguageData:
+    parts = cut(made_up_text(30).splitlines(), 0.1, 0.1)
+    return LanguageData(read_corpus(parts), "made up", {})
+
+
+def without_dropout(**changes):
+    return small_config(input_dropout=0.0, output_dropout=0.0, **changes)
+
+
+def run_losses(config, data, model):
+    task = training_task(config, data, model)
+    return task, [task.loss(model, task.load(batch)) for batch in task.batches(0)]
+
+
+@pytest.mark.parametrize("unroll", [1, 7, 1000])
+def test_segments_have_the_loss_of_the_whole_text_in_one(unroll):
+    config, data = without_dropout(unroll=unroll), small_data()
+    model = build_model(config, len(data.corpus.vocabulary)).double()
+    _, losses = run_losses(config, data, model)
+    inputs, targets = fold(data.corpus.train, config.batch_size)
+    logs = model.output.log_probabilities(model(inputs).features)
+    whole = F.nll_loss(logs.flatten(0, 1), targets.flatten())
+    total = sum(loss.objective * loss.examples for loss in losses) / targets.numel()
+    torch.testing.assert_close(total, whole, rtol=1e-12, atol=0)
+
+
+def test_an_epoch_starts_from_zeros():
+    config, data = without_dropout(), small_data()
+    model = build_model(config, len(data.corpus.vocabulary))
+    task, first = run_losses(config, data, model)
+    again = [task.loss(model, task.load(batch)) for batch in task.batches(1)]
+    assert [x.objective.item() for x in first] == [x.objective.item() for x in again]
+
+
+def test_gradients_end_where_a_segment_begins():
+    config, data = without_dropout(), small_data()
+    model = build_model(config, len(data.corpus.vocabulary))
+    task, losses = run_losses(config, data, model)
+    losses[0].objective.backward()  # would fail on the second if the first were part of it
+    losses[1].objective.backward()
+    assert task.carried is not None
+
+
+def test_the_rate_of_a_segment_is_its_share_of_the_usual_length():
+    config, data = small_config(variable_unroll=True, unroll=12), small_data()
+    model = build_model(config, len(data.corpus.vocabulary))
+    task = training_task(config, data, model)
+    batches = task.batches(0)
+    assert len({batch[0][2] for batch in batches}) > 2
+    assert task.lr_scale is not None
+    assert all(task.lr_scale(batch) == batch[0][2] / 12 for batch in batches)
+    assert batches != task.batches(1)
+
+
+def test_penalties_are_trained_on_and_not_shown():
+    data = small_data()
+    plain, weighed = without_dropout(), without_dropout(activation_penalty=2.0)
+    slow = without_dropout(slowness_penalty=3.0)
+    model = build_model(plain, len(data.corpus.vocabulary)).double()
+    read, wanted, _ = training_task(plain, data, model).load(
+        training_task(plain, data, model).batches(0)[0]
+    )
+    raw = model(read).raw
+    expected = {
+        plain: 0.0,
+        weighed: 2 * raw.pow(2).mean().item(),
+        slow: 3 * (raw[1:] - raw[:-1]).pow(2).mean().item(),
+    }
+    for config, penalty in expected.items():
+        loss = training_task(config, data, model).loss(model, (read, wanted, True))
+        assert loss.shown is not None
+        assert loss.objective.item() - loss.shown.item() == pytest.approx(penalty, abs=1e-12)
+        assert loss.shown.item() == pytest.approx(
+            training_task(plain, data, model).loss(model, (read, wanted, True)).objective.item()
+        )
+
+
+def fit(path, config, data, *, resume=False):
+    with RunFolder(path, resume=resume) as folder:
+        train(folder, config, data)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_run_stopped_at_any_step_goes_on_to_the_bit(tmp_path, monkeypatch, optimizer):
+    data = small_data()
+    config = small_config(
+        optimizer=optimizer, lr=0.1, lr_decay=0.5, unroll=11, variable_unroll=True, rnn_dropout=0.1
+    )
+    fit(tmp_path / "whole", config, data)
+    steps = len(training_task(config, data, build_model(config, 6)).batches(0)) * 2
+    assert steps >= 8
+    take = trainer.TrainingStep.__call__
+    taken = 0
+
+    def stopping(self, description):
+        nonlocal taken
+        outcome = take(self, description)
+        taken += 1
+        if taken == 1:
+            signal.raise_signal(signal.SIGTERM)
+        return outcome
+
+    monkeypatch.setattr(trainer.TrainingStep, "__call__", stopping)
+    stops = 0
+    while True:  # every process takes one step, and is stopped
+        taken = 0
+        try:
+            fit(tmp_path / "parts", config, data, resume=(tmp_path / "parts").exists())
+            break
+        except Interrupted:
+            stops += 1
+    assert stops >= steps - 1
+    for name in FILES:
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
+
+
+def test_the_seed_decides_the_first_weights():
+    config = small_config()
+    one, same, other = (
+        build_model(replace(config, seed=seed), 9).embedding.weight for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
