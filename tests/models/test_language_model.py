@@ -99,15 +99,19 @@ def test_raw_has_no_output_dropout():
     assert (found.raw != 0).all()
 
 
+def embed(network, tokens):
+    return network.drop_words(network.embedding.weight, tokens)
+
+
 def test_embedding_dropout_takes_words_out_wherever_they_stand():
     network = model(embedding_dropout=0.5).train()
-    embedded = network._embed(TOKENS)
+    embedded = embed(network, TOKENS)
     weight = network.embedding.weight
     for word in TOKENS.unique():
         rows = embedded[word == TOKENS]
         expected = 2 * weight[word] if rows[0].any() else torch.zeros_like(weight[word])
         close(rows, expected.expand_as(rows))
-    dropped = [not network._embed(TOKENS[:1, :1]).any() for _ in range(400)]
+    dropped = [not embed(network, TOKENS[:1, :1]).any() for _ in range(400)]
     assert 0.4 < sum(dropped) / 400 < 0.6  # 4 deviations
 
 

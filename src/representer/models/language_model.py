@@ -6,7 +6,6 @@ import math
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import KindError, ShapeError
@@ -14,6 +13,7 @@ from representer.models.cells import build_cell
 from representer.models.language_model_config import LanguageModelConfig
 from representer.models.tied_adaptive_softmax import TiedAdaptiveSoftmax
 from representer.models.tied_softmax import TiedSoftmax
+from representer.nn import EmbeddingDropout, LockedDropout, drop_connect
 
 
 class LanguageFeatures(NamedTuple):
@@ -61,6 +61,11 @@ class LanguageModel(nn.Module):
             if config.cutoffs
             else TiedSoftmax(self.embedding)
         )
+        dropout = LockedDropout if config.is_locked else nn.Dropout
+        self.drop_words = EmbeddingDropout(config.embedding_dropout)
+        self.drop_input = dropout(config.input_dropout)
+        self.drop_layers = dropout(config.layer_dropout)
+        self.drop_output = dropout(config.output_dropout)
         bound = math.sqrt(3 / config.embedding_size) if config.initial == "string" else 0.1
         nn.init.uniform_(self.embedding.weight, -bound, bound)
 
@@ -76,15 +81,12 @@ class LanguageModel(nn.Module):
             ShapeError: If their shape is another.
         """
         _check(tokens, 2, "(T, B)")
-        c = self.config
-        x = self._drop(self._embed(tokens), c.input_dropout)
-        states = []
+        x, states = self.drop_input(self.drop_words(self.embedding.weight, tokens)), []
         for k, layer in enumerate(self.layers):
-            x, after = layer(
-                x if not k else self._drop(x, c.layer_dropout), None if state is None else state[k]
-            )
+            x = self.drop_layers(x) if k else x
+            x, after = layer(x, None if state is None else state[k])
             states.append(after)
-        return LanguageFeatures(self._drop(x, c.output_dropout), x, tuple(states))
+        return LanguageFeatures(self.drop_output(x), x, tuple(states))
 
     def step(
         self, tokens: Tensor, state: tuple[Any, ...] | None = None
@@ -105,19 +107,6 @@ class LanguageModel(nn.Module):
             states.append(after)
         return self.output.log_probabilities(x), tuple(states)
 
-    def _embed(self, tokens: Tensor) -> Tensor:
-        weight, share = self.embedding.weight, self.config.embedding_dropout
-        if share and self.training:  # a word is seen everywhere in the segment, or nowhere
-            weight = weight * F.dropout(torch.ones_like(weight[:, :1]), share)
-        return F.embedding(tokens, weight)
-
-    def _drop(self, x: Tensor, share: float) -> Tensor:
-        if not (share and self.training):
-            return x
-        if self.config.is_locked:
-            return x * F.dropout(torch.ones_like(x[:1]), share)
-        return F.dropout(x, share)
-
 
 def _layer(config: LanguageModelConfig, inputs: int, units: int) -> nn.Module:
     options: dict[str, Any] = {
@@ -136,7 +125,8 @@ def _layer(config: LanguageModelConfig, inputs: int, units: int) -> nn.Module:
             "variational_dropout": config.rnn_dropout,
             "hidden_dropout": config.rnn_dropout if has_gate else 0.0,
         }
-    return build_cell(config.cell, inputs, units, options, batch_first=False)
+    layer = build_cell(config.cell, inputs, units, options, batch_first=False)
+    return drop_connect(layer, config.weight_dropout) if config.weight_dropout else layer
 
 
 def _step(layer: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:

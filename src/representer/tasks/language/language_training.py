@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from representer.data.language import fixed_segments, fold, variable_segments
+from representer.functional import activation_regularization
 from representer.models import LanguageModel, LanguageModelConfig
 from representer.tasks.language.carried_state import CarriedState, detached, example_state
 from representer.tasks.language.language_config import DECAYS, LanguageConfig
@@ -103,7 +104,10 @@ def training_task(config: LanguageConfig, data: LanguageData, model: LanguageMod
         found = wrapped(read, None if is_first else carried.value)
         carried.value = detached(found.state)
         mean = model.output.loss(found.features, wanted) / wanted.numel()
-        return Loss(mean + _penalty(config, found), wanted.numel(), mean)
+        penalty = activation_regularization(
+            found.features, found.raw, config.activation_penalty, config.slowness_penalty
+        )
+        return Loss(mean + penalty, wanted.numel(), mean)
 
     def evaluate(trained: nn.Module, check: Callable[[], None]) -> dict[str, float]:
         own, valid = cast(LanguageModel, trained), data.corpus.valid
@@ -119,14 +123,3 @@ def training_task(config: LanguageConfig, data: LanguageData, model: LanguageMod
         carried=carried,
         lr_scale=lambda description: description[0][2] / config.unroll,
     )
-
-
-def _penalty(config: LanguageConfig, found: Any) -> Tensor | float:
-    """Return AR of the dropped and TAR of the undropped output."""
-    penalty: Tensor | float = 0.0
-    if config.activation_penalty:
-        penalty = config.activation_penalty * found.features.pow(2).mean()
-    if config.slowness_penalty and len(found.raw) > 1:
-        change = found.raw[1:] - found.raw[:-1]
-        penalty = penalty + config.slowness_penalty * change.pow(2).mean()
-    return penalty
