@@ -62,6 +62,7 @@ COVERED_BY = {
         "tasks/training/training_result", "tasks/training/training_state",
         "tasks/training/training_step", "tasks/training/training_task",
     ),
+    "tests/tasks/training/test_averaged_sgd.py": ("tasks/training/weight_averaging",),
     "tests/tasks/training/test_trainer_resume.py": (
         "tasks/training/fingerprint", "tasks/training/settings",
     ),

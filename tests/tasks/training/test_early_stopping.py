@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from representer.tasks.training.early_stopping import best_index, has_collapsed, is_exhausted
+from representer.tasks.training.early_stopping import (
+    best_index,
+    has_collapsed,
+    is_above_older,
+    is_exhausted,
+)
 
 
 @pytest.mark.parametrize(
@@ -60,3 +65,22 @@ def test_a_collapse_is_the_last_value_being_far_behind_the_best(
     values, direction, max_drop, is_over
 ) -> None:
     assert has_collapsed(values, direction, max_drop) == is_over
+
+
+@pytest.mark.parametrize(
+    ("values", "direction", "recent", "is_over"),
+    [
+        ([], "min", 2, False),
+        ([1.0, 2.0, 3.0], "min", 2, False),
+        ([1.0, 2.0, 3.0, 1.5], "min", 2, True),
+        ([1.0, 2.0, 3.0, 1.0], "min", 2, False),
+        ([1.0, 2.0, 3.0, 1.5], "min", 3, False),
+        ([1.0, 2.0, 3.0, 1.5], "min", None, False),
+        ([None, 2.0, 3.0, 1.5], "min", 2, False),
+        ([1.0, 2.0, 3.0, None], "min", 2, False),
+        ([3.0, 1.0, 2.0], "max", 1, True),
+        ([3.0, 1.0, 4.0], "max", 1, False),
+    ],
+)
+def test_an_evaluation_may_be_worse_than_the_older_ones(values, direction, recent, is_over) -> None:
+    assert is_above_older(values, direction, recent) is is_over

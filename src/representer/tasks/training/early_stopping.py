@@ -40,3 +40,24 @@ def has_collapsed(
     highest = values[best]
     assert highest is not None
     return (highest - values[-1]) * (1 if direction == "max" else -1) >= max_drop
+
+
+def is_above_older(
+    values: Sequence[float | None], direction: Literal["max", "min"], recent: int | None
+) -> bool:
+    """Return whether the last evaluation is worse than the best of all but some before it.
+
+    Args:
+        values: The monitored metric, evaluation by evaluation; None where it was not a number.
+        direction: Whether more or less is better.
+        recent: How many before the last do not count; None for never.
+    """
+    if recent is None:
+        return False
+    older = values[: max(0, len(values) - 1 - recent)]
+    best = best_index(older, direction)
+    if best is None or values[-1] is None:
+        return False
+    lowest = older[best]
+    assert lowest is not None
+    return values[-1] > lowest if direction == "min" else values[-1] < lowest

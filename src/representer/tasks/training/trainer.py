@@ -12,10 +12,10 @@ from torch import nn
 from representer.errors import ArgumentError, Interrupted, TrainingError
 from representer.tasks.storage import checkpoint
 from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training import generators, snapshot, training_files
-from representer.tasks.training.early_stopping import best_index, has_collapsed, is_exhausted
+from representer.tasks.training import early_stopping, generators, snapshot, training_files
 from representer.tasks.training.fingerprint import differences, fingerprint
 from representer.tasks.training.interruption import Interruption
+from representer.tasks.training.metrics_log import Row
 from representer.tasks.training.progress import Progress
 from representer.tasks.training.settings import plain, require_same
 from representer.tasks.training.trainer_config import TrainerConfig
@@ -23,6 +23,7 @@ from representer.tasks.training.training_result import Reason, TrainingResult
 from representer.tasks.training.training_state import TrainingState, copy_weights, load_weights
 from representer.tasks.training.training_step import TrainingStep
 from representer.tasks.training.training_task import TrainingTask
+from representer.tasks.training.weight_averaging import WeightAveraging
 from representer.tasks.training.workers import accelerator_for, totals
 
 
@@ -39,7 +40,9 @@ class Trainer:
         task: Batches, loss and evaluation.
         config: How long and how fast.
         run: The folder; if it was opened with ``resume=True``, training goes on where it stopped.
-        optimizer: Adam with the configuration's ``lr`` and ``weight_decay`` if left out.
+        optimizer: Adam with the configuration's ``lr`` and ``weight_decay`` if left out. One that
+            averages weights (`NonMonotonicASGD`) is told the monitored metric, and its means are
+            evaluated, kept as the best, and final.
         settings: What else determines the run (model, data, ...), as plain values: to resume with
             other settings is refused.
     """
@@ -64,6 +67,7 @@ class Trainer:
         self._settings = plain({**(settings or {}), "trainer": config.settings()})
         self._accelerator = accelerator_for(config)
         wrapped, self._optimizer = self._accelerator.prepare(model, optimizer)
+        self._averaging = WeightAveraging(optimizer, config.direction)
         self._step = TrainingStep(self._accelerator, wrapped, self._optimizer, task, config)
         self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
         self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)
@@ -95,7 +99,10 @@ class Trainer:
                 while (reason := self._reason()) is None:
                     self._train_epoch(self._batches())
                 self._save()
-                training_files.write_end(self._run, self._state, copy_weights(self._model))
+                with self._averaging.weights():
+                    final = copy_weights(self._model)
+                training_files.write_end(self._run, self._state, final)
+                load_weights(self._model, final)
                 self._accelerator.wait_for_everyone()  # for the files of the first process
             finally:
                 self._progress.close()
@@ -180,28 +187,37 @@ class Trainer:
 
     def _evaluate(self) -> None:
         """Add a row of metrics, and keep the weights if they are the best so far."""
+        state = self._state
+        try:
+            with self._averaging.weights():
+                row = self._add_row()
+        except _StopAskedError:  # here weights and random states are those of the step again
+            self._stop()
+        if self._averaging.observe(row[self._config.monitor]):
+            self._report(f"weights are averaged from step {state.step} on")
+        state.log.write(self._run)
+        self._progress.line(row)
+
+    def _add_row(self) -> Row:
         state, monitor = self._state, self._config.monitor
         self._model.eval()
         try:
             with torch.no_grad(), generators.preserved():
                 metrics = self._task.evaluate(self._model, self._check)
-        except _StopAskedError:  # here the random states are those of the step again
-            self._stop()
         finally:
             self._model.train()
         if monitor not in metrics:
             names = ", ".join(metrics) or "(none)"
             raise ArgumentError("monitor", monitor, f"one of the metrics there are: {names}")
         self._tick()
-        row = state.count_evaluation(metrics)
+        row = state.count_evaluation({**metrics, **self._averaging.columns()})
         values = state.log.values(monitor)
-        if best_index(values, self._config.direction) == len(values) - 1:
+        if early_stopping.best_index(values, self._config.direction) == len(values) - 1:
             state.best_weights, state.best_row = copy_weights(self._model), row
             training_files.write_weights(
                 self._run, training_files.BEST, state.best_weights, state.best_row
             )
-        state.log.write(self._run)
-        self._progress.line(row)
+        return row
 
     def _is_evaluation_step(self) -> bool:
         step, every = self._state.step, self._config.evaluate_every
@@ -211,9 +227,11 @@ class Trainer:
         """Return why the training is over, if it is."""
         state, config = self._state, self._config
         values = state.log.values(config.monitor)
-        if is_exhausted(values, config.direction, config.patience):
+        if early_stopping.is_exhausted(values, config.direction, config.patience):
             return "patience"
-        if has_collapsed(values, config.direction, config.max_drop):
+        if early_stopping.is_above_older(values, config.direction, config.nonmonotone):
+            return "nonmonotone"
+        if early_stopping.has_collapsed(values, config.direction, config.max_drop):
             return "max_drop"
         if state.epoch >= config.epochs:
             return "epochs"

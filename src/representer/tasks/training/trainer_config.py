@@ -32,6 +32,7 @@ class TrainerConfig:
         checkpoint_every_seconds: Save when the last time was this long ago.
         keep_checkpoints: How many of the newest are kept.
         patience: Stop after this many evaluations in a row without a new best.
+        nonmonotone: Stop when an evaluation is worse than the best of all but so many before it.
         max_drop: Stop when the monitored metric is this far behind its best.
         monitor: The metric that tells which weights are best.
         direction: Whether more or less of it is better.
@@ -58,6 +59,7 @@ class TrainerConfig:
     checkpoint_every_seconds: float | None = 60.0
     keep_checkpoints: int = 2
     patience: int | None = None
+    nonmonotone: int | None = None
     max_drop: float | None = None
     monitor: str = "accuracy"
     direction: Literal["max", "min"] = "max"
@@ -75,6 +77,7 @@ class TrainerConfig:
             "evaluate_every",
             "checkpoint_every_steps",
             "patience",
+            "nonmonotone",
             "threads",
         ):
             value = getattr(self, name)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from representer.tasks.training.metrics_log import Row
 
-Reason = Literal["epochs", "max_steps", "patience", "max_drop"]
+Reason = Literal["epochs", "max_steps", "patience", "nonmonotone", "max_drop"]
 
 
 @dataclass(frozen=True)
