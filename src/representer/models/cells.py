@@ -52,6 +52,7 @@ _NEUTRAL = {
     "forget_bias": 0.0,
     "learn_static_gates": False,
     "order": 2,
+    "combine": "multiply",
     "decay": 0.5,
     "normalized": False,
     "activation": "tanh",
@@ -93,8 +94,8 @@ def build_cell(
         input_size: Features of one step.
         hidden_size: Units.
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, layer_norm,
-            forget_bias, learn_static_gates, order, decay, normalized, activation, highway,
-            variational_dropout, hidden_dropout``.
+            forget_bias, learn_static_gates, order, combine, decay, normalized, activation,
+            highway, variational_dropout, hidden_dropout``.
         batch_first: Whether input and output are ``(B, T, …)``.
 
     Raises:

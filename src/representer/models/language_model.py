@@ -118,6 +118,7 @@ def _layer(config: LanguageModelConfig, inputs: int, units: int) -> nn.Module:
         has_gate = highway or config.decay == "state"
         options |= {
             "order": config.order,
+            "combine": config.combine,
             "decay": config.decay,
             "normalized": True,
             "activation": config.activation,

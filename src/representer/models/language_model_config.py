@@ -32,6 +32,7 @@ class LanguageModelConfig:
         num_layers: L.
         cell: A key of `CELLS`.
         order: n of a string kernel.
+        combine: How its tokens join: ``"multiply"`` or ``"add"``.
         decay: λ of a string kernel: a number, ``"learned"``, ``"input"`` or ``"state"``.
         highway: Whether string-kernel layers mix their input with their output.
         activation: σ of string-kernel layers.
@@ -61,6 +62,7 @@ class LanguageModelConfig:
     num_layers: int = 3
     cell: str = "string-kernel"
     order: int = 1
+    combine: Literal["multiply", "add"] = "multiply"
     decay: float | Literal["learned", "input", "state"] = "state"
     highway: bool = True
     activation: Literal["tanh", "relu", "sigmoid"] | None = None

@@ -10,8 +10,8 @@ from typing import Any
 from representer.tasks.recipe import Request
 from representer.tasks.storage import atomic
 from representer_papers.rkm2019.datasets import Located
-from representer_papers.rkm2019.order import order_lines
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
+from representer_papers.shared.order import order_lines
 from representer_papers.shared.table import heading, smoke_warning, spread
 
 STEPS = 40_001  # of 16 documents, in the released code

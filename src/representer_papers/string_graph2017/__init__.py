@@ -1,7 +1,8 @@
 """Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017 ("L17")."""
 
+from representer_papers.string_graph2017.language import LANGUAGE
 from representer_papers.string_graph2017.sentiment import SENTIMENT
 
-RECIPES = {recipe.name: recipe for recipe in (SENTIMENT,)}
+RECIPES = {recipe.name: recipe for recipe in (SENTIMENT, LANGUAGE)}
 
 __all__ = ["RECIPES"]

@@ -13,6 +13,7 @@ from representer.errors import ArgumentError
 
 LEVELS = ("word", "char")
 DECAYS = ("learned", "input", "state")
+COMBINES = ("multiply", "add")
 OPTIMIZERS = ("adam", "sgd", "nt-asgd")
 INITIALS = ("string", "uniform")
 
@@ -49,6 +50,7 @@ class LanguageConfig:
     max_vocabulary: int = _option(0, "most tokens that are known, the frequent ones; 0: all")
     cell: str = _option("string-kernel", "recurrent cell; `representer cells` lists them")
     order: int = _option(1, "words of a string kernel's n-grams, which may have gaps")
+    combine: str = _option("multiply", "how a string kernel's words join", choices=COMBINES)
     decay: str = _option(
         "state", "of a string kernel: a number in [0, 1], learned, input or state", metavar="NAME"
     )
@@ -149,7 +151,7 @@ _SHARES = (
     "input_dropout", "layer_dropout", "output_dropout", "embedding_dropout", "rnn_dropout",
     "weight_dropout",
 )  # fmt: skip
-_CHOICES = {"level": LEVELS, "optimizer": OPTIMIZERS, "initial": INITIALS}
+_CHOICES = {"level": LEVELS, "combine": COMBINES, "optimizer": OPTIMIZERS, "initial": INITIALS}
 
 # L17 section 6.1, and what its code adds: rate 1 and norm 5 of a loss that is summed over 35 steps
 # and averaged over the batch.

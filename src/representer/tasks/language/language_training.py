@@ -29,6 +29,7 @@ def model_config(config: LanguageConfig, vocabulary_size: int) -> LanguageModelC
         num_layers=config.num_layers,
         cell=config.cell,
         order=config.order,
+        combine=config.combine,  # type: ignore[arg-type]
         decay=config.decay if config.decay in DECAYS else float(config.decay),  # type: ignore[arg-type]
         highway=config.highway,
         filter_length=config.filter_length,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from representer_papers.rkm2019.order import order_lines
+from representer_papers.shared.order import order_lines
 
 PAPER = {"A": 3.0, "B": 2.0, "C": 1.0}
 
@@ -32,3 +32,7 @@ def test_nothing_is_said_while_runs_are_missing():
     assert order_lines("1-gram", PAPER, {"A": [0.1], "B": [0.2, 0.3], "C": [0.3]}) == []
     assert order_lines("1-gram", PAPER, {"A": [], "B": [], "C": []}) == []
     assert order_lines("1-gram", {}, {}) == []
+
+
+def test_one_cell_alone_has_no_order():
+    assert order_lines("1-gram", {"a": 1.0}, {"a": [2.0, 3.0]}) == []

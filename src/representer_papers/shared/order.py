@@ -19,10 +19,12 @@ def order_lines(
         ours: Ours, one a seed, in the same order of the seeds for every cell.
 
     Returns:
-        Lines of Markdown; none where a cell of the paper's was not run, or not with every seed.
+        Lines of Markdown; none where a cell of the paper's was not run, or not with every seed, or
+        where there is one cell alone.
     """
     counts = {len(values) for values in ours.values()}
-    if set(paper) != set(ours) or len(counts) != 1 or not (seeds := counts.pop()):
+    is_order = len(paper) > 1 and set(paper) == set(ours)
+    if not is_order or len(counts) != 1 or not (seeds := counts.pop()):
         return []
     import numpy as np
     from scipy.stats import rankdata

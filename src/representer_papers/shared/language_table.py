@@ -1,0 +1,158 @@
+"""The table of language models: perplexities seed by seed beside the paper's, and their curves."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from representer.tasks.recipe import Request
+from representer.tasks.storage import atomic
+from representer_papers.shared.language import CONFIG, DataSet, Variant
+from representer_papers.shared.order import order_lines
+from representer_papers.shared.table import heading, smoke_warning
+
+Runs = dict[str, dict[int, dict[str, Any]]]
+
+
+def write_language_table(
+    request: Request,
+    title: str,
+    about: Sequence[str],
+    datasets: Sequence[DataSet],
+    variants: Sequence[Variant],
+) -> Path:
+    """Write ``table.md`` of all runs of the folder, with those that are on the way.
+
+    Args:
+        request: Of the reproduction.
+        title: Of the page.
+        about: Lines below it.
+        datasets: A section each, where it has runs.
+        variants: A row each, where it has runs.
+
+    Returns:
+        The path of the page; each section has a picture ``DATASET.svg`` beside it.
+    """
+    lines = [*heading(title, request), *about, *smoke_warning(request)]
+    for dataset in datasets:
+        runs = _runs(request.out / dataset.name, variants)
+        if any(runs.values()):
+            lines += ["", *_section(dataset, variants, runs)]
+            write_curves(request.out / f"{dataset.name}.svg", variants, runs)
+            lines += ["", f"![Validation perplexity by epoch]({dataset.name}.svg)"]
+    path = request.out / "table.md"
+    atomic.write_text(path, "\n".join(lines) + "\n")
+    return path
+
+
+def _runs(folder: Path, variants: Sequence[Variant]) -> Runs:
+    """Return what is known of each run: its settings, its rows, and its figures if it is done."""
+    found: Runs = {variant.name: {} for variant in variants}
+    for path in sorted(folder.glob(f"*/{CONFIG}")):
+        described, rows = json.loads(path.read_text("utf-8")), path.parent / "metrics.jsonl"
+        if described["variant"] not in found or not rows.exists():
+            continue
+        done = path.parent / "metrics.json"
+        described["rows"] = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
+        described["metrics"] = json.loads(done.read_text("utf-8")) if done.exists() else None
+        found[described["variant"]][described["seed"]] = described
+    return found
+
+
+def _section(dataset: DataSet, variants: Sequence[Variant], runs: Runs) -> list[str]:
+    seeds = sorted({seed for found in runs.values() for seed in found})
+    heads = ["parameters", "paper", *(f"seed {seed}" for seed in seeds), "mean", "validation"]
+    lines = [f"## {dataset.title}", "", "| model | " + " | ".join([*heads, "epochs"]) + " |"]
+    lines += ["|---|" + "---:|" * len(heads) + "---|"]
+    for variant in variants:
+        if found := runs[variant.name]:
+            lines.append(_row(dataset, variant, found, seeds))
+    finished = {
+        variant.name: [-_test(found[seed]) for seed in seeds if seed in found]
+        for variant in variants
+        if (found := {s: r for s, r in runs[variant.name].items() if r["metrics"]})
+    }
+    paper = {v.name: -v.paper[dataset.name] for v in variants if dataset.name in v.paper}
+    shared = {name: finished[name] for name in paper if name in finished}
+    lines += ["", *order_lines("Lowest perplexity first", _of(paper, shared), shared)]
+    return lines + _baselines(runs)
+
+
+def _row(dataset: DataSet, variant: Variant, found: Mapping[int, Any], seeds: Sequence[int]) -> str:
+    done = [run for run in found.values() if run["metrics"]]
+    tests = [_test(run) for run in done]
+    spread = f" ± {statistics.stdev(tests):.2f}" if len(tests) > 1 else ""
+    best = [min(row["valid_perplexity"] for row in run["rows"]) for run in found.values()]
+    epochs = sorted({_epochs(run) for run in found.values()})
+    paper = variant.paper.get(dataset.name)
+    cells = [
+        variant.title,
+        f"{done[0]['metrics']['parameters']['all']:,}" if done else "–",
+        f"{paper:.1f}" if paper else "–",
+        *(_cell(found.get(seed)) for seed in seeds),
+        f"{statistics.mean(tests):.2f}{spread}" if tests else "–",
+        f"{statistics.mean(best):.2f}",
+        ", ".join(epochs),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(run: Mapping[str, Any] | None) -> str:
+    if run is None:
+        return "not run"
+    return f"{_test(run):.2f}" if run["metrics"] else "on the way"
+
+
+def _test(run: Mapping[str, Any]) -> float:
+    return run["metrics"]["test"]["perplexity"]
+
+
+def _epochs(run: Mapping[str, Any]) -> str:
+    reached, planned = run["rows"][-1]["epoch"], run["options"]["epochs"]
+    return f"{reached} of {planned} (budget {run['budget']:g})"
+
+
+def _of(figures: Mapping[str, float], names: Mapping[str, Any]) -> dict[str, float]:
+    return {name: figures[name] for name in names}
+
+
+def _baselines(runs: Runs) -> list[str]:
+    """Return the counted n-grams of the first finished run, which are those of all."""
+    for found in runs.values():
+        for run in found.values():
+            if run["metrics"]:
+                rows = run["metrics"]["baselines"]
+                shown = ", ".join(f"{row['name']} {row['perplexity']:.1f}" for row in rows)
+                return ["", f"Counted on the same text: {shown}."] if shown else []
+    return []
+
+
+def write_curves(path: Path, variants: Sequence[Variant], runs: Runs) -> None:
+    """Draw the validation perplexity of every run by epoch, a colour for each variant."""
+    import io
+
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
+    axes = figure.add_subplot()
+    for number, variant in enumerate(variants):
+        for label, run in enumerate(runs[variant.name].values()):
+            points = [(row["epoch"], row["valid_perplexity"]) for row in run["rows"]]
+            axes.plot(
+                *zip(*points, strict=True), "-o", markersize=3, color=f"C{number}",
+                label=variant.title if not label else None,
+            )  # fmt: skip
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("validation perplexity per token")
+    axes.locator_params(axis="x", integer=True)
+    axes.grid(which="both", alpha=0.3, linewidth=0.7)
+    axes.legend(frameon=False)
+    drawn = io.StringIO()
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
+    atomic.write_text(path, drawn.getvalue())

@@ -1,0 +1,137 @@
+"""The recipe of L17 Table 1 and Fig. 3: sizes, runs, the table, going on, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from papers.language_text import write_text
+from representer.cli.main import entry_point
+from representer.errors import ArgumentError, DataError
+from representer.models import LanguageModel
+from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.language.language_training import model_config
+from representer.tasks.recipe import Request
+from representer_papers.shared import language as shared
+from representer_papers.string_graph2017.language import LANGUAGE, REPORTED, VARIANTS
+
+
+def request(tmp_path, **changes):
+    values = {"data": tmp_path / "data", "out": tmp_path / "out", "smoke": True, "threads": 1}
+    return Request(**{**values, **changes})
+
+
+@pytest.fixture
+def text(tmp_path):
+    return write_text(tmp_path / "data")
+
+
+def parameters(options) -> int:
+    with torch.device("meta"):  # counted, not made
+        model = LanguageModel(model_config(LanguageConfig(**options), 10_000))
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_the_variants_of_fig_3_are_equally_large():
+    sizes = {v.name: parameters(v.options) for v in VARIANTS}
+    assert sizes["state"] == 5_074_430
+    assert sizes["large"] == sizes["large-variational"] == 20_345_700
+    assert sizes["large-deep"] == 20_450_480
+    for name in ("zero", "constant", "learned", "input"):
+        assert sizes[name] == pytest.approx(5_074_430, rel=1e-3)
+
+
+def test_the_papers_figures_are_those_of_table_1():
+    printed = {name: figure.value for (name, _), figure in REPORTED.items()}
+    assert printed == {
+        "constant": 84.3, "learned": 76.8, "state": 73.6,
+        "large": 69.2, "large-variational": 65.5, "large-deep": 63.8,
+    }  # fmt: skip
+
+
+def test_a_part_of_the_epochs_ends_with_a_low_rate():
+    state = next(v for v in VARIANTS if v.name == "state")
+    whole, short = shared.shortened(state.options, 1), shared.shortened(state.options, 0.1)
+    assert whole == dict(state.options)
+    assert (short["epochs"], short["lr_decay_from"], short["patience"]) == (10, 4, 0)
+    last = short["lr_decay"] ** (short["epochs"] - short["lr_decay_from"])
+    assert last == pytest.approx(1 / 50, rel=1e-3)  # the factor is kept to six digits
+    assert shared.shortened(state.options, 1e-9)["epochs"] == 1
+    assert "lr_decay" not in shared.shortened({"epochs": 10}, 0.5)
+
+
+def test_runs_are_made_once_and_stand_in_the_table(text, tmp_path, capsys):
+    table = LANGUAGE.run(request(tmp_path, cells=("constant", "state"), seeds=(0, 1)))
+    lines = table.read_text(encoding="utf-8").splitlines()
+    (head,) = [line for line in lines if line.startswith("| model")]
+    assert head.split("|")[2:8] == [
+        " parameters ", " paper ", " seed 0 ", " seed 1 ", " mean ", " validation ",
+    ]  # fmt: skip
+    (row,) = [line for line in lines if line.startswith("| λ = 0.8")]
+    assert " 84.3 |" in row
+    assert "1 of 1 (budget 1)" in row
+    assert any("Spearman" in line and "state > constant" in line for line in lines)
+    assert any("3-gram, Kneser-Ney" in line for line in lines)
+    assert (tmp_path / "out/ptb.svg").read_text(encoding="utf-8").startswith("<?xml")
+    capsys.readouterr()
+    before = (tmp_path / "out/ptb/state-seed1/metrics.json").stat().st_mtime_ns
+    again = LANGUAGE.run(request(tmp_path, cells=("constant", "state"), seeds=(0, 1)))
+    assert again.read_text(encoding="utf-8").splitlines()[4:] == lines[4:]
+    assert (tmp_path / "out/ptb/state-seed1/metrics.json").stat().st_mtime_ns == before
+
+
+def test_seeds_differ_and_the_mean_is_of_their_figures(text, tmp_path):
+    table = LANGUAGE.run(request(tmp_path, cells=("learned",), seeds=(0, 1))).read_text("utf-8")
+    figures = [
+        json.loads((tmp_path / f"out/ptb/learned-seed{s}/metrics.json").read_text())["test"]
+        for s in (0, 1)
+    ]
+    one, two = (figure["perplexity"] for figure in figures)
+    assert one != two
+    assert f"| {one:.2f} | {two:.2f} | {(one + two) / 2:.2f} ± {abs(one - two) / 2**0.5:.2f} |" in (
+        table
+    )
+
+
+def test_a_run_that_is_not_finished_is_on_the_way(text, tmp_path):
+    LANGUAGE.run(request(tmp_path, cells=("state",)))
+    (tmp_path / "out/ptb/state-seed0/metrics.json").unlink()
+    table = LANGUAGE.run(request(tmp_path, table_only=True)).read_text("utf-8")
+    assert "| on the way | – |" in table
+    LANGUAGE.run(request(tmp_path, cells=("state",)))  # and it goes on
+    assert (tmp_path / "out/ptb/state-seed0/metrics.json").exists()
+
+
+def test_another_budget_in_the_same_folder_is_refused(text, tmp_path):
+    LANGUAGE.run(request(tmp_path, cells=("state",)))
+    with pytest.raises(ArgumentError, match=r"expected a run with these settings. Choose another"):
+        LANGUAGE.run(request(tmp_path, cells=("state",), budget=0.5))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cells": ("gru",)}, "cells is 'gru'; expected some of zero, constant"),
+        ({"preset": "authors_code"}, "preset is 'authors_code'; expected 'paper'"),
+        ({"datasets": ("wikitext-2",)}, "datasets is 'wikitext-2'; expected some of ptb"),
+        ({"filter_lengths": (1,)}, "filter_lengths is"),
+        ({"vectors": "a.txt"}, "vectors is 'a.txt'; expected nothing"),
+    ],
+)
+def test_what_the_table_does_not_have_is_refused(text, tmp_path, changes, message):
+    with pytest.raises(ArgumentError, match=message):
+        LANGUAGE.run(request(tmp_path, **changes))
+
+
+def test_a_missing_text_says_where_it_should_be(tmp_path):
+    (tmp_path / "data").mkdir()
+    with pytest.raises(DataError, match=r"ptb: there is no such folder. Put its train, valid"):
+        LANGUAGE.run(request(tmp_path))
+
+
+def test_the_command_runs_it(text, tmp_path, capsys):
+    words = ["reproduce", "string-language", "--data", str(text), "--smoke", "--threads", "1"]
+    assert entry_point([*words, "--cells", "zero", "--out", str(tmp_path / "out")]) == 0
+    assert "λ = 0 (3-gram CNN), 5m" in capsys.readouterr().out
