@@ -1,0 +1,66 @@
+"""The benchmark of language models: the products that it counts, and what it writes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from representer.ops import core
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def language(monkeypatch: pytest.MonkeyPatch):
+    """Return the script as a module."""
+    monkeypatch.syspath_prepend(FOLDER)
+    yield importlib.import_module("language")
+    for path in FOLDER.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def test_the_products_are_three_times_those_of_the_forward_pass(
+    language: ModuleType, monkeypatch: pytest.MonkeyPatch
+):
+    counted = 0
+
+    def count(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        nonlocal counted
+        counted += a.shape[0] * a.shape[1] * b.shape[1]
+        return torch.empty(0)
+
+    monkeypatch.setattr(torch.Tensor, "__matmul__", count)
+    size = language.Size("tiny", 4, 6, 2, 3)
+    language.products(size, 4, 4)()
+    layers = [(4, 6), (6, 6), (6, 4)]
+    assert size.layers == layers
+    rows = 2 * 3
+    forward = sum(rows * 4 * d * (m + d) for m, d in layers) + rows * 4 * language.WORDS
+    assert counted == 3 * forward
+
+
+@pytest.mark.skipif(core.LIBRARY is None, reason=core.MISSING or "")
+def test_every_model_is_timed_and_told(language: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(language, "WORDS", 20)
+    monkeypatch.setitem(language.SIZES, "5m", language.Size("tiny", 4, 4, 2, 3))
+    page = language.page({"5m": language.measure(language.SIZES["5m"], 1)}, ("0.1", "0.2"))
+    rows = [line for line in page.splitlines() if line.startswith("| ") and " % |" in line]
+    assert [row.split("|")[1].strip() for row in rows] == list(language.CELLS)
+    assert "| 1.00 | 1.00 |" in rows[0]
+    assert all(("met" in row) != ("missed" in row) for row in rows[1:])
+
+
+def test_steps_learn(language: ModuleType, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(language, "WORDS", 20)
+    size = language.Size("tiny", 4, 4, 2, 3)
+    model = language.build(size, {"cell": "rkm-lstm"})
+    run = language.step(model, size, has_softmax=True)
+    first = run()
+    for _ in range(20):
+        last = run()
+    assert last < first
