@@ -14,7 +14,7 @@ import pytest
 
 OPTIONAL = (
     "matplotlib", "scipy", "sklearn", "accelerate", "jsonargparse", "pyarrow", "safetensors",
-    "joblib",
+    "joblib", "torch_geometric", "rdkit",
 )  # fmt: skip
 
 # As if packages were not installed: the finder of the path does not find them.
@@ -90,6 +90,19 @@ def test_kernels_without_scikit_learn_name_the_command_that_brings_it():
         without=("sklearn",),
     )
     assert said == 'representer.kernels needs scikit-learn: pip install "representer[kernels]"\n'
+
+
+def test_graph_layers_without_torch_geometric_name_the_command_that_brings_it():
+    said = interpret(
+        "from representer import nn\n"
+        "try: nn.RandomWalkKernelNN\nexcept ImportError as error: print(error)\n"
+        "try: nn.NoLayer\nexcept AttributeError as error: print(error)",
+        without=("torch_geometric",),
+    )
+    assert said.splitlines() == [
+        'representer.nn.graph needs torch_geometric: pip install "representer[graph]"',
+        "module 'representer.nn' has no attribute 'NoLayer'",
+    ]
 
 
 @pytest.mark.parametrize(

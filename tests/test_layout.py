@@ -32,6 +32,15 @@ COVERED_BY = {
     "tests/data/text/test_vocabulary.py": ("data/text/numbering",),
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
+    "tests/kernels/test_graphs.py": ("kernels/smiles",),
+    "tests/kernels/test_random_walk_kernel.py": (
+        "kernels/graph_batch", "kernels/graph_kernel", "kernels/label_walks",
+        "kernels/local_kernels", "kernels/walk_features",
+    ),
+    "tests/nn/graph/test_random_walk_kernel_nn.py": (
+        "nn/graph/graph_inputs", "nn/graph/graph_options", "nn/graph/path_graph",
+        "nn/graph/walk_states",
+    ),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
     "tests/models/test_language_model.py": ("models/language_model_config",),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
@@ -42,6 +51,10 @@ COVERED_BY = {
     "tests/ops/test_ops.py": (  # generated over every backend
         "ops/gated_scan/cpp", "ops/rkm_scan/products", "ops/string_scan/arguments",
         "ops/products", "ops/string_scan/gradient", "ops/string_scan/reference",
+        "ops/walk_aggregate/cpp", "ops/walk_aggregate/reference", "ops/walk_aggregate/samples",
+    ),
+    "tests/ops/walk_aggregate/test_walk_aggregate.py": (
+        "ops/walk_aggregate/arguments", "functional/walk_aggregate",
     ),
     "tests/papers/test_rkm2019_documents.py": (
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
@@ -77,7 +90,7 @@ COVERED_BY = {
         "cli/generate", "tasks/language/language_fit", "tasks/language/language_results",
         "tasks/language/language_run", "tasks/language/language_use",
     ),
-    "tests/test_import.py": ("__init__", "__main__"),
+    "tests/test_import.py": ("__init__", "__main__", "nn/__init__"),
 }  # fmt: skip
 
 MODULES_THAT_UNPICKLE = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "marshal", "shelve"}

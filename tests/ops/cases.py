@@ -56,6 +56,12 @@ def ragged_samples(op: Op) -> list[Sample]:
     return [sample for sample in op.samples() if "lengths" in sample.make(torch.float64)]
 
 
+def sequence_samples(op: Op) -> list[Sample]:
+    """Return few samples of an op over sequences; of one over graphs, none."""
+    over_time = "lengths" in inspect.signature(op.function).parameters
+    return few_samples(op) if over_time else []
+
+
 def few_samples(op: Op) -> list[Sample]:
     """Return samples in whose names each word occurs: each cell, size and option, full ones first.
 
@@ -87,18 +93,23 @@ def arguments(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, A
     return {**dict.fromkeys(needed), **tensors, **sample.options}
 
 
+def several(results: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return the results of an op, one or several, as several."""
+    return (results,) if isinstance(results, Tensor) else results
+
+
 def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
     """Call an op; the test is skipped where the backend does not run on the tensors' device."""
     device = next(iter(tensors.values())).device.type
     devices = op.backends[backend].devices
     if devices and device not in devices:
         pytest.skip(f"{backend} runs on {' and '.join(devices)}, not on {device}")
-    return op.function(**arguments(op, sample, tensors), backend=backend)
+    return several(op.function(**arguments(op, sample, tensors), backend=backend))
 
 
 def define(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
     """Evaluate the definition."""
-    return op.definition(**arguments(op, sample, tensors))
+    return several(op.definition(**arguments(op, sample, tensors)))
 
 
 def gradients(

@@ -8,7 +8,17 @@ from torch import Tensor
 
 from representer.ops import Op, Sample
 
-from .cases import RecordedCalls, arguments, call, every, few_samples, gradients, make
+from .cases import (
+    RecordedCalls,
+    arguments,
+    call,
+    every,
+    few_samples,
+    gradients,
+    make,
+    sequence_samples,
+    several,
+)
 from .test_ops import BATCH_AXIS
 
 SIZE = 3
@@ -45,7 +55,7 @@ def over_each(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor], 
 
 def mapped(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor], dims: dict):
     def of(values: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        return op.function(**arguments(op, sample, values), backend=backend)
+        return several(op.function(**arguments(op, sample, values), backend=backend))
 
     return torch.vmap(of, ({n: dims[n] for n in tensors},))(tensors)
 
@@ -66,7 +76,7 @@ def compare(op: Op, backend: str, sample: Sample, names: set[str], dim: int) -> 
     return len(calls.made)
 
 
-@every(few_samples)
+@every(sequence_samples)
 @pytest.mark.parametrize("dim", [0, 1])
 def test_mapping_over_what_has_a_batch_runs_the_operator_once(
     op: Op, backend: str, sample: Sample, dim: int
@@ -75,7 +85,7 @@ def test_mapping_over_what_has_a_batch_runs_the_operator_once(
     assert compare(op, backend, sample, names - {"lengths"} if dim else names, dim) == 1
 
 
-@every(few_samples)
+@every(sequence_samples)
 def test_what_is_not_mapped_over_is_the_same_for_every_entry(op: Op, backend: str, sample: Sample):
     first = next(iter(make(sample, torch.float64)))
     assert compare(op, backend, sample, {first}, 0) == 1

@@ -22,6 +22,7 @@ from .cases import (
     few_samples,
     gradients,
     make,
+    several,
 )
 
 QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
@@ -62,7 +63,7 @@ def test_compiles_to_one_graph_forward_and_backward(op: Op, backend: str, sample
     expected = call(op, backend, sample, tensors)
 
     def of(operands: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        return op.function(**operands, backend=backend)
+        return several(op.function(**operands, backend=backend))
 
     compiled = torch.compile(of, fullgraph=True, backend="aot_eager")
     results = compiled(arguments(op, sample, tensors))
@@ -92,7 +93,7 @@ def test_autocast_takes_a_half_precision_product_beside_a_float32_state(op: Op):
     main = next(iter(tensors))
     mixed = {**tensors, main: tensors[main].detach().bfloat16()}
     with torch.autocast("cpu", torch.bfloat16):
-        assert op.function(**arguments(op, sample, mixed))[0].dtype == torch.float32
+        assert several(op.function(**arguments(op, sample, mixed)))[0].dtype == torch.float32
     with pytest.raises(TypeError, match=r"float32; expected torch.bfloat16"):
         op.function(**arguments(op, sample, mixed))
 
@@ -102,7 +103,7 @@ def test_a_block_of_code_chooses_its_backend(op: Op, backend: str):
     sample = few_samples(op)[0]
     operands = arguments(op, sample, make(sample, torch.float64))
     with use_backend(backend), RecordedCalls() as calls:
-        gradients(op.function(**operands), operands_that_are_tensors(operands))
+        gradients(several(op.function(**operands)), operands_that_are_tensors(operands))
     assert [made[-1] for _, made in calls.made] == [backend, backend]
 
 
@@ -125,7 +126,7 @@ def test_a_backend_asked_for_by_name_never_falls_back(op: Op):
 def test_a_second_derivative_is_refused_and_says_where_there_is_one(op: Op):
     sample = few_samples(op)[0]
     tensors = make(sample, torch.float64)
-    results = op.function(**arguments(op, sample, tensors))
+    results = several(op.function(**arguments(op, sample, tensors)))
     first = gradients(tuple(r.square() for r in results), tensors, create_graph=True)
     with pytest.raises(BackendError, match=f"second derivative; functional.{op.name} has"):
         sum(g.square().sum() for g in first.values()).backward()

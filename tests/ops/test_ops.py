@@ -18,6 +18,7 @@ from .cases import (
     gradients,
     make,
     ragged_samples,
+    sequence_samples,
     strided,
 )
 
@@ -149,7 +150,7 @@ def test_gradients_that_reach_the_padding_are_ignored(op: Op, backend: str, samp
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
-@every(few_samples)
+@every(sequence_samples)
 def test_a_sequence_of_length_0_leaves_its_state_as_it_was(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
     time, batch = next(iter(tensors.values())).shape[:2]
@@ -163,7 +164,7 @@ def test_a_sequence_of_length_0_leaves_its_state_as_it_was(op: Op, backend: str,
     torch.testing.assert_close(gradients(results, tensors), gradients(expected, tensors))
 
 
-@every(few_samples)
+@every(sequence_samples)
 def test_an_empty_batch_has_empty_results_and_gradients_of_0(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
     for name, tensor in tensors.items():
@@ -178,7 +179,7 @@ def test_an_empty_batch_has_empty_results_and_gradients_of_0(op: Op, backend: st
         assert not gradient.any(), name
 
 
-@every(few_samples)
+@every(sequence_samples)
 @pytest.mark.parametrize("length", [-1, 99])
 def test_a_length_out_of_range_is_named(op: Op, backend: str, sample: Sample, length: int):
     tensors = make(sample, torch.float64)

@@ -139,6 +139,30 @@ struct RepresenterScan {
     void* final_state;        // (B, H); gradient of c0 in the backward pass
 };
 
+// N nodes, H units, E edges with K features; weights are (K, H).
+struct RepresenterWalk {
+    int64_t nodes, units, edges, features;
+    int32_t threads, activation;  // Nonlinearity of the shifted messages
+    const void* x;                // (N, H)
+    const int64_t* edge_index;    // (2, E)
+    const void* edge_attr;        // (E, K)
+    const void* shift;
+    const void* factor;
+    const void* edge_gate;
+    const void* source_gate;      // (N, H)
+    const void* target_gate;      // (N, H)
+    void* output;                 // (N, H), zeros, as all gradients are
+    const void* grad;             // (N, H)
+    void* grad_x;
+    void* grad_edges;             // (threads, E, K), to be summed, or null
+    void* grad_shift;
+    void* grad_factor;
+    void* grad_source;
+    void* grad_target;
+    void* grad_edge_gate;
+    double scale;                 // of an open gate
+};
+
 struct RepresenterProduct {
     int64_t m, n, k;
     int32_t threads;

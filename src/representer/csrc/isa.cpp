@@ -9,6 +9,7 @@
 #include "string_backward.hpp"
 #include "string_forward.hpp"
 #include "string_gram.hpp"
+#include "walk_aggregate.hpp"
 
 #define REPRESENTER_JOIN(a, b, c) a##_##b##_##c
 #define REPRESENTER_ENTRY(operation, type, isa) REPRESENTER_JOIN(representer_##operation, type, isa)
@@ -36,6 +37,10 @@ REPRESENTER_DEFINE(scan_backward, f32, float, RepresenterScan, scan<float COMMA 
 REPRESENTER_DEFINE(scan_backward, f64, double, RepresenterScan, scan<double COMMA true>)
 REPRESENTER_DEFINE(string_gram, f32, float, RepresenterGram, string_gram<float>)
 REPRESENTER_DEFINE(string_gram, f64, double, RepresenterGram, string_gram<double>)
+REPRESENTER_DEFINE(walk_forward, f32, float, RepresenterWalk, walk<float COMMA false>)
+REPRESENTER_DEFINE(walk_forward, f64, double, RepresenterWalk, walk<double COMMA false>)
+REPRESENTER_DEFINE(walk_backward, f32, float, RepresenterWalk, walk<float COMMA true>)
+REPRESENTER_DEFINE(walk_backward, f64, double, RepresenterWalk, walk<double COMMA true>)
 REPRESENTER_DEFINE(product, f32, float, RepresenterProduct, product<float>)
 REPRESENTER_DEFINE(product, f64, double, RepresenterProduct, product<double>)
 REPRESENTER_DEFINE(transposed, f32, float, RepresenterProduct, transposed<float>)

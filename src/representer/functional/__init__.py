@@ -3,6 +3,7 @@
 from representer.functional.activation_regularization import activation_regularization
 from representer.functional.cell import Cell
 from representer.functional.gated_scan import gated_scan, gated_scan_definition
+from representer.functional.graph_walk import relabel, walk_states, walks_end
 from representer.functional.ngram import ngram_product, ngram_product_definition, ngram_windows
 from representer.functional.nonlinearities import NONLINEARITIES, Nonlinearity, nonlinearity
 from representer.functional.recurrent_kernel import (
@@ -13,6 +14,8 @@ from representer.functional.rkm_scan import rkm_scan
 from representer.functional.string_chain import StringChain
 from representer.functional.string_kernel import string_kernel, string_kernel_definition
 from representer.functional.string_scan import string_scan, string_states
+from representer.functional.walk_aggregate import walk_aggregate, walk_aggregate_definition
+from representer.functional.walk_kernel import local_kernel_definition, walk_kernel_definition
 
 __all__ = [
     "NONLINEARITIES",
@@ -23,14 +26,21 @@ __all__ = [
     "gated_scan",
     "gated_scan_definition",
     "gaussian_kernel_definition",
+    "local_kernel_definition",
     "ngram_product",
     "ngram_product_definition",
     "ngram_windows",
     "nonlinearity",
     "recurrent_kernel_definition",
+    "relabel",
     "rkm_scan",
     "string_kernel",
     "string_kernel_definition",
     "string_scan",
     "string_states",
+    "walk_aggregate",
+    "walk_aggregate_definition",
+    "walk_kernel_definition",
+    "walk_states",
+    "walks_end",
 ]

@@ -14,6 +14,7 @@ from representer.kernels.point_kernels import (
     PointKernel,
     Polynomial,
 )
+from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
 
@@ -31,6 +32,7 @@ __all__ = [
     "PointKernel",
     "Polynomial",
     "Product",
+    "RandomWalkKernel",
     "RecurrentKernel",
     "StringKernel",
     "Sum",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from representer.kernels.composition import Activated, Cosine, Product, Sum
     from representer.kernels.point_kernels import PointKernel
 
-Objects = Literal["sequences", "vectors"]
+Objects = Literal["sequences", "vectors", "graphs"]
 
 
 class Kernel(BaseEstimator, ABC):

@@ -1,4 +1,12 @@
-"""Layers in the manner of torch.nn, each unit of which compares its input with a reference."""
+"""Layers in the manner of torch.nn, each unit of which compares its input with a reference.
+
+The graph layers need torch_geometric, and load on first access.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from representer.nn.recurrent.cnn import CNN
 from representer.nn.recurrent.gated_cnn import GatedCNN
@@ -20,6 +28,15 @@ from representer.nn.regularization.drop_connect import DropConnect, drop_connect
 from representer.nn.regularization.embedding_dropout import EmbeddingDropout
 from representer.nn.regularization.locked_dropout import LockedDropout
 
+if TYPE_CHECKING:
+    from representer.nn.graph.path_graph import path_graph
+    from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
+
+_GRAPH = {
+    "RandomWalkKernelNN": "random_walk_kernel_nn",
+    "path_graph": "path_graph",
+}
+
 __all__ = [
     "CNN",
     "RAN",
@@ -33,10 +50,18 @@ __all__ = [
     "LinearKernelRNN",
     "LockedDropout",
     "NgramLSTM",
+    "RandomWalkKernelNN",
     "RecurrentState",
     "StringKernelRNN",
     "StringMassState",
     "StringState",
     "WindowState",
     "drop_connect",
+    "path_graph",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _GRAPH:
+        return getattr(importlib.import_module(f"representer.nn.graph.{_GRAPH[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,16 +3,18 @@
 from representer.ops import gated_scan as _gated_scan
 from representer.ops import rkm_scan as _rkm_scan
 from representer.ops import string_scan as _string_scan
+from representer.ops import walk_aggregate as _walk_aggregate
 from representer.ops.op import Backend, Op, Sample
 from representer.ops.selection import Choice, explain_backend, use_backend
 
 OPS: dict[str, Op] = {
-    module.OP.name: module.OP for module in (_gated_scan, _rkm_scan, _string_scan)
+    module.OP.name: module.OP for module in (_gated_scan, _rkm_scan, _string_scan, _walk_aggregate)
 }
 
 gated_scan = _gated_scan.gated_scan
 rkm_scan = _rkm_scan.rkm_scan
 string_scan = _string_scan.string_scan
+walk_aggregate = _walk_aggregate.walk_aggregate
 
 __all__ = [
     "OPS",
@@ -25,4 +27,5 @@ __all__ = [
     "rkm_scan",
     "string_scan",
     "use_backend",
+    "walk_aggregate",
 ]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 def vmap_rule(
     name: str, axes: Mapping[str, int], result_axes: Sequence[int]
-) -> Callable[..., tuple[tuple[Tensor, ...], tuple[int | None, ...]]]:
+) -> Callable[..., tuple[Any, Any]]:
     """Return the rule for an operator of this library, as ``torch.library.register_vmap`` takes it.
 
     Where only operands with a batch are mapped over, the operator runs once on a larger batch;
@@ -35,6 +35,8 @@ def vmap_rule(
             dim is not None and axis is None for dim, axis in zip(in_dims, batches, strict=True)
         ):
             each = [operator(*_entry(operands, in_dims, i)) for i in range(info.batch_size)]
+            if isinstance(each[0], Tensor):  # an operator of a single result
+                return torch.stack(each), 0
             results = tuple(torch.stack(parts) for parts in zip(*each, strict=True))
             return results, (0,) * len(results)
         joined = [

@@ -76,6 +76,12 @@ GramStruct = _struct(
     "l:rows l:columns l:features l:order i:threads i:symmetric i:trailing p:x p:y p:x_starts"
     " p:y_starts p:out d:decay",
 )
+WalkStruct = _struct(
+    "WalkStruct",
+    "l:nodes l:units l:edges l:features i:threads i:activation p:x p:edge_index p:edge_attr"
+    " p:shift p:factor p:edge_gate p:source_gate p:target_gate p:out p:grad p:grad_x p:grad_edges"
+    " p:grad_shift p:grad_factor p:grad_source p:grad_target p:grad_edge_gate d:scale",
+)
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 

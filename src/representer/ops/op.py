@@ -19,6 +19,8 @@ from representer.errors import BackendError
 from representer.ops.batching import vmap_rule
 from representer.ops.selection import chosen_backend, is_recording, record
 
+Results = Tensor | tuple[Tensor, ...]
+
 LIBRARY = torch.library.Library("representer", "DEF")
 
 
@@ -37,7 +39,7 @@ class Backend:
 
     name: str
     devices: tuple[str, ...]
-    forward: Callable[..., tuple[Tensor, ...]]
+    forward: Callable[..., Results]
     backward: Callable[..., tuple[Tensor, ...]]
     missing: str = ""
     refuses: Callable[..., str] = lambda *arguments: ""
@@ -92,7 +94,7 @@ class Op:
         schema: str,
         backward_schema: str,
         *,
-        fake: Callable[..., tuple[Tensor, ...]],
+        fake: Callable[..., Results],
         backward_fake: Callable[..., tuple[Tensor, ...]],
         save: Callable[..., None],
         gradient: Callable[..., tuple[Tensor | None, ...]],
@@ -168,8 +170,8 @@ class Op:
             f"{self.name} has no second derivative; functional.{self.name} has, by autograd."
         )
 
-    def _dispatcher(self, which: str) -> Callable[..., tuple[Tensor, ...]]:
-        def dispatch(*arguments: Any) -> tuple[Tensor, ...]:
+    def _dispatcher(self, which: str) -> Callable[..., Results]:
+        def dispatch(*arguments: Any) -> Results:
             *operands, backend = arguments
             return getattr(self.backends[backend], which)(*operands)
 

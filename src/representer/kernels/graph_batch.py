@@ -1,0 +1,190 @@
+"""Graphs behind each other in one: what the computations of graph kernels run on."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from representer.errors import KindError, ShapeError
+from representer.functional.graph_walk import walks_end
+from representer.kernels.graphs import Graph, Labels
+
+LINEAR_LABELS = 'Labels are compared with base="linear" or "delta".'
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Several graphs as one that has no edges between them.
+
+    Attributes:
+        nodes: Features ``(N, d)``, float64, or labels as whole numbers ``(N,)``.
+        edge_index: ``(2, E)``.
+        edges: Features ``(E, K)``, labels ``(E,)``, or None.
+        sizes: Nodes of each graph.
+    """
+
+    nodes: Tensor
+    edge_index: Tensor
+    edges: Tensor | None
+    sizes: tuple[int, ...]
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether nodes and, where they are compared, edges are labels."""
+        return self.nodes.dim() == 1 and (self.edges is None or self.edges.dim() == 1)
+
+    @cached_property
+    def of_graph(self) -> Tensor:
+        """The graph of each node ``(N,)``."""
+        return torch.repeat_interleave(torch.tensor(self.sizes)).to(self.nodes.device)
+
+    def ends(self, order: int) -> Tensor:
+        """Say where walks of 1, 2, … n nodes end ``(N, n)``."""
+        return walks_end(self.edge_index, len(self.nodes), order)
+
+    def summed(self, values: Tensor) -> Tensor:
+        """Sum the rows ``(N, …)`` of each graph ``(G, …)``."""
+        zeros = values.new_zeros(len(self.sizes), *values.shape[1:])
+        return zeros.index_add(0, self.of_graph, values)
+
+    def parts(self, most: int) -> Iterator[Batch]:
+        """Part the graphs, in their order, into batches of about ``most`` nodes."""
+        first, start = 0, 0
+        for last in range(1, len(self.sizes) + 1):
+            stop = start + sum(self.sizes[first:last])
+            if last < len(self.sizes) and stop - start + self.sizes[last] <= most:
+                continue
+            inside = (self.edge_index[0] >= start) & (self.edge_index[0] < stop)
+            yield Batch(
+                self.nodes[start:stop],
+                self.edge_index[:, inside] - start,
+                None if self.edges is None else self.edges[inside],
+                self.sizes[first:last],
+            )
+            first, start = last, stop
+
+
+def batches(
+    X: Sequence[Graph], Y: Sequence[Graph] | None, *, delta: bool, edges: bool
+) -> tuple[Batch, Batch | None]:
+    """Join the graphs of each side, their labels numbered alike.
+
+    Args:
+        X: Graphs.
+        Y: Graphs, or None for X itself.
+        delta: Whether features are labels too: equal or not.
+        edges: Whether edges are compared.
+
+    Returns:
+        Both sides, discrete together or not at all.
+
+    Raises:
+        KindError: If labels meet numbers, or edges to be compared have nothing to compare.
+        ShapeError: If the number of features differs.
+    """
+    of_nodes: dict[Hashable, int] = {}
+    of_edges: dict[Hashable, int] = {}
+    sides = [X] if Y is None else [X, Y]
+    named = [
+        (f"{'XY'[s]}[{i}]", graph) for s, side in enumerate(sides) for i, graph in enumerate(side)
+    ]
+    nodes = [(f"{name}.x", graph.nodes) for name, graph in named]
+    numbered = _alike(nodes, of_nodes, delta)
+    attributes: list[Tensor] | None = None
+    if edges:
+        found = []
+        for name, graph in named:
+            if graph.edges is None and graph.edge_index.shape[1]:
+                hint = "Give each edge one, or use edges=False."
+                raise KindError(f"{name}.edge_attr", "None", "a feature of each edge", hint=hint)
+            found.append((f"{name}.edge_attr", [] if graph.edges is None else graph.edges))
+        attributes = _alike(found, of_edges, delta)
+    joined = []
+    for side in sides:
+        start = len(joined) and len(X)
+        joined.append(
+            _join(
+                side,
+                numbered[start : start + len(side)],
+                None if attributes is None else attributes[start : start + len(side)],
+            )
+        )
+    if not joined[0].is_discrete:
+        joined = [_one_hot(batch, len(of_nodes), len(of_edges)) for batch in joined]
+    return joined[0], joined[1] if Y is not None else None
+
+
+def _alike(
+    values: list[tuple[str, Tensor | Labels]], vocabulary: dict[Hashable, int], delta: bool
+) -> list[Tensor]:
+    """Return the values of all graphs as features ``(N, d)``, or as numbered labels ``(N,)``."""
+    discrete = delta or any(isinstance(v, list) and v for _, v in values)
+    if discrete:
+        return [torch.tensor(_numbers(name, v, vocabulary, delta)).long() for name, v in values]
+    tensors = [(name, v) for name, v in values if isinstance(v, Tensor)]
+    width = next((v.shape[1] for _, v in tensors if len(v)), 0)
+    for name, v in tensors:
+        if len(v) and v.shape[1] != width:
+            expected = f"({len(v)}, {width}), the features of the first graph"
+            raise ShapeError(name, v.shape, expected)
+    like = tensors[0][1] if tensors else torch.zeros(0, dtype=torch.float64)
+    return [v if isinstance(v, Tensor) and len(v) else like.new_zeros(0, width) for _, v in values]
+
+
+def _numbers(
+    name: str, values: Tensor | Labels, vocabulary: dict[Hashable, int], delta: bool
+) -> list[int]:
+    labels: list[Hashable] = []
+    if isinstance(values, Tensor):
+        if len(values) and not delta:
+            hint = 'With base="delta" both are labels.'
+            raise KindError(name, "numbers", "labels, as of other graphs", hint=hint)
+        labels = [tuple(row) for row in values.tolist()]
+    else:
+        labels = values
+    return [vocabulary.setdefault(label, len(vocabulary)) for label in labels]
+
+
+def _join(graphs: Sequence[Graph], nodes: list[Tensor], attributes: list[Tensor] | None) -> Batch:
+    sizes = tuple(map(len, nodes))
+    starts = [0, *torch.tensor(sizes).cumsum(0).tolist()]
+    shifted = [graph.edge_index + start for graph, start in zip(graphs, starts, strict=False)]
+    return Batch(
+        torch.cat(nodes),
+        torch.cat(shifted, dim=1),
+        None if attributes is None else torch.cat(attributes),
+        sizes,
+    )
+
+
+def _one_hot(batch: Batch, node_labels: int, edge_labels: int) -> Batch:
+    """Return features in the place of labels, whose inner product says if two are the same."""
+    nodes, edges = batch.nodes, batch.edges
+    if nodes.dim() == 1:
+        nodes = F.one_hot(nodes, max(1, node_labels)).double()
+    if edges is not None and edges.dim() == 1:
+        edges = F.one_hot(edges, max(1, edge_labels)).double()
+    return replace(batch, nodes=nodes, edges=edges)
+
+
+def as_features(x: Batch, y: Batch | None) -> tuple[Batch, Batch | None]:
+    """Return discrete batches with one-hot features; others as they are."""
+    sides = [x] if y is None else [x, y]
+    node_labels = 1 + max(
+        (int(s.nodes.max()) for s in sides if s.nodes.dim() == 1 and len(s.nodes)), default=0
+    )
+    edge_labels = 1 + max(
+        (
+            int(s.edges.max())
+            for s in sides
+            if s.edges is not None and s.edges.dim() == 1 and len(s.edges)
+        ),
+        default=0,
+    )
+    made = [_one_hot(side, node_labels, edge_labels) for side in sides]
+    return made[0], made[1] if y is not None else None

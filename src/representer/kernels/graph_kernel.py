@@ -1,0 +1,122 @@
+"""What kernels of graphs share: reading, checks, the activation of a local kernel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError
+from representer.functional import nonlinearity
+from representer.kernels.graphs import Graph, read_graphs
+from representer.kernels.kernel import Kernel, Objects
+from representer.kernels.local_kernels import Activate
+from representer.kernels.mercer import mercer_obstacle
+from representer.kernels.point_kernels import PointKernel
+
+BASES = ("linear", "delta")
+
+
+class GraphKernel(Kernel):
+    """A kernel of two graphs, computed in float64."""
+
+    @property
+    def objects(self) -> Objects:
+        """What the kernel compares."""
+        return "graphs"
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        self._check()
+        x = read_graphs(X)
+        y = None if Y is None else read_graphs(Y, "Y")
+        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
+            return x.answer(self._gram(x.items, None if y is None else y.items))
+
+    def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
+        """Return k(x, x) of each graph."""
+        self._check()
+        x = read_graphs(X)
+        with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
+            return x.answer(self._diag(x.items))
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise an error of the arguments, which ``set_params`` may have changed."""
+
+    @abstractmethod
+    def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
+        """Return the Gram matrix, float64."""
+
+    @abstractmethod
+    def _diag(self, X: Sequence[Graph]) -> Tensor:
+        """Return k(x, x) of each graph, float64."""
+
+
+def check_size(name: str, value: Any, least: int = 1) -> None:
+    """Check a whole number.
+
+    Raises:
+        ArgumentError: If it is none, or too small.
+    """
+    if type(value) is not int or value < least:
+        raise ArgumentError(name, value, f"a whole number from {least} on")
+
+
+def check_walks(decay: Any, combine: Any, base: Any, edges: Any) -> None:
+    """Check what kernels of walks have in common.
+
+    Raises:
+        ArgumentError: If one of them has no meaning.
+    """
+    is_number = isinstance(decay, (int, float, np.floating)) and not isinstance(decay, bool)
+    is_tensor = isinstance(decay, Tensor) and decay.dim() == 0
+    value = decay.detach() if isinstance(decay, Tensor) else decay
+    if not (is_number or is_tensor) or not 0 <= value < float("inf"):
+        raise ArgumentError("decay", decay, "a number from 0 on")
+    if combine not in ("multiply", "add"):
+        raise ArgumentError("combine", combine, "'multiply' or 'add'")
+    if not isinstance(base, PointKernel) and base not in BASES:
+        raise ArgumentError("base", base, "'linear', 'delta' or a kernel of vectors")
+    if not isinstance(edges, bool):
+        raise ArgumentError("edges", edges, "True or False")
+
+
+def activation_of(name: str, activation: PointKernel | str | None) -> Activate | None:
+    """Return K_sigma as a function of K(v, v'), K(v, v) and K(v', v').
+
+    Args:
+        name: What messages call the argument.
+        activation: A point kernel, or a Mercer q of ``NONLINEARITIES``, for which K_sigma is q(K).
+
+    Raises:
+        ArgumentError: If it is none of them.
+    """
+    if activation is None:
+        return None
+    if isinstance(activation, PointKernel):
+        activation._check()
+        return activation.of_products
+    if not isinstance(activation, str):
+        raise ArgumentError(name, activation, "a kernel of vectors, or the name of a q")
+    q = nonlinearity(activation, name)
+    obstacle = mercer_obstacle(activation)
+    if obstacle:
+        expected = "a q with a power series without negative coefficients, or a kernel of vectors"
+        raise ArgumentError(name, activation, expected, hint=f"{obstacle}.")
+    return lambda inner, xx, yy: q.value(inner)
+
+
+def compare_nodes(base: str | PointKernel, x: Tensor, y: Tensor) -> Tensor:
+    """Return the base kernel of every two nodes ``(N, N')``."""
+    if not isinstance(base, PointKernel):
+        return x @ y.mT
+    if not len(x) * len(y):
+        return x.new_zeros(len(x), len(y))
+    values = base(x, y)
+    assert isinstance(values, Tensor)
+    return values

@@ -1,0 +1,164 @@
+"""Reading lists of graphs: PyG's ``Data``, networkx graphs, SMILES."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError, KindError, ShapeError
+
+Labels = list[Hashable]
+FORMS = "a PyG Data, a networkx graph or a SMILES"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph as the kernels see it.
+
+    Attributes:
+        nodes: Features ``(N, d)``, float64, or a label of each node.
+        edge_index: Source and target of each edge ``(2, E)``; an undirected edge stands there in
+            both directions.
+        edges: Features ``(E, K)``, float64, or a label of each edge; None if it has none.
+    """
+
+    nodes: Tensor | Labels
+    edge_index: Tensor
+    edges: Tensor | Labels | None = None
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """A list of graphs.
+
+    Attributes:
+        items: The graphs.
+        from_tensors: Whether they came as ``Data``, so that the answer is to be a tensor.
+    """
+
+    items: list[Graph]
+    from_tensors: bool
+
+    def answer(self, values: Tensor) -> Tensor | np.ndarray:
+        """Return values of a kernel in the form that the graphs came in."""
+        return values if self.from_tensors else values.detach().numpy()
+
+
+def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
+    """Read a list of graphs, each PyG ``Data``, a networkx graph or a SMILES.
+
+    Args:
+        X: The graphs. Of ``Data`` the fields ``x``, ``edge_index`` and ``edge_attr`` are read; of a
+            networkx graph the node attribute ``x`` and the edge attribute ``edge_attr``, numbers or
+            a label each; of a SMILES the elements and the types of the bonds, as labels.
+        name: What messages call them.
+
+    Raises:
+        ArgumentError: If there are none, a number is not finite, an edge joins a node that there is
+            not, or a SMILES is invalid.
+        KindError: If one is of another kind, or has no features.
+        ShapeError: If features or edges have a shape that does not fit.
+        MissingExtraError: If a SMILES comes without RDKit.
+    """
+    is_graph = hasattr(X, "edge_index") or hasattr(X, "adj")
+    if isinstance(X, (str, bytes, dict)) or is_graph or not isinstance(X, Iterable):
+        hint = "Put a single graph into a list." if is_graph or isinstance(X, str) else ""
+        raise KindError(name, type(X).__name__, f"a list of graphs, each {FORMS}", hint=hint)
+    raw = list(X)
+    if not raw:
+        raise ArgumentError(name, raw, "at least one graph")
+    items = [_read(graph, f"{name}[{i}]") for i, graph in enumerate(raw)]
+    return Graphs(items, all(hasattr(graph, "edge_index") for graph in raw))
+
+
+def _read(graph: Any, name: str) -> Graph:
+    if isinstance(graph, Graph):
+        return graph
+    if isinstance(graph, str):
+        from representer.kernels.smiles import read_smiles
+
+        return read_smiles(graph, name)
+    if hasattr(graph, "edge_index"):
+        return _read_data(graph, name)
+    if hasattr(graph, "adj") and hasattr(graph, "is_directed"):
+        return _read_networkx(graph, name)
+    raise KindError(name, type(graph).__name__, FORMS)
+
+
+def _read_data(data: Any, name: str) -> Graph:
+    x, edge_index = getattr(data, "x", None), data.edge_index
+    if not isinstance(x, Tensor):
+        hint = "Give each node a feature, such as x = torch.ones(nodes, 1)."
+        raise KindError(f"{name}.x", str(x), "a tensor (nodes, features)", hint=hint)
+    if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or len(edge_index) != 2:
+        got = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else ()
+        raise ShapeError(f"{name}.edge_index", got, "(2, edges), sources over targets")
+    nodes = _features(x, f"{name}.x", "nodes")
+    edge_index = edge_index.long()
+    outside = ((edge_index < 0) | (edge_index >= len(nodes))).nonzero()
+    if len(outside):
+        end, edge = outside[0].tolist()
+        expected = f"0 to {len(nodes) - 1}, the nodes there are"
+        place = f"{name}.edge_index[{end}, {edge}]"
+        raise ArgumentError(place, int(edge_index[end, edge]), expected)
+    edges = getattr(data, "edge_attr", None)
+    if isinstance(edges, Tensor):
+        edges = _features(edges, f"{name}.edge_attr", "edges")
+        if len(edges) != edge_index.shape[1]:
+            expected = f"({edge_index.shape[1]}, features), one row an edge"
+            raise ShapeError(f"{name}.edge_attr", edges.shape, expected)
+    return Graph(nodes, edge_index, edges)
+
+
+def _read_networkx(graph: Any, name: str) -> Graph:
+    place = {node: i for i, node in enumerate(graph.nodes)}
+    values = []
+    for node, attributes in graph.nodes(data=True):
+        if "x" not in attributes:
+            hint = f"Set graph.nodes[{node!r}]['x'] to numbers or a label."
+            raise KindError(f"{name}.nodes[{node!r}]", "without 'x'", "an attribute 'x'", hint=hint)
+        values.append(attributes["x"])
+    sources, targets, of_edges = [], [], []
+    for u, v, attributes in graph.edges(data=True):
+        both = not graph.is_directed() and u != v
+        for a, b in ((u, v), (v, u)) if both else ((u, v),):
+            sources.append(place[a])
+            targets.append(place[b])
+            of_edges.append(attributes.get("edge_attr"))
+    nodes = _numbers_or_labels(values, f"{name}.x", "nodes")
+    edges = None
+    if of_edges and all(value is not None for value in of_edges):
+        edges = _numbers_or_labels(of_edges, f"{name}.edge_attr", "edges")
+    return Graph(nodes, torch.tensor([sources, targets], dtype=torch.int64), edges)
+
+
+def _numbers_or_labels(values: Sequence[Any], name: str, what: str) -> Tensor | Labels:
+    if any(isinstance(value, (str, bytes)) for value in values):
+        return list(values)
+    try:
+        array = np.asarray([np.asarray(value, dtype=np.float64) for value in values])
+    except (TypeError, ValueError):
+        expected = f"numbers, as many for each of the {what}, or labels"
+        raise KindError(name, f"{values[0]!r}, …", expected) from None
+    return _features(torch.from_numpy(array), name, what)
+
+
+def _features(x: Tensor, name: str, what: str) -> Tensor:
+    x = x[:, None] if x.dim() == 1 else x
+    if x.dim() != 2:
+        raise ShapeError(name, x.shape, f"({what}, features)")
+    if x.is_complex():
+        raise KindError(name, str(x.dtype), "real numbers")
+    finite = torch.isfinite(x.detach())
+    if not bool(finite.all()):
+        i, k = finite.logical_not().nonzero()[0].tolist()
+        raise ArgumentError(f"{name}[{i}, {k}]", float(x[i, k]), "a finite number")
+    return x.double()

@@ -1,0 +1,38 @@
+"""Molecules as graphs: what RDKit reads from a SMILES."""
+
+from __future__ import annotations
+
+import torch
+
+from representer.errors import ArgumentError, MissingExtraError
+from representer.kernels.graphs import Graph
+
+
+def read_smiles(smiles: str, name: str = "smiles") -> Graph:
+    """Read a molecule: heavy atoms by their element, bonds by their type, in both directions.
+
+    Args:
+        smiles: The molecule; several parts, as of a salt, are one graph.
+        name: What messages call it.
+
+    Raises:
+        ArgumentError: If there is no atom, or RDKit cannot read it.
+        MissingExtraError: If RDKit is not installed.
+    """
+    try:
+        from rdkit import Chem, rdBase
+    except ImportError as error:
+        raise MissingExtraError("reading SMILES", "rdkit", "graph") from error
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(smiles)
+    if molecule is None:
+        raise ArgumentError(name, smiles, "a valid SMILES")
+    if not molecule.GetNumAtoms():
+        raise ArgumentError(name, smiles, "a molecule of at least one atom")
+    ends, types = [], []
+    for bond in molecule.GetBonds():
+        u, v = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        ends += [(u, v), (v, u)]
+        types += [str(bond.GetBondType())] * 2
+    edge_index = torch.tensor(ends, dtype=torch.int64).reshape(-1, 2).T
+    return Graph([atom.GetSymbol() for atom in molecule.GetAtoms()], edge_index, types)

@@ -1,0 +1,8 @@
+"""Graph layers in the manner of PyTorch Geometric."""
+
+from representer.errors import MissingExtraError
+
+try:
+    import torch_geometric  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError("representer.nn.graph", "torch_geometric", "graph") from error

@@ -1,0 +1,62 @@
+"""What a graph layer is called with, and the sum over each graph of a batch."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError, ShapeError
+from representer.ops.checks import check_like
+from representer.ops.walk_aggregate import check_edge_index
+
+
+def check_graph(
+    x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, *, channels: int, edge_dim: int | None,
+    like: Tensor,
+) -> Tensor | None:  # fmt: skip
+    """Check the nodes and edges of a call, and return the features of the edges that are used.
+
+    Raises:
+        ShapeError: If a shape does not fit.
+        KindError: If something is no tensor, or of another dtype or device than the parameters, or
+            the features of the edges are missing.
+    """
+    if not isinstance(x, Tensor):
+        raise KindError("x", type(x).__name__, f"a tensor (nodes, {channels})")
+    if x.dim() != 2 or x.shape[1] != channels:
+        raise ShapeError("x", x.shape, f"(nodes, {channels}), the layer's in_channels")
+    check_like("x", x, like, tuple(x.shape))
+    if not isinstance(edge_index, Tensor):
+        hint = "Sparse adjacency matrices are not taken."
+        raise KindError("edge_index", type(edge_index).__name__, "a tensor (2, edges)", hint=hint)
+    check_edge_index(edge_index, x)
+    if edge_dim is None:
+        return None
+    if edge_attr is None:
+        expected = f"a tensor (edges, {edge_dim}), as the layer has edge_dim={edge_dim}"
+        raise KindError("edge_attr", "None", expected)
+    if edge_attr.dim() == 1 and edge_dim == 1:
+        edge_attr = edge_attr[:, None]
+    check_like("edge_attr", edge_attr, like, (edge_index.shape[1], edge_dim))
+    return edge_attr
+
+
+def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
+    """Sum the nodes of each graph.
+
+    Args:
+        states: ``(N, H)``.
+        batch: The graph of each node ``(N,)``; one graph if left out.
+        batch_size: Number of graphs; read from ``batch`` if left out, which a compiled graph
+            cannot do.
+
+    Raises:
+        ShapeError: If there is not one graph a node.
+    """
+    if batch is None:
+        return states.sum(0, keepdim=True)
+    if batch.shape != states.shape[:1]:
+        raise ShapeError("batch", batch.shape, f"({len(states)},), the graph of each node")
+    if batch_size is None:
+        batch_size = int(batch.max()) + 1 if batch.numel() else 0
+    return torch.zeros_like(states[:1]).expand(batch_size, -1).index_add(0, batch, states)

@@ -1,0 +1,215 @@
+"""The network of the random-walk kernel, L17 (6), (8), section 4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from representer.functional import NONLINEARITIES
+from representer.nn.graph.graph_inputs import check_graph, sum_of_graphs
+from representer.nn.graph.graph_options import (
+    CombineOption,
+    DecayOption,
+    check_combine,
+    check_decay,
+    checked_name,
+    sigma_of,
+)
+from representer.nn.graph.walk_states import WalkStates
+from representer.nn.recurrent.options import check_size
+
+if TYPE_CHECKING:
+    from representer.kernels import RandomWalkKernel
+
+
+class RandomWalkKernelNN(nn.Module):
+    r"""The network of the random-walk kernel: unit i compares a graph with reference walk i.
+
+    .. math::
+        c_1[v] &= W^{(1)} f_v \\
+        c_j[v] &= \lambda \sum_{u \to v} c_{j-1}[u] \odot W^{(j)} f_v \\
+        h_G &= \sum_v c_n[v]
+
+    The reference of unit i is the directed path of n nodes whose features are the i-th rows of
+    :math:`W^{(1)} \dots W^{(n)}`, and :math:`h_G[i]` is the random-walk kernel of order n between
+    the graph and that path (Theorem 3): every walk of n nodes counts the product of its nodes'
+    inner products with the path's, and :math:`\lambda^{n-1}`. With ``nonlinear`` and ``combine``
+    (8) takes the place of the second line,
+
+    .. math::
+        c_j[v] = W^{(j)} f_v \circ \lambda \sum_{u \to v} \sigma(c_{j-1}[u])
+
+    and is 0 where no walk of j nodes ends (appendix E). With edges' features e, the term of an edge
+    is multiplied by :math:`R^{(j)} e_{uv}`. ``decay="gated"`` puts
+
+    .. math::
+        \lambda_{u,v} = s \, \sigma(U [f_u, f_v, e_{uv}] + b)
+
+    in the place of λ (section 4), so that each walk weighs the product of its edges' gates.
+
+    Args:
+        in_channels: d, features of a node.
+        hidden_channels: H, units.
+        order: n, nodes of a walk and of a reference.
+        decay: λ: a number from 0 on; ``"learned"``, one number in (0, 1) a unit that starts at
+            1/2; ``"gated"``, a gate of each edge.
+        combine: ∘, ``"multiply"`` or ``"add"``.
+        nonlinear: σ in (8): False for none, True for tanh, or a name of
+            ``functional.NONLINEARITIES``.
+        edge_dim: K, features of an edge; None if edges are not looked at.
+        activation: A name of ``functional.NONLINEARITIES`` for what is applied to h_G; None for
+            nothing.
+        gate_scale: s; the authors' code has 10, the paper 1.
+        device: Of the parameters.
+        dtype: Of the parameters.
+
+    Weights start from N(0, min(1/√fan_in, 1/10)) and biases from 0, as in the authors' code.
+
+    Shape:
+        - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
+        - returns ``(num_graphs, H)``
+
+    Raises:
+        ArgumentError: If an option has a value that is not allowed.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (5)-(8), Theorem 3, section 4, appendices D and E.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        order: int = 2,
+        decay: DecayOption = 1.0,
+        combine: CombineOption = "multiply",
+        nonlinear: bool | str = False,
+        edge_dim: int | None = None,
+        activation: str | None = None,
+        *,
+        gate_scale: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_channels = check_size("in_channels", in_channels)
+        self.hidden_channels = check_size("hidden_channels", hidden_channels)
+        self.order, self.decay = check_size("order", order), check_decay(decay)
+        self.combine, self.nonlinear = check_combine(combine), nonlinear
+        self.edge_dim = None if edge_dim is None else check_size("edge_dim", edge_dim)
+        self.activation, self.gate_scale = activation, gate_scale
+        checked_name("activation", activation)
+        self.walks = WalkStates(
+            in_channels,
+            hidden_channels,
+            order=order,
+            decay=self.decay,
+            combine=self.combine,
+            sigma=sigma_of(nonlinear),
+            edge_dim=self.edge_dim,
+            gate_scale=gate_scale,
+            device=device,
+            dtype=dtype,
+        )
+
+    @property
+    def kernel(self) -> RandomWalkKernel:
+        """The exact kernel that each unit evaluates against its reference.
+
+        Raises:
+            KindError: If there is none, with the reason.
+            MissingExtraError: If the extra ``kernels`` is not installed.
+        """
+        from representer.kernels.graph_networks import kernel_of
+
+        return kernel_of(self)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Return h_G of each graph.
+
+        Args:
+            x: Features of the nodes.
+            edge_index: Source and target of each edge; messages go from one to the other.
+            edge_attr: Features of the edges, with ``edge_dim``.
+            batch: The graph of each node; one graph if left out.
+            batch_size: Number of graphs; needed where the call is compiled to one graph.
+
+        Raises:
+            ShapeError: If a shape does not fit.
+            KindError: If a dtype or device does not fit, or the edges' features are missing.
+            ArgumentError: If an edge joins a node that there is not.
+        """
+        last = self._states(x, edge_index, edge_attr)[-1]
+        final = NONLINEARITIES[self.activation or "identity"]
+        return final.value(sum_of_graphs(last, batch, batch_size))
+
+    def node_states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
+        """Return c_1 … c_n of every node ``(N, n, H)``."""
+        return torch.stack(self._states(x, edge_index, edge_attr), dim=1)
+
+    def references(self) -> Tensor:
+        """Return the reference walk of each unit ``(H, n, d)``, a view of the weights.
+
+        What is written into it becomes the layer's reference; ``nn.path_graph`` makes one a graph.
+        """
+        return self.walks.weight.detach().transpose(0, 1)
+
+    def edge_references(self) -> Tensor | None:
+        """Return the edges of the references ``(H, n - 1, K)``, or None without ``edge_dim``."""
+        weight = self.walks.edge_weight
+        return None if weight is None else weight.detach().transpose(0, 1)
+
+    def decay_gate(self) -> Tensor | dict[str, Tensor]:
+        """Return λ, ``()`` if it is constant, ``(H,)`` if learned; or the weights of its gate.
+
+        The weights are a dict of ``"source"`` and ``"target"`` ``(H, d)``, of ``"edge"`` ``(H, K)``
+        with ``edge_dim``, and of ``"bias"`` ``(H,)``.
+        """
+        value = self.walks.decay_value()
+        if value is not None:
+            return value.detach()
+        w = self.walks
+        assert w.gate_weight is not None
+        assert w.gate_bias is not None
+        weights = {"source": w.gate_weight.detach()[0], "target": w.gate_weight.detach()[1]}
+        if w.gate_edge is not None:
+            weights["edge"] = w.gate_edge.detach()
+        return weights | {"bias": w.gate_bias.detach()}
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        self.walks.reset_parameters()
+
+    def extra_repr(self) -> str:
+        """Return the arguments that differ from their defaults."""
+        shown = {
+            "order": 2, "decay": 1.0, "combine": "multiply", "nonlinear": False, "edge_dim": None,
+            "activation": None, "gate_scale": 1.0,
+        }  # fmt: skip
+        options = [
+            f"{name}={getattr(self, name)!r}"
+            for name, default in shown.items()
+            if getattr(self, name) != default
+        ]
+        return ", ".join([f"{self.in_channels}, {self.hidden_channels}", *options])
+
+    def _states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
+        edges = check_graph(
+            x,
+            edge_index,
+            edge_attr,
+            channels=self.in_channels,
+            edge_dim=self.edge_dim,
+            like=self.walks.weight,
+        )
+        return self.walks(x, edge_index, edges)

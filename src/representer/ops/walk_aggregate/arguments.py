@@ -1,0 +1,86 @@
+"""The operands of walk_aggregate and of its gradient, in the order of their schemas."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+from representer.errors import ArgumentError
+
+
+class Forward(NamedTuple):
+    """Operands of the forward operator; shapes as in ``walk_aggregate``."""
+
+    nodes: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    shift: Tensor | None
+    factor: Tensor | None
+    source_gate: Tensor | None
+    target_gate: Tensor | None
+    edge_gate: Tensor | None
+    scale: float
+    activation: str
+
+    SCHEMA = (
+        "(Tensor nodes, Tensor edge_index, Tensor? edge_attr, Tensor? shift, Tensor? factor,"
+        " Tensor? source_gate, Tensor? target_gate, Tensor? edge_gate, float scale,"
+        " str activation, str backend) -> Tensor"
+    )
+
+
+class Backward(NamedTuple):
+    """Operands of the gradient operator."""
+
+    grad_output: Tensor
+    nodes: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor | None
+    shift: Tensor | None
+    factor: Tensor | None
+    source_gate: Tensor | None
+    target_gate: Tensor | None
+    edge_gate: Tensor | None
+    scale: float
+    activation: str
+    needs_edges: bool
+
+    SCHEMA = (
+        "(Tensor grad_output, Tensor nodes, Tensor edge_index, Tensor? edge_attr, Tensor? shift,"
+        " Tensor? factor, Tensor? source_gate, Tensor? target_gate, Tensor? edge_gate, float scale,"
+        " str activation, bool needs_edges, str backend)"
+        " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    )
+
+
+class Gradients(NamedTuple):
+    """Results of the gradient operator; empty for what is absent or not needed."""
+
+    nodes: Tensor
+    edge_attr: Tensor
+    shift: Tensor
+    factor: Tensor
+    source_gate: Tensor
+    target_gate: Tensor
+    edge_gate: Tensor
+
+
+def check_ends(edge_index: Tensor, nodes: int) -> None:
+    """Check that every edge joins nodes that there are.
+
+    Raises:
+        ArgumentError: If one does not; it names the edge.
+    """
+    if not edge_index.numel():
+        return
+    lowest, highest = edge_index.aminmax()
+    if int(lowest) >= 0 and int(highest) < nodes:
+        return
+    outside = ((edge_index < 0) | (edge_index >= nodes)).nonzero()
+    end, edge = outside[0].tolist()
+    raise ArgumentError(
+        f"edge_index[{end}, {edge}]",
+        int(edge_index[end, edge]),
+        f"0 to {nodes - 1}, the nodes there are" if nodes else "no edges, since there is no node",
+    )

@@ -1,0 +1,71 @@
+"""Chains of states, ends of walks and relabelling, on graphs small enough to count by hand."""
+
+from __future__ import annotations
+
+import torch
+
+from representer.functional import relabel, walk_states, walks_end
+
+F64 = torch.float64
+PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
+STAR = torch.tensor([[0, 1, 0, 2, 0, 3], [1, 0, 2, 0, 3, 0]])  # 0 in the middle
+
+
+def one_hot(word: str) -> torch.Tensor:
+    return torch.eye(3, dtype=F64)[["abc".index(letter) for letter in word]]
+
+
+def states(word: str, edges: torch.Tensor, reference: str, decay: float) -> torch.Tensor:
+    products = torch.einsum("vd,jd->vj", one_hot(word), one_hot(reference))[..., None]
+    return walk_states(products, edges, decay=decay)[..., 0]
+
+
+def test_states_counted_by_hand():
+    assert states("aba", PATH, "ab", 1.0).T.tolist() == [[1, 0, 1], [0, 2, 0]]
+    assert states("aba", PATH, "ab", 0.5).T.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert states("aba", PATH, "aba", 0.5)[:, 2].tolist() == [0.5, 0, 0.5]
+    assert states("abbc", STAR, "bac", 0.5)[:, 2].tolist() == [0, 0, 0, 0.5]
+
+
+def test_walks_end_where_edges_lead():
+    chain = torch.tensor([[0, 1], [1, 2]])
+    assert walks_end(chain, 4, 3).T.tolist() == [
+        [True] * 4, [False, True, True, False], [False, False, True, False],
+    ]  # fmt: skip
+    loop = torch.tensor([[1], [1]])
+    assert walks_end(loop, 2, 4).tolist() == [[True] + [False] * 3, [True] * 4]
+    many = torch.zeros(2, 300, dtype=torch.int64)
+    assert walks_end(many, 1, 9).all()
+
+
+def test_only_additive_and_non_linear_states_need_to_be_told_where_no_walk_ends():
+    chain = torch.tensor([[0, 1], [1, 2]])
+    products = torch.ones(3, 3, 1, dtype=F64)
+    assert walk_states(products, chain)[:, 2, 0].tolist() == [0, 0, 1]
+    added = walk_states(products, chain, combine="add")[..., 0]
+    assert added.T.tolist() == [[1, 1, 1], [0, 2, 2], [0, 0, 3]]
+    squared = walk_states(products, chain, activation="polynomial")[..., 0]
+    # (1 + 1)^2 / 4 = 1 from a node, then (0 + 1)^2 / 4 from one where no walk of 2 ends: set to 0
+    assert squared.T.tolist() == [[1, 1, 1], [0, 1, 1], [0, 0, 1]]
+
+
+def test_gates_and_edges_multiply_the_terms_of_a_sum():
+    products = torch.ones(3, 2, 1, dtype=F64)
+    weights = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=F64)[:, None]
+    gated = walk_states(products, PATH, gates=weights)
+    bonded = walk_states(products, PATH, edge_products=weights[:, None])
+    assert gated[:, 1, 0].tolist() == bonded[:, 1, 0].tolist() == [2, 5, 3]
+    both = walk_states(products, PATH, gates=weights, edge_products=weights[:, None])
+    assert both[:, 1, 0].tolist() == [4, 17, 9]
+
+
+def test_a_relabelling_by_hand():
+    x = torch.tensor([[1.0], [-2.0], [3.0]], dtype=F64)
+    one = torch.ones(1, 1, dtype=F64)
+    assert relabel(x, PATH, one, one, one).flatten().tolist() == [1, 2, 3]  # relu of -2 is 0
+    assert relabel(x, PATH, one, -one, one).flatten().tolist() == [1, 0, 3]
+    biased = relabel(x, PATH, one, one, one, bias=one[0], inner_bias=2 * one[0])
+    assert biased.flatten().tolist() == [2, 7, 4]
+    bonds = torch.tensor([[0.0], [4.0], [0.0], [0.0]], dtype=F64)  # of 1 -> 0
+    shifted = relabel(x, PATH, one, one, one, edge_attr=bonds, edge_weight=one)
+    assert shifted.flatten().tolist() == [3, 2, 3]

@@ -1,0 +1,125 @@
+"""Reading graphs: what is understood, and what is said of the rest."""
+
+from __future__ import annotations
+
+import sys
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from representer.errors import ArgumentError, KindError, MissingExtraError, ShapeError
+from representer.kernels import RandomWalkKernel
+from representer.kernels.graphs import read_graphs
+from representer.kernels.smiles import read_smiles
+
+NONE = torch.zeros(2, 0, dtype=torch.int64)
+
+
+def labelled(*words: str) -> nx.Graph:
+    graph = nx.path_graph(len(words))
+    nx.set_node_attributes(graph, dict(enumerate(words)), "x")
+    return graph
+
+
+def test_an_undirected_networkx_graph_has_its_edges_both_ways_and_a_loop_once():
+    graph = labelled("a", "b")
+    graph.add_edge(1, 1)
+    (item,) = read_graphs([graph]).items
+    assert item.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 1]]
+    assert item.nodes == ["a", "b"]
+    assert item.edges is None
+    (directed,) = read_graphs([nx.DiGraph(labelled("a", "b"))]).items
+    assert directed.edge_index.shape == (2, 2)
+    one_way = nx.DiGraph([("v", "u")])
+    nx.set_node_attributes(one_way, {"u": [1, 2], "v": [3, 4]}, "x")
+    (item,) = read_graphs([one_way]).items
+    assert (item.nodes.tolist(), item.edge_index.tolist()) == ([[3, 4], [1, 2]], [[0], [1]])
+
+
+def test_parallel_edges_of_a_multigraph_stay_and_have_their_own_features():
+    graph = nx.MultiDiGraph()
+    graph.add_nodes_from([(0, {"x": 1.0}), (1, {"x": 2})])
+    graph.add_edges_from([(0, 1, {"edge_attr": 3.0}), (0, 1, {"edge_attr": 4.0})])
+    (item,) = read_graphs([graph]).items
+    assert item.edge_index.tolist() == [[0, 0], [1, 1]]
+    assert item.edges.tolist() == [[3.0], [4.0]]
+
+
+def test_data_is_read_as_float64_and_one_number_a_node_will_do():
+    (item,) = read_graphs([Data(x=torch.tensor([1, 2]), edge_index=NONE)]).items
+    assert item.nodes.tolist() == [[1.0], [2.0]]
+    assert item.nodes.dtype == torch.float64
+
+
+def test_a_smiles_is_heavy_atoms_and_bonds():
+    item = read_smiles("C=O")
+    assert item.nodes == ["C", "O"]
+    assert item.edge_index.tolist() == [[0, 1], [1, 0]]
+    assert item.edges == ["DOUBLE", "DOUBLE"]
+    assert len(read_smiles("[Na+].[Cl-]").nodes) == 2
+    assert read_smiles("C").edge_index.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        ("CCO", KindError, "X is str; expected a list of graphs, .* Put a single"),
+        (Data(), KindError, "X is Data; expected a list of graphs"),
+        (nx.Graph(), KindError, "X is Graph; .* Put a single graph into a list"),
+        (3, KindError, "X is int; expected a list of graphs"),
+        ([], ArgumentError, "at least one graph"),
+        ([np.eye(2)], KindError, r"X\[0\] is ndarray; expected a PyG Data, a networkx"),
+        ([Data(edge_index=NONE)], KindError, r"X\[0\].x is None; .* x = torch.ones"),
+        ([Data(x=torch.ones(2, 1), edge_index=NONE[0])], ShapeError, r"edge_index has shape"),
+        (
+            [Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 2]]))],
+            ArgumentError,
+            r"X\[0\].edge_index\[1, 1\] is 2; expected 0 to 1, the nodes there are",
+        ),
+        (
+            [Data(x=torch.ones(2, 1), edge_index=NONE, edge_attr=torch.ones(3, 1))],
+            ShapeError,
+            r"edge_attr has shape \(3, 1\); expected \(0, features\)",
+        ),
+        (
+            [Data(x=torch.tensor([[1.0], [float("nan")]]), edge_index=NONE)],
+            ArgumentError,
+            r"X\[0\].x\[1, 0\] is nan; expected a finite number",
+        ),
+        ([Data(x=torch.ones(1, 1, 1), edge_index=NONE)], ShapeError, r"\(nodes, features\)"),
+        ([nx.path_graph(2)], KindError, r"X\[0\].nodes\[0\] is without 'x'; .* graph.nodes\[0\]"),
+        (["C1CC"], ArgumentError, r"X\[0\] is 'C1CC'; expected a valid SMILES"),
+        (["CC", ""], ArgumentError, r"X\[1\] is ''; expected a molecule of at least one atom"),
+    ],
+)  # fmt: skip
+def test_what_is_no_graph_is_named(X, error, message):
+    with pytest.raises(error, match=message):
+        read_graphs(X)
+
+
+def test_node_features_of_unequal_length_are_named():
+    graph = labelled("a", "b")
+    nx.set_node_attributes(graph, {0: [1.0], 1: [1.0, 2.0]}, "x")
+    with pytest.raises(KindError, match=r"X\[0\].x .* numbers, as many for each of the nodes"):
+        read_graphs([graph])
+
+
+def test_graphs_that_cannot_be_compared_are_named():
+    wide = Data(x=torch.ones(2, 3), edge_index=NONE)
+    narrow = Data(x=torch.ones(2, 2), edge_index=NONE)
+    with pytest.raises(ShapeError, match=r"Y\[0\].x has shape \(2, 2\); expected \(2, 3\)"):
+        RandomWalkKernel()([wide], [narrow])
+    with pytest.raises(KindError, match=r"X\[1\].x is numbers; expected labels"):
+        RandomWalkKernel()([labelled("a"), wide])
+    one_edge = Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [1]]))
+    with pytest.raises(KindError, match=r"X\[0\].edge_attr is None; .* or use edges=False"):
+        RandomWalkKernel(edges=True)([one_edge])
+
+
+def test_without_rdkit_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdkit", None)
+    with pytest.raises(MissingExtraError, match=r'needs rdkit: pip install "representer\[graph\]"'):
+        read_smiles("C")

@@ -1,0 +1,224 @@
+"""The layer of the random-walk kernel: its call, its options, and how torch uses it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from itertools import product
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.functional import walk_states
+from representer.nn import RandomWalkKernelNN, path_graph
+
+F64 = torch.float64
+OPTIONS = [
+    {"decay": decay, "combine": combine, "nonlinear": nonlinear, "edge_dim": edge_dim}
+    for decay, combine, nonlinear, edge_dim in product(
+        (0.5, "learned", "gated"), ("multiply", "add"), (False, True), (None, 2)
+    )
+]
+NAMES = ["-".join(str(value) for value in options.values()) for options in OPTIONS]
+every_option = pytest.mark.parametrize("options", OPTIONS, ids=NAMES)
+
+
+def graph(seed: int = 0, nodes: int = 5, edges: int = 9, dtype: torch.dtype = F64) -> Data:
+    g = torch.Generator().manual_seed(seed)
+    return Data(
+        x=torch.randn(nodes, 3, generator=g, dtype=dtype),
+        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
+        edge_attr=torch.randn(edges, 2, generator=g, dtype=dtype),
+    )
+
+
+def layer(dtype: torch.dtype = F64, **options) -> RandomWalkKernelNN:
+    torch.manual_seed(1)
+    net = RandomWalkKernelNN(3, 4, order=3, dtype=dtype, **options)
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter)
+    return net
+
+
+@every_option
+def test_the_states_are_those_of_the_recurrence(options):
+    G, net = graph(), layer(**options)
+    w = net.walks
+    products = torch.einsum("vd,jhd->vjh", G.x, w.weight)
+    of_edges = gates = None
+    if options["edge_dim"]:
+        of_edges = torch.einsum("ek,jhk->ejh", G.edge_attr, w.edge_weight)
+    decay = net.decay_gate()
+    if options["decay"] == "gated":
+        u, v = G.edge_index
+        z = G.x[u] @ w.gate_weight[0].T + G.x[v] @ w.gate_weight[1].T + w.gate_bias
+        if options["edge_dim"]:
+            z = z + G.edge_attr @ w.gate_edge.T
+        decay, gates = 1.0, torch.sigmoid(z)
+    expected = walk_states(
+        products, G.edge_index, decay=decay, combine=options["combine"],
+        activation="tanh" if options["nonlinear"] else "identity",
+        edge_products=of_edges, gates=gates,
+    )  # fmt: skip
+    found = net.node_states(G.x, G.edge_index, G.edge_attr)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    pooled = net(G.x, G.edge_index, G.edge_attr)
+    torch.testing.assert_close(pooled[0], expected[:, -1].sum(0))
+
+
+@every_option
+def test_a_batch_is_its_graphs_one_by_one(options):
+    graphs, net = (
+        [graph(s, n, e) for s, n, e in ((0, 5, 9), (1, 1, 0), (2, 3, 4))],
+        layer(**options),
+    )
+    joined = Batch.from_data_list(graphs)
+    found = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch)
+    alone = [net(G.x, G.edge_index, G.edge_attr) for G in graphs]
+    torch.testing.assert_close(found, torch.cat(alone), rtol=1e-10, atol=1e-10)
+    sized = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch, batch_size=4)
+    torch.testing.assert_close(sized, torch.cat((found, torch.zeros(1, 4, dtype=F64))))
+
+
+@every_option
+def test_the_numbering_of_the_nodes_changes_nothing(options):
+    G, net = graph(), layer(**options)
+    order, edges = torch.randperm(5), torch.randperm(9)
+    place = order.argsort()
+    moved = net.node_states(G.x[order], place[G.edge_index][:, edges], G.edge_attr[edges])
+    expected = net.node_states(G.x, G.edge_index, G.edge_attr)
+    torch.testing.assert_close(moved, expected[order], rtol=1e-10, atol=1e-10)
+
+
+@every_option
+def test_every_parameter_learns(options):
+    G, net = graph(), layer(**options)
+    net(G.x, G.edge_index, G.edge_attr).square().sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in net.parameters())
+
+
+@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[-1]], ids=["plain", "all"])
+def test_it_compiles_to_one_graph(options):
+    torch._dynamo.reset()
+    graphs, net = [graph(s, dtype=torch.float32) for s in (0, 1)], layer(torch.float32, **options)
+    joined = Batch.from_data_list(graphs)
+    arguments = (joined.x, joined.edge_index, joined.edge_attr, joined.batch, 2)
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*arguments), net(*arguments))
+    compiled(*arguments).sum().backward()
+
+
+def test_it_is_copied_pickled_and_saved():
+    G, net = graph(), layer(decay="gated", edge_dim=2)
+    expected = net(G.x, G.edge_index, G.edge_attr)
+    other = layer(decay="gated", edge_dim=2)
+    other.load_state_dict(net.state_dict())
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), other):
+        assert torch.equal(twin(G.x, G.edge_index, G.edge_attr), expected)
+
+
+def test_a_layer_brought_to_float64_has_all_digits_of_its_decay():
+    net = RandomWalkKernelNN(3, 4, decay=0.1).double()
+    assert float(net.decay_gate()) == 0.1
+
+
+@pytest.mark.parametrize("options", [{}, {"decay": "gated", "edge_dim": 2}], ids=["plain", "gated"])
+def test_an_explainer_of_pyg_masks_its_edges(options):
+    G, net = graph(dtype=torch.float32), layer(torch.float32, **options)
+    explainer = Explainer(
+        net, GNNExplainer(epochs=3), explanation_type="model", edge_mask_type="object",
+        node_mask_type="attributes",
+        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+    )  # fmt: skip
+    explained = explainer(G.x, G.edge_index, edge_attr=G.edge_attr)
+    assert explained.edge_mask.shape == (9,)
+    assert explained.edge_mask.any()
+
+
+def test_a_masked_edge_carries_nothing():
+    G, net = graph(), layer(decay="gated", edge_dim=2)
+    kept = G.edge_index[1] != 2
+    set_masks(net, kept.double(), G.edge_index, apply_sigmoid=False)
+    masked = net.node_states(G.x, G.edge_index, G.edge_attr)
+    clear_masks(net)
+    expected = net.node_states(G.x, G.edge_index[:, kept], G.edge_attr[kept])
+    torch.testing.assert_close(masked, expected, rtol=1e-10, atol=1e-12)
+    assert not masked[2, 1:].any()
+
+
+def test_what_is_written_into_a_reference_is_the_layers():
+    net = layer()
+    net.references()[1] = 2.0
+    assert (net.walks.weight[:, 1] == 2).all()
+    assert net.edge_references() is None
+
+
+def test_a_reference_is_a_directed_path():
+    reference = torch.randn(3, 2)
+    path = path_graph(reference, torch.ones(2, 1))
+    assert path.edge_index.tolist() == [[0, 1], [1, 2]]
+    assert torch.equal(path.x, reference)
+    assert path.edge_attr.shape == (2, 1)
+    assert path_graph(reference[:1]).edge_index.shape == (2, 0)
+    with pytest.raises(ShapeError, match=r"reference has shape \(2,\)"):
+        path_graph(reference[0])
+    with pytest.raises(ShapeError, match=r"edges has shape \(3, 1\); expected \(2, features\)"):
+        path_graph(reference, torch.ones(3, 1))
+
+
+def test_an_activation_is_applied_to_the_sum():
+    G = graph()
+    plain, activated = layer(), layer(activation="relu")
+    expected = plain(G.x, G.edge_index).relu()
+    torch.testing.assert_close(activated(G.x, G.edge_index), expected)
+
+
+def test_a_graph_without_nodes_or_edges_has_an_answer():
+    net, none = layer(combine="add"), torch.zeros(2, 0, dtype=torch.int64)
+    assert not net(torch.zeros(0, 3, dtype=F64), none).any()
+    assert not net(torch.ones(2, 3, dtype=F64), none).any()
+    empty = net(torch.zeros(0, 3, dtype=F64), none, batch=torch.zeros(0).long())
+    assert empty.shape == (0, 4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"x": torch.zeros(5, 4, dtype=F64)}, ShapeError, r"x has shape \(5, 4\); .* \(nodes, 3\)"),
+        ({"x": torch.zeros(5, 3)}, KindError, "x is torch.float32; expected torch.float64"),
+        ({"x": None}, KindError, r"x is NoneType; expected a tensor \(nodes, 3\)"),
+        ({"edge_index": torch.eye(5).to_sparse()}, ShapeError, r"edge_index has shape \(5, 5\)"),
+        ({"edge_index": [[0], [1]]}, KindError, "edge_index is list; expected a tensor"),
+        ({"edge_index": torch.full((2, 9), 5)}, ArgumentError, r"edge_index\[0, 0\] is 5"),
+        ({"edge_attr": None}, KindError, "edge_attr is None; .* as the layer has edge_dim=2"),
+        ({"edge_attr": torch.zeros(9, 3, dtype=F64)}, ShapeError, r"expected \(9, 2\)"),
+        ({"batch": torch.zeros(4).long()}, ShapeError, r"batch has shape \(4,\); expected \(5,\)"),
+    ],
+)  # fmt: skip
+def test_a_call_that_does_not_fit_is_named(changes, error, message):
+    G = graph()
+    arguments = {"x": G.x, "edge_index": G.edge_index, "edge_attr": G.edge_attr, **changes}
+    with pytest.raises(error, match=message):
+        layer(edge_dim=2)(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"order": 0}, "order is 0"),
+        ({"decay": -1}, "decay is -1; expected a number from 0 on, 'learned' or 'gated'"),
+        ({"decay": "input"}, "decay is 'input'"),
+        ({"combine": "max"}, "combine is 'max'; expected 'multiply' or 'add'"),
+        ({"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of identity"),
+        ({"nonlinear": torch.tanh}, "nonlinear is .*; expected a name"),
+        ({"activation": "sine"}, "activation is 'sine'"),
+        ({"edge_dim": 0}, "edge_dim is 0"),
+    ],
+)
+def test_an_option_that_is_not_allowed_is_named(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        RandomWalkKernelNN(3, 4, **options)

@@ -1,0 +1,168 @@
+"""The public function walk_aggregate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.functional import NONLINEARITIES, walk_aggregate_definition
+from representer.ops import OPS, use_backend, walk_aggregate
+from representer.ops.walk_aggregate.arguments import Gradients
+from representer.ops.walk_aggregate.samples import SIZES, tensors
+
+BACKENDS = [name for name, b in OPS["walk_aggregate"].backends.items() if not b.missing]
+ALL = "shift factor gate edge"
+N, E, K, H = SIZES["5x9x3x17"]
+
+
+def operands(parts: str = ALL, dtype: torch.dtype = torch.float32, **changes: Any) -> dict:
+    return {**tensors((N, E, K, H), parts, dtype), **changes}
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    nodes=st.integers(1, 6), edges=st.integers(0, 12), features=st.integers(1, 4),
+    units=st.integers(1, 3), seed=st.integers(0, 2**16),
+    parts=st.lists(st.sampled_from(["shift", "factor", "gate"]), unique=True),
+)  # fmt: skip
+def test_the_sum_is_that_over_the_edges_one_by_one(nodes, edges, features, units, seed, parts):
+    torch.manual_seed(seed)
+    given = tensors((nodes, edges, features, units), " ".join([*parts, "edge"]), torch.float64)
+    given["edge_index"] = torch.randint(0, nodes, (2, edges))
+    if "gate" not in parts:
+        given.pop("edge_gate")
+    activation = "tanh" if "shift" in parts else "identity"
+    found = walk_aggregate(**given, activation=activation)
+    expected = walk_aggregate_definition(**given, activation=activation)
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("activation", NONLINEARITIES)
+def test_every_activation_of_a_message_has_its_value_and_its_gradient(activation, backend):
+    given = operands(dtype=torch.float64)
+    marked = [given[name].requires_grad_() for name in Gradients._fields]
+    slopes = torch.randn(N, H, dtype=torch.float64)
+    found, expected = (
+        run(**given, activation=activation, scale=10.0)
+        for run in (
+            lambda **o: walk_aggregate(**o, backend=backend),
+            OPS["walk_aggregate"].definition,
+        )
+    )
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(
+        *(torch.autograd.grad(y, marked, slopes) for y in (found, expected)), rtol=1e-9, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("parts", ["", ALL])
+def test_without_edges_every_sum_and_every_gradient_is_0(parts, backend):
+    given = operands(parts, edge_index=torch.zeros(2, 0, dtype=torch.int64))
+    if parts:
+        given["edge_attr"] = torch.zeros(0, K)
+    for name in Gradients._fields:
+        given.get(name, torch.zeros(1)).requires_grad_()
+    y = walk_aggregate(**given, backend=backend)
+    assert not y.any()
+    y.sum().backward()
+    marked = [x for x in given.values() if x.requires_grad]
+    assert all(x.grad.shape == x.shape and not x.grad.any() for x in marked)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_graph_without_nodes_has_no_sums(backend):
+    empty = walk_aggregate(torch.zeros(0, 3), torch.zeros(2, 0).long(), backend=backend)
+    assert empty.shape == (0, 3)
+    assert walk_aggregate(torch.zeros(2, 0), torch.zeros(2, 3).long()).shape == (2, 0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nothing_of_the_size_of_edges_by_units_is_kept_for_the_gradient(backend):
+    given = operands()
+    for name in Gradients._fields:
+        given[name].requires_grad_()
+    kept: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
+        walk_aggregate(**given, activation="tanh", backend=backend)
+    own = {x.data_ptr() for x in given.values()}
+    assert {x.data_ptr() for x in kept} <= own
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_result_does_not_depend_on_the_number_of_threads(threads):
+    given, before = tensors(SIZES["7x16x6x70"], ALL, torch.float32), torch.get_num_threads()
+    marked = [given[name].requires_grad_() for name in Gradients._fields]
+
+    def run() -> tuple:
+        y = walk_aggregate(**given, activation="tanh")
+        return (y, *torch.autograd.grad(y.square().sum(), marked))
+
+    expected = run()
+    torch.set_num_threads(threads)
+    try:
+        found = run()
+    finally:
+        torch.set_num_threads(before)
+    for name, a, b in zip(("y", *Gradients._fields), found, expected, strict=True):
+        if name == "edge_attr":  # a sum over all units, which threads share
+            torch.testing.assert_close(a, b)
+        else:
+            assert torch.equal(a, b), name
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("end", "edge", "node"), [(0, 4, 5), (1, 8, -1)])
+def test_an_edge_to_a_node_that_there_is_not_is_named(end, edge, node, backend):
+    given = operands()
+    given["edge_index"][end, edge] = node
+    message = rf"edge_index\[{end}, {edge}\] is {node}; expected 0 to 4, the nodes there are"
+    with pytest.raises(ArgumentError, match=message):
+        walk_aggregate(**given, activation="tanh", backend=backend)
+    with pytest.raises(ArgumentError, match="expected no edges, since there is no node"):
+        walk_aggregate(torch.zeros(0, 2), torch.zeros(2, 1).long(), backend=backend)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"nodes": torch.zeros(5)}, ShapeError, r"nodes has shape \(5,\); .* \(nodes, units"),
+        ({"nodes": torch.zeros(5, 17).long()}, KindError, "nodes is torch.int64; expected a float"),
+        ({"edge_index": torch.zeros(3, 9).long()}, ShapeError, r"\(3, 9\); expected \(2, edges\)"),
+        ({"edge_index": torch.zeros(2, 9)}, KindError, r"float32; .*Use edge_index.long\(\)"),
+        ({"edge_index": torch.zeros(2, 9, device="meta").long()}, KindError, "on meta; exp"),
+        ({"edge_attr": torch.zeros(8, 3)}, ShapeError, r"\(8, 3\); expected \(9, features\)"),
+        ({"edge_attr": torch.zeros(9)}, ShapeError, r"\(9,\); expected \(9, features\)"),
+        ({"edge_attr": None}, KindError, "edge_attr is None; .* for shift"),
+        ({"edge_attr": torch.zeros(9, 4)}, ShapeError, r"shift has shape \(17, 3\); .* \(17, 4\)"),
+        ({"factor": torch.zeros(3, 17)}, ShapeError, r"factor has shape \(3, 17\); .* \(17, 3\)"),
+        ({"edge_gate": torch.zeros(17, 3).double()}, KindError, "edge_gate is torch.float64"),
+        ({"source_gate": None}, KindError, "source_gate is None; .* beside edge_gate"),
+        ({"target_gate": None}, KindError, "target_gate is None; .* the other half of the gate"),
+        ({"target_gate": torch.zeros(5, 3)}, ShapeError, r"target_gate .*\(5, 3\); .*\(5, 17\)"),
+        ({"shift": None}, ArgumentError, "activation is 'tanh'; .* Apply it to nodes before"),
+        ({"activation": "sine"}, ArgumentError, "activation is 'sine'; expected one of identity"),
+    ],
+)  # fmt: skip
+def test_an_argument_that_does_not_fit_is_named(changes, error, message):
+    with pytest.raises(error, match=message):
+        walk_aggregate(**{**operands(), "activation": "tanh", **changes})
+
+
+def test_features_of_edges_that_nothing_uses_have_no_gradient():
+    edge_attr = torch.randn(E, K, requires_grad=True)
+    nodes = torch.randn(N, H, requires_grad=True)
+    y = walk_aggregate(nodes, operands()["edge_index"], edge_attr=edge_attr)
+    assert torch.autograd.grad(y.sum(), [edge_attr], allow_unused=True) == (None,)
+
+
+def test_it_traces_without_values():
+    given = {name: x.to("meta") for name, x in operands().items()}
+    with use_backend(None):
+        assert walk_aggregate(**given, activation="tanh").shape == (N, H)
