@@ -68,6 +68,17 @@ def test_a_cell_with_a_memory_shows_its_ledger(run, copied, table):
     assert "kept to the end" in (copied / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("cell", ["string-kernel", "rkm-cifg"])
+def test_several_layers_and_directions_are_explained_down_to_the_words(run, table, tmp_path, cell):
+    words = ["--cell", cell, "--num-layers", "2", "--bidirectional", "--baselines", "false"]
+    assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
+    outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2")
+    assert outcome.code == 0, outcome.err
+    assert "below is layer 1 of 2, each share counted as the layers above do" in outcome.out
+    page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
+    assert "Below is layer 1 of 2: each share counts as the layers above it make it count." in page
+
+
 def test_on_a_terminal_the_words_are_set_off_by_style(run, string_run, table, monkeypatch):
     monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
     outcome = run("explain", string_run, table, "--limit", "1")

@@ -102,8 +102,8 @@ NO_SUM = {
     "Gaussian": (RKM(3, 4, q="gaussian"), "The output is gaussian of the cell"),
     "callable": (RKMLSTM(3, 4, output_nonlinearity=torch.sin), "a function of its own"),
     "norm": (RAN(3, 4, layer_norm=True), "The layer norm divides"),
-    "layers": (RAN(3, 4, 2), "Explain one layer at a time"),
-    "directions": (RAN(3, 4, bidirectional=True), "Explain one direction at a time"),
+    "layers": (RAN(3, 4, 2), "It has several layers"),
+    "directions": (RAN(3, 4, bidirectional=True), "It has two directions"),
     "not ours": (torch.nn.LSTM(3, 4), "layer is LSTM; expected a layer of the recurrent kernel"),
 }
 

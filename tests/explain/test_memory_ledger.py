@@ -118,7 +118,7 @@ def test_a_layer_in_float32_is_followed_in_float64():
     [
         (NgramLSTM(3, 4), torch.zeros(5, 4), KindError, "candidate passes through tanh"),
         (CNN(3, 4), torch.zeros(5, 4), KindError, "The output is tanh of the cell"),
-        (RAN(3, 4, 2), torch.zeros(5, 4), KindError, "one layer at a time"),
+        (RAN(3, 4, 2), torch.zeros(5, 4), KindError, "several layers: use stack_"),
         (torch.nn.LSTM(3, 4), torch.zeros(5, 4), KindError, "layer is LSTM"),
         (RAN(3, 4), torch.zeros(4), ShapeError, r"weights has shape \(4,\); expected \(5, 4\)"),
         (RAN(3, 4), torch.full((5, 4), torch.nan), ArgumentError, "weights"),

@@ -68,6 +68,18 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
     assert "–" in row(table, "majority class")
 
 
+def test_a_run_of_the_table_can_be_asked_and_explained(table, tmp_path, capsys):
+    folder = tmp_path / "out/fine/gated-tiny.3d-seed0"
+    (tmp_path / "new.csv").write_text("text,label\n-lrb- a fine FILM,3\n", encoding="utf-8")
+    capsys.readouterr()
+    assert entry_point(["explain", str(folder), str(tmp_path / "new.csv"), "--top", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "-lrb-" in shown  # cut at blanks alone, as the treebank
+    assert "FILM" in shown
+    assert "below is layer 1 of 3" in shown
+    assert entry_point(["predict", str(folder), str(tmp_path / "new.csv")]) == 0
+
+
 def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, command, tmp_path):
     out = tmp_path / "out/fine"
     kept, gone = out / "gated-tiny.3d-seed0/metrics.json", out / "constant-learned-seed0"

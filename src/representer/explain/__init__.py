@@ -10,6 +10,7 @@ from representer.explain.seeded_references import (
     frequent_ngrams,
     seed_references,
 )
+from representer.explain.stack_readout import StackReadout, stack_readout
 from representer.explain.string_readout import StringReadout, string_readout
 from representer.explain.substitutions import substitutions
 from representer.explain.token_slots import token_slots
@@ -23,12 +24,14 @@ __all__ = [
     "ReferenceCard",
     "Seeds",
     "SlotDrift",
+    "StackReadout",
     "StringReadout",
     "frequent_ngrams",
     "influence",
     "memory_ledger",
     "reference_card",
     "seed_references",
+    "stack_readout",
     "string_readout",
     "substitutions",
     "token_slots",

@@ -64,6 +64,9 @@ class MemoryLedger:
         kept: Products of the forget gates after each step up to the last ``(T, H)``.
         read: Output gates, 1 where there are none ``(T, H)``.
         constant: What comes from no step: the biases of the layer norm.
+        input_weights: What the input counts, so that the contributions of a step are the product
+            with it ``(T, I)``. Where the input is the output of another layer, they are the weights
+            with which the read-out is a sum over that one.
     """
 
     contribution: Tensor
@@ -71,6 +74,7 @@ class MemoryLedger:
     kept: Tensor
     read: Tensor
     constant: float
+    input_weights: Tensor
 
     @property
     def total(self) -> float:
@@ -131,14 +135,15 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
     z, h = pre_activations(layer, x)
     gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
     arrived, constant = _follow_back(layer, gates, _divisors(layer, gates, z[:, 0], h), v)
-    contribution = torch.zeros_like(v)
+    contribution, input_weights = torch.zeros_like(v), torch.zeros_like(x)
     for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):
         reach = slot * layer.dilation
         if reach < len(x):
             contribution[: len(x) - reach] += (x @ weight.T)[: len(x) - reach] * arrived[reach:]
+            input_weights[: len(x) - reach] += arrived[reach:] @ weight
     later = torch.cat((gates.forget[1:], torch.ones_like(v[:1])))
     kept = later.flip(0).cumprod(0).flip(0)
-    return MemoryLedger(contribution, gates.input, kept, gates.output, constant)
+    return MemoryLedger(contribution, gates.input, kept, gates.output, constant, input_weights)
 
 
 class _Gates:

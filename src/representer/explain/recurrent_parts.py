@@ -92,8 +92,8 @@ def refuse_what_is_no_sum(layer: Any, *, with_norm: bool = False) -> None:
         f"The output is {cell.output} of the cell.": cell.output not in SLOPES,
         "The layer norm divides by what all steps wrote together.": layer.layer_norm
         and not with_norm,
-        "Explain one layer at a time.": layer.num_layers > 1,
-        "Explain one direction at a time.": layer.bidirectional,
+        "It has several layers: use stack_readout.": layer.num_layers > 1,
+        "It has two directions: use stack_readout.": layer.bidirectional,
         "The output non-linearity is a function of its own.": any(
             getattr(direction, "psi", None) is not None for direction in layer.directions
         ),

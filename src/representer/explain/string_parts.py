@@ -70,9 +70,13 @@ class StringParts:
         """Return what every step hands to sum_t read_t c_n[t]."""
         return chain_sums(self.products, self.decay, self.weight, read, self.chain.combine)
 
+    def slopes(self, read: Tensor) -> Tensor:
+        """Return what each product counts ``(T, n, H)``."""
+        return self.weight[:, None] * self.sums(read).slots
+
     def shares(self, read: Tensor) -> Tensor:
         """Return what each token adds in each slot ``(T, n, H)``."""
-        return self.weight[:, None] * self.sums(read).slots * self.products
+        return self.slopes(read) * self.products
 
     def at_the_end(self) -> Tensor:
         """Return the counts of a read-out of the last state alone ``(T, H)``."""

@@ -33,12 +33,15 @@ class StringReadout:
         layer: Whose outputs they are.
         parts: What the sequence made of the layer.
         counts: What the states before the activation count ``(T, H)``.
-        carried: What the highway adds past the states ``(T, H)``; zeros where there is none.
+        passed: What the input counts that the highway carries past the states ``(T, H)``; zeros
+            where there is none.
+        carried: What it adds ``(T, H)``.
     """
 
     layer: StringKernelRNN
     parts: StringParts
     counts: Tensor
+    passed: Tensor
     carried: Tensor
 
     def steps(self) -> Tensor:
@@ -52,6 +55,22 @@ class StringReadout:
             shares = parts.shares(parts.read(self.counts)).sum(1)
             total += shares / order if parts.chain.combine == "multiply" else shares
         return total
+
+    def input_weights(self) -> Tensor:
+        r"""Return what the tokens count in y ``(T, I)``: :math:`y = \sum_t u_t \cdot x_t`.
+
+        An n-gram is shared out equally among its tokens, as in `steps`. Where the input is the
+        output of another layer, u are the weights with which y is a sum over that one.
+        """
+        references_HnI = self.layer.references().double()
+        total = torch.zeros(len(self.counts), self.layer.input_size, dtype=torch.float64)
+        total = total.to(self.counts.device)
+        for order in orders_read(self.parts):
+            parts = self.parts.of(order)
+            slopes = parts.slopes(parts.read(self.counts))
+            pulled = torch.einsum("tnh,hni->ti", slopes, references_HnI[:, :order])
+            total += pulled / order if parts.chain.combine == "multiply" else pulled
+        return total + self.passed if self.parts.highway is not None else total
 
     def ngrams(self, unit: int, k: int) -> list[NgramShare]:
         """Return the k n-grams that add most to y through one unit, the largest in size first.
@@ -106,10 +125,11 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
     parts = string_parts(layer, input)
     _refuse_what_is_no_sum(layer)
     v = check_weights(weights, len(input), layer.hidden_size)
-    counts, carried = v, torch.zeros_like(v)
+    counts, passed, carried = v, torch.zeros_like(v), torch.zeros_like(v)
     if parts.highway is not None:
         counts = v * parts.highway
-        carried = (v - counts) * input.detach().double()
+        passed = v - counts
+        carried = passed * input.detach().double()
     if parts.chain.activation == "tanh":
         state = _state(parts)
         is_zero = state == 0
@@ -117,7 +137,7 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
         counts = counts * torch.where(is_zero, 1.0, slope)
     elif parts.chain.activation == "relu":
         counts = counts * (_state(parts) > 0)
-    return StringReadout(layer, parts, counts, carried)
+    return StringReadout(layer, parts, counts, passed, carried)
 
 
 def orders_read(parts: StringParts) -> range:
@@ -156,8 +176,8 @@ def _refuse_what_is_no_sum(layer: StringKernelRNN) -> None:
         "The sigmoid is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots.": (
             layer.activation == "sigmoid"
         ),
-        "Explain one layer at a time.": layer.num_layers > 1,
-        "Explain one direction at a time.": layer.bidirectional,
+        "It has several layers: use stack_readout.": layer.num_layers > 1,
+        "It has two directions: use stack_readout.": layer.bidirectional,
     }
     for reason, holds in reasons.items():
         if holds:

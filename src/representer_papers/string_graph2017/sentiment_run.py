@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 from representer.data.text import Vocabulary, WordVectors, equal_lengths
-from representer.models import StackedClassifier, StackedClassifierConfig, to_dict
+from representer.models import StackedClassifier, StackedClassifierConfig
 from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import TextData
 from representer.tasks.text.text_model import classification_task, probabilities
 from representer.tasks.text.text_results import Answers, metrics_of
+from representer.tasks.text.text_run import describe_model
 from representer.tasks.training import generators
 from representer.tasks.training.trainer import Trainer
 from representer.tasks.training.trainer_config import TrainerConfig
@@ -48,7 +50,7 @@ def run(
     folder.write_json("config.json", config.to_dict())
     folder.write_text("vocabulary.json", data.vocabulary.to_json() + "\n")
     folder.write_text("labels.json", data.classes.to_json() + "\n")
-    folder.write_json("model.json", {"task": "sentiment", "model": to_dict(model.config)})
+    describe_model(folder, model, ReadOptions(text="text", label="label"), "blanks", None)
     order = generators.derive(config.seed, "order")
 
     def batches(lengths: Sequence[int], epoch: int) -> list[list[int]]:

@@ -73,6 +73,18 @@ def test_the_published_cleaning_is_repeated_with_its_peculiarities(text, tokens)
     assert tokenize(text, "leam") == tokens
 
 
+def test_what_is_tokenised_already_is_cut_at_blanks_alone():
+    assert tokenize(" It 's  n't -lrb- a...\tB ", "blanks") == [
+        "It",
+        "'s",
+        "n't",
+        "-lrb-",
+        "a...",
+        "B",
+    ]
+    assert tokenize(" ", "blanks") == []
+
+
 def test_an_unknown_scheme_is_refused():
-    with pytest.raises(ArgumentError, match="one of words, leam"):
+    with pytest.raises(ArgumentError, match="one of words, blanks, leam"):
         tokenize("a", "bytes")  # type: ignore[arg-type]

@@ -70,6 +70,28 @@ def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(nam
 
 
 @EVERY_LAYER
+def test_the_parts_of_a_layer_are_layers_on_its_parameters_that_make_its_output(name: str):
+    layer, x = build(name, bidirectional=True, **DEEP), batch()
+    output, state = layer(x)
+    parts = [[layer.part(k, reverse) for reverse in (False, True)] for k in (0, 1)]
+    h = x
+    for k, (forward, backward) in enumerate(parts):
+        (a, own), (b, _) = forward(h), backward(h.flip(0))
+        h = torch.cat((a, b.flip(0)), dim=-1)
+        for field, whole in zip(own[:-1], state[:-1], strict=True):
+            torch.testing.assert_close(field[0], whole[2 * k])
+        going_on = forward(a.new_zeros(2, 3, forward.input_size), own)[0]
+        assert going_on.shape == a[:2].shape
+        assert forward.num_layers == backward.num_directions == 1
+    torch.testing.assert_close(h, output)
+    assert (layer.num_layers, layer.num_directions, len(layer.directions)) == (2, 2, 4)
+    shared = {p.data_ptr() for row in parts for part in row for p in part.parameters()}
+    assert shared == {p.data_ptr() for p in layer.parameters()}
+    with pytest.raises(ArgumentError, match="layer is 2; expected 0 to 1"):
+        layer.part(2)
+
+
+@EVERY_LAYER
 def test_a_bidirectional_layer_starts_each_direction_from_its_own_state(name: str):
     """Directions of the same weights with exchanged states mirror each other."""
     layer, x = build(name, bidirectional=True, filter_length=2), batch()

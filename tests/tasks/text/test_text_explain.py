@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from representer.data.text import LabelMap, Vocabulary
-from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.models import (
+    SequenceClassifier,
+    SequenceClassifierConfig,
+    StackedClassifier,
+    StackedClassifierConfig,
+)
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_explain import explain_words, with_gaps
 from representer.tasks.text.text_run import TrainedText
@@ -38,6 +43,10 @@ CASES = {
     "CIFG": ("rkm-cifg", {"layer_norm": True, "filter_length": 2}),
     "RAN": ("ran", {"pooling": "padded_mean"}),
     "linear kernel": ("linear-kernel-gated", {}),
+    "two layers": ("string-kernel", {"num_layers": 2, "decay": "input"}),
+    "two directions": ("string-kernel", {"bidirectional": True}),
+    "both": ("string-kernel", {"num_layers": 3, "bidirectional": True, "decay": "state"}),
+    "a deep CIFG": ("rkm-cifg", {"num_layers": 2, "bidirectional": True, "layer_norm": True}),
 }
 
 
@@ -55,6 +64,47 @@ def test_shares_and_constant_sum_to_the_logit_above_the_mean(cell, options):
     assert entry["evidence"] == pytest.approx((logits[label] - logits.mean()).item(), rel=1e-4)
     assert len(entry["shares"]) == len(entry["marked"]) == len(words)
     assert max(map(abs, entry["strengths"])) == 1
+
+
+def test_the_shares_of_a_stack_sum_to_its_logit_above_the_mean():
+    torch.manual_seed(0)
+    model = StackedClassifier(
+        StackedClassifierConfig(8, 3, embedding_size=5, hidden_size=6, num_layers=3)
+    ).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.5)
+    plain = trained_with("string-kernel")
+    trained = TrainedText(
+        model.eval(), plain.vocabulary, plain.classes, plain.reading, "blanks", None
+    )
+    entry = explain_words(trained, WORDS, 4)
+    ids = torch.tensor([trained.vocabulary.encode(WORDS)])
+    logits = model(ids, torch.tensor([len(WORDS)]))[0]
+    label = int(logits.argmax())
+    assert entry["evidence"] == pytest.approx((logits[label] - logits.mean()).item(), rel=1e-10)
+    assert (entry["layers"], entry["constant"]) == (3, 0.0)
+    assert entry["prediction"] == trained.classes.names[label]
+    every = explain_words(trained, WORDS, 1000)["ngrams"]
+    assert sum(n["share"] for n in every) == pytest.approx(entry["evidence"], rel=1e-10)
+
+
+def test_what_reads_from_the_end_is_shown_in_the_order_of_the_text():
+    trained = trained_with("string-kernel", bidirectional=True, order=2)
+    entry = explain_words(trained, WORDS, 1000)
+    assert {ngram["unit"] < 6 for ngram in entry["ngrams"]} == {True, False}
+    for ngram in entry["ngrams"]:
+        assert ngram["positions"] == sorted(ngram["positions"])
+        assert ngram["text"] == with_gaps(WORDS, ngram["positions"])
+        card = entry["units"][str(ngram["unit"])]["text"]
+        assert card.endswith("(from the end)") == (ngram["unit"] >= 6)
+    cell = trained.model.cell
+    marks = len(Vocabulary.MARKS)
+    vectors = trained.model.embedding.weight.detach()[marks:]
+    last, first = cell.references(0, reverse=True)[2] @ torch.nn.functional.normalize(vectors).T
+    near = [WORDS[int(cosines.argmax())] for cosines in (first, last)]
+    shown = entry["units"]["8"]["text"].removesuffix(" (from the end)").split(" · ")
+    assert [slot.split("/")[0] for slot in shown] == near
 
 
 def test_the_ngrams_of_all_units_sum_to_the_words():

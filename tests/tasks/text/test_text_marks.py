@@ -8,7 +8,7 @@ ENTRY = {
     "marked": [False, True, False, True],
     "ngrams": [{"positions": [1, 3], "text": "wave … tide", "share": 0.9, "unit": 2}],
     "units": {"2": {"text": "wave/salt · tide/sail", "half_life": 1.5}},
-    "strongest": [{"unit": 2, "effect": 0.9}], "steps": [],
+    "strongest": [{"unit": 2, "effect": 0.9}], "steps": [], "layers": 1,
 }  # fmt: skip
 STEP = {
     "step": 1, "word": "wave", "contribution": 0.75, "unit": 3, "share": 0.5, "written": 0.25,
@@ -31,6 +31,12 @@ def test_on_a_terminal_they_are_bold_and_underlined():
     shown = sentence(["old", "wave"], [False, True], styled=True)
     assert shown == "old \x1b[1;4mwave\x1b[0m"
     assert "[wave]" not in as_text(ENTRY, styled=True)
+
+
+def test_of_several_layers_it_is_said_which_is_shown():
+    lines = as_text(ENTRY | {"layers": 3}, styled=False).splitlines()
+    assert lines[3] == "  below is layer 1 of 3, each share counted as the layers above do"
+    assert len(lines) == len(as_text(ENTRY, styled=False).splitlines()) + 1
 
 
 def test_steps_have_their_gates():

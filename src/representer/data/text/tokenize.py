@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from representer.errors import ArgumentError
 
-Scheme = Literal["words", "leam"]
+Scheme = Literal["words", "blanks", "leam"]
 
 
 def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
@@ -18,6 +18,8 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     single punctuation marks; runs of full stops or hyphens stay together; English clitics stand
     alone as in the vocabulary of GloVe (``don't`` becomes ``do n't``, ``cat's`` ``cat 's``).
 
+    ``blanks`` is for a text that is tokenised already, its tokens with blanks between.
+
     ``leam`` repeats the cleaning that the experiments of Liang et al. (2019) used in practice,
     with its peculiarities: everything but ASCII letters, digits and ``( ) , . ! ?`` becomes a
     blank, the letters ``br`` are deleted wherever they stand (meant for the HTML tag, it also
@@ -26,7 +28,7 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
 
     Args:
         text: The document.
-        scheme: ``words`` or ``leam``.
+        scheme: ``words``, ``blanks`` or ``leam``.
 
     Returns:
         The tokens; none of a document without any.
@@ -43,6 +45,8 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     if scheme == "words":
         composed = unicodedata.normalize("NFC", text.replace("\u2019", "'"))
         return _WORDS.findall(composed.lower())
+    if scheme == "blanks":
+        return text.split()
     if scheme == "leam":
         return _leam(text)
     raise ArgumentError("scheme", scheme, f"one of {', '.join(get_args(Scheme))}")

@@ -6,7 +6,9 @@ the manners of ``torch.nn.LSTM``.
 
 from __future__ import annotations
 
-from typing import Any, cast
+import copy
+from dataclasses import replace
+from typing import Any, Self, cast
 
 import torch
 import torch.nn.functional as F
@@ -138,6 +140,25 @@ class SequenceLayer(nn.Module):
         if reverse and not self.bidirectional:
             raise ArgumentError("reverse", True, "False", hint="The layer is not bidirectional.")
         return self.directions[layer * self.num_directions + reverse]
+
+    def part(self, layer: int = 0, reverse: bool = False) -> Self:
+        """Return one direction of one layer as a layer of its own, on the same parameters.
+
+        It reads from the first step on; give the part of a reverse direction reversed sequences.
+
+        Raises:
+            ArgumentError: If there is no such layer or direction.
+        """
+        direction, k = self.direction(layer, reverse), layer * self.num_directions + reverse
+        part = copy.copy(self)
+        part._modules = {"directions": nn.ModuleList([direction])}
+        part.num_layers, part.bidirectional = 1, False
+        of_layout = self.layout.reaches[k], self.layout.features[k]
+        part.layout = replace(
+            self.layout, directions=1, reaches=of_layout[:1], features=of_layout[1:]
+        )
+        part.input_size = part.layout.features[0]
+        return part
 
     def reset_parameters(self) -> None:
         """Draw all parameters anew."""

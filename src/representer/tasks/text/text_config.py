@@ -10,7 +10,7 @@ from typing import Any
 
 from representer.errors import ArgumentError
 
-TOKENIZERS = ("words", "leam")
+TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "padded_mean")
 DECAYS = ("learned", "input", "state")
 

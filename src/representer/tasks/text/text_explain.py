@@ -1,9 +1,10 @@
 """What a trained text classifier took an answer from: ``explain``.
 
-The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the cell's outputs. With the
-relus that are on held, a logit is a weighted sum of these outputs, which ``representer.explain``
-takes apart. What is explained is the logit of the predicted class above the mean of all of them:
-adding a number to all logits changes no answer.
+The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the cell's outputs, or y = W h of
+the means of several layers. With the relus that are on held, a logit is a weighted sum of these
+outputs, which ``representer.explain`` takes apart, through all layers down to the words. What is
+explained is the logit of the predicted class above the mean of all of them: adding a number to all
+logits changes no answer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from torch import Tensor
 
 from representer.data.text import assemble, read_grid, tokenize
 from representer.errors import KindError
-from representer.explain import memory_ledger, reference_card, string_readout
+from representer.explain import StackReadout, reference_card, stack_readout
+from representer.models import SequenceClassifier
 from representer.nn import StringKernelRNN
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 from representer.tasks.report import write_report
@@ -38,13 +40,13 @@ class Evidence(NamedTuple):
     Attributes:
         label: The predicted class.
         probability: Of it.
-        weights: What the output of every step counts ``(T, H)``.
+        weights: What the output of every step counts, of each layer that is read ``(T, D·H)``.
         constant: What comes from the biases.
     """
 
     label: int
     probability: float
-    weights: Tensor
+    weights: list[Tensor]
     constant: float
 
 
@@ -70,7 +72,7 @@ def explain(
         KindError: If the cell's answers are no sums over the words, with the reason.
     """
     trained = load_run(run)
-    _refuse_other_cells(trained)
+    _layers(trained)  # refused before anything is read
     reading = asdict(replace(options, text=options.text or trained.reading.text, label=None))
     text = reading.pop("text")
     reading.pop("label")
@@ -88,7 +90,7 @@ def explain(
             say(f"{table.source}: line {line} has no words")
     folder = Path(run)
     atomic.write_json(folder / EXPLAINED, entries)
-    if (folder / "metrics.json").is_file():
+    if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
         say(f"report: {write_report(folder)}")
     return entries
 
@@ -108,12 +110,16 @@ def explain_words(trained: TrainedText, words: Sequence[str], top: int) -> dict[
     with torch.no_grad():
         x = trained.model.embedding(ids)
         evidence = _evidence(trained, ids)
-    cell = trained.model.cell
-    if isinstance(cell, StringKernelRNN):
-        found = _explain_ngrams(trained, cell, words, x, evidence, top)
-    else:
-        assert isinstance(cell, RecurrentKernelMachine)
-        found = _explain_steps(cell, words, x, evidence, top)
+    layers = _layers(trained)
+    readout = stack_readout(layers, x, evidence.weights)
+    shares = readout.steps()
+    of_cell = _ngrams if isinstance(layers[0], StringKernelRNN) else _steps
+    found = {
+        "shares": shares.sum(1).tolist(),
+        "constant": evidence.constant + readout.constant,
+        "layers": sum(layer.num_layers for layer in layers),
+        **of_cell(trained, readout, words, x, top),
+    }
     largest = max(map(abs, found["shares"])) or 1.0
     return {
         "prediction": trained.classes.decode(evidence.label),
@@ -125,68 +131,60 @@ def explain_words(trained: TrainedText, words: Sequence[str], top: int) -> dict[
     }
 
 
-def _explain_ngrams(
-    trained: TrainedText,
-    cell: StringKernelRNN,
-    words: Sequence[str],
-    x: Tensor,
-    evidence: Evidence,
-    top: int,
+def _ngrams(
+    trained: TrainedText, readout: StackReadout, words: Sequence[str], x: Tensor, top: int
 ) -> dict[str, Any]:
-    readout = string_readout(cell, x, evidence.weights)
-    steps = readout.steps()
-    every = [
-        (share, unit) for unit in range(cell.hidden_size) for share in readout.ngrams(unit, top)
-    ]
+    """Return the n-grams of the first layer that gave most, and what their units look for."""
+    effects = readout.steps().sum(0)
+    every = [(share, u) for u in range(len(effects)) for share in readout.ngrams(u, top)]
     best = sorted(every, key=lambda entry: -abs(entry[0].contribution))[:top]
-    effects = steps.sum(0)
-    strongest = effects.topk(min(UNITS, cell.hidden_size)).indices.tolist()
-    marks = len(trained.vocabulary.MARKS)  # no words, and so nothing to be near to
-    known = trained.vocabulary.words[marks:]
-    vectors = trained.model.embedding.weight.detach()[marks:]
-    cards = {
-        unit: reference_card(cell, unit, known, vectors, k=NEAR, data=[x])
-        for unit in {unit for _, unit in best} | set(strongest)
-    }
+    strongest = effects.topk(min(UNITS, len(effects))).indices.tolist()
     matched = {t for share, _ in best for t in share.positions}
     return {
-        "shares": steps.sum(1).tolist(),
-        "constant": evidence.constant,
         "marked": [t in matched for t in range(len(words))],
         "ngrams": [
             {
-                "positions": list(share.positions),
-                "text": with_gaps(words, share.positions),
+                "positions": sorted(share.positions),
+                "text": with_gaps(words, sorted(share.positions)),
                 "share": share.contribution,
                 "unit": unit,
             }
             for share, unit in best
         ],
         "units": {
-            str(unit): {
-                "text": " · ".join("/".join(near.word for near in slot) for slot in card.slots),
-                "half_life": card.half_life if card.half_life != float("inf") else None,
-            }
-            for unit, card in cards.items()
+            str(unit): _card(trained, readout, unit, x)
+            for unit in {unit for _, unit in best} | set(strongest)
         },
         "strongest": [{"unit": unit, "effect": effects[unit].item()} for unit in strongest],
         "steps": [],
     }
 
 
-def _explain_steps(
-    cell: RecurrentKernelMachine,
-    words: Sequence[str],
-    x: Tensor,
-    evidence: Evidence,
-    top: int,
+def _card(trained: TrainedText, readout: StackReadout, unit: int, x: Tensor) -> dict[str, Any]:
+    """Return what a unit of the first layer looks for, in the order in which one writes it."""
+    marks = len(trained.vocabulary.MARKS)  # no words, and so nothing to be near to
+    known = trained.vocabulary.words[marks:]
+    vectors = trained.model.embedding.weight.detach()[marks:]
+    direction, own = divmod(unit, readout.parts[0].hidden_size)
+    part = readout.parts[direction]
+    assert isinstance(part, StringKernelRNN)
+    read = x.double().flip(0) if direction else x.double()
+    card = reference_card(part, own, known, vectors, k=NEAR, data=[read])
+    slots = ["/".join(near.word for near in slot) for slot in card.slots]
+    text = " · ".join(reversed(slots) if direction else slots)
+    return {
+        "text": f"{text} (from the end)" if direction else text,
+        "half_life": card.half_life if card.half_life != float("inf") else None,
+    }
+
+
+def _steps(
+    trained: TrainedText, readout: StackReadout, words: Sequence[str], x: Tensor, top: int
 ) -> dict[str, Any]:
-    ledger = memory_ledger(cell, x, evidence.weights)
-    rows = ledger.rows(top)
+    """Return the steps that gave most, with the gates that they passed."""
+    rows = readout.rows(top)
     matched = {row.step for row in rows}
     return {
-        "shares": ledger.contribution.sum(1).tolist(),
-        "constant": evidence.constant + ledger.constant,
         "marked": [t in matched for t in range(len(words))],
         "ngrams": [],
         "units": {},
@@ -203,30 +201,47 @@ def with_gaps(words: Sequence[str], positions: Sequence[int]) -> str:
     return text
 
 
-def _evidence(trained: TrainedText, ids: Tensor) -> Evidence:
-    """Return the answer on one document, and what each output counts in its logit."""
+def _layers(trained: TrainedText) -> list[StringKernelRNN | RecurrentKernelMachine]:
+    """Return the recurrent layers of a classifier.
+
+    Raises:
+        KindError: If nothing is known of what they make.
+    """
     model = trained.model
-    mean = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()
-    first, second = (
-        layer for layer in model.head if isinstance(layer, torch.nn.Linear)
-    )  # the rest is dropout and relu
-    w1, b1 = first.weight.double(), first.bias.double()
-    w2, b2 = second.weight.double(), second.bias.double()
-    on = (w1 @ mean + b1 > 0).double()
-    rows, constants = (w2 * on) @ w1, (w2 * on) @ b1 + b2
-    chances = (rows @ mean + constants).softmax(0)
-    label = int(chances.argmax())
-    divisor = model.config.max_length or len(ids)
-    weights = (rows[label] - rows.mean(0)) / divisor
-    constant = constants[label] - constants.mean()
-    return Evidence(label, chances[label].item(), weights.expand(len(ids), -1), constant.item())
-
-
-def _refuse_other_cells(trained: TrainedText) -> None:
-    if not isinstance(trained.model.cell, StringKernelRNN | RecurrentKernelMachine):
+    layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
+    known = [x for x in layers if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
+    if len(known) < len(layers):
         raise KindError(
             "the cell of the run",
-            trained.model.config.cell,
+            getattr(model.config, "cell", type(model).__name__),
             "string-kernel, or one of the recurrent kernel machines",
             hint="Nothing is known of what its output is made of.",
         )
+    return known
+
+
+def _evidence(trained: TrainedText, ids: Tensor) -> Evidence:
+    """Return the answer on one document, and what each output counts in its logit."""
+    model = trained.model
+    means = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()
+    if isinstance(model, SequenceClassifier):
+        first, second = (
+            layer for layer in model.head if isinstance(layer, torch.nn.Linear)
+        )  # the rest is dropout and relu
+        w1, b1 = first.weight.double(), first.bias.double()
+        w2, b2 = second.weight.double(), second.bias.double()
+        on = (w1 @ means + b1 > 0).double()
+        rows, constants = (w2 * on) @ w1, (w2 * on) @ b1 + b2
+        divisor, parts = model.config.max_length or len(ids), 1
+    else:
+        rows = model.output.weight.double()
+        constants, divisor, parts = torch.zeros(len(rows)), len(ids), len(model.layers)
+    chances = (rows @ means + constants).softmax(0)
+    label = int(chances.argmax())
+    weights = (rows[label] - rows.mean(0)) / divisor
+    return Evidence(
+        label,
+        chances[label].item(),
+        [each.expand(len(ids), -1) for each in weights.chunk(parts)],
+        (constants[label] - constants.mean()).item(),
+    )

@@ -23,6 +23,10 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
         f"  {sentence(entry['words'], entry['marked'], styled=styled)}",
         f"  evidence {entry['evidence']:+.3f}: words {words:+.3f}, constant {constant:+.3f}",
     ]
+    if entry["layers"] > 1:
+        lines.append(
+            f"  below is layer 1 of {entry['layers']}, each share counted as the layers above do"
+        )
     if entry["ngrams"]:
         lines += _ngrams(entry)
     if entry["steps"]:

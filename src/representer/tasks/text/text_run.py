@@ -8,11 +8,20 @@ from pathlib import Path
 
 from representer.data.text import LabelMap, Vocabulary, tokenize
 from representer.errors import DataError
-from representer.models import SequenceClassifier, SequenceClassifierConfig, from_dict, to_dict
+from representer.models import (
+    SequenceClassifier,
+    SequenceClassifierConfig,
+    StackedClassifier,
+    StackedClassifierConfig,
+    from_dict,
+    to_dict,
+)
 from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions, TextConfig
 from representer.tasks.text.text_data import TextData
+
+Classifier = SequenceClassifier | StackedClassifier
 
 
 @dataclass(frozen=True)
@@ -25,15 +34,15 @@ class TrainedText:
         classes: What it answers.
         reading: How the training data were read, columns as found.
         tokenizer: How a text becomes words.
-        max_length: Words that it reads of a text.
+        max_length: Words that it reads of a text; None for all.
     """
 
-    model: SequenceClassifier
+    model: Classifier
     vocabulary: Vocabulary
     classes: LabelMap
     reading: ReadOptions
     tokenizer: str
-    max_length: int
+    max_length: int | None
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the numbers of the words of each text."""
@@ -49,12 +58,24 @@ def write_inputs(
     run.write_text("vocabulary.json", data.vocabulary.to_json() + "\n")
     run.write_text("labels.json", data.classes.to_json() + "\n")
     run.write_json("splits.json", data.splits())
+    describe_model(run, model, data.reading, config.tokenizer, config.max_length)
+
+
+def describe_model(
+    run: RunFolder,
+    model: Classifier,
+    reading: ReadOptions,
+    tokenizer: str,
+    max_length: int | None,
+) -> None:
+    """Write what `load_run` reads beside vocabulary, labels and weights."""
     described = {
         "task": "text",
+        "classifier": type(model).__name__,
         "model": to_dict(model.config),
-        "reading": asdict(data.reading),
-        "tokenizer": config.tokenizer,
-        "max_length": config.max_length,
+        "reading": asdict(reading),
+        "tokenizer": tokenizer,
+        "max_length": max_length,
     }
     run.write_json("model.json", described)
 
@@ -78,7 +99,10 @@ def load_run(folder: str | Path) -> TrainedText:
     described = describe(folder)
     if described.get("task") != "text":
         raise DataError("is no text classifier", file=folder / "model.json")
-    model = SequenceClassifier(from_dict(SequenceClassifierConfig, described["model"]))
+    if described.get("classifier") == StackedClassifier.__name__:
+        model = StackedClassifier(from_dict(StackedClassifierConfig, described["model"]))
+    else:
+        model = SequenceClassifier(from_dict(SequenceClassifierConfig, described["model"]))
     load_weights(model, folder / WEIGHTS)
     return TrainedText(
         model=model.eval(),

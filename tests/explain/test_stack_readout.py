@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from explain_by_hand import normal
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from string_layers import KIND, PRODUCT, listed_of
+from torch.testing import assert_close
+
+from representer import nn
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.explain import memory_ledger, stack_readout, string_readout
+
+SHAPES = {
+    "layers": st.integers(1, 3), "bidirectional": st.booleans(),
+    "time": st.integers(1, 6), "seed": st.integers(0, 2**16),
+}  # fmt: skip
+OPTIONS = {
+    "activation": st.sampled_from([None, "tanh", "relu"]),
+    "readout": st.sampled_from(["last", "sum"]),
+    "highway": st.booleans(),
+}
+MACHINES = {
+    "RKM-LSTM": (nn.RKMLSTM, {}),
+    "CIFG, windows, norm": (nn.RKMCIFG, {"filter_length": 3, "dilation": 2, "layer_norm": True}),
+    "RAN": (nn.RAN, {}),
+    "Gated CNN": (nn.GatedCNN, {"filter_length": 2}),
+    "linear": (nn.RKM, {"q": "linear", "layer_norm": True}),
+}
+
+
+def deep(kind, order, layers, bidirectional, seed, **options) -> nn.StringKernelRNN:
+    """Return a network whose input has as many features as its units."""
+    combine, normalized, decay = kind
+    torch.manual_seed(seed)
+    layer = nn.StringKernelRNN(
+        4, 4, layers, bidirectional=bidirectional, order=order, combine=combine,
+        normalized=normalized, decay=decay, dtype=torch.float64, **options,
+    )  # fmt: skip
+    return with_random_biases(layer)
+
+
+def with_random_biases(layer):
+    with torch.no_grad():
+        for name, parameter in layer.named_parameters():
+            if parameter.dim() == 1 or "bias" in name:
+                parameter.normal_()
+    return layer
+
+
+def read(layer, time: int, seed: int):
+    """Return a sequence, weights for a layer's outputs, and the sum that they make."""
+    x = normal(time, layer.input_size, seed=seed + 1)
+    v = normal(time, layer.hidden_size * layer.num_directions, seed=seed + 2)
+    return x, v, (v * layer(x)[0].detach()).sum().item()
+
+
+@settings(deadline=None, max_examples=60)
+@given(kind=KIND, order=st.integers(1, 3), **SHAPES, **OPTIONS)
+def test_the_shares_of_the_tokens_sum_to_what_is_read_of_the_last_layer(
+    kind, order, layers, bidirectional, time, seed, **options
+):
+    layer = deep(kind, order, layers, bidirectional, seed, **options)
+    x, v, y = read(layer, time, seed)
+    found = stack_readout(layer, x, v)
+    shares = found.steps()
+    assert shares.shape == (time, 4 * (1 + bidirectional))
+    size = 1e-12 * (1 + shares.abs().sum().item())
+    assert shares.sum().item() + found.constant == pytest.approx(y, rel=1e-10, abs=size)
+
+
+@settings(deadline=None, max_examples=40)
+@given(kind=PRODUCT, order=st.integers(1, 3), activation=OPTIONS["activation"], **SHAPES)
+def test_the_ngrams_of_the_first_layer_sum_to_what_is_read_of_the_last(
+    kind, order, activation, layers, bidirectional, time, seed
+):
+    layer = deep(kind, order, layers, bidirectional, seed, activation=activation)
+    x, v, y = read(layer, time, seed)
+    found = stack_readout(layer, x, v)
+    units = range(4 * (1 + bidirectional))
+    shares = [share.contribution for unit in units for share in found.ngrams(unit, 10**6)]
+    size = 1e-12 * (1 + sum(map(abs, shares)))
+    assert sum(shares) == pytest.approx(y, rel=1e-10, abs=size)
+
+
+@pytest.mark.parametrize(("kind", "options"), MACHINES.values(), ids=MACHINES)
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_steps_of_a_machine_and_the_constant_sum_to_what_is_read(
+    kind, options, layers, bidirectional
+):
+    torch.manual_seed(0)
+    made = kind(3, 4, layers, bidirectional=bidirectional, dtype=torch.float64, **options)
+    layer = with_random_biases(made)
+    x, v, y = read(layer, 6, 0)
+    found = stack_readout(layer, x, v)
+    assert found.steps().sum().item() + found.constant == pytest.approx(y, rel=1e-10)
+    assert bool(found.constant) == layer.layer_norm
+    rows = found.rows(1000)
+    assert [abs(row.contribution) for row in rows] == sorted(
+        (abs(row.contribution) for row in rows), reverse=True
+    )
+    for row in rows:  # all that the step gave through the units of the row's direction
+        first = row.unit // 4 * 4
+        given = found.steps()[row.step, first : first + 4].sum().item()
+        assert row.contribution == pytest.approx(given, abs=1e-14)
+    assert found.rows(2) == rows[:2]
+
+
+@settings(deadline=None, max_examples=30)
+@given(order=st.integers(1, 3), seed=st.integers(0, 2**16), time=st.integers(3, 6))
+def test_what_a_token_counts_is_its_part_of_the_slope(order, seed, time):
+    """Without activation y is homogeneous of degree n in the tokens: Euler's x . dy/dx = n y."""
+    layer = deep(("multiply", False, 0.8), order, 1, False, seed, activation=None)
+    x, v, _ = read(layer, time, seed)
+    x.requires_grad_()
+    (slope,) = torch.autograd.grad((v * layer(x)[0]).sum(), x)
+    assert_close(string_readout(layer, x, v).input_weights(), slope / order, rtol=1e-9, atol=1e-12)
+
+
+def test_two_layers_are_the_first_read_as_the_second_counts_it():
+    """By enumeration: an n-gram of the second layer is shared out equally among its tokens."""
+    layer = deep(("multiply", False, 0.7), 2, 2, False, 3, activation=None)
+    first, second = layer.part(0), layer.part(1)
+    x = normal(5, 4, seed=1)
+    h = first(x)[0].detach()
+    y = torch.zeros(5, 4, dtype=torch.float64)
+    y[-1, 2] = 1
+    expected = torch.zeros(5, dtype=torch.float64)
+    for positions, contribution in listed_of(second, h, 2, 2).items():
+        for s, j in zip(positions, (0, 1), strict=True):
+            slot = layer.references(1)[2, j]  # of the n-gram's half, unit u carries its part
+            parts = h[s] * slot / (h[s] @ slot) * contribution / 2
+            for u in range(4):
+                below = listed_of(first, x[: s + 1], u, 2)
+                total = sum(below.values())
+                for lower, share in below.items():
+                    for t in lower:
+                        expected[t] += parts[u] * share / total / 2 if total else 0.0
+    found = stack_readout(layer, x, y)
+    assert_close(found.steps().sum(1), expected, rtol=1e-10, atol=1e-13)
+
+
+def test_every_layer_of_a_list_may_be_read():
+    layers = [deep(("multiply", True, "state"), 2, 1, False, s, activation="relu", readout="sum")
+              for s in range(3)]  # fmt: skip
+    x, weights = normal(6, 4, seed=0), [normal(6, 4, seed=s) for s in range(3)]
+    h, y = x, 0.0
+    for layer, v in zip(layers, weights, strict=True):
+        h = layer(h)[0].detach()
+        y += (v * h).sum().item()
+    assert stack_readout(layers, x, weights).steps().sum().item() == pytest.approx(y, rel=1e-10)
+
+
+def test_of_one_layer_it_is_the_plain_readout():
+    layer = deep(("multiply", False, "input"), 2, 1, False, 0)
+    x, v, _ = read(layer, 6, 0)
+    plain, found = string_readout(layer, x, v), stack_readout(layer, x, v)
+    assert_close(found.steps(), plain.steps())
+    assert found.ngrams(1, 3) == plain.ngrams(1, 3)
+    machine = nn.RKMLSTM(4, 4, dtype=torch.float64)
+    assert_close(stack_readout(machine, x, v).steps(), memory_ledger(machine, x, v).contribution)
+    assert stack_readout(machine, x, v).rows(2) == memory_ledger(machine, x, v).rows(2)
+
+
+def test_an_ngram_of_the_reverse_direction_stands_as_it_is_read():
+    layer = deep(("multiply", False, 0.5), 2, 1, True, 0, activation=None)
+    x = normal(5, 4, seed=0)
+    v = torch.zeros(5, 8, dtype=torch.float64)
+    v[0, 4 + 1] = 1  # the reverse direction ends at the first step
+    (best, *_) = stack_readout(layer, x, v).ngrams(4 + 1, 1)
+    listed = listed_of(layer.part(0, reverse=True), x.flip(0), 1, 2)
+    positions = max(listed, key=lambda i: abs(listed[i]))
+    assert best.positions == tuple(4 - t for t in positions)
+    assert best.positions[0] > best.positions[1]
+    assert best.contribution == pytest.approx(listed[positions], rel=1e-10)
+
+
+def test_the_layers_stay_as_they_are_and_float32_is_explained_in_float64():
+    layer = nn.StringKernelRNN(3, 4, 2, dropout=0.5, order=2)
+    before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+    x, v = torch.randn(5, 3), torch.randn(5, 4)
+    found = stack_readout(layer, x, v)
+    assert found.steps().dtype == torch.float64
+    assert layer.training
+    assert all(torch.equal(before[n], t) for n, t in layer.state_dict().items())
+    y = (v * layer.eval()(x)[0].detach()).sum().item()
+    assert found.steps().sum().item() == pytest.approx(y, rel=1e-4, abs=1e-6)
+
+
+V = torch.zeros(5, 4)
+SKN = nn.StringKernelRNN
+REFUSED = {
+    "tanh below": (nn.TABLE1["LSTM"](3, 4, 2), V, KindError, "candidate passes through tanh"),
+    "sigmoid": (SKN(3, 4, 2, activation="sigmoid"), V, KindError, "is not 0 at 0"),
+    "kind": (torch.nn.LSTM(3, 4), [V], KindError, "layer is LSTM; expected a StringKernelRNN"),
+    "width": (SKN(3, 4, bidirectional=True), V, ShapeError, r"weights has shape \(5, 4\)"),
+    "number": ([SKN(3, 4)], [V, V], ArgumentError, r"len\(weights\) is 2; expected 1, one for"),
+    "nothing": ([], [], ArgumentError, r"len\(weights\) is 0"),
+    "sizes": ([SKN(3, 4), SKN(3, 4)], [V, V], ShapeError, r"expected \(time, batch, 3\)"),
+}
+
+
+@pytest.mark.parametrize(("layers", "weights", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_is_no_sum_is_refused(layers, weights, error, message):
+    layers = [layers] if isinstance(layers, torch.nn.LSTM) else layers
+    with pytest.raises(error, match=message):
+        stack_readout(layers, torch.zeros(5, 3), weights)
+
+
+def test_ngrams_are_of_string_kernels_and_rows_of_machines():
+    x = torch.zeros(5, 3)
+    with pytest.raises(KindError, match="Use rows"):
+        stack_readout(nn.RAN(3, 4), x, V).ngrams(0, 1)
+    with pytest.raises(KindError, match="Use ngrams"):
+        stack_readout(SKN(3, 4), x, V).rows(1)
+    with pytest.raises(ArgumentError, match="unit is 4; expected a whole number from 0 to 3"):
+        stack_readout(SKN(3, 4), x, V).ngrams(4, 1)
