@@ -189,6 +189,14 @@ def test_the_layers_stay_as_they_are_and_float32_is_explained_in_float64():
     assert found.steps().sum().item() == pytest.approx(y, rel=1e-4, abs=1e-6)
 
 
+def test_a_layer_in_training_is_explained_as_in_evaluation():
+    options = {"variational_dropout": 0.5, "hidden_dropout": 0.5, "decay": "state"}
+    layer = nn.StringKernelRNN(4, 4, 2, dtype=torch.float64, **options)
+    x, v = normal(5, 4, seed=0), normal(5, 4, seed=1)
+    found = stack_readout(layer.train(), x, v).steps()
+    assert_close(found, stack_readout(layer.eval(), x, v).steps())
+
+
 V = torch.zeros(5, 4)
 SKN = nn.StringKernelRNN
 REFUSED = {

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from representer.data.text import LabelMap, Vocabulary
+from representer.explain import reference_card
 from representer.models import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -90,7 +91,7 @@ def test_the_shares_of_a_stack_sum_to_its_logit_above_the_mean():
 
 
 def test_what_reads_from_the_end_is_shown_in_the_order_of_the_text():
-    trained = trained_with("string-kernel", bidirectional=True, order=2)
+    trained = trained_with("string-kernel", bidirectional=True, order=2, decay="state")
     entry = explain_words(trained, WORDS, 1000)
     assert {ngram["unit"] < 6 for ngram in entry["ngrams"]} == {True, False}
     for ngram in entry["ngrams"]:
@@ -101,6 +102,10 @@ def test_what_reads_from_the_end_is_shown_in_the_order_of_the_text():
     cell = trained.model.cell
     marks = len(Vocabulary.MARKS)
     vectors = trained.model.embedding.weight.detach()[marks:]
+    seen = trained.model.embedding(torch.tensor(trained.vocabulary.encode(WORDS))).detach()
+    part = cell.part(0, reverse=True)
+    card = reference_card(part, 2, WORDS, vectors, data=[seen.flip(0)])  # as the gates saw them
+    assert entry["units"]["8"]["half_life"] == pytest.approx(card.half_life, rel=1e-4)
     last, first = cell.references(0, reverse=True)[2] @ torch.nn.functional.normalize(vectors).T
     near = [WORDS[int(cosines.argmax())] for cosines in (first, last)]
     shown = entry["units"]["8"]["text"].removesuffix(" (from the end)").split(" · ")
