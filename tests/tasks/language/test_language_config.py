@@ -8,7 +8,12 @@ import torch
 from representer.errors import ArgumentError
 from representer.models import LanguageModel
 from representer.tasks.language.language_config import LanguageConfig, defaults
-from representer.tasks.language.language_training import model_config, trainer_config
+from representer.tasks.language.language_training import (
+    model_config,
+    optimizer_for,
+    trainer_config,
+)
+from representer.tasks.training.averaged_sgd import NonMonotonicASGD
 
 
 @pytest.mark.parametrize(
@@ -43,6 +48,7 @@ def test_a_value_out_of_range_is_refused(options, message):
         ("string-5m", {"decay": "0.8", "hidden_size": 407}, None),
         ("string-5m", {"decay": "learned", "hidden_size": 407}, None),
         ("string-5m", {"decay": "input", "hidden_size": 378}, None),
+        ("awd", {"cell": "torch-lstm"}, 24_221_600),
     ],
 )
 def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
@@ -63,6 +69,21 @@ def test_the_rate_falls_as_in_the_authors_code():
     trained = trainer_config(config)
     assert (trained.lr_decay, trained.lr_decay_from, trained.patience) == (0.9, 20, 20)
     assert (trained.monitor, trained.direction) == ("valid_loss", "min")
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "averages", "nonmonotone"),
+    [("adam", None, None), ("sgd", None, None), ("nt-asgd", False, None), ("asgd", True, 5)],
+)
+def test_an_optimizer_averages_and_stops_as_its_name_says(optimizer, averages, nonmonotone):
+    config = LanguageConfig(optimizer=optimizer, lr=3.0, weight_decay=0.5)
+    assert trainer_config(config).nonmonotone == nonmonotone
+    made = optimizer_for(config, torch.nn.Linear(2, 2))
+    assert isinstance(made, NonMonotonicASGD) is (averages is not None)
+    if isinstance(made, NonMonotonicASGD):
+        assert made.param_groups[0]["weight_decay"] == 0.5
+        made.step()
+        assert bool(made.averaged_steps) is averages
 
 
 def test_cutoffs_are_read_as_numbers():

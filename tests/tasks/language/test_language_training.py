@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from dataclasses import replace
 
@@ -9,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from language_samples import made_up_text, small_config
+from safetensors.torch import load_file
 
 from representer.data.language import cut, fold, read_corpus
-from representer.errors import Interrupted
+from representer.errors import CheckpointError, DataError, Interrupted
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.language_fit import train
 from representer.tasks.language.language_training import build_model, training_task
@@ -103,7 +105,7 @@ def fit(path, config, data, *, resume=False):
         train(folder, config, data)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "asgd"])
 def test_a_run_stopped_at_any_step_goes_on_to_the_bit(tmp_path, monkeypatch, optimizer):
     data = small_data()
     config = small_config(
@@ -144,3 +146,31 @@ def test_the_seed_decides_the_first_weights():
     )
     assert torch.equal(one, same)
     assert not torch.equal(one, other)
+
+
+def test_fine_tuning_begins_with_the_best_weights_and_their_means_are_kept(tmp_path):
+    data = small_data()
+    first = small_config(cell="rkm-lstm", weight_dropout=0.3, locked=True)
+    fit(tmp_path / "first", first, data)
+    second = replace(
+        first, optimizer="asgd", lr=1e-9, start_from=str(tmp_path / "first"), input_dropout=0.0
+    )
+    fit(tmp_path / "second", second, data)
+    best, tuned = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))
+    for name in best:  # so small a rate leaves them where they were
+        torch.testing.assert_close(tuned[name], best[name], rtol=0, atol=1e-6)
+    rows = (tmp_path / "second" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(rows[-1])["averaged_steps"] == json.loads(rows[-1])["step"]
+
+
+def test_fine_tuning_of_what_does_not_fit_is_refused(tmp_path):
+    data = small_data()
+    fit(tmp_path / "first", small_config(), data)
+    start = small_config(start_from=str(tmp_path / "first"))
+    with pytest.raises(CheckpointError, match="does not hold this model's weights"):
+        fit(tmp_path / "larger", replace(start, hidden_size=8), data)
+    other = LanguageData(read_corpus(cut(["x y z"] * 20, 0.1, 0.1)), "other", {})
+    with pytest.raises(DataError, match=r"knows 6 other tokens than the data, which have 5"):
+        fit(tmp_path / "other", start, other)
+    with pytest.raises(DataError, match=r"there is no vocabulary.json; this is no run"):
+        fit(tmp_path / "none", replace(start, start_from=str(tmp_path / "nothing")), data)

@@ -14,7 +14,7 @@ from representer.errors import ArgumentError
 LEVELS = ("word", "char")
 DECAYS = ("learned", "input", "state")
 COMBINES = ("multiply", "add")
-OPTIMIZERS = ("adam", "sgd", "nt-asgd")
+OPTIMIZERS = ("adam", "sgd", "nt-asgd", "asgd")
 INITIALS = ("string", "uniform")
 
 
@@ -76,7 +76,12 @@ class LanguageConfig:
     variable_unroll: bool = _option(False, "draw the length of each segment about that")
     epochs: int = _option(10, "passes over the training text")
     max_steps: int = _option(0, "stop after so many steps, if that is earlier; 0: no limit")
-    optimizer: str = _option("adam", "how weights are changed", choices=OPTIMIZERS)
+    optimizer: str = _option(
+        "adam",
+        "how weights are changed; nt-asgd averages them once validation gets worse, asgd from the "
+        "start, and stops by the same rule",
+        choices=OPTIMIZERS,
+    )
     lr: float = _option(2e-3, "learning rate")
     lr_decay: float = _option(1.0, "its factor after every epoch, from lr-decay-from on")
     lr_decay_from: int = _option(1, "epochs after which this is done first")
@@ -91,6 +96,9 @@ class LanguageConfig:
         None,
         "settings of a paper's model; other options win over it",
         choices=("string-5m", "string-20m", "awd"),
+    )
+    start_from: str | None = _option(
+        None, "run whose best weights to begin with, to fine-tune them", metavar="RUN"
     )
     resume: bool = _option(False, "go on from the newest checkpoint of the run folder")
     demo: bool = _option(False, "no DATA: the help topics that Python carries")
@@ -167,7 +175,16 @@ PRESETS: dict[str, dict[str, Any]] = {
     "string-20m": _STRING
     | {"hidden_size": 950, "input_dropout": 0.7, "output_dropout": 0.7, "rnn_dropout": 0.1}
     | {"lr_decay": 0.95, "lr_decay_from": 30},
-}
+    # The official AWD-LSTM, with what its page names for the Penn Treebank.
+    "awd": {
+        "cell": "lstm", "embedding_size": 400, "hidden_size": 1150, "num_layers": 3, "locked": True,
+        "input_dropout": 0.4, "layer_dropout": 0.25, "output_dropout": 0.4,
+        "embedding_dropout": 0.1, "weight_dropout": 0.5, "activation_penalty": 2.0,
+        "slowness_penalty": 1.0, "initial": "uniform", "batch_size": 20, "unroll": 70,
+        "variable_unroll": True, "epochs": 500, "optimizer": "nt-asgd", "lr": 30.0,
+        "weight_decay": 1.2e-6, "clip_norm": 0.25, "patience": 0, "evaluation_rows": 10,
+    },
+}  # fmt: skip
 
 # Sizes with which a model learns in about a minute on one core.
 DEMO: dict[str, Any] = {

@@ -10,7 +10,7 @@ from representer.models import LanguageModel
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_data import LanguageData, prepare
 from representer.tasks.language.language_results import details_of, metrics_of, summary
-from representer.tasks.language.language_run import TASK, as_yaml, write_inputs
+from representer.tasks.language.language_run import TASK, as_yaml, start_from, write_inputs
 from representer.tasks.language.language_training import (
     build_model,
     optimizer_for,
@@ -77,6 +77,8 @@ def train(run: RunFolder, config: LanguageConfig, data: LanguageData) -> Trained
     )
     check_memory(config, len(corpus.vocabulary), available())
     model = build_model(config, len(corpus.vocabulary))
+    if config.start_from is not None:
+        start_from(model, Path(config.start_from), corpus.vocabulary)
     if not checkpoint.steps(run.checkpoints):  # otherwise they are there, and may not change
         write_inputs(run, config, data, model)
     trainer = Trainer(

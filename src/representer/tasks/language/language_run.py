@@ -73,3 +73,24 @@ def load_run(folder: str | Path) -> TrainedLanguage:
     load_weights(model, folder / WEIGHTS)
     vocabulary = LanguageVocabulary.from_json(read(folder / "vocabulary.json"), file=folder)
     return TrainedLanguage(model.eval(), vocabulary, described["level"], described["encoding"])
+
+
+def start_from(model: LanguageModel, folder: Path, vocabulary: LanguageVocabulary) -> None:
+    """Give a model the best weights of a run.
+
+    Args:
+        model: Of the same sizes; its dropouts may be others.
+        folder: The run.
+        vocabulary: Of the model's data.
+
+    Raises:
+        DataError: If the folder is no run, or its tokens are others.
+        CheckpointError: If its weights are of a model of other sizes, or damaged.
+    """
+    before = LanguageVocabulary.from_json(read(folder / "vocabulary.json"), file=folder)
+    if before.words != vocabulary.words:
+        problem = (
+            f"knows {len(before):,} other tokens than the data, which have {len(vocabulary):,}"
+        )
+        raise DataError(problem, file=folder, mend="Give the data of that run.")
+    load_weights(model, folder / WEIGHTS)

@@ -16,8 +16,11 @@ from representer.tasks.language.language_config import DECAYS, LanguageConfig
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.perplexity import figures, negative_log_likelihood
 from representer.tasks.training import generators
+from representer.tasks.training.averaged_sgd import NonMonotonicASGD
 from representer.tasks.training.trainer_config import TrainerConfig
 from representer.tasks.training.training_task import Loss, TrainingTask
+
+RECENT = 5  # validations that do not count where the last is compared with those before
 
 
 def model_config(config: LanguageConfig, vocabulary_size: int) -> LanguageModelConfig:
@@ -63,6 +66,7 @@ def trainer_config(config: LanguageConfig) -> TrainerConfig:
         weight_decay=config.weight_decay,
         clip_norm=config.clip_norm or None,
         patience=config.patience or None,
+        nonmonotone=RECENT if config.optimizer == "asgd" else None,
         monitor="valid_loss",
         direction="min",
         seed=config.seed,
@@ -74,6 +78,14 @@ def optimizer_for(config: LanguageConfig, model: nn.Module) -> torch.optim.Optim
     """Return the optimiser of a run; None for the trainer's own Adam."""
     if config.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), config.lr, weight_decay=config.weight_decay)
+    if config.optimizer in ("nt-asgd", "asgd"):
+        return NonMonotonicASGD(
+            model.parameters(),
+            config.lr,
+            config.weight_decay,
+            RECENT,
+            starts_averaging=config.optimizer == "asgd",
+        )
     return None
 
 

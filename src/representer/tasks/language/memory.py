@@ -8,7 +8,8 @@ from representer.errors import ArgumentError
 from representer.tasks.language.language_config import LanguageConfig
 
 _BYTES = 4  # of a float32
-_COPIES = {"adam": 6, "sgd": 4, "nt-asgd": 6}  # weights, gradient, best and saved ones, moments
+_COPIES = {"adam": 6, "sgd": 4, "nt-asgd": 6, "asgd": 6}
+"""Weights, gradient, best and saved ones; moments, or means and the weights they stand for."""
 
 
 def available() -> int | None:

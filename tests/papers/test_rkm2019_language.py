@@ -1,0 +1,142 @@
+"""The recipe of L19 Table 3: sizes, settings of each text, runs, refusals."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from papers.language_text import write_text
+from representer.errors import ArgumentError
+from representer.models import LanguageModel
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.language.language_training import model_config
+from representer.tasks.recipe import Request
+from representer_papers.rkm2019.language import LANGUAGE, REPORTED, variants
+from representer_papers.shared.language import DATASETS, shortened
+
+PAPER = {  # parameters on the Penn Treebank, two bias vectors on every gate
+    "lstm": 24_221_600, "rkm-lstm": 24_221_600, "rkm-cifg": 19_168_700,
+    "linear-kernel-gated": 14_115_800,
+}  # fmt: skip
+
+
+def build(options, words: int) -> LanguageModel:
+    with torch.device("meta"):  # counted, not made
+        return LanguageModel(model_config(LanguageConfig(**options), words))
+
+
+def count(model: torch.nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def missing_biases(model: LanguageModel) -> int:
+    """How many numbers fewer our biases are than two of every gate."""
+    missing = 0
+    for layer in model.layers:
+        assert isinstance(layer, RecurrentKernelMachine)
+        own = sum(p.numel() for name, p in layer.named_parameters() if name.endswith("bias"))
+        missing += 2 * len(layer.cell.gates) * layer.hidden_size - own
+    return missing
+
+
+@pytest.mark.parametrize("cell", PAPER)
+def test_a_model_has_the_papers_parameters_but_for_the_biases_that_are_there_twice(cell):
+    (variant,) = [v for v in variants("ptb") if v.name == cell]
+    model = build(variant.options, 10_000)
+    assert count(model) + missing_biases(model) == PAPER[cell]
+    single = {"lstm": 4, "rkm-lstm": 3, "rkm-cifg": 2, "linear-kernel-gated": 1}[cell]
+    gates = {"lstm": 4, "rkm-lstm": 4, "rkm-cifg": 3, "linear-kernel-gated": 2}[cell]
+    assert PAPER[cell] - count(model) == (2 * gates - single) * (1150 + 1150 + 400)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "parameters"), [("ptb", 24_221_600), ("wikitext-2", 33_556_078)]
+)
+def test_with_the_lstm_of_torch_the_count_is_the_papers(dataset, parameters):
+    options = {**variants(dataset)[0].options, "cell": "torch-lstm"}
+    assert count(build(options, DATASETS[dataset].vocabulary)) == parameters
+
+
+def test_each_text_has_the_settings_of_the_official_page():
+    ptb, wikitext = (LanguageConfig(**variants(name)[0].options) for name in DATASETS)
+    for config in (ptb, wikitext):
+        assert (config.embedding_dropout, config.weight_dropout, config.output_dropout) == (
+            0.1, 0.5, 0.4,
+        )  # fmt: skip
+        assert (config.activation_penalty, config.slowness_penalty) == (2, 1)
+        assert (config.lr, config.clip_norm, config.weight_decay) == (30, 0.25, 1.2e-6)
+        assert (config.unroll, config.variable_unroll, config.locked) == (70, True, True)
+        assert (config.optimizer, config.patience, config.initial) == ("nt-asgd", 0, "uniform")
+    assert (ptb.batch_size, ptb.input_dropout, ptb.layer_dropout, ptb.epochs) == (
+        20,
+        0.4,
+        0.25,
+        500,
+    )
+    assert (wikitext.batch_size, wikitext.input_dropout) == (80, 0.65)
+    assert (wikitext.layer_dropout, wikitext.epochs) == (0.2, 750)
+
+
+def test_the_papers_figures_are_those_of_table_3():
+    printed = {key: figure.value for key, figure in REPORTED.items()}
+    assert len(printed) == 8
+    assert printed["rkm-lstm", "ptb"] == 58.2
+    assert printed["linear-kernel-gated", "wikitext-2"] == 80.21
+    assert printed["lstm", "ptb"] == 58.9
+    assert printed["rkm-cifg", "wikitext-2"] == 66.03
+
+
+def test_a_part_of_the_epochs_changes_nothing_else():
+    options = variants("ptb")[0].options
+    short = shortened(options, 0.01)
+    assert short["epochs"] == 5
+    assert {name for name in options if options[name] != short[name]} == {"epochs"}
+
+
+def request(tmp_path, **changes):
+    values = {"data": tmp_path / "data", "out": tmp_path / "out", "smoke": True, "threads": 1}
+    return Request(**{**values, **changes})
+
+
+@pytest.fixture
+def texts(tmp_path):
+    write_text(tmp_path / "data", "ptb")
+    return write_text(tmp_path / "data", "wikitext-2")
+
+
+def test_all_cells_are_run_and_stand_in_the_table(texts, tmp_path):
+    lines = LANGUAGE.run(request(tmp_path)).read_text("utf-8").splitlines()
+    assert [line for line in lines if line.startswith("## ")] == [
+        "## Penn Treebank",
+        "## WikiText-2",
+    ]
+    rows = [line for line in lines if line.startswith(("| LSTM", "| RKM", "| Linear"))]
+    assert len(rows) == 8
+    assert all("1 of 1 (budget 1)" in row for row in rows)
+    assert "| 58.2 |" in rows[1]
+    assert "| 80.2 |" in rows[7]
+    described = json.loads((tmp_path / "out/wikitext-2/lstm-seed0/recipe.json").read_text())
+    assert described["options"]["input_dropout"] == 0.65
+
+
+def test_small_models_are_run_when_asked_for(texts, tmp_path):
+    asked = request(tmp_path, cells=("rkm-lstm-small",), datasets=("ptb",))
+    table = LANGUAGE.run(asked).read_text("utf-8")
+    assert "| RKM-LSTM, small |" in table
+    assert "| RKM-LSTM |" not in table
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cells": ("gru",)}, "cells is 'gru'; expected some of lstm, rkm-lstm, rkm-cifg"),
+        ({"preset": "authors_code"}, "preset is 'authors_code'; expected 'paper'"),
+        ({"datasets": ("enwik8",)}, "datasets is 'enwik8'; expected some of ptb, wikitext-2"),
+    ],
+)
+def test_what_the_table_does_not_have_is_refused(texts, tmp_path, changes, message):
+    with pytest.raises(ArgumentError, match=message):
+        LANGUAGE.run(request(tmp_path, **changes))
