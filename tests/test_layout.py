@@ -33,6 +33,8 @@ COVERED_BY = {
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
     "tests/kernels/test_graphs.py": ("kernels/smiles",),
+    "tests/kernels/test_weisfeiler_lehman_kernel.py": ("kernels/colour_refinement",),
+    "tests/theorems/test_graph2017_wl.py": ("nn/graph/relabelling",),
     "tests/kernels/test_random_walk_kernel.py": (
         "kernels/graph_batch", "kernels/graph_kernel", "kernels/label_walks",
         "kernels/local_kernels", "kernels/walk_features",

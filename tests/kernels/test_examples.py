@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import pickle
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC
+from torch_geometric.data import Data
 
 from representer.kernels import KERNELS, GramTransformer, Nystroem
 
 every_kernel = pytest.mark.parametrize("name", KERNELS)
 TOKENS = [name for name in KERNELS if "tokens" in name and "Gaussian" not in name]
-differentiable = pytest.mark.parametrize("name", [name for name in KERNELS if name not in TOKENS])
+LABELS = [name for name in KERNELS if "labels" in name]
+differentiable = pytest.mark.parametrize("name", [n for n in KERNELS if n not in TOKENS + LABELS])
 
 
 def objects(name, seed=0):
@@ -25,10 +28,33 @@ def objects(name, seed=0):
         return 0.4 * rng.normal(size=(14, 3))
     if name in TOKENS:
         return ["".join(rng.choice(list("abc"), size=n % 8)) for n in range(14)]
+    if KERNELS[name]().objects == "graphs":
+        return [graph(n % 5 + 1, n % 8, rng, name in LABELS) for n in range(14)]
     return [0.2 * rng.normal(size=(n % 8, 3)) for n in range(14)]
 
 
+def graph(nodes, edges, rng, has_labels):
+    made = nx.MultiDiGraph()
+    for v in range(nodes):
+        made.add_node(v, x=str(rng.choice(list("abc"))) if has_labels else 0.3 * rng.normal(size=3))
+    for u, v in rng.integers(nodes, size=(edges, 2)).tolist():
+        feature = str(rng.choice(["-", "="])) if has_labels else 0.5 * rng.normal(size=2)
+        made.add_edge(u, v, edge_attr=feature)
+    return made
+
+
+def as_data(made, x=None):
+    numbers = np.stack([x for _, x in made.nodes(data="x")])
+    bonds = np.array([e for *_, e in made.edges(data="edge_attr")]).reshape(-1, 2)
+    ends = np.array([(u, v) for u, v in made.edges(keys=False)]).reshape(-1, 2).astype(int)
+    x = torch.from_numpy(numbers) if x is None else x
+    ends, bonds = torch.from_numpy(ends.T.copy()), torch.from_numpy(bonds)
+    return Data(x=x, edge_index=ends, edge_attr=bonds)
+
+
 def as_tensors(X):
+    if isinstance(X[0], nx.Graph):
+        return [as_data(made) for made in X]
     return torch.from_numpy(X) if isinstance(X, np.ndarray) else [torch.from_numpy(x) for x in X]
 
 
@@ -81,12 +107,18 @@ def test_tensors_give_a_tensor_with_the_values_of_arrays(name):
 
 @differentiable
 def test_the_gradient_is_the_numerical_one(name):
-    kernel, X = KERNELS[name](), as_tensors(objects(name)[2:6])
+    kernel, raw = KERNELS[name](), objects(name)[2:6]
+    X = as_tensors(raw)
     tensors = [X] if isinstance(X, torch.Tensor) else X
+    if kernel.objects == "graphs":
+        tensors = [data.x for data in X]
     inputs = [x.clone().requires_grad_() for x in tensors]
 
     def values(*X):
         X = X[0] if kernel.objects == "vectors" else X
+        if kernel.objects == "graphs":
+            X = [as_data(made, x) for made, x in zip(raw, X, strict=True)]
         return kernel(X), kernel.diag(X), kernel(X[:1], X[1:])
 
-    assert torch.autograd.gradcheck(values, inputs)
+    # along one direction where an evaluation takes long
+    assert torch.autograd.gradcheck(values, inputs, fast_mode=kernel.objects == "graphs")

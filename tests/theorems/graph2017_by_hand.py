@@ -103,3 +103,49 @@ def graph_kernel(G: Drawn, H: Drawn, n: int, lam: float, **options) -> float:
     """(7): the sum of the local kernel over every two nodes."""
     pairs = product(range(len(G.x)), range(len(H.x)))
     return sum(local_kernel(G, H, v, w, n, lam, **options) for v, w in pairs)
+
+
+def deep_local(G, H, v, w, level, lam, combine, sigma_kernel, n) -> float:
+    """K^{(l,j)}(v, w) of section 3.3, level = (l, j); K_sigma sees K(v, w) and both squares."""
+    l, j = level  # noqa: E741 (the paper's letter)
+    if not ends_in(G, v, j) or not ends_in(H, w, j):
+        return 0.0
+
+    def post(u: int, t: int, below: tuple[int, int]) -> float:
+        arguments = (below, lam, combine, sigma_kernel, n)
+        return sigma_kernel(
+            deep_local(G, H, u, t, *arguments),
+            deep_local(G, G, u, u, *arguments),
+            deep_local(H, H, t, t, *arguments),
+        )
+
+    own = float(G.x[v] @ H.x[w]) if l == 1 else post(v, w, (l - 1, n))
+    if j == 1:
+        return own
+    total = sum(
+        post(u, t, (l, j - 1)) for u, to in G.edges for t, end in H.edges if (to, end) == (v, w)
+    )
+    return own * lam * total if combine == "multiply" else own + lam * total
+
+
+def refined(graphs: list[Drawn], labels: list[list]) -> list[list]:
+    """One round of the Weisfeiler-Lehman test: labels that say everything, and grow."""
+    return [
+        [(own[v], tuple(sorted(own[u] for u, to in G.edges if to == v))) for v in range(len(G.x))]
+        for G, own in zip(graphs, labels, strict=True)
+    ]
+
+
+def outer(parts: list[Tensor]) -> Tensor:
+    product_of = torch.ones((), dtype=torch.float64)
+    for part in parts:
+        product_of = torch.outer(product_of.flatten(), part.flatten()).flatten()
+    return product_of
+
+
+def walk_features(G: Drawn, n: int, lam: float) -> Tensor:
+    """phi_n(G) of appendix D, with lam^(n-1) on one side: the reference has none."""
+    total = torch.zeros(G.x.shape[1] ** n, dtype=torch.float64)
+    for nodes, _ in walks(G, n):
+        total = total + outer([G.x[u] for u in nodes])
+    return lam ** (n - 1) * total

@@ -1,6 +1,7 @@
 """Exact kernels: what the layers of ``nn`` compute, as functions of two objects."""
 
 from representer.kernels.composition import Activated, Cosine, Product, Sum
+from representer.kernels.deep_graph_kernel import DeepGraphKernel
 from representer.kernels.deep_string_kernel import DeepStringKernel
 from representer.kernels.examples import KERNELS
 from representer.kernels.gram_file import gram
@@ -17,11 +18,13 @@ from representer.kernels.point_kernels import (
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
+from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 __all__ = [
     "KERNELS",
     "Activated",
     "Cosine",
+    "DeepGraphKernel",
     "DeepStringKernel",
     "Gaussian",
     "GramTransformer",
@@ -36,5 +39,6 @@ __all__ = [
     "RecurrentKernel",
     "StringKernel",
     "Sum",
+    "WeisfeilerLehmanKernel",
     "gram",
 ]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from representer.kernels.deep_graph_kernel import DeepGraphKernel
 from representer.kernels.deep_string_kernel import DeepStringKernel
 from representer.kernels.kernel import Kernel
 from representer.kernels.point_kernels import Gaussian, InversePolynomial, Linear, Polynomial
+from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
+from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 KERNELS: dict[str, Callable[[], Kernel]] = {
     "linear": Linear,
@@ -32,4 +35,19 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
     "activated": lambda: StringKernel().activated(InversePolynomial()),
     "unit diagonal": lambda: StringKernel().cosine(),
     "unit diagonal, activated": lambda: StringKernel().cosine().activated(Gaussian(0.5)),
+    "random walk": RandomWalkKernel,
+    "random walk, order 3, edges": lambda: RandomWalkKernel(3, 0.5, edges=True),
+    "random walk, added": lambda: RandomWalkKernel(3, 0.5, "add"),
+    "random walk, activated neighbours": lambda: RandomWalkKernel(3, nonlinear="polynomial"),
+    "random walk, Gaussian nodes": lambda: RandomWalkKernel(base=Gaussian()),
+    "random walk, labels": lambda: RandomWalkKernel(3, base="delta", edges=True),
+    "deep graph": DeepGraphKernel,
+    "deep graph, added": lambda: DeepGraphKernel(2, 2, 0.3, "add", "exponential", edges=True),
+    "Weisfeiler-Lehman, labels": WeisfeilerLehmanKernel,
+    "Weisfeiler-Lehman, labels of edges": lambda: WeisfeilerLehmanKernel(
+        RandomWalkKernel(2), 2, edges=True
+    ),
+    "graphs, composed, labels": lambda: (
+        (RandomWalkKernel(2) + WeisfeilerLehmanKernel()).cosine().activated(Gaussian())
+    ),
 }

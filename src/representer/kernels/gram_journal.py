@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,16 @@ def fingerprint(kernel: Any, *contents: Any) -> str:
     return digest.hexdigest()
 
 
+def _parts(content: Any) -> list[Any] | None:
+    """Return what a networkx graph or a module is made of; None of anything else."""
+    if hasattr(content, "nodes") and hasattr(content, "is_directed"):
+        ends = [list(content.nodes(data=True)), list(content.edges(data=True))]
+        return [bool(content.is_directed()), *ends]
+    if hasattr(content, "state_dict"):
+        return [repr(content), dict(content.state_dict())]
+    return None
+
+
 def _feed(digest: Any, content: Any) -> None:
     """Add the kind, the size and the value of anything, so that no two of them read alike."""
     if hasattr(content, "get_params"):
@@ -89,6 +99,10 @@ def _feed(digest: Any, content: Any) -> None:
     elif isinstance(content, (str, bytes, int, float, bool, type(None))):
         text = repr(content).encode()
         digest.update(f"{type(content).__name__} {len(text)};".encode() + text)
+    elif (parts := _parts(content)) is not None:
+        _feed(digest, parts)
+    elif isinstance(content, Mapping):
+        _feed(digest, [list(pair) for pair in content.items()])
     elif callable(content):
         name = f"{getattr(content, '__module__', '')}.{getattr(content, '__qualname__', '')}"
         digest.update(f"function {name};".encode())

@@ -123,11 +123,14 @@ def _alike(
     values: list[tuple[str, Tensor | Labels]], vocabulary: dict[Hashable, int], delta: bool
 ) -> list[Tensor]:
     """Return the values of all graphs as features ``(N, d)``, or as numbered labels ``(N,)``."""
+    if any(isinstance(v, Tensor) and v.dim() == 1 for _, v in values):  # numbered before
+        return [v if isinstance(v, Tensor) else torch.zeros(0).long() for _, v in values]
     discrete = delta or any(isinstance(v, list) and v for _, v in values)
     if discrete:
         return [torch.tensor(_numbers(name, v, vocabulary, delta)).long() for name, v in values]
     tensors = [(name, v) for name, v in values if isinstance(v, Tensor)]
-    width = next((v.shape[1] for _, v in tensors if len(v)), 0)
+    widest = max((v.shape[1] for _, v in tensors), default=0)
+    width = next((v.shape[1] for _, v in tensors if len(v)), widest)
     for name, v in tensors:
         if len(v) and v.shape[1] != width:
             expected = f"({len(v)}, {width}), the features of the first graph"
@@ -170,6 +173,18 @@ def _one_hot(batch: Batch, node_labels: int, edge_labels: int) -> Batch:
     if edges is not None and edges.dim() == 1:
         edges = F.one_hot(edges, max(1, edge_labels)).double()
     return replace(batch, nodes=nodes, edges=edges)
+
+
+def side_by_side(x: Batch, y: Batch | None) -> Batch:
+    """Return all graphs of both sides in one batch."""
+    if y is None:
+        return x
+    return Batch(
+        torch.cat((x.nodes, y.nodes)),
+        torch.cat((x.edge_index, y.edge_index + len(x.nodes)), dim=1),
+        None if x.edges is None or y.edges is None else torch.cat((x.edges, y.edges)),
+        x.sizes + y.sizes,
+    )
 
 
 def as_features(x: Batch, y: Batch | None) -> tuple[Batch, Batch | None]:

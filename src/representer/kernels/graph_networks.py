@@ -12,8 +12,11 @@ from typing import Any
 from representer.errors import ArgumentError, KindError
 from representer.kernels.mercer import mercer_obstacle
 from representer.kernels.random_walk_kernel import RandomWalkKernel
+from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 from representer.nn.graph.graph_options import sigma_of
 from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
+from representer.nn.graph.relabelling import Relabelling
+from representer.nn.graph.wl_kernel_nn import WLKernelNN
 
 GATE = (
     "Its decay is a gate that sees the edges of the graph and not the reference, so that the two "
@@ -72,8 +75,7 @@ def kernel_of(layer: RandomWalkKernelNN) -> RandomWalkKernel:
             "and before the activation in node_states, there is one."
         )
     if obstacle or isinstance(layer.decay, str):
-        expected = "one that evaluates a symmetric kernel"
-        raise KindError("layer", repr(layer), expected, hint=obstacle)
+        raise refuse_kernel(layer, obstacle)
     sigma = sigma_of(layer.nonlinear)
     idle = sigma == "identity" or (layer.order == 1 and mercer_obstacle(sigma) != "")
     return RandomWalkKernel(
@@ -83,6 +85,78 @@ def kernel_of(layer: RandomWalkKernelNN) -> RandomWalkKernel:
         nonlinear=False if idle else sigma,
         edges=layer.edge_dim is not None,
     )
+
+
+def network_of_levels(
+    kernel: WeisfeilerLehmanKernel,
+    in_channels: int,
+    hidden_channels: int,
+    options: dict[str, Any],
+) -> WLKernelNN:
+    """Return the layer that reads out the levels of a Weisfeiler-Lehman kernel.
+
+    Args:
+        kernel: The kernel; its relabelling becomes the layer's.
+        in_channels: d, features of a node.
+        hidden_channels: Number of references.
+        options: Other arguments of ``nn.WLKernelNN``.
+
+    Raises:
+        ArgumentError: If the kernel has no network, or an option contradicts the kernel.
+    """
+    base, relabel = kernel._base, kernel.relabel
+    if not isinstance(relabel, Relabelling) or relabel.channels != in_channels:
+        expected = f"nn.Relabelling({in_channels}) for a network"
+        raise ArgumentError("relabel", relabel, expected)
+    plain = isinstance(base, RandomWalkKernel) and base.base == "linear" and not base.nonlinear
+    if not plain or base.combine != "multiply" or base.edges != kernel.edges:  # pyright: ignore
+        hint = f"With edges={kernel.edges}, as the relabelling."
+        expected = "RandomWalkKernel(order, decay) for a network"
+        raise ArgumentError("base", base, expected, hint=hint)
+    assert isinstance(base, RandomWalkKernel)
+    own: dict[str, Any] = {
+        "depth": kernel.depth + 1,
+        "order": base.order,
+        "decay": float(base.decay),
+        "edge_dim": relabel.edge_dim if kernel.edges else None,
+        "readout": "sum",
+        "sigma": relabel.activation,
+    }
+    for name, value in own.items():
+        if name in options and options[name] != value:
+            raise ArgumentError(name, options[name], f"{value!r}, which the kernel says")
+    like = {"device": relabel.weight.device, "dtype": relabel.weight.dtype}
+    layer = WLKernelNN(in_channels, hidden_channels, **{**like, **options, **own})
+    layer.relabelling = relabel
+    return layer
+
+
+def kernel_of_levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel:
+    """Return the exact kernel that a layer evaluates against its ``references()``.
+
+    Raises:
+        KindError: If there is none, with the reason.
+    """
+    obstacle = walks_obstacle(layer.decay, layer.order, "identity")
+    if layer.activation is not None:
+        obstacle = f"Its activation {layer.activation} of a kernel is no kernel."
+    elif layer.label_channels is not None:
+        obstacle = "Its first labels are a learned embedding of the nodes; embed them before."
+    elif layer.depth > 1 and layer.readout == "last":
+        obstacle = "It reads out the last relabelling alone; use readout='sum'."
+    elif layer.depth > 1 and not layer.share_references:
+        obstacle = "Each level has references of its own; use share_references=True."
+    if obstacle or isinstance(layer.decay, str):
+        raise refuse_kernel(layer, obstacle)
+    edges = layer.edge_dim is not None
+    base = RandomWalkKernel(layer.order, layer.decay, edges=edges)
+    return WeisfeilerLehmanKernel(base, layer.depth - 1, layer.relabelling, edges, repeat=True)
+
+
+def refuse_kernel(layer: Any, obstacle: str) -> KindError:
+    """Return the error of a layer that has no symmetric kernel."""
+    expected = "one that evaluates a symmetric kernel"
+    return KindError("layer", repr(layer), expected, hint=obstacle)
 
 
 def walks_obstacle(decay: Any, order: int, sigma: str) -> str:

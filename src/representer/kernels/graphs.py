@@ -21,7 +21,8 @@ class Graph:
     """A graph as the kernels see it.
 
     Attributes:
-        nodes: Features ``(N, d)``, float64, or a label of each node.
+        nodes: Features ``(N, d)``, float64, or a label of each node; labels that all graphs
+            have numbered alike may be a tensor ``(N,)``.
         edge_index: Source and target of each edge ``(2, E)``; an undirected edge stands there in
             both directions.
         edges: Features ``(E, K)``, float64, or a label of each edge; None if it has none.

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from representer.kernels.graph_batch import Batch, as_features, batches
+from representer.kernels.graph_batch import Batch, as_features, batches, side_by_side
 from representer.kernels.graph_kernel import (
     GraphKernel,
     activation_of,
@@ -127,8 +127,7 @@ class RandomWalkKernel(GraphKernel):
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         x, y = batches(X, Y, delta=self.base == "delta", edges=self.edges)
         if x.is_discrete and self._sums_walks:
-            both, _ = batches([*X, *(Y or ())], None, delta=self.base == "delta", edges=self.edges)
-            counts = walk_counts(both, self.order)
+            counts = walk_counts(side_by_side(x, y), self.order)
             left, right = counts[: len(X)], counts[len(X) :] if Y is not None else counts
             return self._power * torch.from_numpy((left @ right.T).toarray())
         x, y = as_features(x, y)

@@ -29,11 +29,17 @@ from representer.nn.regularization.embedding_dropout import EmbeddingDropout
 from representer.nn.regularization.locked_dropout import LockedDropout
 
 if TYPE_CHECKING:
+    from representer.nn.graph.deep_graph_kernel_nn import DeepGraphKernelNN
     from representer.nn.graph.path_graph import path_graph
     from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
+    from representer.nn.graph.relabelling import Relabelling
+    from representer.nn.graph.wl_kernel_nn import WLKernelNN
 
 _GRAPH = {
+    "DeepGraphKernelNN": "deep_graph_kernel_nn",
     "RandomWalkKernelNN": "random_walk_kernel_nn",
+    "Relabelling": "relabelling",
+    "WLKernelNN": "wl_kernel_nn",
     "path_graph": "path_graph",
 }
 
@@ -44,6 +50,7 @@ __all__ = [
     "RKMCIFG",
     "RKMLSTM",
     "TABLE1",
+    "DeepGraphKernelNN",
     "DropConnect",
     "EmbeddingDropout",
     "GatedCNN",
@@ -52,9 +59,11 @@ __all__ = [
     "NgramLSTM",
     "RandomWalkKernelNN",
     "RecurrentState",
+    "Relabelling",
     "StringKernelRNN",
     "StringMassState",
     "StringState",
+    "WLKernelNN",
     "WindowState",
     "drop_connect",
     "path_graph",

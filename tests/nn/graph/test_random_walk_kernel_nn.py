@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from itertools import product
 
 import pytest
 import torch
-from torch_geometric.data import Batch, Data
-from torch_geometric.explain import Explainer, GNNExplainer
-from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+from torch_geometric.data import Data
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import walk_states
@@ -70,84 +66,9 @@ def test_the_states_are_those_of_the_recurrence(options):
     torch.testing.assert_close(pooled[0], expected[:, -1].sum(0))
 
 
-@every_option
-def test_a_batch_is_its_graphs_one_by_one(options):
-    graphs, net = (
-        [graph(s, n, e) for s, n, e in ((0, 5, 9), (1, 1, 0), (2, 3, 4))],
-        layer(**options),
-    )
-    joined = Batch.from_data_list(graphs)
-    found = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch)
-    alone = [net(G.x, G.edge_index, G.edge_attr) for G in graphs]
-    torch.testing.assert_close(found, torch.cat(alone), rtol=1e-10, atol=1e-10)
-    sized = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch, batch_size=4)
-    torch.testing.assert_close(sized, torch.cat((found, torch.zeros(1, 4, dtype=F64))))
-
-
-@every_option
-def test_the_numbering_of_the_nodes_changes_nothing(options):
-    G, net = graph(), layer(**options)
-    order, edges = torch.randperm(5), torch.randperm(9)
-    place = order.argsort()
-    moved = net.node_states(G.x[order], place[G.edge_index][:, edges], G.edge_attr[edges])
-    expected = net.node_states(G.x, G.edge_index, G.edge_attr)
-    torch.testing.assert_close(moved, expected[order], rtol=1e-10, atol=1e-10)
-
-
-@every_option
-def test_every_parameter_learns(options):
-    G, net = graph(), layer(**options)
-    net(G.x, G.edge_index, G.edge_attr).square().sum().backward()
-    assert all(p.grad is not None and p.grad.any() for p in net.parameters())
-
-
-@pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[-1]], ids=["plain", "all"])
-def test_it_compiles_to_one_graph(options):
-    torch._dynamo.reset()
-    graphs, net = [graph(s, dtype=torch.float32) for s in (0, 1)], layer(torch.float32, **options)
-    joined = Batch.from_data_list(graphs)
-    arguments = (joined.x, joined.edge_index, joined.edge_attr, joined.batch, 2)
-    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
-    torch.testing.assert_close(compiled(*arguments), net(*arguments))
-    compiled(*arguments).sum().backward()
-
-
-def test_it_is_copied_pickled_and_saved():
-    G, net = graph(), layer(decay="gated", edge_dim=2)
-    expected = net(G.x, G.edge_index, G.edge_attr)
-    other = layer(decay="gated", edge_dim=2)
-    other.load_state_dict(net.state_dict())
-    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), other):
-        assert torch.equal(twin(G.x, G.edge_index, G.edge_attr), expected)
-
-
 def test_a_layer_brought_to_float64_has_all_digits_of_its_decay():
     net = RandomWalkKernelNN(3, 4, decay=0.1).double()
     assert float(net.decay_gate()) == 0.1
-
-
-@pytest.mark.parametrize("options", [{}, {"decay": "gated", "edge_dim": 2}], ids=["plain", "gated"])
-def test_an_explainer_of_pyg_masks_its_edges(options):
-    G, net = graph(dtype=torch.float32), layer(torch.float32, **options)
-    explainer = Explainer(
-        net, GNNExplainer(epochs=3), explanation_type="model", edge_mask_type="object",
-        node_mask_type="attributes",
-        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
-    )  # fmt: skip
-    explained = explainer(G.x, G.edge_index, edge_attr=G.edge_attr)
-    assert explained.edge_mask.shape == (9,)
-    assert explained.edge_mask.any()
-
-
-def test_a_masked_edge_carries_nothing():
-    G, net = graph(), layer(decay="gated", edge_dim=2)
-    kept = G.edge_index[1] != 2
-    set_masks(net, kept.double(), G.edge_index, apply_sigmoid=False)
-    masked = net.node_states(G.x, G.edge_index, G.edge_attr)
-    clear_masks(net)
-    expected = net.node_states(G.x, G.edge_index[:, kept], G.edge_attr[kept])
-    torch.testing.assert_close(masked, expected, rtol=1e-10, atol=1e-12)
-    assert not masked[2, 1:].any()
 
 
 def test_what_is_written_into_a_reference_is_the_layers():

@@ -65,7 +65,8 @@ class RandomWalkKernelNN(nn.Module):
         device: Of the parameters.
         dtype: Of the parameters.
 
-    Weights start from N(0, min(1/√fan_in, 1/10)) and biases from 0, as in the authors' code.
+    Weights start from N(0, 1/fan_in) and biases from 0; the authors' code caps the standard
+    deviation at 1/10, which for few features leaves products of walks near 0.
 
     Shape:
         - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``

@@ -71,7 +71,7 @@ class WalkStates(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights from N(0, min(1/√fan_in, 1/10)); biases and logits are 0."""
+        """Draw weights from N(0, 1/fan_in); biases and logits are 0."""
         for weight in (self.weight, self.edge_weight, self.gate_weight, self.gate_edge):
             if weight is not None:
                 draw(weight)
@@ -124,6 +124,5 @@ class WalkStates(nn.Module):
 
 
 def draw(weight: Tensor) -> None:
-    """Fill a weight from N(0, min(1/√fan_in, 1/10))."""
-    size = max(1, weight.shape[-1])
-    nn.init.normal_(weight, std=min(size**-0.5, 0.1))
+    """Fill a weight from N(0, 1/fan_in), so that products are of the size of the input."""
+    nn.init.normal_(weight, std=max(1, weight.shape[-1]) ** -0.5)

@@ -1,0 +1,175 @@
+"""The Weisfeiler-Lehman kernel with any base kernel and any relabelling, L17 (10), (11)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError, KindError
+from representer.kernels.colour_refinement import refined
+from representer.kernels.graph_batch import Batch, as_features, batches
+from representer.kernels.graph_kernel import GraphKernel, check_size
+from representer.kernels.graphs import Graph
+from representer.kernels.random_walk_kernel import RandomWalkKernel
+
+if TYPE_CHECKING:
+    from representer.nn import WLKernelNN
+
+Sides = tuple[list[Graph], list[Graph] | None]
+
+
+class WeisfeilerLehmanKernel(GraphKernel):
+    r"""Sums a base kernel over relabellings of both graphs.
+
+    .. math::
+        K_{WL}(G, G') = \sum_{i=0}^{L} K(r^i(G), r^i(G')), \qquad r^0(G) = G
+
+    With ``relabel="discrete"`` a new label stands for the old one and how often each label occurs
+    among the neighbours (the Weisfeiler-Lehman test); features are labels then, equal or not. With
+    a network for r, such as :class:`representer.nn.Relabelling`, labels are its features. A node's
+    neighbours are those from which an edge leads to it.
+
+    Args:
+        base: K, a kernel of graphs; by default ``RandomWalkKernel(1)``, which counts equal labels
+            (the subtree kernel).
+        depth: L, so that the levels are 0 … L.
+        relabel: ``"discrete"``, or a module called as ``module(x, edge_index)``, or with
+            ``edges=True`` as ``module(x, edge_index, edge_attr)``.
+        edges: Whether the relabelling sees the edges' labels or features.
+        repeat: Whether the graphs of Y are references, compared with every relabelling of those of
+            X as they are. This is what a unit of ``nn.WLKernelNN`` evaluates.
+
+    Shape:
+        - X and Y as of :class:`RandomWalkKernel`
+        - returns ``(N, M)`` in float64: a differentiable tensor for ``Data``, else an array
+
+    Raises:
+        ArgumentError: If an argument has no meaning, or an edge joins a node that there is not.
+        ShapeError: If features have a shape that does not fit.
+        KindError: If a graph or an argument is of the wrong kind.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (10), (11), section 3.4.
+        Shervashidze et al., Weisfeiler-Lehman Graph Kernels, JMLR 2011.
+    """
+
+    def __init__(
+        self,
+        base: GraphKernel | None = None,
+        depth: int = 3,
+        relabel: str | nn.Module = "discrete",
+        edges: bool = False,
+        repeat: bool = False,
+    ) -> None:
+        self.base = base
+        self.depth = depth
+        self.relabel = relabel
+        self.edges = edges
+        self.repeat = repeat
+        self._check()
+
+    def network(self, in_channels: int, hidden_channels: int, **options: Any) -> WLKernelNN:
+        """Return a layer that reads out the levels 0 … L, with this kernel's relabelling.
+
+        Args:
+            in_channels: d, features of a node.
+            hidden_channels: Number of references.
+            options: Other arguments of ``representer.nn.WLKernelNN``.
+        """
+        from representer.kernels.graph_networks import network_of_levels
+
+        self._check()
+        return network_of_levels(self, in_channels, hidden_channels, options)
+
+    @property
+    def _base(self) -> GraphKernel:
+        return RandomWalkKernel(1) if self.base is None else self.base
+
+    def _check(self) -> None:
+        if self.base is not None and not isinstance(self.base, GraphKernel):
+            raise KindError("base", repr(self.base), "a kernel of graphs")
+        self._base._check()
+        check_size("depth", self.depth, least=0)
+        is_module = isinstance(self.relabel, nn.Module)
+        if not is_module and self.relabel != "discrete":
+            raise ArgumentError("relabel", self.relabel, "'discrete' or a module")
+        for name, value in (("edges", self.edges), ("repeat", self.repeat)):
+            if not isinstance(value, bool):
+                raise ArgumentError(name, value, "True or False")
+        if self.repeat and not is_module:
+            hint = "Labels of references would have to be relabelled with those of the graphs."
+            raise ArgumentError("repeat", True, "False for relabel='discrete'", hint=hint)
+
+    def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
+        if self.repeat:
+            if Y is None:
+                raise ArgumentError("Y", None, "references, for a kernel with repeat=True")
+            values = [self._base._gram(x, Y) for x, _ in self._levels(X, None)]
+        else:
+            values = [self._base._gram(x, y) for x, y in self._levels(X, Y)]
+        return torch.stack(values).sum(0)
+
+    def _diag(self, X: Sequence[Graph]) -> Tensor:
+        if self.repeat:
+            raise ArgumentError("repeat", True, "False for k(x, x), which has no references")
+        return torch.stack([self._base._diag(x) for x, _ in self._levels(X, None)]).sum(0)
+
+    def _levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
+        """Yield the relabelled graphs, from as they are on."""
+        if isinstance(self.relabel, nn.Module):
+            return self._module_levels(self.relabel, X, Y)
+        return self._discrete_levels(X, Y)
+
+    def _discrete_levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
+        both = [*X, *(Y or ())]
+        joined, _ = batches(both, None, delta=True, edges=self.edges)
+        labels, ends = joined.nodes, joined.edge_index.numpy()
+        edges = None if joined.edges is None else joined.edges.numpy()
+        for level in range(self.depth + 1):
+            if level:
+                labels = torch.from_numpy(refined(labels.numpy(), ends, edges))
+            graphs = _with_nodes(both, labels, joined.sizes)
+            yield graphs[: len(X)], None if Y is None else graphs[len(X) :]
+
+    def _module_levels(
+        self, module: nn.Module, X: Sequence[Graph], Y: Sequence[Graph] | None
+    ) -> Iterator[Sides]:
+        given = as_features(*batches(X, Y, delta=False, edges=self.edges))
+        sides: list[tuple[Batch, Sequence[Graph]]] = [(given[0], X)]
+        if given[1] is not None:
+            sides.append((given[1], Y or ()))
+        labels = [batch.nodes for batch, _ in sides]
+        for level in range(self.depth + 1):
+            if level:
+                labels = [
+                    _relabelled(module, x, batch)
+                    for x, (batch, _) in zip(labels, sides, strict=True)
+                ]
+            graphs = [
+                _with_nodes(side, x, batch.sizes)
+                for x, (batch, side) in zip(labels, sides, strict=True)
+            ]
+            yield graphs[0], graphs[1] if len(graphs) > 1 else None
+
+
+def _with_nodes(graphs: Sequence[Graph], nodes: Tensor, sizes: Sequence[int]) -> list[Graph]:
+    return [
+        Graph(own, graph.edge_index, graph.edges)
+        for graph, own in zip(graphs, nodes.split(list(sizes)), strict=True)
+    ]
+
+
+def _relabelled(module: nn.Module, x: Tensor, batch: Batch) -> Tensor:
+    parameter = next(module.parameters(), x)
+    arguments = [x.to(parameter), batch.edge_index.to(parameter.device)]
+    if batch.edges is not None:
+        arguments.append(batch.edges.to(parameter))
+    labels = module(*arguments)
+    if not isinstance(labels, Tensor) or labels.dim() != 2 or len(labels) != len(x):
+        got = tuple(labels.shape) if isinstance(labels, Tensor) else type(labels).__name__
+        raise ArgumentError("relabel's result", got, f"a tensor ({len(x)}, features)")
+    return labels.double()

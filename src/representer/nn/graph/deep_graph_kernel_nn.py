@@ -1,0 +1,188 @@
+"""The network of the deep graph kernel, L17 section 3.3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.functional import NONLINEARITIES
+from representer.nn.graph.graph_inputs import check_graph, sum_of_graphs
+from representer.nn.graph.graph_options import (
+    CombineOption,
+    DecayOption,
+    check_combine,
+    check_decay,
+    checked_name,
+    sigma_of,
+)
+from representer.nn.graph.walk_states import WalkStates, draw
+from representer.nn.recurrent.options import check_size
+
+if TYPE_CHECKING:
+    from representer.kernels import Kernel
+
+
+class DeepGraphKernelNN(nn.Module):
+    r"""Graph-kernel layers on top of each other.
+
+    .. math::
+        c_1^{(l)}[v] &= W^{(l,1)} h^{(l-1)}[v], \qquad h^{(0)}[v] = f_v \\
+        c_j^{(l)}[v] &= W^{(l,j)} h^{(l-1)}[v] \circ \lambda
+            \sum_{u \to v} \sigma(c_{j-1}^{(l)}[u]) \\
+        h^{(l)}[v] &= \sigma(U^{(l)} c_n^{(l)}[v]), \qquad h_G = \sum_v h^{(L)}[v]
+
+    The states of layer l lie in the space of ``kernels.DeepGraphKernel`` of l layers, if the space
+    of its activation holds σ (Theorem 4). Edges' features and gates as in
+    :class:`~representer.nn.RandomWalkKernelNN`; states are 0 where no walk of j nodes ends.
+
+    Args:
+        in_channels: d, features of a node.
+        hidden_channels: H, units of every layer.
+        order: n, nodes of a walk.
+        decay: λ: a number from 0 on, ``"learned"`` or ``"gated"``, of each layer.
+        combine: ∘, ``"multiply"`` or ``"add"``.
+        nonlinear: σ: True for tanh, False for none, or a name of ``functional.NONLINEARITIES``.
+        edge_dim: K, features of an edge; None if edges are not looked at.
+        activation: A name of ``functional.NONLINEARITIES`` for what is applied to h_G; None for
+            nothing.
+        num_layers: L.
+        gate_scale: What an open gate lets through.
+        device: Of the parameters.
+        dtype: Of the parameters.
+
+    Shape:
+        - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
+        - returns ``(num_graphs, H)``
+
+    Raises:
+        ArgumentError: If an option has a value that is not allowed.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        section 3.3, Theorem 4, appendix E.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        order: int = 2,
+        decay: DecayOption = 1.0,
+        combine: CombineOption = "multiply",
+        nonlinear: bool | str = True,
+        edge_dim: int | None = None,
+        activation: str | None = None,
+        num_layers: int = 2,
+        *,
+        gate_scale: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_channels = check_size("in_channels", in_channels)
+        self.hidden_channels = check_size("hidden_channels", hidden_channels)
+        self.order, self.decay = check_size("order", order), check_decay(decay)
+        self.num_layers = check_size("num_layers", num_layers)
+        self.combine, self.sigma = check_combine(combine), sigma_of(nonlinear)
+        self.edge_dim = None if edge_dim is None else check_size("edge_dim", edge_dim)
+        checked_name("activation", activation)
+        self.activation, self.gate_scale = activation, gate_scale
+        self.walks = nn.ModuleList(
+            WalkStates(
+                hidden_channels if layer else in_channels,
+                hidden_channels,
+                order=order,
+                decay=self.decay,
+                combine=self.combine,
+                sigma=self.sigma,
+                edge_dim=self.edge_dim,
+                gate_scale=gate_scale,
+                device=device,
+                dtype=dtype,
+            )
+            for layer in range(num_layers)
+        )
+        mixed = torch.empty(
+            num_layers, hidden_channels, hidden_channels, device=device, dtype=dtype
+        )
+        self.mixing = nn.Parameter(mixed)  # U
+        draw(self.mixing)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Raise, since no graph is the reference of a unit of a deep network.
+
+        Raises:
+            KindError: Always, with the reason.
+        """
+        from representer.kernels.graph_networks import refuse_kernel
+
+        raise refuse_kernel(
+            self,
+            "Its references lie in the space of its kernel, kernels.DeepGraphKernel, and are no "
+            "graphs; nn.RandomWalkKernelNN has graphs for references.",
+        )
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Return h_G of each graph; arguments and errors as of ``RandomWalkKernelNN``."""
+        *_, h = self._layers(x, edge_index, edge_attr)[-1]
+        final = NONLINEARITIES[self.activation or "identity"]
+        return final.value(sum_of_graphs(h, batch, batch_size))
+
+    def node_states(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, layer: int = -1
+    ) -> Tensor:
+        """Return c_1 … c_n of every node in a layer ``(N, n, H)``, by default in the last."""
+        *states, _ = self._layers(x, edge_index, edge_attr)[layer]
+        return torch.stack(states, dim=1)
+
+    def references(self, layer: int = 0) -> Tensor:
+        """Return the weights of each unit of a layer, in the first the reference walks.
+
+        ``(H, n, d)``, in later layers ``(H, n, H)``; a view.
+        """
+        walks = cast(WalkStates, self.walks[layer])
+        return walks.weight.detach().transpose(0, 1)
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        draw(self.mixing)
+        for walks in self.walks:
+            cast(WalkStates, walks).reset_parameters()
+
+    def extra_repr(self) -> str:
+        """Return the arguments that differ from their defaults."""
+        shown = {
+            "order": (self.order, 2), "decay": (self.decay, 1.0),
+            "combine": (self.combine, "multiply"), "nonlinear": (self.sigma, "tanh"),
+            "edge_dim": (self.edge_dim, None), "activation": (self.activation, None),
+            "num_layers": (self.num_layers, 2), "gate_scale": (self.gate_scale, 1.0),
+        }  # fmt: skip
+        options = [f"{name}={v!r}" for name, (v, default) in shown.items() if v != default]
+        return ", ".join([f"{self.in_channels}, {self.hidden_channels}", *options])
+
+    def _layers(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
+    ) -> list[list[Tensor]]:
+        """Return c_1 … c_n and h of every layer."""
+        first = cast(WalkStates, self.walks[0])
+        edges = check_graph(
+            x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
+            like=first.weight,
+        )  # fmt: skip
+        sigma, layers, h = NONLINEARITIES[self.sigma].value, [], x
+        for walks, mixing in zip(self.walks, self.mixing, strict=True):
+            states = walks(h, edge_index, edges)
+            h = sigma(F.linear(states[-1], mixing).to(mixing.dtype))
+            layers.append([*states, h])
+        return layers

@@ -1,0 +1,243 @@
+"""The network of the Weisfeiler-Lehman kernel, L17 section 3.4."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError
+from representer.functional import NONLINEARITIES
+from representer.nn.graph.graph_inputs import check_graph, sum_of_graphs
+from representer.nn.graph.graph_options import DecayOption, check_decay, checked_name
+from representer.nn.graph.relabelling import Relabelling
+from representer.nn.graph.walk_states import WalkStates, draw
+from representer.nn.recurrent.options import check_size
+
+if TYPE_CHECKING:
+    from representer.kernels import WeisfeilerLehmanKernel
+
+
+class WLKernelNN(nn.Module):
+    r"""The network of the Weisfeiler-Lehman kernel with random walks as its base kernel.
+
+    .. math::
+        c_1^{(l)}[v] &= W^{(1)} h_v^{(l-1)}, \qquad h_v^{(0)} = f_v \\
+        c_j^{(l)}[v] &= \lambda \sum_{u \to v} c_{j-1}^{(l)}[u] \odot W^{(j)} h_v^{(l-1)} \\
+        h_v^{(l)} &= r(v) = \sigma \Big( U_1 h_v^{(l-1)}
+            + U_2 \sum_{u \to v} \sigma(V h_u^{(l-1)}) \Big) \\
+        h_G &= \sum_{l=1}^L \sum_v c_n^{(l)}[v]
+
+    Level l compares the graph relabelled l − 1 times, so that the relabellings 0 … L − 1 are read
+    out; of each the sum over v is the random-walk kernel with the reference walk, and :math:`h_G`
+    lies in the space of ``kernels.WeisfeilerLehmanKernel`` of depth L − 1 (Proposition 2).
+    Edges' features, the decay and its gate are as in
+    :class:`~representer.nn.RandomWalkKernelNN`; the relabelling is
+    :class:`~representer.nn.Relabelling`. The authors' code is ``label_channels=hidden_channels,
+    readout="last", gate_scale=10.0``.
+
+    Args:
+        in_channels: d, features of a node.
+        hidden_channels: H, units.
+        depth: L, levels.
+        order: n, nodes of a walk and of a reference.
+        decay: λ: a number from 0 on, ``"learned"`` or ``"gated"``.
+        edge_dim: K, features of an edge; None if edges are not looked at.
+        readout: ``"sum"`` over the levels (the paper), or the ``"last"`` alone (the authors' code).
+        activation: A name of ``functional.NONLINEARITIES`` for what is applied to h_G; None for
+            nothing.
+        label_channels: Features of a label where they are not the node's: then
+            :math:`h_v^{(0)} = \sigma(A f_v)`.
+        share_references: Whether all levels have the same references, as in the authors' code; in
+            the paper each has its own.
+        sigma: σ, a name of ``functional.NONLINEARITIES``.
+        bias: Whether the relabelling has biases.
+        gate_scale: What an open gate lets through.
+        device: Of the parameters.
+        dtype: Of the parameters.
+
+    Shape:
+        - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
+        - returns ``(num_graphs, H)``
+
+    Raises:
+        ArgumentError: If an option has a value that is not allowed.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (9)-(11), section 3.4, Proposition 2, section 4.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        hidden_channels: int,
+        depth: int = 4,
+        order: int = 2,
+        decay: DecayOption = 1.0,
+        edge_dim: int | None = None,
+        readout: Literal["sum", "last"] = "sum",
+        activation: str | None = None,
+        *,
+        label_channels: int | None = None,
+        share_references: bool = True,
+        sigma: str = "relu",
+        bias: bool = True,
+        gate_scale: float = 1.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.in_channels = check_size("in_channels", in_channels)
+        self.hidden_channels = check_size("hidden_channels", hidden_channels)
+        self.depth, self.order = check_size("depth", depth), check_size("order", order)
+        self.decay, self.gate_scale = check_decay(decay), gate_scale
+        self.edge_dim = None if edge_dim is None else check_size("edge_dim", edge_dim)
+        if readout not in ("sum", "last"):
+            raise ArgumentError("readout", readout, "'sum' or 'last'")
+        checked_name("activation", activation)
+        self.readout, self.activation, self.sigma = readout, activation, sigma
+        self.share_references = share_references
+        self.label_channels = label_channels
+        channels = in_channels
+        self.embedding = None
+        if label_channels is not None:
+            channels = check_size("label_channels", label_channels)
+            embedding = torch.empty(channels, in_channels, device=device, dtype=dtype)
+            self.embedding = nn.Parameter(embedding)  # A
+            draw(self.embedding)
+        self.relabelling = Relabelling(
+            channels, edge_dim, sigma, bias=bias, device=device, dtype=dtype
+        )
+        self.walks = nn.ModuleList(
+            WalkStates(
+                channels, hidden_channels, order=order, decay=self.decay, combine="multiply",
+                sigma="identity", edge_dim=self.edge_dim, gate_scale=gate_scale, device=device,
+                dtype=dtype,
+            )
+            for _ in range(1 if share_references else depth)
+        )  # fmt: skip
+
+    @property
+    def kernel(self) -> WeisfeilerLehmanKernel:
+        """The exact kernel that each unit evaluates against its reference.
+
+        Its graphs of Y are references, which are compared with every relabelling as they are.
+
+        Raises:
+            KindError: If there is none, with the reason.
+            MissingExtraError: If the extra ``kernels`` is not installed.
+        """
+        from representer.kernels.graph_networks import kernel_of_levels
+
+        return kernel_of_levels(self)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Return h_G of each graph; arguments and errors as of ``RandomWalkKernelNN``."""
+        levels = self._levels(x, edge_index, edge_attr, self._read)
+        total = levels[0][-1]
+        for states in levels[1:]:
+            total = total + states[-1]
+        final = NONLINEARITIES[self.activation or "identity"]
+        return final.value(sum_of_graphs(total, batch, batch_size))
+
+    def node_states(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        level: int | None = None,
+    ) -> Tensor:
+        """Return c_1 … c_n of every node ``(N, n, H)``.
+
+        Args:
+            x: As of ``forward``.
+            edge_index: As of ``forward``.
+            edge_attr: As of ``forward``.
+            level: How often the graph is relabelled before, 0 … L − 1; without it, the sum over
+                the levels that are read out.
+        """
+        levels = self._read if level is None else (range(self.depth)[level],)
+        states = self._levels(x, edge_index, edge_attr, levels)
+        return sum((torch.stack(of, dim=1) for of in states[1:]), torch.stack(states[0], dim=1))
+
+    def labels(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, level: int = 0
+    ) -> Tensor:
+        """Return the labels h of every node after ``level`` relabellings."""
+        edges = self._check(x, edge_index, edge_attr)
+        h = self._first(x)
+        for _ in range(level):
+            h = self.relabelling(h, edge_index, edges)
+        return h
+
+    def references(self, level: int = 0) -> Tensor:
+        """Return the reference walk of each unit ``(H, n, d)``, a view of the weights.
+
+        They are walks of labels, which are nodes' features unless there are ``label_channels``.
+        """
+        return self._walks(level).weight.detach().transpose(0, 1)
+
+    def edge_references(self, level: int = 0) -> Tensor | None:
+        """Return the edges of the references ``(H, n - 1, K)``, or None without ``edge_dim``."""
+        weight = self._walks(level).edge_weight
+        return None if weight is None else weight.detach().transpose(0, 1)
+
+    def reset_parameters(self) -> None:
+        """Draw all parameters anew."""
+        if self.embedding is not None:
+            draw(self.embedding)
+        self.relabelling.reset_parameters()
+        for walks in self.walks:
+            cast(WalkStates, walks).reset_parameters()
+
+    def extra_repr(self) -> str:
+        """Return the arguments that differ from their defaults."""
+        shown = {
+            "depth": 4, "order": 2, "decay": 1.0, "edge_dim": None, "readout": "sum",
+            "activation": None, "label_channels": None, "share_references": True, "sigma": "relu",
+            "gate_scale": 1.0,
+        }  # fmt: skip
+        options = [f"{n}={getattr(self, n)!r}" for n, v in shown.items() if getattr(self, n) != v]
+        return ", ".join([f"{self.in_channels}, {self.hidden_channels}", *options])
+
+    @property
+    def _read(self) -> tuple[int, ...]:
+        return tuple(range(self.depth)) if self.readout == "sum" else (self.depth - 1,)
+
+    def _walks(self, level: int) -> WalkStates:
+        return cast(WalkStates, self.walks[0 if self.share_references else level])
+
+    def _check(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor | None:
+        return check_graph(
+            x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
+            like=self.relabelling.weight,
+        )  # fmt: skip
+
+    def _first(self, x: Tensor) -> Tensor:
+        if self.embedding is None:
+            return x
+        h = F.linear(x, self.embedding).to(self.embedding.dtype)
+        return NONLINEARITIES[self.sigma].value(h)
+
+    def _levels(
+        self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, levels: tuple[int, ...]
+    ) -> list[list[Tensor]]:
+        """Return c_1 … c_n of the levels asked for, in ascending order."""
+        edges = self._check(x, edge_index, edge_attr)
+        found, h = [], self._first(x)
+        for level in range(levels[-1] + 1):
+            if level:
+                h = self.relabelling(h, edge_index, edges)
+            if level in levels:
+                found.append(self._walks(level)(h, edge_index, edges))
+        return found

@@ -1,0 +1,41 @@
+"""The deep graph kernel's arguments; the recursion is in tests/theorems."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from representer.errors import ArgumentError
+from representer.kernels import DeepGraphKernel, Gaussian, InversePolynomial
+
+SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C"]
+
+
+def test_labels_edges_and_a_base_kernel_are_those_of_walks():
+    plain = DeepGraphKernel()(SMILES)
+    np.testing.assert_allclose(DeepGraphKernel(base="delta")(SMILES), plain)
+    assert not np.allclose(DeepGraphKernel(edges=True)(SMILES), plain)
+    np.testing.assert_allclose(DeepGraphKernel(activation=Gaussian())(SMILES), plain)
+    X = [Data(x=torch.randn(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]))]
+    assert DeepGraphKernel(base=Gaussian())(X).shape == (1, 1)
+
+
+def test_an_activation_with_a_limit_names_the_mend():
+    with pytest.raises(ArgumentError, match=r"below 2 for 1/.*Scale the inputs"):
+        DeepGraphKernel(activation=InversePolynomial())(SMILES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_layers": 0}, "num_layers is 0"),
+        ({"order": 0}, "order is 0"),
+        ({"activation": "relu"}, "activation is 'relu'; .* relu is no power series"),
+        ({"combine": "max"}, "combine is 'max'"),
+    ],
+)
+def test_an_argument_without_a_meaning_is_named(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        DeepGraphKernel(**arguments)

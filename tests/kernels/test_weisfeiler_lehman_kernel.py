@@ -1,0 +1,154 @@
+"""The Weisfeiler-Lehman kernel: bases, relabellings, networks, and what it refuses."""
+
+from __future__ import annotations
+
+import networkx as nx
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from torch_geometric.data import Data
+
+from representer.errors import ArgumentError, KindError
+from representer.kernels import (
+    DeepGraphKernel,
+    RandomWalkKernel,
+    StringKernel,
+    WeisfeilerLehmanKernel,
+    gram,
+)
+from representer.kernels.colour_refinement import refined
+from representer.kernels.gram_journal import fingerprint
+from representer.nn import Relabelling, WLKernelNN
+
+SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]"]
+
+
+def graphs(count: int = 4) -> list[Data]:
+    torch.manual_seed(0)
+    return [
+        Data(
+            x=torch.randn(n + 1, 3), edge_index=torch.randint(0, n + 1, (2, 2 * n)),
+            edge_attr=torch.randn(2 * n, 2),
+        )
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def test_a_new_label_is_the_old_one_and_those_around_it():
+    path = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    assert refined(np.array([0, 1, 0]), path, None).tolist() == [0, 1, 0]
+    assert len(set(refined(np.array([0, 0, 0]), path, None).tolist())) == 2
+    bonds = np.array([0, 0, 1, 1])
+    assert len(set(refined(np.array([0, 0, 0]), path, bonds).tolist())) == 3
+    assert refined(np.array([4, 4, 7]), np.zeros((2, 0), int), None).tolist() == [0, 0, 1]
+
+
+def test_a_base_may_be_any_kernel_of_graphs():
+    for base in (RandomWalkKernel(2), DeepGraphKernel(2, 1), RandomWalkKernel(2, edges=True)):
+        found = WeisfeilerLehmanKernel(base, 0)(SMILES)
+        np.testing.assert_allclose(found, base(SMILES), atol=1e-12)
+    twice = WeisfeilerLehmanKernel(WeisfeilerLehmanKernel(depth=1), 1)(SMILES)
+    by_level = np.diff([WeisfeilerLehmanKernel(depth=d)(SMILES) for d in range(3)], axis=0)
+    first = WeisfeilerLehmanKernel(depth=0)(SMILES)
+    np.testing.assert_array_equal(twice, first + 2 * by_level[0] + by_level[1])
+
+
+def test_relabelling_sees_bonds_if_asked():
+    alone, bonds = (WeisfeilerLehmanKernel(depth=1, edges=e)(["CC", "C=C"]) for e in (False, True))
+    assert alone[0, 1] == 8
+    assert bonds[0, 1] == 4
+
+
+def test_relabelling_by_a_network_brings_its_dtype_and_gradients():
+    X, module = graphs(), Relabelling(3, edge_dim=2)
+    kernel = WeisfeilerLehmanKernel(RandomWalkKernel(2), 2, module, edges=True)
+    K = kernel(X)
+    assert K.dtype == torch.float64
+    K.sum().backward()
+    assert module.weight.grad.any()
+    torch.testing.assert_close(kernel.diag(X), K.diagonal())
+    torch.testing.assert_close(clone(kernel)(X), K)
+
+
+def test_a_gram_file_knows_the_weights_of_a_relabelling(tmp_path):
+    X, kernel = graphs(), WeisfeilerLehmanKernel(relabel=Relabelling(3))
+    gram(kernel, X, out=tmp_path / "k.npy")
+    with torch.no_grad():
+        kernel.relabel.weight.mul_(2)
+    with pytest.raises(ArgumentError, match="expected the Gram matrix of this kernel"):
+        gram(kernel, X, out=tmp_path / "k.npy")
+
+
+def test_a_gram_file_knows_the_edges_of_a_networkx_graph_and_their_features():
+    marks = set()
+    for made in (nx.path_graph(3), nx.cycle_graph(3), nx.DiGraph([(0, 1), (1, 2)])):
+        for labels in (None, "-", "="):
+            for u, v in made.edges:
+                made.edges[u, v]["edge_attr"] = labels
+            marks.add(fingerprint(WeisfeilerLehmanKernel(), [made]))
+    assert len(marks) == 9
+
+
+def test_its_network_has_its_relabelling():
+    module = Relabelling(3)
+    net = WeisfeilerLehmanKernel(RandomWalkKernel(3, 0.5), 2, module).network(3, 4)
+    assert isinstance(net, WLKernelNN)
+    assert (net.depth, net.order, net.decay) == (3, 3, 0.5)
+    assert net.relabelling is module
+    assert net.kernel.repeat
+
+
+@pytest.mark.parametrize(
+    ("kernel", "options", "message"),
+    [
+        (WeisfeilerLehmanKernel(), {}, r"relabel is 'discrete'; expected nn.Relabelling\(3\)"),
+        (WeisfeilerLehmanKernel(relabel=Relabelling(2)), {}, "relabel is Relabelling"),
+        (
+            WeisfeilerLehmanKernel(DeepGraphKernel(), relabel=Relabelling(3)), {},
+            "base is DeepGraphKernel",
+        ),
+        (
+            WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True), relabel=Relabelling(3)), {},
+            "base is .*With edges=False",
+        ),
+        (WeisfeilerLehmanKernel(relabel=Relabelling(3)), {"depth": 2}, "depth is 2; expected 4"),
+    ],
+)  # fmt: skip
+def test_a_kernel_without_a_network_says_why(kernel, options, message):
+    with pytest.raises(ArgumentError, match=message):
+        kernel.network(3, 4, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (
+            {"base": StringKernel()},
+            KindError,
+            "base is StringKernel.*; expected a kernel of graphs",
+        ),
+        ({"depth": -1}, ArgumentError, "depth is -1; expected a whole number from 0 on"),
+        ({"relabel": "hash"}, ArgumentError, "relabel is 'hash'; expected 'discrete' or a module"),
+        ({"edges": 1}, ArgumentError, "edges is 1"),
+        ({"repeat": True}, ArgumentError, "repeat is True; expected False for relabel='discrete'"),
+    ],
+)
+def test_an_argument_without_a_meaning_is_named(arguments, error, message):
+    with pytest.raises(error, match=message):
+        WeisfeilerLehmanKernel(**arguments)
+
+
+def test_references_are_needed_where_they_are_not_relabelled():
+    kernel = WeisfeilerLehmanKernel(relabel=Relabelling(3), repeat=True)
+    with pytest.raises(ArgumentError, match="Y is None; expected references"):
+        kernel(graphs())
+    with pytest.raises(ArgumentError, match="repeat is True; expected False for k"):
+        kernel.diag(graphs())
+
+
+def test_a_module_that_returns_something_else_is_named():
+    kernel = WeisfeilerLehmanKernel(relabel=torch.nn.Bilinear(3, 2, 3), depth=1)
+    kernel.relabel.forward = lambda x, edges: x[:1]
+    with pytest.raises(ArgumentError, match=r"relabel's result is \(1, 3\); expected a tensor"):
+        kernel(graphs())

@@ -1,0 +1,41 @@
+"""The deep layer: its options, and why it has no kernel."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.errors import ArgumentError, KindError
+from representer.nn import DeepGraphKernelNN
+
+
+def test_it_shows_what_differs_from_its_defaults():
+    net = DeepGraphKernelNN(3, 4, num_layers=3, nonlinear="relu")
+    assert net.extra_repr() == "3, 4, nonlinear='relu', num_layers=3"
+    assert DeepGraphKernelNN(3, 4).extra_repr() == "3, 4"
+
+
+def test_its_references_are_walks_in_the_first_layer_alone():
+    net = DeepGraphKernelNN(3, 4, order=2)
+    assert net.references().shape == (4, 2, 3)
+    assert net.references(1).shape == (4, 2, 4)
+    with pytest.raises(KindError, match=r"and are no graphs; nn.RandomWalkKernelNN has graphs"):
+        net.kernel  # noqa: B018
+
+
+def test_new_parameters_are_of_the_size_that_keeps_states_large():
+    net, x = DeepGraphKernelNN(50, 40), torch.randn(30, 50)
+    edges = torch.randint(0, 30, (2, 90))
+    assert 0.1 < float(net(x, edges).detach().std()) < 30
+    before = net.mixing.clone()
+    net.reset_parameters()
+    assert not torch.equal(net.mixing, before)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"num_layers": 0}, "num_layers is 0"), ({"nonlinear": "sine"}, "nonlinear is 'sine'")],
+)
+def test_an_option_that_is_not_allowed_is_named(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        DeepGraphKernelNN(3, 4, **options)

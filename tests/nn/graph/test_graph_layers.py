@@ -1,0 +1,164 @@
+"""What every graph layer is to do, over all layers and options."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from itertools import product
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
+
+from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
+
+F64 = torch.float64
+WALK_OPTIONS = [
+    {"decay": decay, "combine": combine, "nonlinear": nonlinear, "edge_dim": edge_dim}
+    for decay, combine, nonlinear, edge_dim in product(
+        (0.5, "learned", "gated"), ("multiply", "add"), (False, True), (None, 2)
+    )
+]
+CASES = [
+    *((RandomWalkKernelNN, options) for options in WALK_OPTIONS),
+    (DeepGraphKernelNN, {"num_layers": 3, "decay": "learned", "combine": "add"}),
+    (DeepGraphKernelNN, {"nonlinear": "sigmoid", "decay": "gated", "edge_dim": 2}),
+    (WLKernelNN, {"depth": 3, "decay": "learned"}),
+    (WLKernelNN, {"label_channels": 6, "readout": "last", "decay": "gated", "edge_dim": 2}),
+    (WLKernelNN, {"share_references": False, "bias": False, "sigma": "tanh", "edge_dim": 2}),
+]
+NAMES = [f"{layer.__name__}-{'-'.join(map(str, o.values()))}" for layer, o in CASES]
+every_layer = pytest.mark.parametrize(("kind", "options"), CASES, ids=NAMES)
+few_layers = pytest.mark.parametrize(
+    ("kind", "options"),
+    [CASES[0], CASES[23], *CASES[25:28]],
+    ids=[NAMES[0], NAMES[23], *NAMES[25:28]],
+)
+
+
+def graph(seed: int = 0, nodes: int = 5, edges: int = 9, dtype: torch.dtype = F64) -> Data:
+    g = torch.Generator().manual_seed(seed)
+    return Data(
+        x=torch.randn(nodes, 3, generator=g, dtype=dtype),
+        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
+        edge_attr=torch.randn(edges, 2, generator=g, dtype=dtype),
+    )
+
+
+def made(kind, options, dtype: torch.dtype = F64):
+    torch.manual_seed(1)
+    net = kind(3, 4, order=3, dtype=dtype, **options)
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    return net
+
+
+@every_layer
+def test_a_batch_is_its_graphs_one_by_one(kind, options):
+    graphs = [graph(s, n, e) for s, n, e in ((0, 5, 9), (1, 1, 0), (2, 3, 4))]
+    net, joined = made(kind, options), Batch.from_data_list(graphs)
+    found = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch)
+    alone = [net(G.x, G.edge_index, G.edge_attr) for G in graphs]
+    torch.testing.assert_close(found, torch.cat(alone), rtol=1e-10, atol=1e-10)
+    sized = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch, batch_size=4)
+    torch.testing.assert_close(sized, torch.cat((found, torch.zeros(1, 4, dtype=F64))))
+
+
+@every_layer
+def test_the_numbering_of_nodes_and_edges_changes_nothing(kind, options):
+    G, net = graph(), made(kind, options)
+    order, edges = torch.randperm(5), torch.randperm(9)
+    place = order.argsort()
+    moved = net.node_states(G.x[order], place[G.edge_index][:, edges], G.edge_attr[edges])
+    expected = net.node_states(G.x, G.edge_index, G.edge_attr)
+    torch.testing.assert_close(moved, expected[order], rtol=1e-10, atol=1e-10)
+
+
+@every_layer
+def test_the_states_of_the_nodes_sum_to_the_output(kind, options):
+    G, net = graph(), made(kind, options)
+    states = net.node_states(G.x, G.edge_index, G.edge_attr)
+    assert states.shape == (5, 3, 4)
+    if kind is not DeepGraphKernelNN:  # which mixes and activates them before
+        found = net(G.x, G.edge_index, G.edge_attr)
+        torch.testing.assert_close(found[0], states[:, -1].sum(0))
+
+
+@every_layer
+def test_every_parameter_learns(kind, options):
+    G, net = graph(), made(kind, options)
+    net(G.x, G.edge_index, G.edge_attr).square().sum().backward()
+    silent = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.any()]
+    assert silent == []
+
+
+@few_layers
+def test_it_compiles_to_one_graph(kind, options):
+    torch._dynamo.reset()
+    net, graphs = (
+        made(kind, options, torch.float32),
+        [graph(s, dtype=torch.float32) for s in (0, 1)],
+    )
+    joined = Batch.from_data_list(graphs)
+    arguments = (joined.x, joined.edge_index, joined.edge_attr, joined.batch, 2)
+    compiled = torch.compile(net, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*arguments), net(*arguments))
+    compiled(*arguments).sum().backward()
+
+
+@few_layers
+def test_it_is_copied_pickled_and_saved(kind, options):
+    G, net, other = graph(), made(kind, options), made(kind, options)
+    expected = net(G.x, G.edge_index, G.edge_attr)
+    other.reset_parameters()
+    other.load_state_dict(net.state_dict())
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), other):
+        assert torch.equal(twin(G.x, G.edge_index, G.edge_attr), expected)
+
+
+@few_layers
+def test_an_explainer_of_pyg_finds_its_edges(kind, options):
+    G, net = graph(dtype=torch.float32), made(kind, options, torch.float32)
+    explainer = Explainer(
+        net, GNNExplainer(epochs=2), explanation_type="model", edge_mask_type="object",
+        node_mask_type="attributes",
+        model_config={"mode": "regression", "task_level": "graph", "return_type": "raw"},
+    )  # fmt: skip
+    explained = explainer(G.x, G.edge_index, edge_attr=G.edge_attr)
+    assert explained.edge_mask.shape == (9,)
+    assert explained.edge_mask.any()
+
+
+@few_layers
+def test_a_masked_edge_carries_nothing(kind, options):
+    if options.get("combine") == "add" or options.get("nonlinear"):
+        pytest.skip("whether a walk ends in a node is asked of the graph, not of the mask")
+    G, net = graph(), made(kind, options)
+    kept = G.edge_index[1] != 2
+    set_masks(net, kept.double(), G.edge_index, apply_sigmoid=False)
+    masked = net.node_states(G.x, G.edge_index, G.edge_attr)
+    clear_masks(net)
+    expected = net.node_states(G.x, G.edge_index[:, kept], G.edge_attr[kept])
+    torch.testing.assert_close(masked, expected, rtol=1e-10, atol=1e-12)
+
+
+@few_layers
+def test_autocast_halves_products_and_keeps_the_sums_whole(kind, options):
+    G, net = graph(dtype=torch.float32), made(kind, options, torch.float32)
+    expected = net(G.x, G.edge_index, G.edge_attr)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = net(G.x, G.edge_index, G.edge_attr)
+    assert found.dtype == torch.float32
+    largest = float(expected.detach().abs().max())
+    torch.testing.assert_close(found, expected, rtol=0.1, atol=0.1 * largest)
+
+
+@every_layer
+def test_a_graph_without_edges_or_nodes_has_an_answer(kind, options):
+    net, none = made(kind, options), torch.zeros(2, 0, dtype=torch.int64)
+    bonds = torch.zeros(0, 2, dtype=F64)
+    assert not net.node_states(torch.ones(2, 3, dtype=F64), none, bonds)[:, 1:].any()
+    batch = torch.zeros(0, dtype=torch.int64)
+    assert net(torch.zeros(0, 3, dtype=F64), none, bonds, batch).shape == (0, 4)

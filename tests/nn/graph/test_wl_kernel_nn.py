@@ -1,0 +1,101 @@
+"""The Weisfeiler-Lehman layer: the authors' code, its options, its kernel or the reason why not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer.errors import ArgumentError, KindError
+from representer.nn import WLKernelNN
+
+F64 = torch.float64
+
+
+def test_the_authors_code_is_a_choice_of_options():
+    """h = relu(A f); K_v = (sum 10 sigma(..) * P h_u * Q b) * S h_v in the last of four rounds."""
+    net = WLKernelNN(
+        5,
+        4,
+        edge_dim=2,
+        decay="gated",
+        label_channels=4,
+        readout="last",
+        gate_scale=10.0,
+        dtype=F64,
+    )
+    torch.manual_seed(0)
+    f, ends = torch.randn(6, 5, dtype=F64), torch.randint(0, 6, (2, 8))
+    b = torch.randn(8, 2, dtype=F64)
+    w, r = net.walks[0], net.relabelling
+    torch.nn.init.normal_(w.gate_bias)
+    torch.nn.init.normal_(r.bias)
+    (P, S), (Q,), (G1, G3), G2 = w.weight, w.edge_weight, w.gate_weight, w.gate_edge
+    (V, U1), U2, B = r.weight, r.neighbours, r.edge_weight
+    h = (f @ net.embedding.T).relu()
+    for level in range(4):
+        K, sums = torch.zeros(6, 4, dtype=F64), torch.zeros(6, 4, dtype=F64)
+        for (u, v), bond in zip(ends.T.tolist(), b, strict=True):
+            gate = 10 * torch.sigmoid(G1 @ h[u] + G2 @ bond + G3 @ h[v] + w.gate_bias)
+            K[v] += gate * (P @ h[u]) * (Q @ bond) * (S @ h[v])
+            sums[v] += (V @ h[u] + B @ bond + r.bias[0]).relu()
+        if level < 3:
+            h = (h @ U1.T + sums @ U2.T + r.bias[1]).relu()
+    found = net(f, ends, b)
+    torch.testing.assert_close(found, K.sum(0, keepdim=True), rtol=1e-10, atol=1e-10)
+
+
+def test_the_authors_network_has_its_number_of_parameters():
+    """263,376 with gates at width 175 and 259,601 without at 200, two more linear maps included."""
+    for width, decay, total in ((175, "gated", 263_376), (200, 1.0, 259_601)):
+        net = WLKernelNN(
+            82,
+            width,
+            edge_dim=6,
+            decay=decay,
+            label_channels=width,
+            readout="last",
+            gate_scale=10.0,
+        )
+        head = width * width + width + width + 1
+        assert sum(p.numel() for p in net.parameters()) + head == total
+
+
+def test_labels_and_levels_can_be_looked_at():
+    net = WLKernelNN(3, 4, depth=3, dtype=F64)
+    x, ends = torch.randn(5, 3, dtype=F64), torch.randint(0, 5, (2, 9))
+    assert torch.equal(net.labels(x, ends), x)
+    assert torch.equal(net.labels(x, ends, level=1), net.relabelling(x, ends))
+    levels = [net.node_states(x, ends, level=i) for i in range(3)]
+    torch.testing.assert_close(net.node_states(x, ends), sum(levels))
+    assert torch.equal(net.node_states(x, ends, level=-1), levels[2])
+    assert net.references().shape == (4, 2, 3)
+    assert WLKernelNN(3, 4, label_channels=7).references().shape == (4, 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"decay": "gated"}, "gate that sees the edges"),
+        ({"activation": "relu"}, "activation relu"),
+        ({"label_channels": 5}, "learned embedding"),
+        ({"readout": "last"}, "readout='sum'"),
+        ({"share_references": False}, "share_references=True"),
+    ],
+)
+def test_a_layer_without_a_kernel_says_why(options, reason):
+    with pytest.raises(KindError, match=reason):
+        WLKernelNN(3, 4, **options).kernel  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"depth": 0}, "depth is 0"),
+        ({"readout": "mean"}, "readout is 'mean'; expected 'sum' or 'last'"),
+        ({"sigma": "sine"}, "activation is 'sine'"),
+        ({"label_channels": 0}, "label_channels is 0"),
+    ],
+)
+def test_an_option_that_is_not_allowed_is_named(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        WLKernelNN(3, 4, **options)
