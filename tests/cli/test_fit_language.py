@@ -170,3 +170,27 @@ def test_the_demo_beats_counting(run, tmp_path):
     metrics = json.loads((out / "metrics.json").read_text())
     rivals = [row["perplexity"] for row in metrics["baselines"]]
     assert metrics["test"]["perplexity"] < min(rivals)
+
+
+def test_evaluation_with_a_cache_and_with_learning_stands_beside_the_plain_one(
+    run, spoken, tmp_path
+):
+    other = tmp_path / "other.txt"
+    other.write_text("seven five seven five seven five\n" * 8, encoding="utf-8")
+    plain = last_json(run("evaluate", spoken, other))
+    assert {"cache", "dynamic"}.isdisjoint(plain)
+    words = ["--cache-share", "0.5", "--cache-theta", "0.1", "--dynamic-lr", "0.01"]
+    found = last_json(run("evaluate", spoken, other, *words))
+    assert found["loss"] == plain["loss"]
+    for name in ("cache", "dynamic"):
+        assert found[name]["tokens"] == plain["tokens"]
+        assert found[name]["perplexity"] < plain["perplexity"]
+    again = last_json(run("evaluate", spoken, other, "--dynamic-lr", "0.01"))
+    assert again["dynamic"] == found["dynamic"]
+    assert "cache" not in again
+
+
+def test_only_a_language_model_has_a_cache(run, trained, table):
+    outcome = run("evaluate", trained, table, "--cache-share", "0.5")
+    assert outcome.code == 2
+    assert "--cache-share is 0.5; expected nothing, since the model is no language" in outcome.error

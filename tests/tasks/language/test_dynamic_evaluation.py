@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from language_samples import small_model
 from torch import Tensor
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, TrainingError
 from representer.tasks.language import dynamic_evaluation as module
 from representer.tasks.language.dynamic_evaluation import (
     dynamic_evaluation,
@@ -145,6 +145,14 @@ def test_it_may_run_where_gradients_are_off():
     with torch.no_grad():
         inside = dynamic_evaluation(model(), TOKENS, lr=LR)
     assert inside == dynamic_evaluation(model(), TOKENS, lr=LR)
+
+
+def test_weights_that_diverge_are_reported_and_put_back():
+    network = model()
+    before = network.output.bias.detach().clone()
+    with pytest.raises(TrainingError, match=r"The loss is .* tokens of .* at lr 1e\+300. Lower"):
+        dynamic_evaluation(network, TOKENS, lr=1e300)
+    assert torch.equal(network.output.bias, before)
 
 
 def test_check_is_called_after_every_segment():

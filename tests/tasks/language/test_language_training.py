@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from dataclasses import replace
 
@@ -161,6 +162,8 @@ def test_fine_tuning_begins_with_the_best_weights_and_their_means_are_kept(tmp_p
         torch.testing.assert_close(tuned[name], best[name], rtol=0, atol=1e-6)
     rows = (tmp_path / "second" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(rows[-1])["averaged_steps"] == json.loads(rows[-1])["step"]
+    shutil.rmtree(tmp_path / "first")  # needed for the start alone
+    fit(tmp_path / "second", replace(second, epochs=3), data, resume=True)
 
 
 def test_fine_tuning_of_what_does_not_fit_is_refused(tmp_path):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.data.language import fixed_segments, fold
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, TrainingError
 from representer.models import LanguageModel
 from representer.tasks.language.carried_state import detached
 
@@ -58,6 +58,7 @@ def dynamic_evaluation(
 
     Raises:
         ArgumentError: If a number is out of its range.
+        TrainingError: If the loss was not a finite number: the weights diverged.
 
     References:
         Krause et al., Dynamic Evaluation of Neural Sequence Models, ICML 2018, sections 4 and 5.
@@ -79,11 +80,14 @@ def dynamic_evaluation(
     with _restored(weights) as trained:
         for loss, tokens_in, gradients in _segments(model, tokens, 1, segment, weights):
             total, count = total + loss, count + tokens_in
+            if not math.isfinite(loss):
+                done = f"after {int(count):,} tokens of dynamic evaluation at lr {lr:g}"
+                raise TrainingError(f"The loss is {loss} {done}. Lower the rate.")
             with torch.no_grad():
                 for weight, first, gradient, rate, pull in zip(
                     weights, trained, gradients, rates, pulls, strict=True
                 ):
-                    weight.add_((first - weight) * pull - gradient * rate)
+                    weight.lerp_(first, pull).sub_(gradient * rate)
             check()
     return total / count
 

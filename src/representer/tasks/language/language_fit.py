@@ -77,9 +77,9 @@ def train(run: RunFolder, config: LanguageConfig, data: LanguageData) -> Trained
     )
     check_memory(config, len(corpus.vocabulary), available())
     model = build_model(config, len(corpus.vocabulary))
-    if config.start_from is not None:
-        start_from(model, Path(config.start_from), corpus.vocabulary)
-    if not checkpoint.steps(run.checkpoints):  # otherwise they are there, and may not change
+    if not checkpoint.steps(run.checkpoints):  # otherwise all is there, and may not change
+        if config.start_from is not None:
+            start_from(model, Path(config.start_from), corpus.vocabulary)
         write_inputs(run, config, data, model)
     trainer = Trainer(
         model,

@@ -7,24 +7,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from representer.data.language import encode_lines, text_lines, tokens_of_line
 from representer.errors import DataError
+from representer.tasks.language.adaptation import Adaptation
+from representer.tasks.language.continuous_cache import (
+    ContinuousCache,
+    cached_negative_log_likelihood,
+)
+from representer.tasks.language.dynamic_evaluation import dynamic_evaluation
 from representer.tasks.language.generate import generate
 from representer.tasks.language.language_run import TrainedLanguage, load_run
 from representer.tasks.language.perplexity import figures, negative_log_likelihood
 from representer.tasks.training.progress import say
 
 
-def evaluate(run: str | Path, data: str | Path) -> dict[str, Any]:
+def evaluate(
+    run: str | Path, data: str | Path, adaptation: Adaptation | None = None
+) -> dict[str, Any]:
     """Test a trained language model on another text.
 
     Args:
         run: The run folder.
         data: The text file.
+        adaptation: What the model may do with the text; nothing if left out.
 
     Returns:
         Tokens, loss in nats per token, perplexity, bits per character where tokens are characters,
-        and how many tokens the model does not know.
+        how many tokens the model does not know, and the figures with a ``cache`` and with
+        ``dynamic`` evaluation, where they are asked for.
 
     Raises:
         DataError: If the text cannot be used.
@@ -38,7 +50,21 @@ def evaluate(run: str | Path, data: str | Path) -> dict[str, Any]:
     nats = negative_log_likelihood(trained.model, tokens)
     unknown = int((tokens == trained.vocabulary.UNKNOWN).sum())
     found = figures(nats, len(tokens) - 1, trained.level)
+    found |= _adapted(trained, tokens, adaptation or Adaptation())
     return {"run": str(run), "data": str(data), "unknown": unknown, **found}
+
+
+def _adapted(trained: TrainedLanguage, tokens: Tensor, chosen: Adaptation) -> dict[str, Any]:
+    """Return the figures of a text that the model may learn from."""
+    found: dict[str, float] = {}
+    if chosen.cache_share:
+        cache = ContinuousCache(chosen.cache_theta, chosen.cache_share, chosen.cache_window)
+        found["cache"] = cached_negative_log_likelihood(trained.model, tokens, cache)
+    if chosen.dynamic_lr:
+        found["dynamic"] = dynamic_evaluation(
+            trained.model, tokens, lr=chosen.dynamic_lr, decay=chosen.dynamic_decay
+        )
+    return {name: figures(nats, len(tokens) - 1, trained.level) for name, nats in found.items()}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""What a language model may do with the text that it is tested on.
+
+Free of torch, since the command line reads its options here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from representer.errors import ArgumentError
+
+
+def _option(default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"help": help_text})
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """Whether a text is evaluated with a continuous cache, and with dynamic evaluation, too.
+
+    Raises:
+        ArgumentError: If a value is out of its range, or has no effect.
+    """
+
+    cache_share: float = _option(0.0, "language models: share of a continuous cache; 0: none")
+    cache_theta: float = _option(0.3, "how much more the likest of its states count")
+    cache_window: int = _option(2000, "tokens that it remembers")
+    dynamic_lr: float = _option(
+        0.0, "language models: rate of learning from the text under test; 0: none"
+    )
+    dynamic_decay: float = _option(0.0, "how fast its weights come back to the trained ones")
+
+    def __post_init__(self) -> None:
+        for name in ("cache_share", "dynamic_decay"):
+            self._require(name, 0 <= getattr(self, name) <= 1, "a number from 0 to 1")
+        self._require("cache_theta", math.isfinite(self.cache_theta), "a finite number")
+        self._require("cache_window", self.cache_window >= 1, "1 or more")
+        self._require("dynamic_lr", 0 <= self.dynamic_lr < math.inf, "a finite number from 0 on")
+        is_used = {"cache_theta": self.cache_share, "cache_window": self.cache_share}
+        is_used["dynamic_decay"] = self.dynamic_lr
+        for name, share in is_used.items():
+            default = self.__dataclass_fields__[name].default
+            is_fine = bool(share) or getattr(self, name) == default
+            self._require(name, is_fine, f"{default} without {_SWITCH[name]}")
+
+    def _require(self, name: str, is_fine: bool, expected: str) -> None:
+        if not is_fine:
+            raise ArgumentError(name, getattr(self, name), expected)
+
+
+_SWITCH = {
+    "cache_theta": "--cache-share",
+    "cache_window": "--cache-share",
+    "dynamic_decay": "--dynamic-lr",
+}
