@@ -48,6 +48,7 @@ COVERED_BY = {
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
     "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
+    "tests/nn/recurrent/test_string_quick_step.py": ("ops/string_scan/step",),
     "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend
