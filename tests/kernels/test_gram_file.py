@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import joblib
@@ -161,6 +163,7 @@ def test_a_file_without_a_journal_is_not_touched(tmp_path):
     with pytest.raises(ArgumentError, match="expected a file that this function wrote"):
         gram(kernel, X, out=tmp_path / "k.npy")
     assert np.load(tmp_path / "k.npy", allow_pickle=False).tolist() == [1, 1, 1]
+    assert [path.name for path in tmp_path.iterdir()] == ["k.npy"]
 
 
 @pytest.mark.parametrize(
@@ -184,3 +187,43 @@ def test_the_fingerprint_tells_contents_apart():
     marks = [fingerprint(kernel, content) for content in contents]
     assert len(set(marks)) == len(marks)
     assert fingerprint(kernel, torch.zeros(2)) == fingerprint(kernel, np.zeros(2, np.float32))
+
+
+def test_who_comes_second_waits_and_computes_nothing(tmp_path):
+    begun, may_go_on, calls = threading.Event(), threading.Event(), []
+
+    class Slow(StringKernel):
+        def __call__(self, X, Y=None):
+            calls.append(len(calls))
+            begun.set()
+            assert may_go_on.wait(30)
+            return super().__call__(X, Y)
+
+    found = []
+
+    def compute():
+        found.append(gram(Slow(), X, out=tmp_path / "k.npy", block=5))
+
+    threads = [threading.Thread(target=compute) for _ in range(2)]
+    threads[0].start()
+    assert begun.wait(30)
+    threads[1].start()
+    threads[1].join(0.3)
+    assert threads[1].is_alive()
+    assert len(calls) == 1
+    may_go_on.set()
+    for thread in threads:
+        thread.join(30)
+    assert len(calls) == 6  # each block once
+    for matrix in found:
+        np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+    assert len(found) == 2
+
+
+def test_the_lock_ends_with_the_call_also_where_it_fails(tmp_path):
+    first = gram(kernel, X, out=tmp_path / "k.npy", block=5)
+    with pytest.raises(ArgumentError):
+        gram(kernel, Y, out=tmp_path / "k.npy", block=5)
+    with (tmp_path / "k.npy.journal").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # which raises where it is held
+    np.testing.assert_array_equal(gram(kernel, X, out=tmp_path / "k.npy", block=5), first)

@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.kernels.gram_journal import Journal, fingerprint
+from representer.kernels.gram_journal import Journal, alone, fingerprint
 from representer.kernels.gram_transformer import as_array
 from representer.kernels.kernel import Kernel
 
@@ -31,7 +31,8 @@ def gram(
     or Ray (``joblib.parallel_config``). A journal beside the file, ``OUT.journal``, holds a
     fingerprint of the kernel and the objects and the checksum of every block that is done: called
     again after a kill, the function computes what is missing or torn; a finished file is returned.
-    Without Y only the blocks on and above the diagonal are computed.
+    Without Y only the blocks on and above the diagonal are computed. A call on a file that another
+    process is writing waits for it.
 
     Args:
         kernel: The kernel.
@@ -56,6 +57,23 @@ def gram(
     if not len(rows) * len(columns):
         raise ArgumentError("X" if not len(rows) else "Y", [], "at least one object")
     mark = fingerprint(kernel, rows, None if Y is None else columns, block)
+    with alone(path):
+        _fill(kernel, rows, None if Y is None else columns, path, shape, block, mark, n_jobs)
+    return np.lib.format.open_memmap(path, "r")
+
+
+def _fill(
+    kernel: Kernel,
+    rows: Any,
+    others: Any | None,
+    path: Path,
+    shape: tuple[int, int],
+    block: int,
+    mark: str,
+    n_jobs: int | None,
+) -> None:
+    """Compute the blocks that are missing in the file."""
+    columns, is_square = (rows, True) if others is None else (others, False)
     journal = Journal.open(path, mark)
     fresh = not path.exists()
     matrix = np.lib.format.open_memmap(
@@ -66,14 +84,14 @@ def gram(
     done = {} if fresh else journal.checksums
     missing = [
         corner
-        for corner in _corners(shape, block, upper=Y is None)
+        for corner in _corners(shape, block, upper=is_square)
         if corner not in done or done[corner] != _checksum(_part(matrix, corner, block))
     ]
     jobs = (
         joblib.delayed(_values)(
             kernel,
             rows[i : i + block],
-            None if Y is None and i == j else columns[j : j + block],
+            None if is_square and i == j else columns[j : j + block],
             (i, j),
         )
         for i, j in missing
@@ -81,11 +99,10 @@ def gram(
     parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
     for (i, j), values in cast(Iterator[Any], parallel(jobs)):
         _part(matrix, (i, j), block)[:] = values
-        if Y is None and i != j:
+        if is_square and i != j:
             _part(matrix, (j, i), block)[:] = values.T
         matrix.flush()  # the journal must not be ahead of the matrix
         journal.add((i, j), _checksum(values))
-    return np.lib.format.open_memmap(path, "r")
 
 
 def _values(

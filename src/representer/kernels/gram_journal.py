@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from torch import Tensor
 from representer.errors import ArgumentError
 
 Corner = tuple[int, int]
+_MEND = "Choose another file, or delete this one and its journal."
 
 
 @dataclass
@@ -39,18 +42,16 @@ class Journal:
         Raises:
             ArgumentError: If the matrix is another's, or there is one without a journal.
         """
-        path = matrix.with_name(f"{matrix.name}.journal")
-        mend = "Choose another file, or delete this one and its journal."
+        path = _journal_of(matrix)
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
         if not lines:
             if matrix.exists():
-                expected = "a file that this function wrote, with its journal beside it"
-                raise ArgumentError("out", str(matrix), expected, hint=mend)
+                raise _of_another(matrix)
             path.write_text(json.dumps({"fingerprint": mark}) + "\n", encoding="utf-8")
             return Journal(path, {})
         if json.loads(lines[0]).get("fingerprint") != mark:
             expected = "the Gram matrix of this kernel, these objects and this block size"
-            raise ArgumentError("out", str(matrix), expected, hint=mend)
+            raise ArgumentError("out", str(matrix), expected, hint=_MEND)
         entries = [json.loads(line) for line in lines[1:]]
         with path.open("r+b") as file:
             file.truncate(sum(len(line) + 1 for line in lines))
@@ -62,6 +63,32 @@ class Journal:
             file.write(json.dumps([*corner, checksum]) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+@contextmanager
+def alone(matrix: Path) -> Iterator[None]:
+    """Wait until nobody else writes a matrix file, and keep others waiting inside the block.
+
+    The lock is the system's, on the journal, so that a kill ends it.
+
+    Raises:
+        ArgumentError: If there is such a file without a journal, which is then not made.
+    """
+    path = _journal_of(matrix)
+    if matrix.exists() and not path.exists():
+        raise _of_another(matrix)
+    with path.open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _journal_of(matrix: Path) -> Path:
+    return matrix.with_name(f"{matrix.name}.journal")
+
+
+def _of_another(matrix: Path) -> ArgumentError:
+    expected = "a file that this function wrote, with its journal beside it"
+    return ArgumentError("out", str(matrix), expected, hint=_MEND)
 
 
 def fingerprint(kernel: Any, *contents: Any) -> str:
