@@ -13,11 +13,14 @@ _MATH_ROLE = re.compile(r":math:`([^`]+)`")
 _CLASS_ROLE = re.compile(r":class:`~?([\w.]+\.)?(\w+)`")
 
 
-def to_markdown(docstring: str) -> str:
-    """Return a docstring with formulas and references as Markdown has them."""
+def to_markdown(docstring: str, package: str = "") -> str:
+    """Return a docstring with formulas and references as Markdown has them.
+
+    A class that is named without its package is one of ``package``, which ends in a dot.
+    """
     docstring = _MATH_BLOCK.sub(_block, docstring)
     docstring = _MATH_ROLE.sub(r"$\1$", docstring)
-    return _CLASS_ROLE.sub(lambda m: f"[`{m[2]}`][{m[1] or ''}{m[2]}]", docstring)
+    return _CLASS_ROLE.sub(lambda m: f"[`{m[2]}`][{m[1] or package}{m[2]}]", docstring)
 
 
 class MarkdownDocstrings(griffe.Extension):
@@ -26,7 +29,8 @@ class MarkdownDocstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Convert one docstring in place."""
         if obj.docstring is not None:
-            obj.docstring.value = to_markdown(obj.docstring.value)
+            package = "".join(f"{name}." for name in obj.path.split(".")[:2])
+            obj.docstring.value = to_markdown(obj.docstring.value, package)
 
 
 def _block(found: re.Match[str]) -> str:
