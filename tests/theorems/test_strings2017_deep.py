@@ -25,6 +25,14 @@ from strings2017_by_hand import (
 from strings2017_layers import draw, layer_of
 from torch import Tensor
 
+from representer.kernels import (
+    DeepStringKernel,
+    InversePolynomial,
+    Linear,
+    Polynomial,
+    StringKernel,
+)
+
 SERIES = {  # a_k of sigma(z) = sum_k a_k z^k
     "polynomial": [0.5, -1.0, 0.25, 2.0],
     "sigmoid": [1 / 2, 1 / 4, 0.0, -1 / 48, 0.0, 1 / 480, 0.0, -17 / 80640, 0.0, 31 / 1451520],
@@ -58,6 +66,8 @@ def test_lemma_1_the_inverse_polynomial_kernel_is_a_sum_of_powers():
     found = phi_sigma(x, 14) @ phi_sigma(y, 14)
     assert abs(float(x @ y)) < 0.5
     assert math.isclose(found, 1 / (2 - float(x @ y)), abs_tol=1e-9)  # (⟨x, y⟩/2)^15 is left out
+    of_library = InversePolynomial()(torch.stack((x, y)))
+    torch.testing.assert_close(of_library, 1 / (2 - torch.stack((x, y)) @ torch.stack((x, y)).T))
 
 
 @pytest.mark.parametrize("name", SERIES)
@@ -105,6 +115,8 @@ def test_proposition_1_the_output_is_a_function_of_the_composed_space():
         [[1 / (2 - kernel(x, y, 2, printed(0.5))) for y in sequences] for x in sequences],
         dtype=torch.float64,
     )
+    composed = StringKernel(2, 0.5).activated(InversePolynomial())
+    torch.testing.assert_close(composed(sequences), gram, rtol=1e-10, atol=1e-12)
     values = torch.stack([layer(x)[0][-1] for x in sequences])
     assert gram.min() > 0  # every product is below 2
     assert torch.linalg.eigvalsh(gram).min() > 1e-9  # the composed kernel is one
@@ -121,6 +133,9 @@ def test_proposition_1_a_sum_of_the_states_is_one_of_the_sum_of_kernels():
     """h[t] of a linear combination: feature maps are put side by side."""
     x, references = draw(5, 2, 3, 2, seed=9)
     layer = layer_of(references, readout="sum", activation="sigmoid")
+    maps = [torch.cat([features(s, j, printed(0.5)) for j in (1, 2, 3)]) for s in (x, x[:4])]
+    total = StringKernel(1) + StringKernel(2) + StringKernel(3)
+    torch.testing.assert_close(total([x], [x[:4]])[0, 0], maps[0] @ maps[1], **CLOSE)
     for i, w in enumerate(references):
         phi = torch.cat([features(x, j, printed(0.5)) for j in (1, 2, 3)])
         of_w = torch.cat([outer(list(w[:j])) for j in (1, 2, 3)])
@@ -158,9 +173,10 @@ def deep_kernel(x: Tensor, y: Tensor, n: int, lam: float, layers: int, sigma_ker
     )
 
 
-IDENTITY = (lambda u: u, lambda k: k, lambda h: h, lambda w: w)
+IDENTITY = (lambda u: u, lambda k: k, lambda h: h, lambda w: w, Linear())
 SQUARE = (  # φ_σ(u) = u ⊗ u, K_σ = K², σ(z) = z², ψ(w) = w ⊗ w
     lambda u: outer([u, u]), lambda k: k * k, lambda h: h * h, lambda w: outer([w, w]),
+    Polynomial(2, 0.0),
 )  # fmt: skip
 
 
@@ -169,12 +185,14 @@ SQUARE = (  # φ_σ(u) = u ⊗ u, K_σ = K², σ(z) = z², ψ(w) = w ⊗ w
 @given(seed=st.integers(0, 2**16), lam=decays)
 def test_section_2_2_the_deep_kernel_is_the_product_of_the_deep_maps(activation, seed, lam):
     """K^(2) by its double sum is ⟨φ^(2)(x), φ^(2)(y)⟩, with the weights λ on the right side too."""
-    sigma_map, sigma_kernel, _, _ = activation
+    sigma_map, sigma_kernel, _, _, of_library = activation
     x, references = draw(4, 2, 3, 1, seed)
     y = references[0]
     expected = deep_kernel(x, y, 2, lam, 2, sigma_kernel)
     found = deep_features(x, 2, lam, 2, sigma_map) @ deep_features(y, 2, lam, 2, sigma_map)
     assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-9)
+    deep = DeepStringKernel((2, 2), lam, of_library)([x], [y])
+    assert math.isclose(float(deep), expected, rel_tol=1e-9, abs_tol=1e-9)
 
 
 @pytest.mark.parametrize("activation", [IDENTITY, SQUARE], ids=["identity", "square"])
@@ -188,7 +206,7 @@ def test_theorem_2_the_states_of_a_deep_network_are_products_in_the_deep_space(
     M has ψ(w_i) of the first layer's references for rows. The order j belongs to φ^(2), which
     Theorem 5 leaves out.
     """
-    sigma_map, _, sigma, psi_of = activation
+    sigma_map, _, sigma, psi_of, _ = activation
     generator = torch.Generator().manual_seed(seed)
     x = random_sequence(4, 2, generator)
     first = random_sequence(3 * n, 2, generator).reshape(3, n, 2)
@@ -226,6 +244,8 @@ def test_theorem_2_the_state_of_a_deep_network_is_a_function_of_the_deep_space()
         [[deep_kernel(x, y, 2, 0.5, 2, lambda k: k) for y in sequences] for x in sequences],
         dtype=torch.float64,
     )
+    deep = DeepStringKernel((2, 2), 0.5, Linear())
+    torch.testing.assert_close(deep(sequences), gram, rtol=1e-10, atol=1e-12)
     # a sequence of 2 tokens has one bigram, of a first token whose own first layer is still 0
     used = [k for k in range(5) if gram[k, k] > 0]
     assert used == [1, 2, 3, 4]

@@ -160,6 +160,14 @@ def test_a_learned_decay_that_does_not_fit_is_left_to_the_general_path():
     assert quick(layer, x, state) is None
 
 
+def test_a_highway_for_an_input_of_another_width_is_left_to_the_general_path():
+    layer, x, state = ready("highway")
+    of_five = torch.randn(*layer.directions[0].input_weight.shape[:2], 5, dtype=torch.float64)
+    layer.directions[0].input_weight = torch.nn.Parameter(of_five)
+    wide = state._replace(window=(torch.empty(len(x), 0, 5, dtype=torch.float64),))
+    assert quick(layer, torch.cat((x, x[:, :1]), dim=1), wide) is None
+
+
 def all_parts(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
     return lambda s: type(s)(*map(change, s[:-1]), s.window)
 
