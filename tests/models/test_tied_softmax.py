@@ -76,6 +76,12 @@ def test_more_rows_than_one_piece_have_the_loss_of_the_plain_product() -> None:
     torch.autograd.grad(found, leaves)  # a second time, as retain_graph promises
 
 
+def test_few_rows_are_not_cut_into_pieces() -> None:
+    words, (features, _) = embedding(), example(E)
+    assert cross_entropy._is_pieces(features, words.weight)
+    assert not cross_entropy._is_pieces(features[1:], words.weight)
+
+
 def test_without_gradients_the_loss_is_the_same() -> None:
     output, (features, targets) = TiedSoftmax(embedding()), example(6)
     with torch.no_grad():
