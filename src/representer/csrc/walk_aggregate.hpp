@@ -1,7 +1,7 @@
 // walk_aggregate: y[v] = sum_{u -> v} s sigma(p[u] + q[v] + G a) tau(x[u] + B a) (F a), with gradient.
 //
-// A thread owns a few vectors of units and goes through all edges in their order, so that the sums
-// do not depend on the number of threads, nothing has to be sorted, and no message is ever stored.
+// A thread owns a few vectors of units and goes through all edges in their order, so that every run
+// gives the same bits, nothing has to be sorted, and no message is ever stored.
 // Both ends of an edge of a small graph lie in the cache.
 #pragma once
 
@@ -15,18 +15,15 @@ namespace REPRESENTER_ISA {
 enum WalkParts { SHIFTED = 1, FACTORED = 2, GATED = 4 };
 constexpr int64_t RUN = 512;  // edges whose share in a weight's gradient is summed before it is added
 
-// N vectors of units from `first` on, over all edges.
-template <class Real, int N, int PARTS> class WalkBand {
+// N vectors of units from `first` on, over all edges; only a band of one vector may be RAGGED, that
+// is, have fewer units than lanes.
+template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
     static constexpr int V = Lanes<Real>::n;
     typedef Vec<Real> Row[N];
 
   public:
-    WalkBand(const RepresenterWalk& args, int64_t first) : p(args), first(first) {
-        for (int j = 0; j < N; ++j) {
-            const int64_t left = p.units - first - j * V;
-            count[j] = left < V ? int(left) : V;
-        }
-    }
+    WalkBand(const RepresenterWalk& args, int64_t first)
+        : p(args), first(first), count(RAGGED ? int(args.units - first) : V) {}
 
     void forward() const {
         for (int64_t e = 0; e < p.edges; ++e) {
@@ -54,7 +51,10 @@ template <class Real, int N, int PARTS> class WalkBand {
   private:
     const RepresenterWalk& p;
     const int64_t first;
-    int count[N];
+    const int count;  // of units in a vector
+
+    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return RAGGED ? load(from, count) : load<Real>(from); }
+    REPRESENTER_INLINE void put(Real* to, Vec<Real> v) const { RAGGED ? store(to, v, count) : store<Real>(to, v); }
 
     int64_t source(int64_t e) const { return p.edge_index[e]; }
     int64_t target(int64_t e) const { return p.edge_index[p.edges + e]; }
@@ -62,18 +62,18 @@ template <class Real, int N, int PARTS> class WalkBand {
 
     void read(const void* of, int64_t row, Row& to) const {
         const Real* from = static_cast<const Real*>(of) + row * p.units + first;
-        for (int j = 0; j < N; ++j) to[j] = load(from + j * V, count[j]);
+        for (int j = 0; j < N; ++j) to[j] = get(from + j * V);
     }
     void add(void* of, int64_t row, const Row& terms) const {
         Real* to = static_cast<Real*>(of) + row * p.units + first;
-        for (int j = 0; j < N; ++j) store(to + j * V, load(to + j * V, count[j]) + terms[j], count[j]);
+        for (int j = 0; j < N; ++j) put(to + j * V, get(to + j * V) + terms[j]);
     }
     // to += W a of the band's units; weights are (K, H)
     void multiply_add(const void* weight, const Real* a, Row& to) const {
         const Real* row = static_cast<const Real*>(weight) + first;
         for (int64_t k = 0; k < p.features; ++k, row += p.units) {
             const Vec<Real> a_k = splat<Real>(a[k]);
-            for (int j = 0; j < N; ++j) to[j] += a_k * load(row + j * V, count[j]);
+            for (int j = 0; j < N; ++j) to[j] += a_k * get(row + j * V);
         }
     }
 
@@ -135,7 +135,7 @@ template <class Real, int N, int PARTS> class WalkBand {
         const Real* row = static_cast<const Real*>(weight) + k * p.units + first;
         for (int j = 0; j < N; ++j) {
             store<Real>(total + j * V, load<Real>(total + j * V) + d[j] * a_k);
-            if (grad_edges) to_edge += d[j] * load(row + j * V, count[j]);
+            if (grad_edges) to_edge += d[j] * get(row + j * V);
         }
     }
 
@@ -145,31 +145,32 @@ template <class Real, int N, int PARTS> class WalkBand {
             for (int j = 0; j < N; ++j) {
                 Real* to = static_cast<Real*>(gradient) + k * p.units + first + j * V;
                 Real* from = sums + (k * N + j) * V;
-                store(to, load(to, count[j]) + load<Real>(from), count[j]);
+                put(to, get(to) + load<Real>(from));
                 store<Real>(from, Vec<Real>{});
             }
     }
 };
 
-template <class Real, int N, bool BACKWARD, int PARTS>
+template <class Real, int N, bool BACKWARD, bool RAGGED, int PARTS>
 void walk_band(const RepresenterWalk& p, int64_t first, Real* grad_edges) {
-    const WalkBand<Real, N, PARTS> band(p, first);
+    const WalkBand<Real, N, PARTS, RAGGED> band(p, first);
     if (BACKWARD)
         band.backward(grad_edges);
     else
         band.forward();
 }
 
-template <class Real, int N, bool BACKWARD> void walk_group(const RepresenterWalk& p, int64_t first, Real* grad_edges) {
+template <class Real, int N, bool BACKWARD, bool RAGGED = false>
+void walk_group(const RepresenterWalk& p, int64_t first, Real* grad_edges) {
     switch ((p.shift ? SHIFTED : 0) | (p.factor ? FACTORED : 0) | (p.source_gate ? GATED : 0)) {
-        case 0: return walk_band<Real, N, BACKWARD, 0>(p, first, grad_edges);
-        case 1: return walk_band<Real, N, BACKWARD, 1>(p, first, grad_edges);
-        case 2: return walk_band<Real, N, BACKWARD, 2>(p, first, grad_edges);
-        case 3: return walk_band<Real, N, BACKWARD, 3>(p, first, grad_edges);
-        case 4: return walk_band<Real, N, BACKWARD, 4>(p, first, grad_edges);
-        case 5: return walk_band<Real, N, BACKWARD, 5>(p, first, grad_edges);
-        case 6: return walk_band<Real, N, BACKWARD, 6>(p, first, grad_edges);
-        default: return walk_band<Real, N, BACKWARD, 7>(p, first, grad_edges);
+        case 0: return walk_band<Real, N, BACKWARD, RAGGED, 0>(p, first, grad_edges);
+        case 1: return walk_band<Real, N, BACKWARD, RAGGED, 1>(p, first, grad_edges);
+        case 2: return walk_band<Real, N, BACKWARD, RAGGED, 2>(p, first, grad_edges);
+        case 3: return walk_band<Real, N, BACKWARD, RAGGED, 3>(p, first, grad_edges);
+        case 4: return walk_band<Real, N, BACKWARD, RAGGED, 4>(p, first, grad_edges);
+        case 5: return walk_band<Real, N, BACKWARD, RAGGED, 5>(p, first, grad_edges);
+        case 6: return walk_band<Real, N, BACKWARD, RAGGED, 6>(p, first, grad_edges);
+        default: return walk_band<Real, N, BACKWARD, RAGGED, 7>(p, first, grad_edges);
     }
 }
 
@@ -185,9 +186,11 @@ template <class Real, bool BACKWARD> int walk(const RepresenterWalk& p) {
         int64_t vector = share(vectors, threads, i);
         const int64_t end = share(vectors, threads, i + 1);
         try {
-            for (; vector + 4 <= end; vector += 4) walk_group<Real, 4, BACKWARD>(p, vector * V, own);
-            for (; vector + 2 <= end; vector += 2) walk_group<Real, 2, BACKWARD>(p, vector * V, own);
-            for (; vector < end; ++vector) walk_group<Real, 1, BACKWARD>(p, vector * V, own);
+            const int64_t whole = end < p.units / V ? end : p.units / V;
+            for (; vector + 4 <= whole; vector += 4) walk_group<Real, 4, BACKWARD>(p, vector * V, own);
+            for (; vector + 2 <= whole; vector += 2) walk_group<Real, 2, BACKWARD>(p, vector * V, own);
+            for (; vector < whole; ++vector) walk_group<Real, 1, BACKWARD>(p, vector * V, own);
+            for (; vector < end; ++vector) walk_group<Real, 1, BACKWARD, true>(p, vector * V, own);
         } catch (const std::bad_alloc&) {
 #pragma omp atomic write
             failed = 2;

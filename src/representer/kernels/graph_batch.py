@@ -126,6 +126,10 @@ def _alike(
     if any(isinstance(v, Tensor) and v.dim() == 1 for _, v in values):  # numbered before
         return [v if isinstance(v, Tensor) else torch.zeros(0).long() for _, v in values]
     discrete = delta or any(isinstance(v, list) and v for _, v in values)
+    rows = [v for _, v in values if isinstance(v, Tensor)]
+    if delta and len(rows) == len(values) and len({row.shape[1] for row in rows}) == 1:
+        _, numbers = torch.unique(torch.cat(rows), dim=0, return_inverse=True)
+        return list(numbers.split([row.shape[0] for row in rows]))
     if discrete:
         return [torch.tensor(_numbers(name, v, vocabulary, delta)).long() for name, v in values]
     tensors = [(name, v) for name, v in values if isinstance(v, Tensor)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
+from scipy import sparse
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError
@@ -13,6 +15,7 @@ from representer.kernels.colour_refinement import refined
 from representer.kernels.graph_batch import Batch, as_features, batches
 from representer.kernels.graph_kernel import GraphKernel, check_size
 from representer.kernels.graphs import Graph
+from representer.kernels.label_walks import walk_counts
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 
 if TYPE_CHECKING:
@@ -109,9 +112,43 @@ class WeisfeilerLehmanKernel(GraphKernel):
             if Y is None:
                 raise ArgumentError("Y", None, "references, for a kernel with repeat=True")
             values = [self._base._gram(x, Y) for x, _ in self._levels(X, None)]
+        elif self.relabel == "discrete" and self._counts_walks:
+            return self._gram_of_counts(X, Y)
         else:
             values = [self._base._gram(x, y) for x, y in self._levels(X, Y)]
         return torch.stack(values).sum(0)
+
+    @property
+    def _counts_walks(self) -> bool:
+        """Whether the base kernel has sparse counts, and sees what the relabelling sees."""
+        base = self._base
+        return isinstance(base, RandomWalkKernel) and base._sums_walks and base.edges <= self.edges
+
+    def _gram_of_counts(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
+        """Return the same from the counts of all levels beside each other."""
+        base = self._base
+        assert isinstance(base, RandomWalkKernel)
+        both = [*X, *(Y or ())]
+        joined, _ = batches(both, None, delta=True, edges=self.edges)
+        edges = joined.edges if base.edges else None
+        counts = sparse.hstack(
+            [
+                walk_counts(replace(joined, nodes=labels, edges=edges), base.order)
+                for labels in self._labels(joined)
+            ],
+            format="csr",
+        )
+        left, right = counts[: len(X)], counts if Y is None else counts[len(X) :]
+        return base._power * torch.from_numpy((left @ right.T).toarray())
+
+    def _labels(self, joined: Batch) -> Iterator[Tensor]:
+        """Yield the labels of every level."""
+        labels, ends = joined.nodes, joined.edge_index.numpy()
+        edges = None if joined.edges is None else joined.edges.numpy()
+        yield labels
+        for _ in range(self.depth):
+            labels = torch.from_numpy(refined(labels.numpy(), ends, edges))
+            yield labels
 
     def _diag(self, X: Sequence[Graph]) -> Tensor:
         if self.repeat:
@@ -127,11 +164,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
     def _discrete_levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
         both = [*X, *(Y or ())]
         joined, _ = batches(both, None, delta=True, edges=self.edges)
-        labels, ends = joined.nodes, joined.edge_index.numpy()
-        edges = None if joined.edges is None else joined.edges.numpy()
-        for level in range(self.depth + 1):
-            if level:
-                labels = torch.from_numpy(refined(labels.numpy(), ends, edges))
+        for labels in self._labels(joined):
             graphs = _with_nodes(both, labels, joined.sizes)
             yield graphs[: len(X)], None if Y is None else graphs[len(X) :]
 

@@ -39,8 +39,8 @@ def walk_aggregate(
         g_e = s \, \sigma(p_u + q_v + G a_e)
 
     The factor F a, the shift B a and the gate are left out where they are not given. Messages are
-    neither written to memory nor kept for the gradient, and the sums do not depend on the order in
-    which threads run.
+    not kept for the gradient, and the core does not write them to memory at all. On a CPU two runs
+    give the same bits.
 
     Args:
         nodes: x, what a node sends.
