@@ -101,6 +101,9 @@ def test_evaluation_drops_and_draws_nothing(kind) -> None:
     before = torch.get_rng_state()
     assert torch.equal(run(layer, x), run(plain, x))
     assert torch.equal(before, torch.get_rng_state())
+    torch.manual_seed(9)  # and training goes on as it was
+    torch.testing.assert_close(run(layer.train(), x), run(thinned(kind, 9, 0.5), x))
+    assert len(list(layer.parameters())) == len(list(plain.parameters()))
 
 
 @EVERY_KIND

@@ -106,11 +106,25 @@ def fit(path, config, data, *, resume=False):
         train(folder, config, data)
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "sgd", "asgd"])
-def test_a_run_stopped_at_any_step_goes_on_to_the_bit(tmp_path, monkeypatch, optimizer):
+AWD = {
+    "locked": True, "embedding_dropout": 0.1, "weight_dropout": 0.3, "activation_penalty": 2.0,
+    "slowness_penalty": 1.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        ("adam", {"rnn_dropout": 0.1}),
+        ("sgd", {"rnn_dropout": 0.1}),
+        ("asgd", {**AWD, "cell": "rkm-lstm"}),
+        ("asgd", {**AWD, "cell": "torch-lstm"}),
+    ],
+)
+def test_a_run_stopped_at_any_step_goes_on_to_the_bit(tmp_path, monkeypatch, optimizer, options):
     data = small_data()
     config = small_config(
-        optimizer=optimizer, lr=0.1, lr_decay=0.5, unroll=11, variable_unroll=True, rnn_dropout=0.1
+        optimizer=optimizer, lr=0.1, lr_decay=0.5, unroll=11, variable_unroll=True, **options
     )
     fit(tmp_path / "whole", config, data)
     steps = len(training_task(config, data, build_model(config, 6)).batches(0)) * 2

@@ -44,15 +44,15 @@ class DropConnect(nn.Module):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         self.p = check_probability("p", p)
-        self._is_held, self._held = False, cast(Tensor | None, None)
+        self._is_held, self._held = False, cast(tuple[Tensor, ...], ())
 
     def forward(self, weight: Tensor) -> Tensor:
         """Return the weight as the layer sees it."""
         if not self._is_held or torch.compiler.is_compiling():
             return F.dropout(weight, self.p, self.training)
-        if self._held is None:
-            self._held = F.dropout(weight, self.p, self.training)
-        return self._held
+        if not self._held:  # a tuple: a weight that is not dropped would become a parameter here
+            self._held = (F.dropout(weight, self.p, self.training),)
+        return self._held[0]
 
     def right_inverse(self, weight: Tensor) -> Tensor:
         """Return what is stored when a weight is set: the weight."""
@@ -60,7 +60,7 @@ class DropConnect(nn.Module):
 
     def hold(self, is_held: bool) -> None:
         """Begin, or end, giving the same entries each time, for layers that read repeatedly."""
-        self._is_held, self._held = is_held, None
+        self._is_held, self._held = is_held, ()
 
     def extra_repr(self) -> str:
         """Return the share."""
