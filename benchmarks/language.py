@@ -165,7 +165,7 @@ def page(found: dict[str, Rounds], loads: tuple[str, str]) -> str:
         "Written by the command below; no number here was typed. One thread, CPU time, float32,",
         "the candidates of a table interleaved in one process; medians, and ratios within each",
         "round. A step reads a segment of parallel streams, without dropout. *Products* is the",
-        "time that torch takes for the matrix products of the step alone, with the softmax; what the",
+        "time that torch takes for the matrix products of the step alone, softmax included; what the",
         "whole step takes besides is the share outside them (none where the fused recurrence",
         "computes them faster than torch). The softmax over 10,000 words is the same for all",
         "models, and its three products are most of a step of the small ones: the ratio without it",

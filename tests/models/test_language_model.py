@@ -124,6 +124,17 @@ def test_dropout_acts_in_training_alone(place):
     assert not torch.allclose(network.train()(TOKENS).features, quiet)
 
 
+def test_dropout_between_layers_is_not_before_the_first():
+    network = model(num_layers=1, layer_dropout=0.5)
+    quiet = network.eval()(TOKENS).features
+    close(network.train()(TOKENS).features, quiet)
+
+
+def test_layers_of_another_width_have_no_highway():
+    network = model(hidden_size=8, num_layers=3, highway=True)
+    assert [layer.chain.highway for layer in network.layers] == [False, True, False]
+
+
 def test_a_configuration_comes_back_from_plain_values():
     config = LanguageModelConfig(50, cutoffs=(10, 20), decay=0.5)
     assert from_dict(LanguageModelConfig, to_dict(config)) == config
