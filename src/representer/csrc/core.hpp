@@ -163,6 +163,21 @@ struct RepresenterWalk {
     double scale;                 // of an open gate
 };
 
+// N inputs of F features, each with an expansion of K centres.
+struct RepresenterActivation {
+    int64_t rows, features, count;  // N, F, K
+    int32_t green, threads;         // Green
+    const void* input;              // (N, F)
+    const void* centers;            // (F, K), in any order
+    const void* coefficients;       // (F, K)
+    const void* grad;               // (N, F)
+    void* output;                   // (N, F)
+    void* grad_input;               // (N, F)
+    void* grad_centers;             // (F, K)
+    void* grad_coefficients;        // (F, K)
+    double bandwidth;               // of the Gaussian
+};
+
 struct RepresenterProduct {
     int64_t m, n, k;
     int32_t threads;

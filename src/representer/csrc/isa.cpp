@@ -3,6 +3,7 @@
 
 #include "gated_scan.hpp"
 #include "gemm.hpp"
+#include "kernel_activation.hpp"
 #include "machine.hpp"
 #include "rkm_backward.hpp"
 #include "rkm_forward.hpp"
@@ -41,6 +42,10 @@ REPRESENTER_DEFINE(walk_forward, f32, float, RepresenterWalk, walk<float COMMA f
 REPRESENTER_DEFINE(walk_forward, f64, double, RepresenterWalk, walk<double COMMA false>)
 REPRESENTER_DEFINE(walk_backward, f32, float, RepresenterWalk, walk<float COMMA true>)
 REPRESENTER_DEFINE(walk_backward, f64, double, RepresenterWalk, walk<double COMMA true>)
+REPRESENTER_DEFINE(activation_forward, f32, float, RepresenterActivation, activation_forward<float>)
+REPRESENTER_DEFINE(activation_forward, f64, double, RepresenterActivation, activation_forward<double>)
+REPRESENTER_DEFINE(activation_backward, f32, float, RepresenterActivation, activation_backward<float>)
+REPRESENTER_DEFINE(activation_backward, f64, double, RepresenterActivation, activation_backward<double>)
 REPRESENTER_DEFINE(product, f32, float, RepresenterProduct, product<float>)
 REPRESENTER_DEFINE(product, f64, double, RepresenterProduct, product<double>)
 REPRESENTER_DEFINE(transposed, f32, float, RepresenterProduct, transposed<float>)

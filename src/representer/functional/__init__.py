@@ -4,6 +4,7 @@ from representer.functional.activation_regularization import activation_regulari
 from representer.functional.cell import Cell
 from representer.functional.gated_scan import gated_scan, gated_scan_definition
 from representer.functional.graph_walk import relabel, walk_states, walks_end
+from representer.functional.kernel_activation import GREENS, green_function, kernel_activation
 from representer.functional.ngram import ngram_product, ngram_product_definition, ngram_windows
 from representer.functional.nonlinearities import NONLINEARITIES, Nonlinearity, nonlinearity
 from representer.functional.recurrent_kernel import (
@@ -18,6 +19,7 @@ from representer.functional.walk_aggregate import walk_aggregate, walk_aggregate
 from representer.functional.walk_kernel import local_kernel_definition, walk_kernel_definition
 
 __all__ = [
+    "GREENS",
     "NONLINEARITIES",
     "Cell",
     "Nonlinearity",
@@ -26,6 +28,8 @@ __all__ = [
     "gated_scan",
     "gated_scan_definition",
     "gaussian_kernel_definition",
+    "green_function",
+    "kernel_activation",
     "local_kernel_definition",
     "ngram_product",
     "ngram_product_definition",

@@ -8,6 +8,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from representer.nn.activation.kernel_activation import KernelActivation
+from representer.nn.activation.piecewise_linear import PiecewiseLinear
+from representer.nn.activation.replace import (
+    activation_groups,
+    activation_penalty,
+    replace_activations,
+)
 from representer.nn.recurrent.cnn import CNN
 from representer.nn.recurrent.gated_cnn import GatedCNN
 from representer.nn.recurrent.linear_kernel_rnn import LinearKernelRNN
@@ -54,9 +61,11 @@ __all__ = [
     "DropConnect",
     "EmbeddingDropout",
     "GatedCNN",
+    "KernelActivation",
     "LinearKernelRNN",
     "LockedDropout",
     "NgramLSTM",
+    "PiecewiseLinear",
     "RandomWalkKernelNN",
     "RecurrentState",
     "Relabelling",
@@ -65,8 +74,11 @@ __all__ = [
     "StringState",
     "WLKernelNN",
     "WindowState",
+    "activation_groups",
+    "activation_penalty",
     "drop_connect",
     "path_graph",
+    "replace_activations",
 ]
 
 

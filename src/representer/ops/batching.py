@@ -65,9 +65,10 @@ def _join(operand: Tensor, dim: int | None, axis: int, size: int) -> Tensor:
     return moved.flatten(axis, axis + 1)
 
 
-def _part(
-    results: Sequence[Tensor], axes: Sequence[int], size: int
-) -> tuple[tuple[Tensor, ...], tuple[int | None, ...]]:
+def _part(results: Tensor | Sequence[Tensor], axes: Sequence[int], size: int) -> tuple[Any, Any]:
+    if isinstance(results, Tensor):
+        (part,), (dim,) = _part((results,), axes, size)
+        return part, dim
     parted, dims = [], []
     for result, axis in zip(results, axes, strict=True):
         if result.dim() <= axis:  # a result that is empty since nobody needs it

@@ -82,6 +82,11 @@ WalkStruct = _struct(
     " p:shift p:factor p:edge_gate p:source_gate p:target_gate p:out p:grad p:grad_x p:grad_edges"
     " p:grad_shift p:grad_factor p:grad_source p:grad_target p:grad_edge_gate d:scale",
 )
+ActivationStruct = _struct(
+    "ActivationStruct",
+    "l:rows l:features l:count i:green i:threads p:x p:centers p:coefficients p:grad p:out"
+    " p:grad_x p:grad_centers p:grad_coefficients d:bandwidth",
+)
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 

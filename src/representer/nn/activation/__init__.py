@@ -1,0 +1,1 @@
+"""Activations that are learned: kernel expansions, and models that take them in."""

@@ -1,0 +1,163 @@
+"""Expansions with fewer centres, and by how much they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from representer import functional
+
+if TYPE_CHECKING:
+    from representer.nn.activation.kernel_activation import KernelActivation
+
+CORNERS = {"abs": 2.0, "relu": 1.0}
+"""By how much the slope of g jumps at 0, for those that are piecewise linear."""
+
+
+GRID = 1001
+
+
+def exact_values(activation: KernelActivation, places: Tensor) -> Tensor:
+    """Return f in float64 at places ``(P, F)``, normalisation left out."""
+    c, chi = _doubles(activation)
+    value = functional.kernel_activation(
+        places, c, chi, green=activation.green, bandwidth=activation.bandwidth
+    )
+    if activation.line is None:
+        return value
+    slope, height = activation.line.detach().double().cpu().unbind(-1)
+    return value + slope * places + height
+
+
+def sampled(activation: KernelActivation) -> Tensor:
+    """Return places ``(P, F)`` on the range: a grid, and the centres that lie in it."""
+    low, high = activation.limits
+    grid = torch.linspace(low, high, GRID, dtype=torch.float64)
+    even = grid[:, None].expand(-1, activation.num_features)
+    return torch.cat((even, _doubles(activation)[0].T)).clamp(low, high)
+
+
+def compacted(activation: KernelActivation, tolerance: float) -> tuple[Tensor, Tensor]:
+    """Return fewer centres and their coefficients ``(F, K')``, rows filled up with zeros."""
+    kept = [
+        _fewer(activation, c, chi, tolerance) for c, chi in zip(*_doubles(activation), strict=True)
+    ]
+    count = max(1, *(len(c) for c, _ in kept))
+    old = activation.centers.detach()
+    centers, coefficients = (old.new_zeros(len(kept), count) for _ in range(2))
+    for i, (c, chi) in enumerate(kept):
+        centers[i, : len(c)], coefficients[i, : len(c)] = c, chi
+        centers[i, len(c) :] = c[-1] if len(c) else 0.0
+    return centers, coefficients
+
+
+def corners(activation: KernelActivation) -> tuple[Tensor, Tensor, Tensor]:
+    """Return corners, values there, and slopes beyond the first and the last, of each feature."""
+    pairs = [merged(c, chi) for c, chi in zip(*_doubles(activation), strict=True)]
+    count = max(len(c) for c, _ in pairs)
+    # features with fewer corners go on straight through more of them
+    knots = torch.stack(
+        [torch.cat((c, c[-1] + torch.arange(1, count - len(c) + 1))) for c, _ in pairs]
+    )
+    values = exact_values(activation, knots.T).T
+    beyond = torch.stack((knots[:, 0] - 1, knots[:, -1] + 1))
+    ends = exact_values(activation, beyond).T
+    slopes = torch.stack((values[:, 0] - ends[:, 0], ends[:, 1] - values[:, -1]), dim=1)
+    like = activation.centers.detach()
+    return knots.to(like), values.to(like), slopes.to(like)
+
+
+def _doubles(activation: KernelActivation) -> tuple[Tensor, Tensor]:
+    pair = activation.centers, activation.coefficients
+    return pair[0].detach().double().cpu(), pair[1].detach().double().cpu()
+
+
+def _fewer(
+    activation: KernelActivation, c: Tensor, chi: Tensor, tolerance: float
+) -> tuple[Tensor, Tensor]:
+    c, chi = merged(c, chi)
+    tolerance *= 0.99  # the result is rounded to the parameters' dtype
+    if activation.green in CORNERS:
+        return thinned(c, chi, activation.limits, CORNERS[str(activation.green)], tolerance)
+    grid = torch.linspace(*activation.limits, GRID, dtype=torch.float64)
+    g = functional.green_function(activation.green, activation.bandwidth)
+    return dropped(c, chi, lambda c: g(grid[:, None] - c).abs().amax(0), tolerance)
+
+
+def merged(c: Tensor, chi: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the centres ``(K',)`` without repetitions, sorted, with the sums of coefficients."""
+    kinds, place = c.unique(return_inverse=True)
+    return kinds, torch.zeros_like(kinds).index_add(0, place, chi)
+
+
+def thinned(
+    c: Tensor, chi: Tensor, limits: tuple[float, float], corner: float, tolerance: float
+) -> tuple[Tensor, Tensor]:
+    r"""Drop corners of a piecewise-linear expansion while it changes by no more than a tolerance.
+
+    A centre between two others gives its coefficient to them, so that nothing changes beyond the
+    two; between them the change is a triangle of height
+    :math:`\kappa |\chi_k| h_l h_r / (h_l + h_r)`, with the distances to the two and the jump
+    :math:`\kappa` of the slope of g. The lowest triangle goes first, and the change of all
+    together is kept below the tolerance, at every centre that there was.
+
+    Args:
+        c: Sorted centres ``(K,)``, float64, none twice.
+        chi: Coefficients.
+        limits: Where the change is looked at.
+        corner: The jump of the slope.
+        tolerance: The largest change.
+    """
+    places = torch.cat((c, c.new_tensor(limits)))
+    inside = places[(places >= limits[0]) & (places <= limits[1])]
+    change = torch.zeros_like(inside)  # what has been dropped, at every place
+    left, right = c.new_tensor(limits)
+    tried: set[float] = set()
+    while len(c) > 2:
+        low, mid, high = c[:-2], c[1:-1], c[2:]
+        heights = corner * chi[1:-1].abs() * (mid - low) * (high - mid) / (high - low)
+        heights = torch.where((high <= left) | (low >= right), 0.0, heights)
+        open_ = torch.tensor([float(place) not in tried for place in mid])
+        if not open_.any():
+            break
+        k = int(torch.where(open_, heights, torch.inf).argmin())
+        share = (high[k] - mid[k]) / (high[k] - low[k])
+        bump = _triangle(inside, low[k], mid[k], high[k]) * corner * chi[k + 1]
+        bump = bump * (mid[k] - low[k]) * (high[k] - mid[k]) / (high[k] - low[k])
+        if (change + bump).abs().max() > tolerance:
+            tried.add(float(mid[k]))
+            continue
+        change = change + bump
+        given = chi[k + 1]
+        chi = chi.clone()
+        chi[k] += share * given
+        chi[k + 2] += (1 - share) * given
+        c, chi = (torch.cat((x[: k + 1], x[k + 2 :])) for x in (c, chi))
+    return c, chi
+
+
+def _triangle(a: Tensor, low: Tensor, mid: Tensor, high: Tensor) -> Tensor:
+    """Return the function that is 1 at mid, 0 outside of low and high, and straight between."""
+    rising, falling = (a - low) / (mid - low), (high - a) / (high - mid)
+    return torch.minimum(rising, falling).clamp(0, 1)
+
+
+def dropped(
+    c: Tensor, chi: Tensor, bound: Callable[[Tensor], Tensor], tolerance: float
+) -> tuple[Tensor, Tensor]:
+    """Drop the centres that matter least, while what they could add up to is within a tolerance.
+
+    Args:
+        c: Centres ``(K,)``.
+        chi: Coefficients.
+        bound: The largest |g(a - c)| on the range, for every centre.
+        tolerance: The largest change.
+    """
+    weight = chi.abs() * bound(c)
+    order = weight.argsort()
+    keep = torch.ones_like(c, dtype=torch.bool)
+    keep[order[weight[order].cumsum(0) <= tolerance]] = False
+    return c[keep], chi[keep]

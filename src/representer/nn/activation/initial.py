@@ -1,0 +1,94 @@
+"""Coefficients of an expansion that is to begin as a given function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError, ShapeError
+from representer.functional import green_function
+from representer.functional.kernel_activation import Green
+
+INITIAL: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu,
+    "tanh": torch.tanh,
+    "identity": lambda a: a,
+}
+"""Functions that an expansion may begin as, by name; ``"random"`` and ``"zeros"`` are no fits."""
+
+# Of the largest eigenvalue. Bells at close centres are nearly one function, and only large
+# coefficients of opposite signs would tell them apart.
+RIDGES = {"abs": 1e-13, "relu": 1e-13, "cubic": 1e-13}
+RIDGE = 1e-7
+POINTS = 401
+
+
+def even_centers(limits: tuple[float, float], count: int) -> Tensor:
+    """Return centres evenly spaced on the range, the nearest to 0 moved there if 0 is in it.
+
+    The functions of common use have their corner at 0.
+    """
+    low, high = limits
+    if count == 1:
+        return torch.tensor([min(max(0.0, low), high)])
+    even = torch.linspace(low, high, count)
+    if low < 0 < high and count > 2:
+        even[1 + even[1:-1].abs().argmin()] = 0.0
+    return even
+
+
+def fitted(
+    function: Callable[[Tensor], Tensor],
+    centers: Tensor,
+    *,
+    green: str | Green,
+    bandwidth: float,
+    limits: tuple[float, float],
+    has_line: bool,
+) -> tuple[Tensor, Tensor]:
+    r"""Return coefficients, and slope and height of a line, that come nearest to a function.
+
+    They minimise :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
+    even grid of the range, with a small ridge on the coefficients.
+
+    Args:
+        function: Of a tensor, elementwise.
+        centers: ``(F, K)``.
+        green: g.
+        bandwidth: Of a Gaussian.
+        limits: The range.
+        has_line: Whether there is a line; else slope and height are 0.
+
+    Returns:
+        Coefficients ``(F, K)`` and lines ``(F, 2)``.
+
+    Raises:
+        ShapeError: If the function does not keep the shape.
+        ArgumentError: If it gives something that is no finite number.
+    """
+    grid = torch.linspace(*limits, POINTS, dtype=torch.float64, device=centers.device)
+    with torch.no_grad():
+        wanted = function(grid)
+        if not isinstance(wanted, Tensor) or wanted.shape != grid.shape:
+            got = tuple(getattr(wanted, "shape", ()))
+            raise ShapeError("init(a)", got, f"{tuple(grid.shape)}, that of a")
+        if not wanted.isfinite().all():
+            raise ArgumentError("init", function, f"a function that is finite on {limits}")
+        g = green_function(green, bandwidth)
+        columns = [g(grid[None, :, None] - centers.double()[:, None, :])]
+        if has_line:
+            line = torch.stack((grid, torch.ones_like(grid)), dim=-1)
+            columns.append(line.expand(len(centers), *line.shape))
+        design = torch.cat(columns, dim=-1)  # (F, points, K or K + 2)
+        normal = design.mT @ design
+        largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
+        eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
+        eye[centers.shape[1] :] = 0  # the line is free
+        ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
+        right = design.mT @ wanted.double()[:, None]
+        found = torch.linalg.solve(normal + ridge * largest * eye, right)[..., 0]
+    count = centers.shape[1]
+    lines = found[:, count:] if has_line else found.new_zeros(len(centers), 2)
+    return found[:, :count].to(centers.dtype), lines.to(centers.dtype)

@@ -1,0 +1,48 @@
+"""A piecewise-linear function of each feature by its corners, for export and for plots."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+
+class PiecewiseLinear(nn.Module):
+    """Straight between its corners and beyond the last ones; it is not trained.
+
+    Args:
+        knots: Places of the corners ``(F, K)``, rising.
+        values: Of the function there ``(F, K)``.
+        slopes: Before the first and after the last corner ``(F, 2)``.
+        dim: The dimension of the features.
+
+    Shape:
+        - input with F features in ``dim``, or any shape for F = 1; output the same
+    """
+
+    knots: Tensor
+    values: Tensor
+    slopes: Tensor
+
+    def __init__(self, knots: Tensor, values: Tensor, slopes: Tensor, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+        for name, tensor in (("knots", knots), ("values", values), ("slopes", slopes)):
+            self.register_buffer(name, tensor.detach().clone())
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the function of every entry."""
+        if len(self.knots) == 1:
+            return self._of(input.reshape(-1, 1)).reshape(input.shape)
+        return self._of(input.movedim(self.dim, -1)).movedim(-1, self.dim)
+
+    def _of(self, a: Tensor) -> Tensor:
+        """Return it with the features last, from elementwise operations and lookups alone."""
+        knots, values = self.knots, self.values
+        last = knots.shape[1] - 1
+        rows = a.reshape(-1, a.shape[-1])
+        below = (rows[..., None] > knots).sum(-1)  # corners below, 0 to K
+        start = (below - 1).clamp(0, last)
+        feature = torch.arange(len(knots), device=a.device)
+        steps = (values[:, 1:] - values[:, :-1]) / (knots[:, 1:] - knots[:, :-1])
+        slope = torch.cat((self.slopes[:, :1], steps, self.slopes[:, 1:]), dim=1)[feature, below]
+        return (values[feature, start] + slope * (rows - knots[feature, start])).reshape(a.shape)

@@ -1,0 +1,143 @@
+"""Learned activations in a model that has others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from representer.nn.activation.kernel_activation import KernelActivation
+
+_Module = TypeVar("_Module", bound=nn.Module)
+
+ELEMENTWISE: tuple[type[nn.Module], ...] = (
+    nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Tanh,
+    nn.Sigmoid, nn.LogSigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardswish,
+    nn.Hardsigmoid, nn.Tanhshrink,
+)  # fmt: skip
+"""Modules of torch that apply one function to every entry, without a jump in it."""
+
+
+def replace_activations(
+    module: _Module,
+    num_centers: int = 20,
+    example_input: Any = None,
+    *,
+    green: str = "abs",
+    limits: tuple[float, float] = (-4.0, 4.0),
+    **options: Any,
+) -> _Module:
+    """Put learned activations in the place of a model's own, beginning as the functions these were.
+
+    Args:
+        module: The model; it is changed, and returned.
+        num_centers: d of each.
+        example_input: What the model is called with once, a tensor or a tuple of arguments, to see
+            how many neurons each activation has: each then gets its own function, each channel of
+            images (four dimensions or more, the second). Without it the neurons of an activation
+            share one.
+        green: g.
+        limits: The range on which the functions are fitted; beyond it they go on as g does, with
+            ``"abs"`` and its line straight.
+        **options: Other arguments of `KernelActivation`.
+
+    Returns:
+        The module; with ``"abs"`` every activation has a linear term.
+
+    References:
+        Marra et al., 2018, (1): any network, each neuron with a function of its own.
+    """
+    found = [
+        (owner, name, child)
+        for owner in module.modules()
+        for name, child in owner._modules.items()  # each place, also of what stands in several
+        if isinstance(child, ELEMENTWISE)
+    ]
+    kinds = _shapes(module, {child for _, _, child in found}, example_input)
+    options.setdefault("linear_term", green == "abs")
+    like = next(module.parameters(), torch.empty(0))
+    made: dict[nn.Module, KernelActivation] = {}
+    for owner, name, child in found:
+        if child not in made:
+            features, dim = _layout(kinds.get(child, set()))
+            plain = _out_of_place(child)
+            made[child] = KernelActivation(
+                features, num_centers, green, limits, plain, dim=dim,
+                device=like.device, dtype=like.dtype, **options,
+            ).train(child.training)  # fmt: skip
+        setattr(owner, name, made[child])
+    return module
+
+
+def activation_penalty(module: nn.Module) -> Tensor:
+    """Return the l1 norm of the coefficients of all learned activations (M18 section 3)."""
+    penalties = [m.penalty() for m in module.modules() if isinstance(m, KernelActivation)]
+    return torch.stack(penalties).sum() if penalties else torch.zeros(())
+
+
+def activation_groups(
+    module: nn.Module, lr: float | None = None, **options: Any
+) -> list[dict[str, Any]]:
+    """Return parameter groups for an optimiser: all else, and the learned activations apart.
+
+    Args:
+        module: The model.
+        lr: Learning rate of centres, coefficients and lines; the optimiser's own if left out.
+        **options: What else the optimiser is to do with them, such as ``weight_decay=0.0``.
+    """
+    own = [
+        parameter
+        for activation in module.modules()
+        if isinstance(activation, KernelActivation)
+        for parameter in _shape_parameters(activation)
+    ]
+    taken = {id(parameter) for parameter in own}
+    rest = [parameter for parameter in module.parameters() if id(parameter) not in taken]
+    group: dict[str, Any] = {"params": own, **options}
+    return [{"params": rest}, group if lr is None else {**group, "lr": lr}]
+
+
+def _shape_parameters(activation: KernelActivation) -> Iterable[nn.Parameter]:
+    yield activation.centers
+    yield activation.coefficients
+    if activation.line is not None:
+        yield activation.line
+
+
+def _shapes(
+    module: nn.Module, children: set[nn.Module], example_input: Any
+) -> dict[nn.Module, set[torch.Size]]:
+    """Return the shapes that each activation was called with."""
+    seen: dict[nn.Module, set[torch.Size]] = {}
+    if example_input is None:
+        return seen
+
+    def note(child: nn.Module, arguments: tuple[Any, ...]) -> None:
+        seen.setdefault(child, set()).add(arguments[0].shape)
+
+    hooks = [child.register_forward_pre_hook(note) for child in children]
+    was_training = module.training
+    try:
+        with torch.no_grad():
+            arguments = example_input if isinstance(example_input, tuple) else (example_input,)
+            module.eval()(*arguments)
+    finally:
+        module.train(was_training)
+        for hook in hooks:
+            hook.remove()
+    return seen
+
+
+def _layout(shapes: set[torch.Size]) -> tuple[int, int]:
+    """Return how many features an activation has, and in which dimension; 1 for what differs."""
+    found = {(s[1], 1) if len(s) > 3 else (s[-1], -1) for s in shapes if len(s)}
+    return found.pop() if len(found) == 1 else (1, -1)
+
+
+def _out_of_place(child: nn.Module) -> nn.Module:
+    """Return the activation as one that leaves its input alone, for the fit."""
+    if getattr(child, "inplace", False):
+        child.inplace = False  # type: ignore[assignment]
+    return child

@@ -1,0 +1,107 @@
+r"""kernel_activation in torch: one sort, and sums over all that lie before.
+
+On the side above its centre g is u^m, and on the side below it is s u^m,
+
+    relu  m = 1, s = 0        abs  m = 1, s = -1        cubic  m = 3, s = -1
+
+so that values, slopes and the gradients of centres and coefficients are all of one form,
+
+    low * sum_{q < p} w_q (p - q)^r + high * sum_{q > p} w_q (p - q)^r
+
+with inputs p and centres q, or with centres p and inputs q. Where the two meet, g and its
+derivative are 0, as torch has them.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+SHAPES = {"relu": (1, 0), "abs": (1, -1), "cubic": (3, -1)}  # m, s
+_BINOMIALS = ((1,), (1, 1), (1, 2, 1), (1, 3, 3, 1))
+
+
+def forward(
+    input: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float
+) -> Tensor:
+    """Return f ``(N, F)``."""
+    if green == "gaussian":
+        total = torch.zeros_like(input, memory_format=torch.contiguous_format)
+        for c, chi in zip(centers.T, coefficients.T, strict=True):
+            total += chi * torch.exp((input - c).square() / (-2 * bandwidth**2))
+        return total
+    m, s = SHAPES[green]
+    a, c, chi = _in_double(input, centers, coefficients)
+    return _sums(a, c, chi, m, low=1, high=s).T.to(input.dtype).contiguous()
+
+
+def backward(
+    grad: Tensor,
+    input: Tensor,
+    centers: Tensor,
+    coefficients: Tensor,
+    green: str,
+    bandwidth: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of input, centres and coefficients."""
+    if green == "gaussian":
+        return _gaussian(grad, input, centers, coefficients, bandwidth)
+    m, s = SHAPES[green]
+    a, c, chi = _in_double(input, centers, coefficients)
+    g = grad.T.double()
+    d_input = m * g * _sums(a, c, chi, m - 1, low=1, high=s)
+    sign = (-1) ** m  # (a - c)^m is this times (c - a)^m
+    d_coefficients = _sums(c, a, g, m, low=sign * s, high=sign)
+    d_centers = m * chi * _sums(c, a, g, m - 1, low=sign * s, high=sign)
+    return (
+        d_input.T.to(input.dtype).contiguous(),
+        d_centers.to(centers.dtype),
+        d_coefficients.to(coefficients.dtype),
+    )
+
+
+def _in_double(input: Tensor, centers: Tensor, coefficients: Tensor) -> tuple[Tensor, ...]:
+    """Return all in float64, features first, measured from the middle of the centres."""
+    c = centers.double().contiguous()
+    origin = c.mean(1, keepdim=True)
+    return (input.T.double() - origin).contiguous(), c - origin, coefficients.double().contiguous()
+
+
+def _sums(p: Tensor, q: Tensor, w: Tensor, r: int, *, low: int, high: int) -> Tensor:
+    """Return the form of the module's first lines for every p.
+
+    Args:
+        p: ``(F, N)``.
+        q: ``(F, K)``, in any order.
+        w: ``(F, K)``.
+        r: The power.
+        low: Factor of the sum over q < p.
+        high: Factor of the sum over q > p.
+    """
+    q, order = q.sort(1)
+    w = w.gather(1, order)
+    below = torch.searchsorted(q, p)
+    upto = torch.searchsorted(q, p, right=True)
+    total = torch.zeros_like(p)
+    for i, binomial in enumerate(_BINOMIALS[r]):  # (p - q)^r = sum_i C(r, i) p^(r - i) (-q)^i
+        before = torch.nn.functional.pad((w * (-q) ** i).cumsum(1), (1, 0))
+        part = low * before.gather(1, below)
+        if high:
+            part = part + high * (before[:, -1:] - before.gather(1, upto))
+        total += binomial * p ** (r - i) * part
+    return total
+
+
+def _gaussian(
+    grad: Tensor, input: Tensor, centers: Tensor, coefficients: Tensor, bandwidth: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    d_input = torch.zeros_like(input, memory_format=torch.contiguous_format)
+    d_centers, d_coefficients = torch.empty_like(centers), torch.empty_like(coefficients)
+    for k in range(centers.shape[1]):
+        u = input - centers[:, k]
+        weighed = grad * torch.exp(u.square() / (-2 * bandwidth**2))
+        pull = coefficients[:, k] * u / bandwidth**2 * weighed
+        d_input -= pull
+        d_centers[:, k] = pull.sum(0)
+        d_coefficients[:, k] = weighed.sum(0)
+    return d_input, d_centers, d_coefficients

@@ -1,0 +1,243 @@
+"""The learned activation: its functions at the start, learning, compacting, export, refusals."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from representer import functional
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.nn import KernelActivation
+
+GRID = torch.linspace(-4, 4, 801, dtype=torch.float64)[:, None]
+
+
+def make(features=1, *args, **options):
+    torch.manual_seed(0)
+    return KernelActivation(features, *args, dtype=torch.float64, **options)
+
+
+def change(activation, function):
+    return (activation(GRID) - function(GRID)).abs().max().item()
+
+
+def test_it_is_the_expansion_with_its_line():
+    activation = make(3, 7, init="random", linear_term=True)
+    with torch.no_grad():
+        activation.line.normal_()
+    x = torch.randn(5, 3, dtype=torch.float64)
+    theta, nu = activation.line.unbind(-1)
+    sums = functional.kernel_activation(x, activation.centers, activation.coefficients)
+    torch.testing.assert_close(activation(x), sums + theta * x + nu)
+
+
+@pytest.mark.parametrize("green", ["abs", "relu"])
+@pytest.mark.parametrize(
+    ("init", "function"), [("relu", torch.relu), ("identity", lambda a: a)], ids=["relu", "line"]
+)
+def test_functions_with_a_corner_at_0_are_exact_from_the_start(green, init, function):
+    # the ridge of the fit is 1e-13 of the largest eigenvalue
+    activation = make(2, 20, green, init=init, linear_term=green == "relu")
+    assert (activation.line is None) is False
+    x = GRID.expand(-1, 2)
+    torch.testing.assert_close(activation(x), function(x), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
+def test_a_smooth_function_is_near_from_the_start_and_nearer_with_more_centres(green):
+    gaps = [change(make(1, k, green, init="tanh", linear_term=True), torch.tanh) for k in (10, 40)]
+    # a straight line over h = 8 / 39 is off by h^2 / 8 max|f''| = 0.004 at most
+    assert gaps[1] < 0.004
+    assert gaps[1] < gaps[0]
+
+
+def test_a_function_of_ones_own_is_fitted():
+    activation = make(2, 60, init=torch.sin, limits=(0.0, 3.0), linear_term=True)
+    x = torch.linspace(0, 3, 50, dtype=torch.float64)[:, None].expand(-1, 2)
+    torch.testing.assert_close(activation(x), x.sin(), rtol=0, atol=5e-4)
+
+
+def test_random_and_zeros_are_those_of_the_authors_code():
+    activation = make(50, 40, init="zeros")
+    assert (activation.coefficients == 0).all()
+    assert activation.centers.abs().max() <= 2
+    assert 0.8 < activation.centers.std() < 0.95  # a normal cut at 2 has deviation 0.88
+    assert make(50, 40, init="random").coefficients.abs().max() > 1.5
+
+
+def test_a_green_function_of_ones_own():
+    activation = make(2, 5, lambda u: u.tanh(), init="random")
+    x = torch.randn(3, 2, dtype=torch.float64)
+    expected = (activation.coefficients * (x[..., None] - activation.centers).tanh()).sum(-1)
+    torch.testing.assert_close(activation(x), expected)
+
+
+def test_channels_of_images():
+    activation = make(3, 8, dim=1)
+    images = torch.randn(2, 3, 4, 5, dtype=torch.float64)
+    found = activation(images)
+    assert found.shape == images.shape
+    last = KernelActivation.forward(copy.deepcopy(activation), images)
+    torch.testing.assert_close(found, last)
+    moved = make(3, 8)
+    torch.testing.assert_close(found.movedim(1, -1), moved(images.movedim(1, -1)))
+
+
+def test_one_function_for_every_entry_of_any_shape():
+    activation = make(1, 8)
+    x = torch.randn(2, 3, 4, dtype=torch.float64)
+    torch.testing.assert_close(activation(x)[1, 2, 3], activation(x[1, 2, 3]))
+
+
+def test_centres_may_be_set_in_any_order():
+    activation = make(2, 9)
+    x = torch.randn(4, 2, dtype=torch.float64)
+    before = activation(x)
+    order = torch.randperm(9)
+    with torch.no_grad():
+        activation.centers.copy_(activation.centers[:, order])
+        activation.coefficients.copy_(activation.coefficients[:, order])
+    torch.testing.assert_close(activation(x), before)
+
+
+def test_normalisation_is_by_the_deviation_and_kept_for_evaluation():
+    activation = make(2, 9, normalize=True)
+    x = 3 + 5 * torch.randn(4000, 2, dtype=torch.float64)
+    plain = make(2, 9)
+    inner = (x - x.mean(0)) / (x.var(0, unbiased=False) + activation.norm.eps).sqrt()
+    torch.testing.assert_close(activation(x), plain(inner))
+    for _ in range(100):
+        activation(x)
+    held = activation.eval()(x[:1])
+    torch.testing.assert_close(held, plain(inner[:1]), rtol=0, atol=2e-3)  # 0.9^100 of the start
+
+
+def test_a_batch_of_one_cannot_be_normalised_in_training():
+    activation = make(2, normalize=True)
+    with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* Use eval\(\)"):
+        activation(torch.zeros(1, 2, dtype=torch.float64))
+
+
+def test_it_learns_a_function():
+    activation = make(1, 30, init="zeros", linear_term=True)
+    optimizer = torch.optim.Adam(activation.parameters(), 0.03)
+    x = torch.linspace(-2, 2, 200, dtype=torch.float64)[:, None]
+    for _ in range(300):
+        optimizer.zero_grad()
+        loss = (activation(x) - x.sin()).square().mean()
+        loss.backward()
+        optimizer.step()
+    assert loss < 1e-3  # the mean square of sin there is 0.6
+
+
+def test_the_penalty_is_the_sum_of_all_coefficients():
+    activation = make(3, 4)
+    assert activation.penalty().item() == pytest.approx(
+        sum(abs(v) for v in activation.coefficients.flatten().tolist())
+    )
+
+
+@pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
+@pytest.mark.parametrize("tolerance", [0.0, 1e-3, 0.1])
+def test_compacting_changes_no_more_than_it_says_and_it_may(green, tolerance):
+    activation = make(3, 25, green, init="tanh", linear_term=True)
+    with torch.no_grad():  # bends that are hardly there
+        activation.coefficients.add_(1e-5 * torch.randn(3, 25, dtype=torch.float64))
+    x = GRID.expand(-1, 3)
+    before, count = activation(x), activation.num_centers
+    told = activation.compact(tolerance)
+    found = (activation(x) - before).abs().max().item()
+    assert found <= told + 1e-12 <= tolerance + 2e-12
+    assert activation.centers.shape == activation.coefficients.shape == (3, activation.num_centers)
+    if green in ("abs", "relu") and tolerance == 0.1:
+        assert activation.num_centers < count / 2
+
+
+def test_centres_at_one_place_become_one_for_nothing():
+    activation = make(1, 6, init="random")
+    with torch.no_grad():
+        activation.centers.copy_(torch.tensor([[0.0, 1.0, 0.0, 1.0, 2.0, 2.0]]))
+    before = activation(GRID)
+    assert activation.compact(1e-12) < 1e-12
+    assert activation.num_centers == 3
+    torch.testing.assert_close(activation(GRID), before)
+
+
+def test_relu_needs_its_corner_alone_and_the_ends():
+    activation = make(1, 21, init="relu")
+    activation.compact(1e-6)
+    assert activation.num_centers == 3
+    assert 0.0 in activation.centers
+
+
+@pytest.mark.parametrize("green", ["abs", "relu"])
+@pytest.mark.parametrize("line", [False, True])
+def test_its_corners_tell_the_whole_function(green, line):
+    activation = make(3, 12, green, init="random", linear_term=line)
+    with torch.no_grad():
+        activation.centers[1, :6] = activation.centers[1, 6:]  # fewer corners in one feature
+        if line:
+            activation.line.normal_()
+    x = 5 * torch.randn(100, 3, dtype=torch.float64)
+    exported = activation.to_piecewise_linear()
+    torch.testing.assert_close(exported(x), activation(x))
+    program = torch.export.export(exported, (x,))
+    torch.testing.assert_close(program.module()(x), activation(x))
+    with pytest.raises(KindError, match="'cubic'; expected one of abs, relu"):
+        make(1, 4, "cubic").to_piecewise_linear()
+
+
+def test_copies_states_and_compilation():
+    activation = make(2, 5)
+    other = make(2, 5, init="zeros")
+    other.load_state_dict(activation.state_dict())
+    x = torch.randn(3, 2, dtype=torch.float64)
+    for twin in (other, copy.deepcopy(activation), torch.compile(activation, fullgraph=True)):
+        torch.testing.assert_close(twin(x), activation(x))
+    assert "green='abs'" in repr(activation)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_centers": 0}, "num_centers is 0; expected a whole number from 1 on"),
+        ({"num_features": 2.0}, "num_features is 2.0"),
+        (
+            {"limits": (1.0, -1.0)},
+            r"limits is \(1.0, -1.0\); expected two finite numbers, the lower",
+        ),
+        ({"limits": (0.0, float("nan"))}, "limits is"),
+        ({"init": "swish"}, "init is 'swish'; expected one of random, zeros, relu"),
+        ({"green": "spline"}, "green is 'spline'"),
+        ({"bandwidth": 0.0}, "bandwidth is 0.0"),
+        ({"init": lambda a: 1 / (a - a)}, "a function that is finite on"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        KernelActivation(**{"num_features": 2, **options})
+
+
+def test_an_initial_function_must_keep_the_shape():
+    with pytest.raises(ShapeError, match=r"init\(a\) has shape \(\)"):
+        KernelActivation(1, init=lambda a: a.sum())
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (2,), ()])
+def test_another_number_of_features_is_refused(shape):
+    with pytest.raises(ShapeError, match="expected 4 features in dimension -1"):
+        KernelActivation(4)(torch.zeros(shape))
+
+
+def test_a_negative_tolerance_is_refused():
+    with pytest.raises(ArgumentError, match="tolerance is -1; expected 0 or more"):
+        make(1).compact(-1)
+
+
+def test_in_a_network_beside_others():
+    network = nn.Sequential(nn.Linear(3, 6), KernelActivation(6, init="tanh"), nn.Linear(6, 1))
+    network(torch.randn(4, 3)).sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())

@@ -1,0 +1,92 @@
+"""Learned activations put into a model begin as the functions that it had."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from representer.nn import (
+    KernelActivation,
+    activation_groups,
+    activation_penalty,
+    replace_activations,
+)
+from representer.nn.activation.replace import ELEMENTWISE
+
+
+def own(network):
+    return [m for m in network.modules() if isinstance(m, KernelActivation)]
+
+
+@pytest.mark.parametrize("kind", ELEMENTWISE, ids=lambda kind: kind.__name__)
+def test_a_network_answers_as_before(kind):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 8), kind(), nn.Linear(8, 2)).double()
+    x = torch.randn(50, 3, dtype=torch.float64) / 2
+    before = network(x)
+    assert replace_activations(network, 60, x) is network
+    (activation,) = own(network)
+    assert activation.centers.shape == (8, 60)
+    # the corner of some lies between two centres, 0.14 apart
+    torch.testing.assert_close(network(x), before, rtol=0, atol=0.05)
+
+
+def test_neurons_share_one_function_unless_an_example_tells_how_many_there_are():
+    network = nn.Sequential(nn.Linear(3, 8), nn.Tanh())
+    replace_activations(network)
+    assert own(network)[0].num_features == 1
+    assert network(torch.zeros(2, 5, 3)).shape == (2, 5, 8)
+
+
+def test_channels_of_images_have_a_function_each():
+    network = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(inplace=True), nn.Conv2d(6, 2, 3))
+    x = torch.randn(2, 1, 8, 8)
+    before = network(x)
+    replace_activations(network, example_input=x)
+    (activation,) = own(network)
+    assert (activation.num_features, activation.dim) == (6, 1)
+    torch.testing.assert_close(network(x), before, rtol=0, atol=1e-4)
+
+
+def test_an_activation_that_stands_in_two_places_still_does():
+    shared = nn.Tanh()
+    network = nn.Sequential(nn.Linear(3, 4), shared, nn.Linear(4, 4), shared, nn.Linear(4, 7))
+    replace_activations(network, example_input=torch.zeros(2, 3))
+    assert network[1] is network[3]
+    assert own(network)[0].num_features == 4
+    widths = nn.Sequential(nn.Linear(3, 4), shared, nn.Linear(4, 5), shared)
+    replace_activations(widths, example_input=torch.zeros(2, 3))
+    assert own(widths)[0].num_features == 1
+
+
+def test_inner_modules_are_reached_and_modes_are_kept():
+    network = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.GELU()), nn.Dropout(0.5)).eval()
+    replace_activations(network, example_input=torch.zeros(1, 2), num_centers=5)
+    assert len(own(network)) == 1
+    assert not any(module.training for module in network.modules())
+    assert own(network)[0].line is not None
+
+
+def test_options_are_handed_on():
+    network = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    replace_activations(
+        network, 7, torch.zeros(1, 2), green="gaussian", bandwidth=0.5, limits=(-2.0, 2.0)
+    )
+    (activation,) = own(network)
+    assert (activation.green, activation.bandwidth, activation.limits) == ("gaussian", 0.5, (-2, 2))
+    assert activation.line is None
+
+
+def test_groups_part_the_parameters_and_penalties_add_up():
+    network = nn.Sequential(nn.Linear(2, 3), KernelActivation(3, normalize=True), nn.Linear(3, 1))
+    rest, shapes = activation_groups(network, lr=0.5, weight_decay=0.0)
+    assert {id(p) for g in (rest, shapes) for p in g["params"]} == {
+        id(p) for p in network.parameters()
+    }
+    assert [p.shape for p in shapes["params"]] == [(3, 20)] * 2
+    assert (shapes["lr"], shapes["weight_decay"]) == (0.5, 0.0)
+    torch.optim.Adam([rest, shapes], 0.1)
+    assert "lr" not in activation_groups(network)[1]
+    torch.testing.assert_close(activation_penalty(network), own(network)[0].penalty())
+    assert activation_penalty(nn.Linear(1, 1)).item() == 0

@@ -1,0 +1,139 @@
+"""Kernel expansions at their corners, far outside, with centres at one place, and refusals."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer import functional
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.functional import GREENS
+from representer.ops import OPS, kernel_activation
+
+BACKENDS = [b.name for b in OPS["kernel_activation"].backends.values() if not b.missing]
+EACH = pytest.mark.parametrize("backend", BACKENDS)
+PIECEWISE = [green for green in GREENS if green != "gaussian"]
+
+
+def compare(a, c, chi, green, backend, tolerance=1e-10):
+    """Assert values and gradients to be those of the sum, at torch's own slopes at corners."""
+    given_ = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
+    wanted = [x.detach().clone().requires_grad_() for x in (a, c, chi)]
+    found = kernel_activation(*given_, green=green, backend=backend)
+    expected = functional.kernel_activation(*wanted, green=green)
+    weight = torch.linspace(-1, 2, expected.numel(), dtype=a.dtype).reshape(expected.shape)
+    pairs = [(found, expected)]
+    pairs += zip(
+        torch.autograd.grad((found * weight).sum(), given_),
+        torch.autograd.grad((expected * weight).sum(), wanted),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        scale = max(1.0, theirs.abs().max().item())
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=tolerance * scale)
+
+
+places = st.integers(-3, 3).map(float)  # so that many coincide
+
+
+@EACH
+@pytest.mark.parametrize("green", PIECEWISE)
+@given(
+    st.lists(places, min_size=1, max_size=9),
+    st.lists(places, min_size=1, max_size=12),
+    st.integers(0, 99),
+)
+@settings(deadline=None, max_examples=60)
+def test_inputs_at_centres_and_centres_at_one_place(backend, green, centers, inputs, seed):
+    chi = torch.randn(1, len(centers), generator=torch.Generator().manual_seed(seed)).double()
+    c, a = torch.tensor([centers]).double(), torch.tensor(inputs)[:, None].double()
+    compare(a, c, chi, green, backend)
+
+
+@EACH
+@pytest.mark.parametrize("green", PIECEWISE)
+def test_inputs_far_outside_of_the_centres(backend, green):
+    generator = torch.Generator().manual_seed(0)
+    a = torch.tensor([[-1e4], [1e4], [-50.0], [70.0], [0.0]]).double()
+    c, chi = (torch.randn(1, 30, generator=generator).double() for _ in range(2))
+    compare(a, c, chi, green, backend)
+
+
+@EACH
+@pytest.mark.parametrize("green", GREENS)
+def test_many_centres_in_one_cell_of_the_search(backend, green):
+    """All but one centre within a millionth, so that the evenly spaced cells do not part them."""
+    c = torch.cat((torch.linspace(0, 1e-6, 40), torch.tensor([5.0])))[None].double()
+    a = torch.cat((torch.linspace(-1e-6, 2e-6, 77), torch.tensor([3.0, 6.0])))[:, None].double()
+    chi = torch.randn(1, 41, generator=torch.Generator().manual_seed(1)).double()
+    # the slopes of a thousand crossings cancel in the moments of so narrow a place
+    compare(a, c, chi, green, backend, tolerance=1e-9)
+
+
+@EACH
+@pytest.mark.parametrize("green", GREENS)
+@pytest.mark.parametrize("rows", [511, 512, 513, 1500])
+def test_blocks_of_rows_and_threads_add_up(backend, green, rows):
+    generator = torch.Generator().manual_seed(rows)
+    a = torch.randn(rows, 3, generator=generator).double()
+    c, chi = (torch.randn(3, 20, generator=generator).double() for _ in range(2))
+    compare(a, c, chi, green, backend)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        compare(a, c, chi, green, backend)
+    finally:
+        torch.set_num_threads(before)
+
+
+@EACH
+@pytest.mark.parametrize("green", GREENS)
+def test_what_is_no_number_stays_none(backend, green):
+    nan = float("nan")
+    ones = torch.ones(1, 3)
+    found = kernel_activation(
+        torch.tensor([[nan], [1.0]]), ones, ones, green=green, backend=backend
+    )
+    assert found.isnan().tolist() == [[True], [False]]
+    broken = torch.tensor([[0.0, nan, 1.0]])
+    found = kernel_activation(torch.zeros(2, 1), broken, ones, green=green, backend=backend)
+    assert found.isnan().all()
+
+
+@EACH
+@pytest.mark.parametrize("shape", [(4,), (2, 3, 4), (0, 4), (2, 0, 4)])
+def test_any_number_of_leading_axes(backend, shape):
+    c = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).double()
+    a = torch.linspace(-2, 2, max(1, torch.Size(shape).numel())).double()
+    a = a[: torch.Size(shape).numel()].reshape(shape).requires_grad_()
+    found = kernel_activation(a, c, c, backend=backend)
+    torch.testing.assert_close(found, functional.kernel_activation(a, c, c))
+    assert torch.autograd.grad(found.sum(), a)[0].shape == shape
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"centers": torch.zeros(2, 0)}, ShapeError, r"\(features, centres\) with at least one"),
+        ({"centers": torch.zeros(3)}, ShapeError, r"centers has shape \(3,\)"),
+        (
+            {"input": torch.zeros(5, 3)},
+            ShapeError,
+            r"input has shape \(5, 3\); expected \(..., 2\)",
+        ),
+        ({"coefficients": torch.zeros(2, 4)}, ShapeError, r"coefficients has shape \(2, 4\)"),
+        ({"coefficients": torch.zeros(2, 3).double()}, KindError, "coefficients is torch.float64"),
+        ({"input": torch.zeros(5, 2).long()}, KindError, "input is torch.int64"),
+        ({"green": "spline"}, ArgumentError, "green is 'spline'"),
+        ({"bandwidth": -1.0}, ArgumentError, "bandwidth is -1.0"),
+    ],
+)
+def test_what_does_not_fit_is_refused(changes, error, message):
+    fitting = {
+        "input": torch.zeros(5, 2),
+        **dict.fromkeys(("centers", "coefficients"), torch.zeros(2, 3)),
+    }
+    with pytest.raises(error, match=message):
+        kernel_activation(**{**fitting, **changes})
