@@ -43,6 +43,9 @@ COVERED_BY = {
         "nn/graph/graph_inputs", "nn/graph/graph_options", "nn/graph/path_graph",
         "nn/graph/walk_states",
     ),
+    "tests/nn/activation/test_kernel_activation.py": (
+        "nn/activation/compaction", "nn/activation/initial", "nn/activation/piecewise_linear",
+    ),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
     "tests/models/test_language_model.py": ("models/language_model_config",),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
@@ -52,7 +55,8 @@ COVERED_BY = {
     "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend
-        "ops/gated_scan/cpp", "ops/rkm_scan/products", "ops/string_scan/arguments",
+        "ops/gated_scan/cpp", "ops/kernel_activation/cpp", "ops/kernel_activation/reference",
+        "ops/rkm_scan/products", "ops/string_scan/arguments",
         "ops/products", "ops/string_scan/gradient", "ops/string_scan/reference",
         "ops/walk_aggregate/cpp", "ops/walk_aggregate/reference", "ops/walk_aggregate/samples",
     ),
