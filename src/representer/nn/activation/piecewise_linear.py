@@ -7,7 +7,11 @@ from torch import Tensor, nn
 
 
 class PiecewiseLinear(nn.Module):
-    """Straight between its corners and beyond the last ones; it is not trained.
+    r"""Straight between its corners and beyond the last ones; it is not trained.
+
+    .. math::
+        f_i(a) = y_{ij} + \frac{y_{i,j+1} - y_{ij}}{k_{i,j+1} - k_{ij}} (a - k_{ij}), \qquad
+        k_{ij} < a \le k_{i,j+1}
 
     Args:
         knots: Places of the corners ``(F, K)``, rising.
@@ -17,6 +21,10 @@ class PiecewiseLinear(nn.Module):
 
     Shape:
         - input with F features in ``dim``, or any shape for F = 1; output the same
+
+    References:
+        Marra et al., Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks, 2018,
+        (5): what a `KernelActivation` is with its absolute values or rectifiers.
     """
 
     knots: Tensor
