@@ -34,6 +34,7 @@ KINDS: dict[str, Callable[[], nn.Module]] = {
     "linear kernel": lambda: layers.LinearKernelRNN(INPUT, H, output_gate=True),
     "RAN": lambda: layers.RAN(INPUT, H),
     "RKM": lambda: layers.RKM(INPUT, H, q="tanh"),
+    "string kernel of one layer": lambda: layers.StringKernelRNN(INPUT, H, decay="state"),
     "string kernel": lambda: layers.StringKernelRNN(INPUT, H, 2, decay="state", highway=True),
 }
 EVERY_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -219,9 +220,10 @@ def test_a_step_in_evaluation_is_that_of_the_plain_layer(kind) -> None:
             torch.testing.assert_close(found, wanted)
 
 
-def test_the_quick_step_takes_the_layer_and_its_masks() -> None:
+@pytest.mark.parametrize("kind", ["RKM-LSTM", "string kernel of one layer"])
+def test_the_quick_step_takes_the_layer_and_its_masks(kind: str) -> None:
     """In evaluation streaming keeps its short path; in training that path drops too."""
-    plain, x = build("RKM-LSTM")
+    plain, x = build(kind)
     layer = drop_connect(copy.deepcopy(plain), 0.5)
     with torch.no_grad():
         _, state = layer.eval()(x)
@@ -234,7 +236,7 @@ def test_the_quick_step_takes_the_layer_and_its_masks() -> None:
         torch.manual_seed(8)
         quick = quick_step.quick_step(layer.directions, x[0], state)
         assert quick is not None
-        torch.testing.assert_close(quick[0], thinned("RKM-LSTM", 8, 0.5)(x[:1], state)[0][0])
+        torch.testing.assert_close(quick[0], thinned(kind, 8, 0.5)(x[:1], state)[0][0])
 
 
 @pytest.mark.parametrize("mode", [True, False])

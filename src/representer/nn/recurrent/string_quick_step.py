@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.utils.parametrize import type_before_parametrizations
 
 from representer.nn.recurrent.state import StringMassState, StringState
 from representer.nn.recurrent.string_direction import StringDirection
@@ -28,7 +29,7 @@ def string_quick_step(
         x_t: Input ``(B, I)``.
         state: What the last step returned.
     """
-    if x_t.dim() != 2 or not is_usable(x_t) or type(directions[0]) is not StringDirection:
+    if x_t.dim() != 2 or not is_usable(x_t) or not _is_usual(directions[0]):
         return None
     if type(state.window) is not tuple or len(state.window) != len(directions):
         return None
@@ -71,9 +72,13 @@ def _step(direction: StringDirection) -> Step:
     return step
 
 
+def _is_usual(direction: Any) -> bool:
+    return type_before_parametrizations(direction) is StringDirection  # dropped weights are weights
+
+
 def _operands(direction: Any) -> Operands | None:
     """Return the weights as they are now, or None where something stands between them and h."""
-    if type(direction) is not StringDirection or (direction.hidden_dropout and direction.training):
+    if not _is_usual(direction) or (direction.hidden_dropout and direction.training):
         return None
     if direction._forward_hooks or direction._forward_pre_hooks:
         return None
