@@ -119,6 +119,14 @@ def test_graphs_that_cannot_be_compared_are_named():
         RandomWalkKernel(edges=True)([one_edge])
 
 
+def test_labels_that_are_numbers_are_those_that_are_equal():
+    words = Data(x=torch.tensor([[2.0, 1.0], [3.0, 1.0], [2.0, 1.0]]), edge_index=NONE)
+    letters = Data(x=torch.tensor([5, 5, 7]), edge_index=NONE)
+    assert RandomWalkKernel(1, base="delta")([words]).tolist() == [[5]]
+    assert RandomWalkKernel(1, base="delta")([letters]).tolist() == [[5]]
+    assert RandomWalkKernel(1, base="delta")([letters], [words]).tolist() == [[0]]
+
+
 def test_without_rdkit_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(MissingExtraError, match=r'needs rdkit: pip install "representer\[graph\]"'):

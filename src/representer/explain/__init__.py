@@ -15,6 +15,7 @@ from representer.explain.string_readout import StringReadout, string_readout
 from representer.explain.substitutions import substitutions
 from representer.explain.token_slots import token_slots
 from representer.explain.top_ngrams import top_ngrams
+from representer.explain.top_walks import WalkShare, top_walks
 
 __all__ = [
     "LedgerRow",
@@ -26,6 +27,7 @@ __all__ = [
     "SlotDrift",
     "StackReadout",
     "StringReadout",
+    "WalkShare",
     "frequent_ngrams",
     "influence",
     "memory_ledger",
@@ -36,4 +38,5 @@ __all__ = [
     "substitutions",
     "token_slots",
     "top_ngrams",
+    "top_walks",
 ]

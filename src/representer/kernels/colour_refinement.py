@@ -25,12 +25,11 @@ def refined(labels: np.ndarray, edge_index: np.ndarray, edges: np.ndarray | None
     order = np.lexsort((seen, target))
     seen, degrees = seen[order], np.bincount(target, minlength=len(labels))
     starts = np.cumsum(degrees) - degrees
-    fresh, used = np.empty(len(labels), np.int64), 0
-    for degree in np.unique(degrees):
-        nodes = np.flatnonzero(degrees == degree)
-        around = seen[starts[nodes][:, None] + np.arange(degree)]
-        rows = np.column_stack((labels[nodes], around))
-        kinds, place = np.unique(rows, axis=0, return_inverse=True)
-        fresh[nodes] = place.ravel() + used
+    fresh, used = labels.astype(np.int64), int(labels.max(initial=0)) + 1
+    base = int(seen.max(initial=0)) + 1
+    for k in range(int(degrees.max(initial=0))):  # join the k-th neighbour to what came before
+        nodes = np.flatnonzero(degrees > k)
+        kinds, place = np.unique(fresh[nodes] * base + seen[starts[nodes] + k], return_inverse=True)
+        fresh[nodes] = place + used  # unlike all numbers given to fewer neighbours
         used += len(kinds)
-    return fresh
+    return np.unique(fresh, return_inverse=True)[1]

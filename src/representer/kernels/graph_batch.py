@@ -128,7 +128,9 @@ def _alike(
     discrete = delta or any(isinstance(v, list) and v for _, v in values)
     rows = [v for _, v in values if isinstance(v, Tensor)]
     if delta and len(rows) == len(values) and len({row.shape[1] for row in rows}) == 1:
-        _, numbers = torch.unique(torch.cat(rows), dim=0, return_inverse=True)
+        joined = torch.cat(rows)
+        dim = None if joined.shape[1] == 1 else 0  # single numbers are sorted much faster
+        numbers = torch.unique(joined, return_inverse=True, dim=dim)[1].flatten()
         return list(numbers.split([row.shape[0] for row in rows]))
     if discrete:
         return [torch.tensor(_numbers(name, v, vocabulary, delta)).long() for name, v in values]
@@ -158,12 +160,14 @@ def _numbers(
 
 
 def _join(graphs: Sequence[Graph], nodes: list[Tensor], attributes: list[Tensor] | None) -> Batch:
-    sizes = tuple(map(len, nodes))
-    starts = [0, *torch.tensor(sizes).cumsum(0).tolist()]
-    shifted = [graph.edge_index + start for graph, start in zip(graphs, starts, strict=False)]
+    sizes = tuple(x.shape[0] for x in nodes)
+    edges = torch.tensor([graph.edge_index.shape[1] for graph in graphs])
+    sums = torch.tensor([0, *sizes[:-1]]).cumsum(0)
+    edge_index = torch.cat([graph.edge_index for graph in graphs], dim=1)
+    starts = torch.repeat_interleave(sums, edges).to(edge_index.device)
     return Batch(
         torch.cat(nodes),
-        torch.cat(shifted, dim=1),
+        edge_index + starts,
         None if attributes is None else torch.cat(attributes),
         sizes,
     )

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.ops.walk_aggregate.arguments import check_ends
 
 Labels = list[Hashable]
 FORMS = "a PyG Data, a networkx graph or a SMILES"
@@ -104,12 +105,7 @@ def _read_data(data: Any, name: str) -> Graph:
         raise ShapeError(f"{name}.edge_index", got, "(2, edges), sources over targets")
     nodes = _features(x, f"{name}.x", "nodes")
     edge_index = edge_index.long()
-    outside = ((edge_index < 0) | (edge_index >= len(nodes))).nonzero()
-    if len(outside):
-        end, edge = outside[0].tolist()
-        expected = f"0 to {len(nodes) - 1}, the nodes there are"
-        place = f"{name}.edge_index[{end}, {edge}]"
-        raise ArgumentError(place, int(edge_index[end, edge]), expected)
+    check_ends(edge_index, nodes.shape[0], f"{name}.edge_index")
     edges = getattr(data, "edge_attr", None)
     if isinstance(edges, Tensor):
         edges = _features(edges, f"{name}.edge_attr", "edges")
@@ -159,7 +155,7 @@ def _features(x: Tensor, name: str, what: str) -> Tensor:
     if x.is_complex():
         raise KindError(name, str(x.dtype), "real numbers")
     finite = torch.isfinite(x.detach())
-    if not bool(finite.all()):
+    if not finite.all():
         i, k = finite.logical_not().nonzero()[0].tolist()
         raise ArgumentError(f"{name}[{i}, {k}]", float(x[i, k]), "a finite number")
     return x.double()

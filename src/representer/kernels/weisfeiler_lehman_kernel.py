@@ -131,13 +131,11 @@ class WeisfeilerLehmanKernel(GraphKernel):
         both = [*X, *(Y or ())]
         joined, _ = batches(both, None, delta=True, edges=self.edges)
         edges = joined.edges if base.edges else None
-        counts = sparse.hstack(
-            [
-                walk_counts(replace(joined, nodes=labels, edges=edges), base.order)
-                for labels in self._labels(joined)
-            ],
-            format="csr",
-        )
+        levels = [
+            walk_counts(replace(joined, nodes=labels, edges=edges), base.order)
+            for labels in self._labels(joined)
+        ]
+        counts = sparse.csr_array(sparse.hstack(levels))
         left, right = counts[: len(X)], counts if Y is None else counts[len(X) :]
         return base._power * torch.from_numpy((left @ right.T).toarray())
 

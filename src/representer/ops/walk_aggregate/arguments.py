@@ -66,7 +66,7 @@ class Gradients(NamedTuple):
     edge_gate: Tensor
 
 
-def check_ends(edge_index: Tensor, nodes: int) -> None:
+def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None:
     """Check that every edge joins nodes that there are.
 
     Raises:
@@ -80,7 +80,7 @@ def check_ends(edge_index: Tensor, nodes: int) -> None:
     outside = ((edge_index < 0) | (edge_index >= nodes)).nonzero()
     end, edge = outside[0].tolist()
     raise ArgumentError(
-        f"edge_index[{end}, {edge}]",
+        f"{name}[{end}, {edge}]",
         int(edge_index[end, edge]),
         f"0 to {nodes - 1}, the nodes there are" if nodes else "no edges, since there is no node",
     )

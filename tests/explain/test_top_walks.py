@@ -1,0 +1,98 @@
+"""The largest walks are those of an enumeration, and all walks sum to the output."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Data
+
+from representer.errors import ArgumentError, KindError
+from representer.explain import top_walks
+from representer.functional.walk_kernel import walks
+from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
+
+F64 = torch.float64
+OPTIONS = [
+    {"decay": 0.5},
+    {"decay": "learned", "edge_dim": 2},
+    {"decay": "gated", "edge_dim": 2, "gate_scale": 10.0},
+    {"decay": "gated"},
+]
+
+
+def graph(seed: int, nodes: int = 5, edges: int = 8) -> Data:
+    g = torch.Generator().manual_seed(seed)
+    return Data(
+        x=torch.randn(nodes, 3, generator=g, dtype=F64),
+        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
+        edge_attr=torch.randn(edges, 2, generator=g, dtype=F64),
+    )
+
+
+def made(kind, seed: int, order: int, **options):
+    torch.manual_seed(seed)
+    net = kind(3, 2, order=order, dtype=F64, **options)
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter)
+    return net
+
+
+@pytest.mark.parametrize("kind", [RandomWalkKernelNN, WLKernelNN])
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(map(str, o.values())))
+@settings(deadline=None, max_examples=8)
+@given(n=st.integers(1, 4), seed=st.integers(0, 2**16), nodes=st.integers(1, 6))
+def test_all_walks_are_found_and_sum_to_the_output(kind, options, n, seed, nodes):
+    G, net = graph(seed, nodes), made(kind, seed, n, **options)
+    states = net.node_states(G.x, G.edge_index, G.edge_attr, **(
+        {"level": 3} if kind is WLKernelNN else {}
+    ))  # fmt: skip
+    found = top_walks(net, G, 1, 10_000)
+    expected = sorted(tuple(path) for path, _ in walks(G.edge_index, nodes, n))
+    assert sorted(walk.positions for walk in found) == expected
+    total = torch.tensor([walk.contribution for walk in found], dtype=F64).sum()
+    torch.testing.assert_close(total, states[:, -1, 1].sum().detach(), rtol=1e-9, atol=1e-9)
+    sizes = [abs(walk.contribution) for walk in found]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@settings(deadline=None, max_examples=20)
+@given(n=st.integers(1, 4), seed=st.integers(0, 2**16), k=st.integers(1, 5))
+def test_no_walk_outside_of_the_list_is_larger_than_one_inside(n, seed, k):
+    G, net = graph(seed), made(RandomWalkKernelNN, seed, n, **OPTIONS[2])
+    whole, few = top_walks(net, G, 0, 10_000), top_walks(net, G, 0, k)
+    assert [abs(w.contribution) for w in few] == [abs(w.contribution) for w in whole[:k]]
+
+
+def test_the_walk_that_is_its_reference_is_the_largest():
+    net = made(RandomWalkKernelNN, 0, 3)
+    net.references()[0] = torch.eye(3, dtype=F64)
+    path = Data(x=torch.eye(3, dtype=F64), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
+    (first, second) = top_walks(net, path, 0, 2)
+    assert first == ((0, 1, 2), 1.0)
+    assert second.contribution == 0
+
+
+def test_levels_of_a_relabelled_graph_sum_to_the_output():
+    G, net = graph(3), made(WLKernelNN, 3, 2, depth=3)
+    total = sum(w.contribution for level in range(3) for w in top_walks(net, G, 0, 99, level=level))
+    assert total == pytest.approx(net(G.x, G.edge_index)[0, 0].item())
+    last = made(WLKernelNN, 3, 2, depth=3, readout="last")
+    total = sum(w.contribution for w in top_walks(last, G, 0, 99))
+    assert total == pytest.approx(last(G.x, G.edge_index)[0, 0].item())
+
+
+@pytest.mark.parametrize(
+    ("net", "arguments", "error", "message"),
+    [
+        (DeepGraphKernelNN(3, 2), (0, 1), KindError, "expected a RandomWalkKernelNN or WLKernelNN"),
+        (RandomWalkKernelNN(3, 2), (2, 1), ArgumentError, "unit is 2"),
+        (RandomWalkKernelNN(3, 2), (0, 0), ArgumentError, "k is 0"),
+        (RandomWalkKernelNN(3, 2, combine="add"), (0, 1), KindError, "combine='multiply'"),
+        (RandomWalkKernelNN(3, 2, nonlinear=True), (0, 1), KindError, "nonlinear=False"),
+    ],
+)
+def test_what_has_no_shares_of_walks_is_named(net, arguments, error, message):
+    with pytest.raises(error, match=message):
+        top_walks(net.double(), graph(0), *arguments)
