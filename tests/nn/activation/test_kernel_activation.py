@@ -156,6 +156,28 @@ def test_compacting_changes_no_more_than_it_says_and_it_may(green, tolerance):
         assert activation.num_centers < count / 2
 
 
+@pytest.mark.parametrize("tolerance", [0.01, 0.05, 0.2])
+def test_changes_that_add_up_are_counted_together(tolerance):
+    """Neighbours that are dropped one after the other could leave the function step by step."""
+    activation = make(1, 80, init=torch.sin, linear_term=True)
+    before = activation(GRID)
+    activation.compact(tolerance)
+    assert (activation(GRID) - before).abs().max() <= tolerance
+    assert activation.num_centers < 40  # what is found too large is not done at all
+
+
+def test_small_terms_that_add_up_are_kept():
+    activation = make(1, 41, "gaussian", init="zeros")
+    with torch.no_grad():
+        activation.centers.zero_()
+        activation.centers[0] += 1e-9 * torch.arange(41)
+        activation.coefficients.fill_(0.01)
+    before = activation(GRID)
+    assert activation.compact(0.05) <= 0.05
+    assert activation.num_centers in (36, 37)  # four or five of 0.01 are 0.05
+    assert (activation(GRID) - before).abs().max() > 0.03
+
+
 def test_centres_at_one_place_become_one_for_nothing():
     activation = make(1, 6, init="random")
     with torch.no_grad():
