@@ -68,6 +68,13 @@ def test_inner_modules_are_reached_and_modes_are_kept():
     assert own(network)[0].line is not None
 
 
+def test_the_example_changes_no_running_statistics():
+    network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()).train()
+    replace_activations(network, example_input=torch.randn(9, 3))
+    assert network[1].num_batches_tracked == 0
+    assert network.training
+
+
 def test_options_are_handed_on():
     network = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     replace_activations(
