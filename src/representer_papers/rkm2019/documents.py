@@ -140,7 +140,7 @@ def _is_done(config: TextConfig) -> bool:
     Raises:
         ArgumentError: If the folder's run has other settings.
     """
-    from representer.tasks.text.text_run import as_yaml
+    from representer.tasks.options import as_yaml
 
     folder = Path(config.out or "")
     written = folder / "config.yaml"

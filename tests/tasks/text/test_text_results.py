@@ -2,43 +2,10 @@
 
 from __future__ import annotations
 
-import shlex
-
 import numpy as np
-import pytest
 
-from representer.tasks.text.text_config import TextConfig, defaults
 from representer.tasks.text.text_data import Part
-from representer.tasks.text.text_results import command_of, summary, verdict, worst_mistakes
-
-
-@pytest.mark.parametrize(
-    ("config", "command"),
-    [
-        (TextConfig(data="a b.csv", out="r"), "representer fit text 'a b.csv' --out r"),
-        (TextConfig(data="a", bidirectional=True), "representer fit text a --bidirectional"),
-        (TextConfig(data="a", layer_norm=False), "representer fit text a --layer-norm false"),
-        (TextConfig(data="a", lr=0.01, resume=True), "representer fit text a --lr 0.01"),
-        (TextConfig(**defaults(None, demo=True) | {"demo": True}), "representer fit text --demo"),
-        (
-            TextConfig(**defaults("paper", demo=False) | {"data": "a", "preset": "paper"}),
-            "representer fit text a --preset paper",
-        ),
-    ],
-)
-def test_the_command_has_what_is_not_the_default(config, command):
-    assert command_of(config) == command
-
-
-def test_the_command_gives_the_configuration_back():
-    from representer.cli import fit_text
-    from representer.cli.parser import parse
-
-    config = TextConfig(data="a.csv", text="2,3", label="1", header=False, patience=0, lr=3e-4)
-    words = shlex.split(command_of(config))[3:]
-    arguments = parse("fit text", fit_text, words)
-    assert arguments is not None
-    assert {name: arguments[name] for name in config.to_dict()} == config.to_dict()
+from representer.tasks.text.text_results import summary, verdict, worst_mistakes
 
 
 def rival(name: str, low: float, high: float) -> dict:

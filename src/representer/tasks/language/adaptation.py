@@ -6,14 +6,10 @@ Free of torch, since the command line reads its options here.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 from representer.errors import ArgumentError
-
-
-def _option(default: Any, help_text: str) -> Any:
-    return field(default=default, metadata={"help": help_text})
+from representer.tasks.options import option
 
 
 @dataclass(frozen=True)
@@ -24,13 +20,13 @@ class Adaptation:
         ArgumentError: If a value is out of its range, or has no effect.
     """
 
-    cache_share: float = _option(0.0, "language models: share of a continuous cache; 0: none")
-    cache_theta: float = _option(0.3, "how much more the likest of its states count")
-    cache_window: int = _option(2000, "tokens that it remembers")
-    dynamic_lr: float = _option(
+    cache_share: float = option(0.0, "language models: share of a continuous cache; 0: none")
+    cache_theta: float = option(0.3, "how much more the likest of its states count")
+    cache_window: int = option(2000, "tokens that it remembers")
+    dynamic_lr: float = option(
         0.0, "language models: rate of learning from the text under test; 0: none"
     )
-    dynamic_decay: float = _option(0.0, "how fast its weights come back to the trained ones")
+    dynamic_decay: float = option(0.0, "how fast its weights come back to the trained ones")
 
     def __post_init__(self) -> None:
         for name in ("cache_share", "dynamic_decay"):

@@ -6,20 +6,17 @@ Free of torch, since the command line reads its options here.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from representer.errors import ArgumentError
+from representer.tasks.options import is_share, option
 
 LEVELS = ("word", "char")
 DECAYS = ("learned", "input", "state")
 COMBINES = ("multiply", "add")
 OPTIMIZERS = ("adam", "sgd", "nt-asgd", "asgd")
 INITIALS = ("string", "uniform")
-
-
-def _option(default: Any, help_text: str, **metadata: Any) -> Any:
-    return field(default=default, metadata={"help": help_text, **metadata})
 
 
 @dataclass(frozen=True)
@@ -34,74 +31,74 @@ class LanguageConfig:
         ArgumentError: If a value is out of its range, or two options exclude each other.
     """
 
-    data: str | None = _option(
+    data: str | None = option(
         None, "text file, also .xz, .gz or .bz2; or a folder with train, valid and test files"
     )
-    out: str | None = _option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
-    level: str = _option("word", "what is predicted: words or characters", choices=LEVELS)
-    encoding: str = _option("utf-8", "of the files")
-    valid: str | None = _option(
+    out: str | None = option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
+    level: str = option("word", "what is predicted: words or characters", choices=LEVELS)
+    encoding: str = option("utf-8", "of the files")
+    valid: str | None = option(
         None, "file to validate on, instead of a part of DATA", metavar="FILE"
     )
-    valid_fraction: float = _option(0.1, "part of DATA's lines to validate on, before the last")
-    test: str | None = _option(None, "file to test on, instead of a part of DATA", metavar="FILE")
-    test_fraction: float = _option(0.1, "part of DATA's lines to test on, the last ones")
-    min_count: int = _option(1, "a token seen less often in training is unknown")
-    max_vocabulary: int = _option(0, "most tokens that are known, the frequent ones; 0: all")
-    cell: str = _option("string-kernel", "recurrent cell; `representer cells` lists them")
-    order: int = _option(1, "words of a string kernel's n-grams, which may have gaps")
-    combine: str = _option("multiply", "how a string kernel's words join", choices=COMBINES)
-    decay: str = _option(
+    valid_fraction: float = option(0.1, "part of DATA's lines to validate on, before the last")
+    test: str | None = option(None, "file to test on, instead of a part of DATA", metavar="FILE")
+    test_fraction: float = option(0.1, "part of DATA's lines to test on, the last ones")
+    min_count: int = option(1, "a token seen less often in training is unknown")
+    max_vocabulary: int = option(0, "most tokens that are known, the frequent ones; 0: all")
+    cell: str = option("string-kernel", "recurrent cell; `representer cells` lists them")
+    order: int = option(1, "words of a string kernel's n-grams, which may have gaps")
+    combine: str = option("multiply", "how a string kernel's words join", choices=COMBINES)
+    decay: str = option(
         "state", "of a string kernel: a number in [0, 1], learned, input or state", metavar="NAME"
     )
-    highway: bool = _option(True, "whether string-kernel layers mix input and output")
-    filter_length: int = _option(1, "words that a filter of the other cells sees")
-    layer_norm: bool = _option(False, "normalise the memory cell of the other cells")
-    hidden_size: int = _option(256, "units of a layer but the last")
-    embedding_size: int = _option(0, "numbers per token, units of the last layer; 0: as the layers")
-    num_layers: int = _option(2, "layers")
-    cutoffs: str = _option("", "adaptive softmax: first tokens of its clusters", metavar="LIST")
-    input_dropout: float = _option(0.3, "dropout on the embeddings")
-    layer_dropout: float = _option(0.0, "dropout between layers")
-    output_dropout: float = _option(0.3, "dropout on the last layer's output")
-    locked: bool = _option(False, "one mask for all steps of a segment in these three")
-    embedding_dropout: float = _option(0.0, "share of the words that a segment does not see")
-    rnn_dropout: float = _option(0.0, "in string-kernel layers, one mask for all steps")
-    weight_dropout: float = _option(0.0, "on the entries of recurrent matrices (DropConnect)")
-    initial: str = _option("string", "whose first embeddings", choices=INITIALS)
-    activation_penalty: float = _option(0.0, "times the mean square of the output (AR)")
-    slowness_penalty: float = _option(0.0, "times the mean square of its change (TAR)")
-    batch_size: int = _option(32, "parallel streams")
-    unroll: int = _option(35, "steps of a segment")
-    variable_unroll: bool = _option(False, "draw the length of each segment about that")
-    epochs: int = _option(10, "passes over the training text")
-    max_steps: int = _option(0, "stop after so many steps, if that is earlier; 0: no limit")
-    optimizer: str = _option(
+    highway: bool = option(True, "whether string-kernel layers mix input and output")
+    filter_length: int = option(1, "words that a filter of the other cells sees")
+    layer_norm: bool = option(False, "normalise the memory cell of the other cells")
+    hidden_size: int = option(256, "units of a layer but the last")
+    embedding_size: int = option(0, "numbers per token, units of the last layer; 0: as the layers")
+    num_layers: int = option(2, "layers")
+    cutoffs: str = option("", "adaptive softmax: first tokens of its clusters", metavar="LIST")
+    input_dropout: float = option(0.3, "dropout on the embeddings")
+    layer_dropout: float = option(0.0, "dropout between layers")
+    output_dropout: float = option(0.3, "dropout on the last layer's output")
+    locked: bool = option(False, "one mask for all steps of a segment in these three")
+    embedding_dropout: float = option(0.0, "share of the words that a segment does not see")
+    rnn_dropout: float = option(0.0, "in string-kernel layers, one mask for all steps")
+    weight_dropout: float = option(0.0, "on the entries of recurrent matrices (DropConnect)")
+    initial: str = option("string", "whose first embeddings", choices=INITIALS)
+    activation_penalty: float = option(0.0, "times the mean square of the output (AR)")
+    slowness_penalty: float = option(0.0, "times the mean square of its change (TAR)")
+    batch_size: int = option(32, "parallel streams")
+    unroll: int = option(35, "steps of a segment")
+    variable_unroll: bool = option(False, "draw the length of each segment about that")
+    epochs: int = option(10, "passes over the training text")
+    max_steps: int = option(0, "stop after so many steps, if that is earlier; 0: no limit")
+    optimizer: str = option(
         "adam",
         "how weights are changed; nt-asgd averages them once validation gets worse, asgd from the "
         "start, and stops by the same rule",
         choices=OPTIMIZERS,
     )
-    lr: float = _option(2e-3, "learning rate")
-    lr_decay: float = _option(1.0, "its factor after every epoch, from lr-decay-from on")
-    lr_decay_from: int = _option(1, "epochs after which this is done first")
-    weight_decay: float = _option(0.0, "L2 penalty")
-    clip_norm: float = _option(0.25, "largest norm of the gradient; 0: any")
-    patience: int = _option(5, "stop after so many epochs without a gain; 0: never")
-    evaluation_rows: int = _option(10, "parallel streams in validation; the test has one")
-    baselines: bool = _option(True, "count n-grams to compare with")
-    seed: int = _option(0, "of weights, segments and dropout")
-    threads: int = _option(0, "CPU threads; 0: as torch chooses")
-    preset: str | None = _option(
+    lr: float = option(2e-3, "learning rate")
+    lr_decay: float = option(1.0, "its factor after every epoch, from lr-decay-from on")
+    lr_decay_from: int = option(1, "epochs after which this is done first")
+    weight_decay: float = option(0.0, "L2 penalty")
+    clip_norm: float = option(0.25, "largest norm of the gradient; 0: any")
+    patience: int = option(5, "stop after so many epochs without a gain; 0: never")
+    evaluation_rows: int = option(10, "parallel streams in validation; the test has one")
+    baselines: bool = option(True, "count n-grams to compare with")
+    seed: int = option(0, "of weights, segments and dropout")
+    threads: int = option(0, "CPU threads; 0: as torch chooses")
+    preset: str | None = option(
         None,
         "settings of a paper's model; other options win over it",
         choices=("string-5m", "string-20m", "awd"),
     )
-    start_from: str | None = _option(
+    start_from: str | None = option(
         None, "run whose best weights to begin with, to fine-tune them", metavar="RUN"
     )
-    resume: bool = _option(False, "go on from the newest checkpoint of the run folder")
-    demo: bool = _option(False, "no DATA: the help topics that Python carries")
+    resume: bool = option(False, "go on from the newest checkpoint of the run folder")
+    demo: bool = option(False, "no DATA: the help topics that Python carries")
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
@@ -119,7 +116,7 @@ class LanguageConfig:
         for name in ("data", "valid", "test"):
             is_fine = not self.demo or getattr(self, name) is None
             self._require(name, is_fine, "no file with --demo, which brings its own")
-        is_decay = self.decay in DECAYS or _is_share(self.decay)
+        is_decay = self.decay in DECAYS or is_share(self.decay)
         self._require("decay", is_decay, "a number from 0 to 1, learned, input or state")
         is_limit = self.max_vocabulary == 0 or self.max_vocabulary > 2
         self._require("max_vocabulary", is_limit, "3 or more, or 0")
@@ -138,13 +135,6 @@ class LanguageConfig:
     def _require(self, name: str, is_fine: bool, expected: str) -> None:
         if not is_fine:
             raise ArgumentError(name, getattr(self, name), expected)
-
-
-def _is_share(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False
 
 
 _POSITIVE = (

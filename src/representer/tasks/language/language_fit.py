@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from representer.models import LanguageModel
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_data import LanguageData, prepare
 from representer.tasks.language.language_results import details_of, metrics_of, summary
-from representer.tasks.language.language_run import TASK, as_yaml, start_from, write_inputs
+from representer.tasks.language.language_run import TASK, start_from, write_inputs
 from representer.tasks.language.language_training import (
     build_model,
     optimizer_for,
@@ -18,6 +18,7 @@ from representer.tasks.language.language_training import (
     training_task,
 )
 from representer.tasks.language.memory import available, check_memory
+from representer.tasks.options import as_yaml, determining
 from representer.tasks.packages import require
 from representer.tasks.report import write_report
 from representer.tasks.storage import checkpoint
@@ -110,10 +111,5 @@ def conclude(run: RunFolder, data: LanguageData, trained: Trained) -> dict[str, 
 
 def settings(config: LanguageConfig, data: LanguageData) -> dict[str, Any]:
     """Return what determines a run, but for what the trainer watches over itself."""
-    watched = {f.name for f in fields(trainer_config(config))}
-    chosen = {
-        name: value
-        for name, value in config.to_dict().items()
-        if name not in watched and name not in _FREE
-    }
+    chosen = determining(config, trainer_config(config), _FREE)
     return {**chosen, "sha256": data.digests}

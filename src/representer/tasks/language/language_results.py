@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from representer.tasks.language.language_config import LanguageConfig, defaults
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.language_run import TASK
 from representer.tasks.language.perplexity import figures, negative_log_likelihood
+from representer.tasks.options import command_of
 from representer.tasks.training.fingerprint import fingerprint
 from representer.tasks.training.training_result import TrainingResult
 
@@ -63,12 +63,13 @@ def details_of(config: LanguageConfig, data: LanguageData, model: LanguageModel)
     drawn = generate(
         model, [vocabulary.END], EXCERPT, top_p=0.9, never=[vocabulary.UNKNOWN], seed=config.seed
     )
+    usual = defaults(config.preset, demo=config.demo)
     return {
         "title": f"Language model of {data.source}",
         "data": data.report,
         "excerpt": surprisals(data, model),
         "sample": [vocabulary.words[token] for token in drawn],
-        "command": command_of(config),
+        "command": command_of("language", config, usual),
         "config": config.to_dict(),
         "environment": fingerprint(next(model.parameters()).device),
     }
@@ -98,19 +99,3 @@ def summary(metrics: dict[str, Any]) -> str:
     if best.get("valid_perplexity"):
         lines[1] += f"   (validation {best['valid_perplexity']:.2f}, epoch {best['epoch']})"
     return "\n".join(lines)
-
-
-def command_of(config: LanguageConfig) -> str:
-    """Return the command that makes this run again: the options that are not the defaults."""
-    words = ["representer", "fit", "language", *([config.data] if config.data else [])]
-    words += ["--preset", config.preset] if config.preset else []
-    words += ["--demo"] if config.demo else []
-    usual = defaults(config.preset, demo=config.demo)
-    for name, value in config.to_dict().items():
-        if name in ("data", "resume", "preset", "demo") or value == usual[name]:
-            continue
-        option = "--" + name.replace("_", "-")
-        is_flag = value is True and LanguageConfig.__dataclass_fields__[name].default is False
-        shown = str(value).lower() if isinstance(value, bool) else str(value)
-        words += [option] if is_flag else [option, shown]
-    return shlex.join(words)

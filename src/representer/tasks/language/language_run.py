@@ -11,6 +11,7 @@ from representer.errors import DataError
 from representer.models import LanguageModel, LanguageModelConfig, from_dict, to_dict
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_data import LanguageData
+from representer.tasks.options import as_yaml
 from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
 from representer.tasks.storage.run_folder import RunFolder
 
@@ -48,14 +49,6 @@ def write_inputs(
         "encoding": config.encoding,
     }
     run.write_json("model.json", described)
-
-
-def as_yaml(config: LanguageConfig) -> str:
-    """Return the options of a run, as ``--config`` reads them."""
-    import yaml
-
-    options = {k: v for k, v in config.to_dict().items() if v is not None and k != "resume"}
-    return yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
 
 
 def load_run(folder: str | Path) -> TrainedLanguage:

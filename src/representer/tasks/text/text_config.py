@@ -5,32 +5,29 @@ Free of torch, since the command line reads its options here.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from representer.errors import ArgumentError
+from representer.tasks.options import is_share, option
 
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "padded_mean")
 DECAYS = ("learned", "input", "state")
 
 
-def _option(default: Any, help_text: str, **metadata: Any) -> Any:
-    return field(default=default, metadata={"help": help_text, **metadata})
-
-
 @dataclass(frozen=True)
 class ReadOptions:
     """How to read a table, where its own signs do not suffice; see ``data.text.read_table``."""
 
-    text: str | None = _option(
+    text: str | None = option(
         None, "column(s) with the text: TITLE,BODY joins two; guessed", metavar="COLUMN"
     )
-    label: str | None = _option(None, "column with the label; guessed", metavar="COLUMN")
-    header: bool | None = _option(None, "whether the first row names the columns; guessed")
-    delimiter: str | None = _option(None, "what separates cells; guessed", metavar="CHARACTER")
-    quotes: bool | None = _option(None, "whether double quotes around a cell are marks")
-    encoding: str = _option("utf-8", "of the file")
+    label: str | None = option(None, "column with the label; guessed", metavar="COLUMN")
+    header: bool | None = option(None, "whether the first row names the columns; guessed")
+    delimiter: str | None = option(None, "what separates cells; guessed", metavar="CHARACTER")
+    quotes: bool | None = option(None, "whether double quotes around a cell are marks")
+    encoding: str = option("utf-8", "of the file")
 
 
 @dataclass(frozen=True)
@@ -41,63 +38,63 @@ class TextConfig:
         ArgumentError: If a value is out of its range, or two options exclude each other.
     """
 
-    data: str | None = _option(None, "CSV, TSV, JSONL or Parquet file, also .xz, .gz or .bz2")
-    out: str | None = _option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
-    text: str | None = _option(
+    data: str | None = option(None, "CSV, TSV, JSONL or Parquet file, also .xz, .gz or .bz2")
+    out: str | None = option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
+    text: str | None = option(
         None, "column(s) with the text: TITLE,BODY joins two; guessed", metavar="COLUMN"
     )
-    label: str | None = _option(None, "column with the label; guessed", metavar="COLUMN")
-    header: bool | None = _option(None, "whether the first row names the columns; guessed")
-    delimiter: str | None = _option(None, "what separates cells; guessed", metavar="CHARACTER")
-    quotes: bool | None = _option(None, "whether double quotes around a cell are marks")
-    encoding: str = _option("utf-8", "of the files")
-    valid: str | None = _option(
+    label: str | None = option(None, "column with the label; guessed", metavar="COLUMN")
+    header: bool | None = option(None, "whether the first row names the columns; guessed")
+    delimiter: str | None = option(None, "what separates cells; guessed", metavar="CHARACTER")
+    quotes: bool | None = option(None, "whether double quotes around a cell are marks")
+    encoding: str = option("utf-8", "of the files")
+    valid: str | None = option(
         None, "file to validate on, instead of a part of DATA", metavar="FILE"
     )
-    valid_fraction: float = _option(0.1, "part of DATA to validate on")
-    test: str | None = _option(None, "file to test on, instead of a part of DATA", metavar="FILE")
-    test_fraction: float = _option(0.1, "part of DATA to test on")
-    cell: str = _option("rkm-cifg", "recurrent cell; `representer cells` lists them")
-    hidden_size: int = _option(128, "units of the cell")
-    filter_length: int = _option(1, "words that a filter sees: n of the n-gram")
-    order: int = _option(2, "words of a string kernel's n-grams, which may have gaps")
-    decay: str = _option(
+    valid_fraction: float = option(0.1, "part of DATA to validate on")
+    test: str | None = option(None, "file to test on, instead of a part of DATA", metavar="FILE")
+    test_fraction: float = option(0.1, "part of DATA to test on")
+    cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
+    hidden_size: int = option(128, "units of the cell")
+    filter_length: int = option(1, "words that a filter sees: n of the n-gram")
+    order: int = option(2, "words of a string kernel's n-grams, which may have gaps")
+    decay: str = option(
         "0.5", "of a string kernel: a number in [0, 1], learned, input or state", metavar="NAME"
     )
-    num_layers: int = _option(1, "layers of the cell")
-    bidirectional: bool = _option(False, "read every text from both ends")
-    layer_norm: bool = _option(True, "normalise the memory cell")
-    embedding_size: int = _option(128, "numbers per word; --vectors brings its own")
-    vectors: str | None = _option(
+    num_layers: int = option(1, "layers of the cell")
+    bidirectional: bool = option(False, "read every text from both ends")
+    layer_norm: bool = option(True, "normalise the memory cell")
+    embedding_size: int = option(128, "numbers per word; --vectors brings its own")
+    vectors: str | None = option(
         None, "pretrained word vectors: GloVe or word2vec text, or .npz", metavar="FILE"
     )
-    freeze_embeddings: bool = _option(False, "keep the word vectors as they are")
-    dropout: float = _option(0.5, "dropout in the classifier")
-    pooling: str = _option("mean", "mean over true or over padded length", choices=POOLINGS)
-    tokenizer: str = _option("words", "how a text becomes words", choices=TOKENIZERS)
-    min_count: int = _option(2, "a word seen less often in training is unknown")
-    min_length: int = _option(1, "shorter texts are left out")
-    max_length: int = _option(400, "longer texts are cut after so many words")
-    epochs: int = _option(10, "passes over the training data")
-    max_steps: int = _option(0, "stop after so many steps, if that is earlier; 0: no limit")
-    evaluate_every: int = _option(0, "validate after so many steps too; 0: once an epoch")
-    batch_size: int = _option(32, "texts per step")
-    lr: float = _option(1e-3, "learning rate of Adam")
-    clip_norm: float = _option(0.0, "largest norm of the gradient; 0: any")
-    clip_value: float = _option(0.0, "largest entry of the gradient; 0: any")
-    forget_bias: float = _option(0.0, "added to the forget gate at the start")
-    learn_static_gates: bool = _option(False, "train the constant gates of a linear kernel")
-    baselines: bool = _option(True, "train the two baselines too")
-    patience: int = _option(3, "stop after so many epochs without a gain; 0: never")
-    seed: int = _option(0, "of split, weights, order and dropout")
-    threads: int = _option(0, "CPU threads; 0: as torch chooses")
-    preset: str | None = _option(
+    freeze_embeddings: bool = option(False, "keep the word vectors as they are")
+    dropout: float = option(0.5, "dropout in the classifier")
+    pooling: str = option("mean", "mean over true or over padded length", choices=POOLINGS)
+    tokenizer: str = option("words", "how a text becomes words", choices=TOKENIZERS)
+    min_count: int = option(2, "a word seen less often in training is unknown")
+    min_length: int = option(1, "shorter texts are left out")
+    max_length: int = option(400, "longer texts are cut after so many words")
+    epochs: int = option(10, "passes over the training data")
+    max_steps: int = option(0, "stop after so many steps, if that is earlier; 0: no limit")
+    evaluate_every: int = option(0, "validate after so many steps too; 0: once an epoch")
+    batch_size: int = option(32, "texts per step")
+    lr: float = option(1e-3, "learning rate of Adam")
+    clip_norm: float = option(0.0, "largest norm of the gradient; 0: any")
+    clip_value: float = option(0.0, "largest entry of the gradient; 0: any")
+    forget_bias: float = option(0.0, "added to the forget gate at the start")
+    learn_static_gates: bool = option(False, "train the constant gates of a linear kernel")
+    baselines: bool = option(True, "train the two baselines too")
+    patience: int = option(3, "stop after so many epochs without a gain; 0: never")
+    seed: int = option(0, "of split, weights, order and dropout")
+    threads: int = option(0, "CPU threads; 0: as torch chooses")
+    preset: str | None = option(
         None,
         "settings of L19 Table 2; other options win over it",
         choices=("paper", "authors_code"),
     )
-    resume: bool = _option(False, "go on from the newest checkpoint of the run folder")
-    demo: bool = _option(False, "no DATA: sort Python's own documentation by package")
+    resume: bool = option(False, "go on from the newest checkpoint of the run folder")
+    demo: bool = option(False, "no DATA: sort Python's own documentation by package")
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
@@ -118,7 +115,7 @@ class TextConfig:
         if self.valid_fraction + self.test_fraction >= 1:
             total = self.valid_fraction + self.test_fraction
             raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
-        if self.decay not in DECAYS and not _is_share(self.decay):
+        if self.decay not in DECAYS and not is_share(self.decay):
             expected = f"a number from 0 to 1, {', '.join(DECAYS[:-1])} or {DECAYS[-1]}"
             raise ArgumentError("decay", self.decay, expected)
         for name, known in (("pooling", POOLINGS), ("tokenizer", TOKENIZERS)):
@@ -133,13 +130,6 @@ class TextConfig:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, to be written as config.yaml."""
         return asdict(self)
-
-
-def _is_share(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False
 
 
 _POSITIVE = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from representer.data.text import WordVectors, read_vectors
 from representer.models import SequenceClassifier
 from representer.tasks.baselines import Baseline
+from representer.tasks.options import as_yaml, determining
 from representer.tasks.packages import require
 from representer.tasks.report import write_report
 from representer.tasks.storage import checkpoint
@@ -31,7 +32,7 @@ from representer.tasks.text.text_results import (
     train_baselines,
     verdict,
 )
-from representer.tasks.text.text_run import as_yaml, write_inputs
+from representer.tasks.text.text_run import write_inputs
 from representer.tasks.training.progress import say
 from representer.tasks.training.trainer import Trainer
 
@@ -139,12 +140,7 @@ def conclude(
 
 
 def _settings(config: TextConfig, data: TextData) -> dict[str, Any]:
-    watched = {f.name for f in fields(trainer_config(config))}
-    chosen = {
-        name: value
-        for name, value in config.to_dict().items()
-        if name not in watched and name not in _FREE
-    }
+    chosen = determining(config, trainer_config(config), _FREE)
     return {**chosen, "sha256": {s["role"]: s["sha256"] for s in data.report["sources"]}}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from representer.nn import StringKernelRNN
 from representer.tasks.baselines import Baseline, majority_class, tfidf_logistic_regression
 from representer.tasks.cells_table import memory_equation, output_equation
 from representer.tasks.metrics import classification_metrics, paired_difference
+from representer.tasks.options import command_of
 from representer.tasks.text.text_config import TextConfig, defaults
 from representer.tasks.text.text_data import Part, TextData
 from representer.tasks.training.fingerprint import fingerprint
@@ -108,9 +108,10 @@ def details_of(
     """Return details.json: data, model, mistakes, command and environment, for the report."""
     cell, output = _equations(model.cell)
     head = f"mean over time → {model.config.head_size} ReLU → {len(data.classes)}"
+    usual = defaults(config.preset, demo=config.demo, cell=config.cell)
     return {
         "title": _title(config, data),
-        "command": command_of(config),
+        "command": command_of("text", config, usual),
         "config": config.to_dict() | {"embedding_size": model.config.embedding_size},
         "data": data.report,
         "model": {
@@ -134,23 +135,6 @@ def _equations(layer: Any) -> tuple[str, str]:
     if cell is None:
         return "torch.nn.LSTM", "torch.nn.LSTM"
     return memory_equation(cell), output_equation(cell)
-
-
-def command_of(config: TextConfig) -> str:
-    """Return the command that makes this run again: the options that are not the defaults."""
-    words = ["representer", "fit", "text", *([config.data] if config.data else [])]
-    usual = defaults(config.preset, demo=config.demo, cell=config.cell)
-    if config.preset:
-        words += ["--preset", config.preset]
-    if config.demo:
-        words.append("--demo")
-    for name, value in config.to_dict().items():
-        if name not in ("data", "resume", "preset", "demo") and value != usual[name]:
-            option = "--" + name.replace("_", "-")
-            is_flag = value is True and TextConfig.__dataclass_fields__[name].default is False
-            shown = str(value).lower() if isinstance(value, bool) else str(value)
-            words += [option] if is_flag else [option, shown]
-    return shlex.join(words)
 
 
 def verdict(metrics: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from representer.models import (
     from_dict,
     to_dict,
 )
+from representer.tasks.options import as_yaml
 from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions, TextConfig
@@ -78,14 +79,6 @@ def describe_model(
         "max_length": max_length,
     }
     run.write_json("model.json", described)
-
-
-def as_yaml(config: TextConfig) -> str:
-    """Return the options of a run, as ``--config`` reads them."""
-    import yaml
-
-    options = {k: v for k, v in config.to_dict().items() if v is not None and k != "resume"}
-    return yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
 
 
 def load_run(folder: str | Path) -> TrainedText:

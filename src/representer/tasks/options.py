@@ -1,0 +1,71 @@
+"""The options of a run: a dataclass whose fields the command line offers and config.yaml keeps.
+
+Free of torch, since the command line reads its options here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, field, fields
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def option(default: Any, help_text: str, **metadata: Any) -> Any:
+    """Return a field with its help; ``metavar`` and ``choices`` may be named too."""
+    return field(default=default, metadata={"help": help_text, **metadata})
+
+
+def is_share(text: str) -> bool:
+    """Say whether a text is a number from 0 to 1."""
+    try:
+        return 0 <= float(text) <= 1
+    except ValueError:
+        return False
+
+
+def as_yaml(config: DataclassInstance) -> str:
+    """Return the options of a run, as ``--config`` reads them."""
+    import yaml
+
+    options = {k: v for k, v in asdict(config).items() if v is not None and k != "resume"}
+    return yaml.safe_dump(options, sort_keys=False, allow_unicode=True)
+
+
+def determining(
+    config: DataclassInstance, trainer: DataclassInstance, free: Collection[str]
+) -> dict[str, Any]:
+    """Return the options that determine a run.
+
+    Args:
+        config: Of the run.
+        trainer: The trainer's configuration; it watches over the options of the same names itself.
+        free: Those that a run may be resumed with another value of.
+    """
+    others = {f.name for f in fields(trainer)} | set(free)
+    return {name: value for name, value in asdict(config).items() if name not in others}
+
+
+def command_of(task: str, config: DataclassInstance, usual: Mapping[str, Any]) -> str:
+    """Return the command that makes a run again: the options that are not the defaults.
+
+    Args:
+        task: What is fitted, ``"text"`` or ``"language"``.
+        config: Of the run; it has ``data``, ``preset`` and ``demo``.
+        usual: The defaults that its preset, or the demo, brings.
+    """
+    chosen = asdict(config)
+    words = ["representer", "fit", task, *([chosen["data"]] if chosen["data"] else [])]
+    words += ["--preset", chosen["preset"]] if chosen["preset"] else []
+    words += ["--demo"] if chosen["demo"] else []
+    plain = {f.name: f.default for f in fields(config)}
+    for name, value in chosen.items():
+        if name in ("data", "resume", "preset", "demo") or value == usual[name]:
+            continue
+        words.append("--" + name.replace("_", "-"))
+        if not (value is True and plain[name] is False):  # which is a flag
+            words.append(str(value).lower() if isinstance(value, bool) else str(value))
+    return shlex.join(words)

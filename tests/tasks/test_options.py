@@ -1,0 +1,98 @@
+"""The options of runs: written as YAML and as a command, and compared when a run is resumed."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+import yaml
+
+from representer.cli import fit_language, fit_text
+from representer.cli.parser import parse
+from representer.tasks.language import language_config
+from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.options import as_yaml, command_of, determining, is_share
+from representer.tasks.text import text_config
+from representer.tasks.text.text_config import TextConfig
+from representer.tasks.training.trainer_config import TrainerConfig
+
+
+def of_text(config: TextConfig) -> str:
+    usual = text_config.defaults(config.preset, demo=config.demo, cell=config.cell)
+    return command_of("text", config, usual)
+
+
+def of_language(config: LanguageConfig) -> str:
+    usual = language_config.defaults(config.preset, demo=config.demo)
+    return command_of("language", config, usual)
+
+
+PAPER = text_config.defaults("paper", demo=False)
+STRING = language_config.defaults("string-5m", demo=False)
+SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs": 3})
+
+
+@pytest.mark.parametrize(
+    ("config", "command"),
+    [
+        (TextConfig(data="a b.csv", out="r"), "representer fit text 'a b.csv' --out r"),
+        (TextConfig(data="a", bidirectional=True), "representer fit text a --bidirectional"),
+        (TextConfig(data="a", layer_norm=False), "representer fit text a --layer-norm false"),
+        (TextConfig(data="a", lr=0.01, resume=True), "representer fit text a --lr 0.01"),
+        (
+            TextConfig(**text_config.defaults(None, demo=True) | {"demo": True}),
+            "representer fit text --demo",
+        ),
+        (
+            TextConfig(**PAPER | {"data": "a", "preset": "paper"}),
+            "representer fit text a --preset paper",
+        ),
+        (LanguageConfig(data="a", locked=True), "representer fit language a --locked"),
+        (LanguageConfig(data="a", highway=False), "representer fit language a --highway false"),
+        (SHORTER, "representer fit language a --preset string-5m --epochs 3"),
+    ],
+)
+def test_the_command_has_what_is_not_the_default(config, command):
+    found = of_text(config) if isinstance(config, TextConfig) else of_language(config)
+    assert found == command
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "module"),
+    [
+        (
+            TextConfig(data="a.csv", text="2,3", label="1", header=False, patience=0, lr=3e-4),
+            "fit text",
+            fit_text,
+        ),
+        (SHORTER, "fit language", fit_language),
+    ],
+    ids=["text", "language"],
+)
+def test_the_command_gives_the_configuration_back(config, name, module):
+    shown = of_text(config) if isinstance(config, TextConfig) else of_language(config)
+    arguments = parse(name, module, shlex.split(shown)[3:])
+    assert arguments is not None
+    assert {name: arguments[name] for name in config.to_dict()} == config.to_dict()
+
+
+def test_a_file_of_options_leaves_out_what_is_not_chosen():
+    written = yaml.safe_load(as_yaml(LanguageConfig(data="é", resume=True)))
+    assert written["data"] == "é"
+    assert written["lr"] == 2e-3
+    assert not {"resume", "valid", "preset"} & set(written)
+
+
+def test_options_that_the_trainer_watches_or_that_are_free_do_not_count():
+    found = determining(LanguageConfig(data="a"), TrainerConfig(), ("data", "out"))
+    assert not {"data", "out", "lr", "epochs", "seed"} & set(found)
+    assert found["unroll"] == 35
+    assert found["cell"] == "string-kernel"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("0", True), ("0.5", True), ("1", True), ("1.1", False), ("-1", False),
+                           ("nan", False), ("input", False)],
+)  # fmt: skip
+def test_a_share_is_a_number_from_0_to_1(text, expected):
+    assert is_share(text) is expected
