@@ -47,6 +47,12 @@ def test_the_package_alone_does_not_load_torch():
     assert loaded == "False\n"
 
 
+def test_all_layers_are_imported_at_once_with_and_without_those_of_graphs():
+    code = "from representer.nn import *\nprint(RKMCIFG.__name__, 'WLKernelNN' in dir())"
+    assert interpret(code, without=("torch_geometric",)) == "RKMCIFG False\n"
+    assert interpret(code) == "RKMCIFG True\n"
+
+
 def test_layers_functions_and_operators_load_no_optional_package():
     shown = interpret(
         "import sys, representer, torch\n"

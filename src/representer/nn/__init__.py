@@ -6,6 +6,7 @@ The graph layers need torch_geometric, and load on first access.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from representer.nn.activation.kernel_activation import KernelActivation
@@ -80,6 +81,9 @@ __all__ = [
     "path_graph",
     "replace_activations",
 ]
+
+if importlib.util.find_spec("torch_geometric") is None:  # a star import asks for all names here
+    __all__ = [n for n in __all__ if n not in _GRAPH]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
