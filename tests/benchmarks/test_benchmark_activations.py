@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -12,16 +9,11 @@ import torch
 
 from representer.ops import core
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def activations(monkeypatch: pytest.MonkeyPatch):
+def activations(bench) -> ModuleType:
     """Return the script as a module."""
-    monkeypatch.syspath_prepend(FOLDER)
-    yield importlib.import_module("activations")
-    for path in FOLDER.glob("*.py"):
-        sys.modules.pop(path.stem, None)
+    return bench("activations")
 
 
 def test_another_function_is_not_measured(activations: ModuleType, monkeypatch: pytest.MonkeyPatch):

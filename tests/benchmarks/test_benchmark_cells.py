@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from itertools import count
 from pathlib import Path
@@ -15,17 +14,6 @@ from torch import nn
 from representer.nn import RKMLSTM
 from representer.ops import core
 from representer.ops.selection import chosen_backend
-
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch):
-    """Return what imports a module of the benchmark, as the script does."""
-    monkeypatch.syspath_prepend(FOLDER)
-    yield importlib.import_module
-    for path in FOLDER.glob("*.py"):
-        sys.modules.pop(path.stem, None)
 
 
 def test_every_candidate_runs_once_a_round_and_a_slow_one_in_a_few(bench):

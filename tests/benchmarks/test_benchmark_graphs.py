@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from representer.ops import core
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
 pytestmark = pytest.mark.skipif(core.LIBRARY is None, reason=core.MISSING)
 
 
 @pytest.fixture
-def graphs(monkeypatch: pytest.MonkeyPatch):
-    """Return the benchmark's module, as the script is."""
-    monkeypatch.syspath_prepend(FOLDER)
-    yield importlib.import_module("graphs")
-    for path in FOLDER.glob("*.py"):
-        sys.modules.pop(path.stem, None)
+def graphs(bench) -> ModuleType:
+    """Return the script as a module."""
+    return bench("graphs")
 
 
 @pytest.mark.parametrize("backward", [False, True])

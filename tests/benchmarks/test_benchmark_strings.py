@@ -15,17 +15,12 @@ from representer.nn import StringKernelRNN
 from representer.ops import core
 from representer.ops.selection import chosen_backend
 
-FOLDER = Path(__file__).parents[2] / "benchmarks"
-
 
 @pytest.fixture
-def strings(monkeypatch: pytest.MonkeyPatch):
+def strings(bench, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the script as a module, without the package that compiles itself."""
-    monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setitem(sys.modules, "sru", None)  # so that importing it fails
-    yield importlib.import_module("strings")
-    for path in FOLDER.glob("*.py"):
-        sys.modules.pop(path.stem, None)
+    return bench("strings")
 
 
 def test_the_operations_are_those_of_the_products(strings: ModuleType):
