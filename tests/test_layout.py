@@ -70,7 +70,7 @@ COVERED_BY = {
     "tests/papers/test_string_graph2017_sentiment.py": ("string_graph2017/table2",),
     "tests/papers/test_string_graph2017_treebank.py": ("shared/datasets",),
     "tests/papers/test_string_graph2017_language.py": (
-        "shared/language", "shared/language_table",
+        "shared/language", "shared/language_recipe", "shared/language_table",
     ),
     "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
     "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),

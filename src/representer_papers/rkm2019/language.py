@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from representer.errors import ArgumentError
 from representer.tasks.language.language_config import PRESETS
 from representer.tasks.recipe import Recipe, Reported, Request
 from representer_papers.shared.language import Variant
@@ -60,35 +59,15 @@ REPORTED: Mapping[tuple[str, str], Reported] = {
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table.
+    """Run what is not yet there, and write the table; see ``shared.language_recipe.reproduce``.
 
     The default is the four cells at the paper's size; smaller models are asked for with
     ``--cells lstm-small`` and so on.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds a run with other
-            settings.
-        DataError: If a text is missing, or a file of it cannot be used.
     """
-    from representer_papers.shared.language import chosen, locate, run_missing
-    from representer_papers.shared.language_table import write_language_table
+    from representer_papers.shared.language_recipe import reproduce
 
-    if request.preset != "paper":
-        hint = "The settings are those of the code that the paper builds on."
-        raise ArgumentError("preset", request.preset, "'paper'", hint=hint)
-    places = locate(request, tuple(_OPTIONS))
-    for dataset, folder in places:
-        wanted = chosen(request, variants(dataset.name))
-        if not request.cells:
-            wanted = [variant for variant in wanted if variant.name in _PRINTED]
-        if not request.table_only:
-            run_missing(request, dataset, folder, wanted)
     title = "L19 Table 3: language models, perplexity"
-    rows = variants("ptb")
-    return write_language_table(request, title, _ABOUT, [d for d, _ in places], rows)
+    return reproduce(request, title, _ABOUT, tuple(_OPTIONS), variants, _PRINTED)
 
 
 LANGUAGE = Recipe(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from representer.errors import ArgumentError
 from representer.tasks.language.language_config import PRESETS
 from representer.tasks.recipe import Recipe, Reported, Request
 from representer_papers.shared.language import Variant
@@ -69,33 +68,14 @@ _ABOUT = (
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table.
+    """Run what is not yet there, and write the table; see ``shared.language_recipe.reproduce``.
 
     The default is the five variants of Fig. 3; the models of 20m are asked for with ``--cells``.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds a run with other
-            settings.
-        DataError: If the text is missing, or a file of it cannot be used.
     """
-    from representer_papers.shared.language import chosen, locate, run_missing
-    from representer_papers.shared.language_table import write_language_table
+    from representer_papers.shared.language_recipe import reproduce
 
-    if request.preset != "paper":
-        hint = "The paper names no settings; these are the authors' code's."
-        raise ArgumentError("preset", request.preset, "'paper'", hint=hint)
-    variants = chosen(request, VARIANTS)
-    if not request.cells:
-        variants = [variant for variant in variants if variant.name in _SIZES]
-    places = locate(request, ("ptb",))
-    if not request.table_only:
-        for dataset, folder in places:
-            run_missing(request, dataset, folder, variants)
     title = "L17 Table 1 and Fig. 3: language models, perplexity"
-    return write_language_table(request, title, _ABOUT, [d for d, _ in places], VARIANTS)
+    return reproduce(request, title, _ABOUT, ("ptb",), lambda _: VARIANTS, _SIZES)
 
 
 LANGUAGE = Recipe(
