@@ -18,6 +18,7 @@ def reproduce(
     datasets: Sequence[str],
     variants: Callable[[str], Sequence[Variant]],
     usual: Collection[str],
+    orders: Sequence[Sequence[str]],
 ) -> Path:
     """Run what is not yet there of a table, and write it.
 
@@ -28,6 +29,7 @@ def reproduce(
         datasets: Names of the recipe's texts.
         variants: The rows, with the settings for a text.
         usual: Names of the rows that are run where none are asked for.
+        orders: Names of rows as the paper ranks them, best first.
 
     Returns:
         The path of the table.
@@ -48,4 +50,6 @@ def reproduce(
         if not request.table_only:
             run_missing(request, dataset, folder, wanted)
     rows = variants(datasets[0])
-    return write_language_table(request, title, about, [dataset for dataset, _ in places], rows)
+    return write_language_table(
+        request, title, about, [dataset for dataset, _ in places], rows, orders
+    )

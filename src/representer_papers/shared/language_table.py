@@ -23,6 +23,7 @@ def write_language_table(
     about: Sequence[str],
     datasets: Sequence[DataSet],
     variants: Sequence[Variant],
+    orders: Sequence[Sequence[str]],
 ) -> Path:
     """Write ``table.md`` of all runs of the folder, with those that are on the way.
 
@@ -32,6 +33,7 @@ def write_language_table(
         about: Lines below it.
         datasets: A section each, where it has runs.
         variants: A row each, where it has runs.
+        orders: Names of variants as the paper ranks them, best first; ours are compared.
 
     Returns:
         The path of the page; each section has a picture ``DATASET.svg`` beside it.
@@ -40,7 +42,7 @@ def write_language_table(
     for dataset in datasets:
         runs = _runs(request.out / dataset.name, variants)
         if any(runs.values()):
-            lines += ["", *_section(dataset, variants, runs)]
+            lines += ["", *_section(dataset, variants, runs, orders)]
             write_curves(request.out / f"{dataset.name}.svg", variants, runs)
             lines += ["", f"![Validation perplexity by epoch]({dataset.name}.svg)"]
     path = request.out / "table.md"
@@ -62,7 +64,9 @@ def _runs(folder: Path, variants: Sequence[Variant]) -> Runs:
     return found
 
 
-def _section(dataset: DataSet, variants: Sequence[Variant], runs: Runs) -> list[str]:
+def _section(
+    dataset: DataSet, variants: Sequence[Variant], runs: Runs, orders: Sequence[Sequence[str]]
+) -> list[str]:
     seeds = sorted({seed for found in runs.values() for seed in found})
     heads = ["parameters", "paper", *(f"seed {seed}" for seed in seeds), "mean", "validation"]
     lines = [f"## {dataset.title}", "", "| model | " + " | ".join([*heads, "epochs"]) + " |"]
@@ -71,13 +75,16 @@ def _section(dataset: DataSet, variants: Sequence[Variant], runs: Runs) -> list[
         if found := runs[variant.name]:
             lines.append(_row(dataset, variant, found, seeds))
     finished = {
-        variant.name: [-_test(found[seed]) for seed in seeds if seed in found]
-        for variant in variants
-        if (found := {s: r for s, r in runs[variant.name].items() if r["metrics"]})
+        name: [-_test(run) for _, run in sorted(found.items())]
+        for name, found in runs.items()
+        if found and all(run["metrics"] for run in found.values())
     }
-    paper = {v.name: -v.paper[dataset.name] for v in variants if dataset.name in v.paper}
-    shared = {name: finished[name] for name in paper if name in finished}
-    lines += ["", *order_lines("Lowest perplexity first", _of(paper, shared), shared)]
+    for order in orders:
+        names = [name for name in order if name in finished]
+        paper = {name: -float(place) for place, name in enumerate(names)}
+        ours = {name: finished[name] for name in names}
+        compared = order_lines("Lowest perplexity first", paper, ours)
+        lines += ["", *compared] if compared else []
     return lines + _baselines(runs)
 
 
@@ -113,10 +120,6 @@ def _test(run: Mapping[str, Any]) -> float:
 def _epochs(run: Mapping[str, Any]) -> str:
     reached, planned = run["rows"][-1]["epoch"], run["options"]["epochs"]
     return f"{reached} of {planned} (budget {run['budget']:g})"
-
-
-def _of(figures: Mapping[str, float], names: Mapping[str, Any]) -> dict[str, float]:
-    return {name: figures[name] for name in names}
 
 
 def _baselines(runs: Runs) -> list[str]:
