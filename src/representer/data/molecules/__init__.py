@@ -1,0 +1,33 @@
+"""Molecules: reading, graphs with L17's features, splits, re-sampling."""
+
+from representer.data.molecules.balanced import BalancedDraws
+from representer.data.molecules.features import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    atom_features,
+    bond_features,
+)
+from representer.data.molecules.graphs import molecule_graph
+from representer.data.molecules.splits import canonical, scaffold, split_molecules
+from representer.data.molecules.table import (
+    MoleculeTable,
+    invalid_reason,
+    molecules_of,
+    read_molecules,
+)
+
+__all__ = [
+    "ATOM_FEATURES",
+    "BOND_FEATURES",
+    "BalancedDraws",
+    "MoleculeTable",
+    "atom_features",
+    "bond_features",
+    "canonical",
+    "invalid_reason",
+    "molecule_graph",
+    "molecules_of",
+    "read_molecules",
+    "scaffold",
+    "split_molecules",
+]

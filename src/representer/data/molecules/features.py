@@ -1,0 +1,116 @@
+"""L17's features of atoms and bonds, in both of their lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from representer.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from rdkit.Chem import Atom, Bond
+
+BOND_FEATURES = ("single", "double", "triple", "aromatic", "conjugated", "in a ring")
+
+_COMMON = (
+    "C", "N", "O", "S", "F", "Si", "P", "Cl", "Br", "Mg", "Na", "Ca", "Fe", "As", "Al", "I", "B",
+    "V", "K", "Tl", "Yb", "Sb", "Sn", "Ag", "Pd", "Co", "Se", "Ti", "Zn", "H", "Li", "Ge", "Cu",
+    "Au", "Ni", "Cd", "In", "Mn", "Zr", "Cr", "Pt", "Hg", "Pb",
+)  # fmt: skip
+_RARE = (
+    "W", "Ru", "Nb", "Re", "Te", "Rh", "Tc", "Ba", "Bi", "Hf", "Mo", "U", "Sm", "Os", "Ir", "Ce",
+    "Gd", "Ga", "Cs",
+)  # fmt: skip
+_OTHER = "other"
+
+
+class _Part(NamedTuple):
+    """A property of an atom as a one-hot code; a value that is not listed counts as the last."""
+
+    name: str
+    value: Callable[[Any], int | str]
+    listed: Sequence[int | str]
+
+
+def _element(*symbols: str) -> _Part:
+    return _Part("", lambda atom: atom.GetSymbol(), (*symbols, _OTHER))
+
+
+def _explicit_valence(atom: Atom) -> int:
+    return atom.GetTotalValence() - atom.GetNumImplicitHs()
+
+
+_NEIGHBOURS = _Part("neighbours", lambda atom: atom.GetDegree(), range(6))
+_HYDROGENS = _Part("hydrogens", lambda atom: atom.GetTotalNumHs(), range(5))
+_EXPLICIT = _Part("explicit valence", _explicit_valence, range(1, 7))
+_IMPLICIT = _Part("implicit valence", lambda atom: atom.GetNumImplicitHs(), range(6))
+
+_LISTS: dict[int, tuple[_Part, ...]] = {
+    62: (_element(*_COMMON), _NEIGHBOURS, _HYDROGENS, _IMPLICIT),
+    82: (_element(*_COMMON, *_RARE), _NEIGHBOURS, _EXPLICIT, _IMPLICIT),
+}
+ATOM_FEATURES = {
+    size: (*(f"{p.name} {value}".strip() for p in parts for value in p.listed), "aromatic")
+    for size, parts in _LISTS.items()
+}
+_PLACES = {
+    size: [{value: i for i, value in enumerate(part.listed)} for part in parts]
+    for size, parts in _LISTS.items()
+}
+
+
+def check_features(size: int) -> int:
+    """Return the length of a list of atom features, if there is such a list.
+
+    Raises:
+        ArgumentError: If there is none.
+    """
+    if size not in _LISTS:
+        raise ArgumentError("features", size, " or ".join(map(str, _LISTS)))
+    return size
+
+
+def atom_features(atom: Atom, size: int = 82) -> list[float]:
+    """Return the features of an atom, zeros and ones.
+
+    The list of 82 is that of L17's code: element (63), neighbours, explicit valence, implicit
+    valence (6 each), aromatic. That of 62 is the older one of neural fingerprints: element (44),
+    neighbours, hydrogens (5), implicit valence, aromatic. An element or a count outside of its list
+    counts as the last of the list.
+
+    Args:
+        atom: RDKit's.
+        size: Length of the list; the names of its entries are ``ATOM_FEATURES[size]``.
+
+    Raises:
+        ArgumentError: If there is no such list.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        section 6.3, and the authors' code. Duvenaud et al., Convolutional Networks on Graphs for
+        Learning Molecular Fingerprints, NeurIPS 2015.
+    """
+    parts = _LISTS[check_features(size)]
+    values = tuple(part.value(atom) for part in parts)
+    return list(_code(size, values, atom.GetIsAromatic()))
+
+
+@lru_cache(maxsize=4096)  # most atoms of most molecules are alike
+def _code(size: int, values: tuple[int | str, ...], is_aromatic: bool) -> tuple[float, ...]:
+    found: list[float] = []
+    for value, places in zip(values, _PLACES[size], strict=True):
+        code = [0.0] * len(places)
+        code[places.get(value, len(places) - 1)] = 1.0
+        found += code
+    return (*found, float(is_aromatic))
+
+
+def bond_features(bond: Bond) -> list[float]:
+    """Return the features of a bond: the six of ``BOND_FEATURES``, zeros and ones."""
+    kind = bond.GetBondType().name.lower()
+    return [
+        *(float(kind == name) for name in BOND_FEATURES[:4]),
+        float(bond.GetIsConjugated()),
+        float(bond.IsInRing()),
+    ]

@@ -1,0 +1,104 @@
+"""Molecules divided into parts: by chance, or so that parts have no scaffold in common."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from representer.errors import ArgumentError, DataError, MissingExtraError
+from representer.kernels.smiles import parse_smiles
+
+SPLITS = ("random", "scaffold")
+
+
+def split_molecules(
+    smiles: Sequence[str],
+    fractions: Sequence[float],
+    seed: int = 0,
+    kind: Literal["random", "scaffold"] = "random",
+) -> tuple[list[int], ...]:
+    """Divide molecules into parts.
+
+    A molecule that occurs several times is in one part alone. ``"scaffold"`` keeps all molecules of
+    one Bemis-Murcko scaffold together, which asks for more: what is tested is unlike what was
+    trained on. The largest scaffolds go first, each to the first part with room, so that the last
+    parts have the rare ones; chance has no say in it.
+
+    Args:
+        smiles: The molecules.
+        fractions: The share of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
+        seed: Decides which molecule goes where at random.
+        kind: ``"random"`` or ``"scaffold"``.
+
+    Returns:
+        The positions in each part, ascending.
+
+    Raises:
+        ArgumentError: If the fractions are not shares of a whole, or the kind is another.
+        DataError: If a part would be empty.
+
+    References:
+        Bemis, Murcko, The Properties of Known Drugs 1: Molecular Frameworks, J. Med. Chem. 1996.
+    """
+    if not fractions or min(fractions) <= 0 or not math.isclose(sum(fractions), 1, abs_tol=1e-9):
+        raise ArgumentError("fractions", tuple(fractions), "positive numbers that sum to 1")
+    if kind not in SPLITS:
+        raise ArgumentError("kind", kind, " or ".join(map(repr, SPLITS)))
+    name = scaffold if kind == "scaffold" else canonical
+    groups: dict[str, list[int]] = {}
+    for position, molecule in enumerate(smiles):
+        groups.setdefault(name(molecule), []).append(position)
+    if kind == "scaffold":
+        ordered = sorted(groups.values(), key=lambda group: (-len(group), group))
+        parts = _fill(ordered, [fraction * len(smiles) for fraction in fractions])
+    else:
+        shuffled = list(groups.values())
+        random.Random(f"split/{seed}").shuffle(shuffled)
+        parts = _deal(shuffled, fractions)
+    if not all(parts):
+        sizes = " + ".join(str(len(part)) for part in parts)
+        raise DataError(
+            f"{len(smiles)} molecules of {len(groups)} kinds cannot be divided by "
+            f"{tuple(fractions)}: {sizes}",
+            mend="Give more molecules, larger fractions, or another split.",
+        )
+    return tuple(sorted(part) for part in parts)
+
+
+def canonical(smiles: str) -> str:
+    """Return the SMILES that RDKit writes for a molecule, the same for every way to write it."""
+    from rdkit import Chem
+
+    return Chem.MolToSmiles(parse_smiles(smiles))
+
+
+def scaffold(smiles: str) -> str:
+    """Return the Bemis-Murcko scaffold of a molecule; ``""`` without rings."""
+    molecule = parse_smiles(smiles)
+    try:
+        from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
+    except ImportError as error:
+        raise MissingExtraError("scaffolds", "rdkit", "graph") from error
+    return MurckoScaffoldSmiles(mol=molecule)
+
+
+def _fill(groups: Sequence[list[int]], rooms: Sequence[float]) -> list[list[int]]:
+    """Give each group to the first part with room, the last part having room for all."""
+    parts: list[list[int]] = [[] for _ in rooms]
+    for group in groups:
+        fits = (i for i, room in enumerate(rooms) if len(parts[i]) + len(group) <= room)
+        parts[next(fits, len(parts) - 1)] += group
+    return parts
+
+
+def _deal(groups: Sequence[list[int]], fractions: Sequence[float]) -> list[list[int]]:
+    """Give each group to the part that lacks most of its share so far."""
+    parts: list[list[int]] = [[] for _ in fractions]
+    dealt = 0
+    for group in groups:
+        dealt += len(group)
+        lacks = [share * dealt - len(part) for share, part in zip(fractions, parts, strict=True)]
+        parts[lacks.index(max(lacks))] += group
+    return parts

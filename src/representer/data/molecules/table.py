@@ -1,0 +1,205 @@
+"""Molecules and their targets read from a file, and what was left out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.data.text import MISSING, Dropped, Grid, read_grid
+from representer.data.text.columns import resolve
+from representer.data.text.suggest import listing
+from representer.errors import ArgumentError, DataError
+from representer.kernels.smiles import parse_smiles
+
+SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
+NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells that stand for no value
+
+
+@dataclass(frozen=True)
+class MoleculeTable:
+    """Molecules and their targets, in the order of the file.
+
+    Args:
+        smiles: One molecule per row, as written, without the blanks around it.
+        targets: The cells of the targets, row by row; ``""`` where there is no value.
+        lines: The line of the file on which each row starts.
+        smiles_column: Where the molecules are.
+        target_columns: The names of the targets.
+        dropped: The rows that were left out, and why.
+        source: The file.
+        notes: What was guessed.
+    """
+
+    smiles: list[str]
+    targets: list[tuple[str, ...]]
+    lines: list[int]
+    smiles_column: str
+    target_columns: tuple[str, ...]
+    dropped: list[Dropped]
+    source: str
+    notes: list[str]
+
+    def __len__(self) -> int:
+        """Return the number of molecules."""
+        return len(self.smiles)
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Return the targets as numbers ``(N, K)``, NaN where there is no value.
+
+        Raises:
+            DataError: If a cell is no number, with its line and column.
+        """
+        found = np.full((len(self), len(self.target_columns)), np.nan)
+        for i, (cells, line) in enumerate(zip(self.targets, self.lines, strict=True)):
+            for k, cell in enumerate(cells):
+                if cell:
+                    found[i, k] = self._number(cell, line, self.target_columns[k])
+        return found
+
+    def dropped_summary(self, most: int = 5) -> str:
+        """Say how many rows were left out, why, and where; ``""`` if none."""
+        if not self.dropped:
+            return ""
+        shown = [f"line {row.line} ({row.reason})" for row in self.dropped[:most]]
+        more = f" and {len(self.dropped) - most} more" if len(self.dropped) > most else ""
+        rows = f"{len(self.dropped)} row{'s' if len(self.dropped) > 1 else ''}"
+        return f"{rows} left out: {', '.join(shown)}{more}"
+
+    def _number(self, cell: str, line: int, column: str) -> float:
+        try:
+            number = float(cell)
+        except ValueError:
+            number = math.inf
+        if not math.isfinite(number):
+            mend = "Correct or empty the cell, or pass task='classification' for classes."
+            problem = f"{_short(cell)} is not a finite number"
+            raise DataError(problem, file=self.source, line=line, column=column, mend=mend)
+        return number
+
+
+def read_molecules(
+    path: str | PathLike[str],
+    smiles: str | None = None,
+    target: str | None = None,
+    *,
+    skip_invalid: bool = False,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+) -> MoleculeTable:
+    """Read molecules from a CSV, TSV, JSON Lines or Parquet file, also compressed.
+
+    Args:
+        path: The file; its first row names the columns.
+        smiles: The column of the molecules; without it one with a usual name, such as ``smiles``.
+        target: The column of the target, or several with commas between them; None for none. A row
+            without a value of any target is left out, with a note.
+        skip_invalid: Whether rows without a valid SMILES are left out too, instead of refused.
+        delimiter: What separates the cells of a CSV or TSV file; guessed.
+        encoding: Of the file.
+
+    Raises:
+        ArgumentError: If a column is asked for twice.
+        DataError: If the file cannot be used, or a row has no valid SMILES, with its line, value
+            and reason.
+        MissingExtraError: If RDKit is not installed.
+    """
+    wanted = [smiles or SMILES_NAMES[0], *([target] if target else [])]
+    grid = read_grid(path, wanted, header=True, delimiter=delimiter, encoding=encoding)
+    return molecules_of(grid, str(Path(path)), smiles, target, skip_invalid=skip_invalid)
+
+
+def molecules_of(
+    grid: Grid, source: str, smiles: str | None, target: str | None, *, skip_invalid: bool
+) -> MoleculeTable:
+    """Return the molecules of rows that have been read; see :func:`read_molecules`.
+
+    Args:
+        grid: The rows.
+        source: The file.
+        smiles: As there.
+        target: As there.
+        skip_invalid: As there.
+    """
+    at, notes = _smiles_column(grid, smiles, source)
+    places = resolve(grid, target, "target", source) if target else []
+    if len(set(places)) < len(places) or at in places:
+        raise ArgumentError("target", target, "other columns than the SMILES, each once")
+    kept: list[tuple[str, tuple[str, ...], int]] = []
+    dropped, invalid = list(grid.dropped), []
+    for row, line in zip(grid.rows, grid.lines, strict=True):
+        molecule = _cell(row[at]).strip()
+        cells = tuple(_value(row[k]) for k in places)
+        if places and not any(cells):
+            dropped.append(Dropped(line, "no target"))
+        elif reason := invalid_reason(molecule):
+            invalid.append(Dropped(line, reason))
+        else:
+            kept.append((molecule, cells, line))
+    if invalid and not skip_invalid:
+        raise _refusal(invalid, source, grid.columns[at])
+    dropped = sorted([*dropped, *invalid], key=lambda row: row.line)
+    if not kept:
+        problem = f"none of the {len(dropped)} rows can be used"
+        mend = f"The first: line {dropped[0].line}, {dropped[0].reason}." if dropped else ""
+        raise DataError(problem, file=source, column=grid.columns[at], mend=mend)
+    molecules, targets, lines = (list(part) for part in zip(*kept, strict=True))
+    columns = tuple(grid.columns[k] for k in places)
+    return MoleculeTable(
+        molecules, targets, lines, grid.columns[at], columns, dropped, source, notes
+    )
+
+
+def invalid_reason(smiles: str) -> str:
+    """Say why a text is not the SMILES of a molecule; ``""`` if it is."""
+    if not smiles.strip():
+        return "empty SMILES"
+    try:
+        parse_smiles(smiles)
+    except ArgumentError as error:
+        reason = str(error).partition("expected a valid SMILES. ")[2].rstrip(".")
+        return f"invalid SMILES {_short(smiles)}: {reason or 'it has no atom'}"
+    return ""
+
+
+def _refusal(invalid: Sequence[Dropped], source: str, column: str) -> DataError:
+    first, others = invalid[0], len(invalid) - 1
+    lines = ", ".join(str(row.line) for row in invalid[1:6])
+    more = f"; so are {others} more rows (line{'s' if others > 1 else ''} {lines}" if others else ""
+    more += (", ...)" if others > 5 else ")") if others else ""
+    mend = "Correct it, or leave such rows out with skip_invalid=True."
+    return DataError(first.reason + more, file=source, line=first.line, column=column, mend=mend)
+
+
+def _smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, list[str]]:
+    if smiles is not None:
+        (at, *others) = resolve(grid, smiles, "smiles", source)
+        if others:
+            raise ArgumentError("smiles", smiles, "one column")
+        return at, list(grid.notes)
+    plain = [name.strip().lower().replace(" ", "_") for name in grid.columns]
+    for name in SMILES_NAMES:
+        if plain.count(name) == 1:
+            return plain.index(name), list(grid.notes)
+    problem = f"no column is named smiles; the columns are {listing(grid.columns)}"
+    raise DataError(problem, file=source, mend="Name it with smiles=COLUMN.")
+
+
+def _value(cell: object) -> str:
+    text = _cell(cell).strip()
+    return "" if text.lower() in NOTHING else text
+
+
+def _cell(value: object) -> str:
+    if value is None or value is MISSING:
+        return ""
+    return value if isinstance(value, str) else str(value)
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,89 @@
+"""L17's lists of atom and bond features, entry by entry."""
+
+from __future__ import annotations
+
+import pytest
+
+Chem = pytest.importorskip("rdkit.Chem")
+
+from representer.data.molecules import (  # noqa: E402
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    atom_features,
+    bond_features,
+)
+from representer.errors import ArgumentError  # noqa: E402
+
+MOLECULES = ["CCO", "c1cc[nH]c1", "C[N+](C)(C)CC(=O)[O-]", "CS(=O)(=O)N", "[Na+].[Cl-]", "C#C", "B"]
+
+
+def on(smiles: str, size: int, at: int = 0) -> list[str]:
+    """The names of the features that are 1."""
+    values = atom_features(Chem.MolFromSmiles(smiles).GetAtomWithIdx(at), size)
+    assert len(values) == size
+    assert set(values) <= {0.0, 1.0}
+    return [name for name, value in zip(ATOM_FEATURES[size], values, strict=True) if value]
+
+
+def test_the_lists_have_the_length_and_the_order_of_the_code():
+    assert [len(ATOM_FEATURES[size]) for size in (62, 82)] == [62, 82]
+    for size, elements in ((62, 44), (82, 63)):
+        assert ATOM_FEATURES[size][:9] == ("C", "N", "O", "S", "F", "Si", "P", "Cl", "Br")
+        assert ATOM_FEATURES[size][elements - 1 : elements + 1] == ("other", "neighbours 0")
+    assert ATOM_FEATURES[62][42] == ATOM_FEATURES[82][42] == "Pb"
+    assert ATOM_FEATURES[82][43:62] == (
+        "W", "Ru", "Nb", "Re", "Te", "Rh", "Tc", "Ba", "Bi", "Hf", "Mo", "U", "Sm", "Os", "Ir",
+        "Ce", "Gd", "Ga", "Cs",
+    )  # fmt: skip
+    assert len(set(ATOM_FEATURES[82])) == 82
+
+
+def test_an_atom_has_its_element_neighbours_hydrogens_and_valences():
+    assert on("CCO", 62, 1) == ["C", "neighbours 2", "hydrogens 2", "implicit valence 2"]
+    assert on("CCO", 82, 1) == ["C", "neighbours 2", "explicit valence 2", "implicit valence 2"]
+    assert on("c1cc[nH]c1", 62, 3) == [
+        "N", "neighbours 2", "hydrogens 1", "implicit valence 0", "aromatic",
+    ]  # fmt: skip
+    assert on("c1cc[nH]c1", 82, 3) == [
+        "N", "neighbours 2", "explicit valence 3", "implicit valence 0", "aromatic",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("smiles", MOLECULES)
+def test_valences_are_those_of_rdkit(smiles: str):
+    valence = getattr(Chem, "ValenceType", None)
+    for atom in Chem.MolFromSmiles(smiles).GetAtoms():
+        if valence is None:
+            pytest.skip("an RDKit before GetValence")
+        explicit = min(max(atom.GetValence(valence.EXPLICIT), 0), 6) or 6
+        names = on(smiles, 82, atom.GetIdx())
+        assert f"explicit valence {explicit}" in names
+        assert f"implicit valence {atom.GetValence(valence.IMPLICIT)}" in names
+
+
+def test_what_is_not_in_a_list_counts_as_its_last_entry():
+    assert on("[Xe]", 62)[0] == on("[Xe]", 82)[0] == "other"
+    assert on("[W]", 62)[0] == "other"
+    assert on("[W]", 82)[0] == "W"
+    assert "neighbours 5" in on("F[P-](F)(F)(F)(F)F", 62, 1)
+    assert "explicit valence 6" in on("[Na+]", 82)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "names"),
+    [
+        ("CC", ["single"]),
+        ("C=C", ["double"]),
+        ("C#N", ["triple"]),
+        ("c1ccccc1", ["aromatic", "conjugated", "in a ring"]),
+        ("C1CC1", ["single", "in a ring"]),
+    ],
+)
+def test_a_bond_has_its_type_conjugation_and_ring(smiles: str, names: list[str]):
+    values = bond_features(Chem.MolFromSmiles(smiles).GetBondWithIdx(0))
+    assert [n for n, value in zip(BOND_FEATURES, values, strict=True) if value] == names
+
+
+def test_another_length_of_list_is_refused():
+    with pytest.raises(ArgumentError, match=r"features is 70; expected 62 or 82"):
+        atom_features(Chem.MolFromSmiles("C").GetAtomWithIdx(0), 70)

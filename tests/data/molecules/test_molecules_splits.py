@@ -1,0 +1,65 @@
+"""Splits of molecules: complete, disjoint, and nothing on both sides."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("rdkit")
+
+from representer.data.molecules import canonical, scaffold, split_molecules
+from representer.errors import ArgumentError, DataError
+
+RINGS = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CC1", "c1ccsc1", "C1CCNC1", "c1ccc2ccccc2c1"]
+MOLECULES = [
+    *(f"{'C' * n}{ring}" for k, ring in enumerate(RINGS) for n in range(1, 12 - k)),
+    *("C" * n for n in range(1, 9)),
+]
+SHARES = (0.6, 0.2, 0.2)
+
+
+@pytest.mark.parametrize("kind", ["random", "scaffold"])
+def test_parts_are_disjoint_and_complete_and_have_their_shares(kind):
+    parts = split_molecules(MOLECULES, SHARES, kind=kind)
+    assert sorted(i for part in parts for i in part) == list(range(len(MOLECULES)))
+    assert all(part == sorted(part) for part in parts)
+    for part, share in zip(parts, SHARES, strict=True):
+        assert abs(len(part) - share * len(MOLECULES)) <= (2 if kind == "random" else 10)
+
+
+def test_no_scaffold_is_in_two_parts_and_the_first_has_the_largest():
+    parts = split_molecules(MOLECULES, SHARES, kind="scaffold")
+    kinds = [{scaffold(MOLECULES[i]) for i in part} for part in parts]
+    assert sum(map(len, kinds)) == len(set().union(*kinds)) == len(RINGS) + 1
+    assert "c1ccccc1" in kinds[0]
+    assert split_molecules(MOLECULES, SHARES, 1, "scaffold") == parts
+
+
+def test_a_molecule_written_in_two_ways_is_in_one_part():
+    twice = [*MOLECULES, *(canonical(s) for s in MOLECULES), "OCC", "CCO", "C(O)C"]
+    parts = split_molecules(twice, SHARES)
+    where = {i: k for k, part in enumerate(parts) for i in part}
+    n = len(MOLECULES)
+    assert all(where[i] == where[i + n] for i in range(n))
+    assert where[2 * n] == where[2 * n + 1] == where[2 * n + 2]
+
+
+def test_the_seed_decides_a_random_split():
+    first = split_molecules(MOLECULES, SHARES, 0)
+    assert first == split_molecules(MOLECULES, SHARES, 0)
+    assert first != split_molecules(MOLECULES, SHARES, 1)
+
+
+def test_a_scaffold_has_no_side_chains():
+    assert scaffold("CCCc1ccccc1O") == "c1ccccc1"
+    assert scaffold("CCO") == ""
+
+
+def test_what_cannot_be_divided_is_refused():
+    with pytest.raises(DataError, match=r"3 molecules of 1 kinds cannot be divided"):
+        split_molecules(["CCO", "OCC", "CCO"], SHARES)
+    with pytest.raises(DataError, match="another split"):
+        split_molecules(["CCO", "CO", "CCN"], SHARES, kind="scaffold")
+    with pytest.raises(ArgumentError, match="sum to 1"):
+        split_molecules(MOLECULES, (0.5, 0.2))
+    with pytest.raises(ArgumentError, match="'random' or 'scaffold'"):
+        split_molecules(MOLECULES, SHARES, kind="butina")  # type: ignore[arg-type]

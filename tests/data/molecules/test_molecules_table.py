@@ -1,0 +1,101 @@
+"""Molecules and targets from a file: what is read, left out, and refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+
+from representer.data.molecules import invalid_reason, read_molecules
+from representer.errors import ArgumentError, DataError
+
+
+def write(folder, text: str, name: str = "data.csv"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_rows_keep_their_order_and_lines_and_a_missing_value_is_nan(tmp_path):
+    path = write(tmp_path, "id,smiles,a,b\n1, CCO ,1.5,2\n\n2,C,,nan\n3,[Na+].[Cl-],NA,-3e1\n")
+    table = read_molecules(path, target="a,b")
+    assert table.smiles == ["CCO", "[Na+].[Cl-]"]
+    assert table.lines == [2, 5]
+    np.testing.assert_array_equal(table.numbers(), [[1.5, 2], [np.nan, -30]])
+    assert [(row.line, row.reason) for row in table.dropped] == [
+        (3, "blank line"),
+        (4, "no target"),
+    ]
+    assert table.dropped_summary() == "2 rows left out: line 3 (blank line), line 4 (no target)"
+
+
+def test_without_a_target_every_molecule_is_kept(tmp_path):
+    table = read_molecules(write(tmp_path, "name;SMILES\nx;C\ny;CC\n"))
+    assert (table.smiles, table.smiles_column) == (["C", "CC"], "SMILES")
+    assert table.numbers().shape == (2, 0)
+
+
+def test_a_column_is_found_by_its_whole_name_though_it_has_commas(tmp_path):
+    table = read_molecules(write(tmp_path, 'smi,"a, b"\nC,1\n'), target="a, b")
+    assert table.target_columns == ("a, b",)
+
+
+BAD = [
+    ("smiles,y\nCC,1\nCC(,2\n", r"line 3, column 'smiles': invalid SMILES 'CC\(': A bracket"),
+    ("smiles,y\nCC,1\n,2\n", r"line 3, column 'smiles': empty SMILES\. .* skip_invalid=True"),
+    ("smiles,y\nC(,1\nO(,2\nN(,2\n", r"line 2, .*; so are 2 more rows \(lines 3, 4\)"),
+    ("smiles,y\nCC,high\n", r"line 2, column 'y': 'high' is not a finite number"),
+    ("smiles,y\nCC,1\nCC,inf\n", r"line 3, column 'y': 'inf' is not a finite number"),
+    ("smiles,z\nCC,1\n", r"there is no column 'y'; the columns are 'smiles', 'z'"),
+    ("molecule,y\nCC,1\n", r"no column is named smiles; the columns are 'molecule', 'y'"),
+    ("", "empty|no text"),
+    ("smiles,y\n", "a header and no"),
+    ("smiles,y\nCC,\n", r"none of the 1 rows can be used\. The first: line 2, no target"),
+    ("smiles,y\nCC,1,2\n", r"line 2: too many cells: 3 instead of 2"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD)
+def test_a_bad_file_is_refused_with_row_value_and_mend(tmp_path, text, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read_molecules(write(tmp_path, text), target="y").numbers()
+    assert "data.csv" in str(caught.value)
+
+
+def test_many_invalid_rows_are_counted_and_the_first_lines_named(tmp_path):
+    path = write(tmp_path, "smiles\n" + "C(\n" * 9)
+    with pytest.raises(DataError, match=r"8 more rows \(lines 3, 4, 5, 6, 7, \.\.\.\)"):
+        read_molecules(path)
+
+
+def test_invalid_rows_are_left_out_on_request_and_listed(tmp_path):
+    path = write(tmp_path, "smiles,y\nCC(,1\nCC,2\n,3\n")
+    table = read_molecules(path, target="y", skip_invalid=True)
+    assert (table.smiles, table.lines) == (["CC"], [3])
+    assert [row.line for row in table.dropped] == [2, 4]
+    assert "invalid SMILES 'CC('" in table.dropped[0].reason
+    assert table.dropped[1].reason == "empty SMILES"
+    with pytest.raises(DataError, match=r"none of the 1 rows can be used. The first: line 2, inv"):
+        read_molecules(write(tmp_path, "smiles\nC(\n", "none.csv"), skip_invalid=True)
+
+
+@pytest.mark.parametrize("target", ["y,y", "smiles", "y,smiles"])
+def test_a_column_is_used_once(tmp_path, target):
+    with pytest.raises(ArgumentError, match="other columns than the SMILES, each once"):
+        read_molecules(write(tmp_path, "smiles,y\nC,1\n"), target=target)
+
+
+def test_two_columns_of_molecules_are_refused(tmp_path):
+    with pytest.raises(ArgumentError, match="one column"):
+        read_molecules(write(tmp_path, "a,b\nC,C\n"), "a,b")
+
+
+def test_numbers_of_jsonl_are_read_too(tmp_path):
+    path = write(tmp_path, '{"smiles": "C", "y": 1.5}\n{"smiles": "CC", "y": null}\n', "m.jsonl")
+    assert read_molecules(path, target="y").numbers().tolist() == [[1.5]]
+
+
+def test_the_reason_is_empty_for_a_molecule():
+    assert invalid_reason("CCO") == ""
+    assert invalid_reason("  ") == "empty SMILES"
