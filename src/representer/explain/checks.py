@@ -18,8 +18,10 @@ def check_sequence(layer: SequenceLayer, input: Any) -> Tensor:
     Raises:
         KindError: If it is no tensor, or of another dtype or device.
         ShapeError: If it is not one sequence.
-        ArgumentError: If a step is not finite.
+        ArgumentError: If a step is not finite, or the layer has a stride.
     """
+    if layer.stride > 1:
+        raise ArgumentError("layer.stride", layer.stride, "1 to be explained step by step")
     if not isinstance(input, Tensor):
         raise KindError("input", type(input).__name__, f"a tensor (time, {layer.input_size})")
     if input.dim() != 2:

@@ -17,6 +17,11 @@ from representer.functional.string_kernel import string_kernel, string_kernel_de
 from representer.functional.string_scan import string_scan, string_states
 from representer.functional.walk_aggregate import walk_aggregate, walk_aggregate_definition
 from representer.functional.walk_kernel import local_kernel_definition, walk_kernel_definition
+from representer.functional.wavelet import (
+    wavelet_filters,
+    wavelet_filters_definition,
+    wavelet_times,
+)
 
 __all__ = [
     "GREENS",
@@ -47,4 +52,7 @@ __all__ = [
     "walk_kernel_definition",
     "walk_states",
     "walks_end",
+    "wavelet_filters",
+    "wavelet_filters_definition",
+    "wavelet_times",
 ]

@@ -93,6 +93,8 @@ def _obstacle(layer: RecurrentKernelMachine) -> str:
         return "Its units see each other through the feedback; use feedback=False."
     if layer.num_layers > 1 or layer.bidirectional:
         return _SEVERAL
+    if layer.stride > 1:
+        return "It leaves out steps, which the kernel sees."
     if layer.layer_norm:
         return "The layer norm mixes its units."
     if any(layer.zoneout):

@@ -58,7 +58,9 @@ def by_hand(
     norm = layer.cell_norm(index, reverse)
     h = c = x.new_zeros(layer.hidden_size)
     emitted: dict[int, Tensor] = {}
-    for t in reversed(range(len(x))) if reverse else range(len(x)):
+    stride = layer.stride if index == 0 else 1
+    steps = range(0, len(x), stride) if reverse else range(stride - 1, len(x), stride)
+    for t in reversed(steps) if reverse else steps:
         a = {}
         for gate, gate_filters in filters.items():
             a[gate] = x.new_zeros(layer.hidden_size)
@@ -79,7 +81,7 @@ def by_hand(
         if "output" in a:
             h = a["output"].sigmoid() * h
         emitted[t] = h
-    return torch.stack([emitted[t] for t in range(len(x))]), h, c
+    return torch.stack([emitted[t] for t in steps]), h, c
 
 
 def _cell_by_hand(

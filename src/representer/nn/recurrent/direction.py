@@ -15,6 +15,7 @@ from representer.functional import Cell
 from representer.nn.recurrent.filters import DenseFilters
 from representer.nn.recurrent.scan import scan
 from representer.nn.recurrent.static_gates import StaticGates
+from representer.nn.recurrent.wavelet_filters import WaveletFilters
 from representer.nn.recurrent.window import extend, last_inputs
 from representer.nn.regularization.undropped import undropped
 
@@ -24,7 +25,7 @@ class CellDirection(nn.Module):
 
     Args:
         cell: Which cell.
-        filters: The bank of n-gram filters, ``(G, H, I, n)``.
+        filters: The bank of n-gram filters, ``(G, H, I, n)``, with the stride of the steps.
         hidden_size: H.
         bias: Whether the gates have biases.
         forget_bias: A constant added to the forget gate's bias.
@@ -39,7 +40,7 @@ class CellDirection(nn.Module):
     def __init__(
         self,
         cell: Cell,
-        filters: DenseFilters,
+        filters: DenseFilters | WaveletFilters,
         hidden_size: int,
         *,
         bias: bool,
@@ -99,7 +100,7 @@ class CellDirection(nn.Module):
             reverse: Whether to run from the true end to the start.
 
         Returns:
-            Output ``(T, B, H)``, the new state, the new window.
+            Output ``(T / stride, B, H)``, the new state, the new window.
         """
         extended = extend(x, window, lengths, reverse)
         z, input_weight, bias = self._input_part(extended, reverse)
@@ -116,7 +117,7 @@ class CellDirection(nn.Module):
             static=None if self.static is None else self.static(),
             norm=None if self.norm is None else torch.stack((self.norm.weight, self.norm.bias)),
             hold=self._hold(*z.shape[:2]),
-            lengths=lengths,
+            lengths=None if lengths is None else lengths // self.filters.stride,
             reverse=reverse,
             input_weight=input_weight,
             bias=bias,
@@ -142,21 +143,25 @@ class CellDirection(nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the windows with filters and biases, or else the pre-activations alone."""
         bias = self.full_bias()
-        if self.filters.is_plain:
+        if isinstance(self.filters, DenseFilters) and self.filters.is_plain:
             return *self.filters.operands(extended, reverse=reverse), bias
         z = self.filters(extended, reverse=reverse)
-        z = z.to(self.filters.weights[0].dtype)  # autocast may halve products, not the recurrence
+        z = z.to(self._like.dtype)  # autocast may halve products, not the recurrence
         if bias is not None:
             z = z + bias
         # of unit vectors, -||x~ - X||^2 / 2 is their product less 1
         return z - 1 if self.filters.unit_norm else z, None, None
 
+    @property
+    def _like(self) -> Tensor:
+        return next(self.filters.parameters())
+
     def _zeros(self, batch: int) -> Tensor:
-        return self.filters.weights[0].new_zeros(batch, self.hidden_size)
+        return self._like.new_zeros(batch, self.hidden_size)
 
     def _hold(self, time: int, batch: int) -> Tensor | None:
         if not any(self.zoneout):
             return None
-        share = self.filters.weights[0].new_tensor(self.zoneout)[:, None, None, None]
+        share = self._like.new_tensor(self.zoneout)[:, None, None, None]
         share = share.expand(2, time, batch, self.hidden_size)
         return torch.bernoulli(share) if self.training else share

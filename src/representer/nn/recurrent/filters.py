@@ -22,6 +22,7 @@ class DenseFilters(nn.Module):
         input_size: I, features of one step.
         lengths: Units of each filter length, in the order of the units.
         dilation: Steps between the slots of a filter.
+        stride: Steps of the input between two of the cell.
         unit_norm: Whether filters and windows are scaled to length 1 (L19 footnote 2).
     """
 
@@ -32,12 +33,14 @@ class DenseFilters(nn.Module):
         lengths: dict[int, int],
         *,
         dilation: int = 1,
+        stride: int = 1,
         unit_norm: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self.lengths, self.dilation, self.unit_norm = dict(lengths), dilation, unit_norm
+        self.lengths, self.dilation, self.stride = dict(lengths), dilation, stride
+        self.unit_norm = unit_norm
         self.reach = (max(lengths) - 1) * dilation
         self.weights = nn.ParameterList(
             nn.Parameter(torch.empty(gates, units, input_size, n, device=device, dtype=dtype))
@@ -55,7 +58,7 @@ class DenseFilters(nn.Module):
         return torch.cat([F.pad(w, (0, longest - w.shape[-1])) for w in self._scaled()], dim=1)
 
     def forward(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
-        """Multiply every window of the extended sequence ``(P + T, B, I)``: ``(T, B, G, H)``."""
+        """Multiply windows of the extended ``(P + T, B, I)``; return ``(T / stride, B, G, H)``."""
         products = []
         for weight in self._scaled():
             gates, units, _, n = weight.shape
@@ -65,7 +68,8 @@ class DenseFilters(nn.Module):
             products.append(product.unflatten(-1, (gates, units)))
             if self.unit_norm:
                 products[-1] = products[-1] / _window_norm(seen, n, self.dilation, reverse)
-        return products[0] if len(products) == 1 else torch.cat(products, dim=-1)
+        product = products[0] if len(products) == 1 else torch.cat(products, dim=-1)
+        return product[self._steps(reverse)]
 
     @property
     def is_plain(self) -> bool:
@@ -73,10 +77,14 @@ class DenseFilters(nn.Module):
         return len(self.weights) == 1 and not self.unit_norm
 
     def operands(self, extended: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
-        """Return the windows ``(T, B, n I)`` and the matrix ``(G, H, n I)`` of plain filters."""
+        """Return windows ``(T / stride, B, n I)`` and the plain filters as ``(G, H, n I)``."""
         (weight,) = self.weights
         windows = ngram_windows(extended, weight.shape[-1], self.dilation, reverse=reverse)
-        return windows, weight.movedim(3, 2).flatten(2)
+        return windows[self._steps(reverse)], weight.movedim(3, 2).flatten(2)
+
+    def _steps(self, reverse: bool) -> slice:
+        """Return where the windows end that a step sees: with the last step of each stride."""
+        return slice(0 if reverse else self.stride - 1, None, self.stride)
 
     def _scaled(self) -> list[Tensor]:
         if not self.unit_norm:

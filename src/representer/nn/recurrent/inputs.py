@@ -62,6 +62,23 @@ def check_input(
     return input.dim() == 3
 
 
+def check_strides(time: int, lengths: Tensor | None, stride: int) -> None:
+    """Check that sequences are made of whole strides.
+
+    Raises:
+        ShapeError: If one is not, so that its end would be lost.
+    """
+    ends = [time] if lengths is None else lengths.tolist() if stride > 1 else []
+    wrong = [end for end in ends if end % stride]
+    if wrong:
+        raise ShapeError(
+            "input",
+            (wrong[0],),
+            f"a multiple of {stride} time steps, the stride",
+            hint=f"Crop it to {wrong[0] // stride * stride} steps or pad it.",
+        )
+
+
 def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
     """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``.
 

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
 from representer.nn.recurrent.direction import CellDirection
-from representer.nn.recurrent.filters import DenseFilters, units_by_length
+from representer.nn.recurrent.filter_bank import FilterBank
 from representer.nn.recurrent.options import (
     check_probability,
-    check_size,
     warn_of_idle_dropout,
     zoneout_pair,
 )
@@ -24,6 +23,7 @@ from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.state import RecurrentState, WindowState
 from representer.nn.recurrent.states import StateLayout
 from representer.nn.recurrent.static_gates import StaticGates
+from representer.nn.recurrent.wavelet_filters import WaveletFilters, Wavelets
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
@@ -47,7 +47,13 @@ class RecurrentKernelMachine(SequenceLayer):
         bidirectional: Whether a second direction reads each sequence from its true end.
         filter_length: n, steps that a filter sees, or a dict ``{length: units}`` in unit order.
         dilation: Steps between the slots of a filter.
-        filters: ``"dense"``: every coefficient free.
+        filters: ``"dense"``, every coefficient free, or ``"wavelet"``, in the first layer
+            oscillations α cos(ωt + φ) exp(−βt²) (L19 (21)); further layers, whose input is no
+            signal, have dense ones of length 1.
+        stride: Steps of the input between two of the first layer, which sees the window that ends
+            with each; an input has a multiple of it.
+        free_phase: Whether the first channel of a wavelet has a phase of its own; else it is 0.
+        sampling_rate: Of a signal in Hz, so that `wavelets` speaks of seconds; None for samples.
         layer_norm: Whether the fresh cell state is layer-normalised, and so carried on.
         output_nonlinearity: Replaces the cell's: a name of ``functional.NONLINEARITIES``, or an
             elementwise callable or module, which then runs through autograd.
@@ -82,7 +88,10 @@ class RecurrentKernelMachine(SequenceLayer):
         *,
         filter_length: int | dict[int, int] = 1,
         dilation: int = 1,
-        filters: Literal["dense"] = "dense",
+        filters: Literal["dense", "wavelet"] = "dense",
+        stride: int = 1,
+        free_phase: bool = False,
+        sampling_rate: float | None = None,
         layer_norm: bool = False,
         output_nonlinearity: OutputNonlinearity = None,
         forget_bias: float = 0.0,
@@ -103,7 +112,7 @@ class RecurrentKernelMachine(SequenceLayer):
             bidirectional=bidirectional,
             variational_dropout=variational_dropout,
         )
-        self.filter_length, self.dilation = filter_length, check_size("dilation", dilation)
+        self.filter_length, self.dilation, self.stride = filter_length, dilation, stride
         self.layer_norm, self.forget_bias = layer_norm, forget_bias
         self.weight_drop = check_probability("weight_drop", weight_drop)
         self.zoneout = zoneout_pair(zoneout)
@@ -112,8 +121,19 @@ class RecurrentKernelMachine(SequenceLayer):
             **self.own_options,
         }
         self.cell, psi = _with_output(self.cell, output_nonlinearity)
-        self._refuse_what_has_no_meaning(filters)
-        lengths = units_by_length(filter_length, hidden_size)
+        self._refuse_what_has_no_meaning()
+        bank = FilterBank.read(
+            hidden_size,
+            filters,
+            filter_length,
+            dilation=dilation,
+            stride=stride,
+            unit_norm=self.cell.memory == "surplus",
+            free_phase=free_phase,
+            sampling_rate=sampling_rate,
+        )
+        self.bank = bank
+        banks = [bank.of_layer(k) for k in range(num_layers) for _ in range(self.num_directions)]
         width = hidden_size * self.num_directions
         features = [input_size if not k else width for k in range(num_layers)]
         features = [f for f in features for _ in range(self.num_directions)]
@@ -121,15 +141,7 @@ class RecurrentKernelMachine(SequenceLayer):
         self.directions = nn.ModuleList(
             CellDirection(
                 self.cell,
-                DenseFilters(
-                    len(self.cell.gates),
-                    size,
-                    lengths,
-                    dilation=dilation,
-                    unit_norm=self.cell.memory == "surplus",
-                    device=device,
-                    dtype=dtype,
-                ),
+                own.build(len(self.cell.gates), size, device=device, dtype=dtype),
                 hidden_size,
                 bias=bias,
                 forget_bias=forget_bias,
@@ -150,14 +162,14 @@ class RecurrentKernelMachine(SequenceLayer):
                 device=device,
                 dtype=dtype,
             )
-            for size in features
+            for own, size in zip(banks, features, strict=True)
         )
         self.layout = StateLayout(
             RecurrentState if self.cell.has_memory else WindowState,
             len(features),
             ((), ()) if self.cell.has_memory else (),
             hidden_size,
-            ((max(lengths) - 1) * dilation,) * len(features),
+            tuple(own.reach for own in banks),
             tuple(features),
         )
 
@@ -177,6 +189,17 @@ class RecurrentKernelMachine(SequenceLayer):
         """Return each gate's filters ``(H, I, n)``; slot s multiplies x_{t − s·dilation}."""
         direction = self._direction(layer, reverse)
         return dict(zip(self.cell.gates, direction.filters.effective().detach(), strict=True))
+
+    def wavelets(self, layer: int = 0, reverse: bool = False) -> dict[str, Wavelets]:
+        """Return what each gate's wavelets are; ω/2π is in Hz where there is a sampling rate.
+
+        Raises:
+            KindError: If the layer has no wavelet filters.
+        """
+        filters = self._direction(layer, reverse).filters
+        if not isinstance(filters, WaveletFilters):
+            raise KindError("layer", repr(self), "one with filters='wavelet'")
+        return {gate: filters.wavelets(k) for k, gate in enumerate(self.cell.gates)}
 
     def recurrent(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's recurrent matrix ``(H, H)``, output by input, of those that see h."""
@@ -212,6 +235,10 @@ class RecurrentKernelMachine(SequenceLayer):
             "bidirectional": (self.bidirectional, False),
             "filter_length": (self.filter_length, 1),
             "dilation": (self.dilation, 1),
+            "filters": (self.bank.filters, "dense"),
+            "stride": (self.stride, 1),
+            "free_phase": (self.bank.free_phase, False),
+            "sampling_rate": (self.bank.sampling_rate, None),
             "layer_norm": (self.layer_norm, False),
             "forget_bias": (self.forget_bias, 0.0),
             "weight_drop": (self.weight_drop, 0.0),
@@ -227,9 +254,7 @@ class RecurrentKernelMachine(SequenceLayer):
     def _direction(self, layer: int, reverse: bool) -> CellDirection:
         return cast(CellDirection, self.direction(layer, reverse))
 
-    def _refuse_what_has_no_meaning(self, filters: Any) -> None:
-        if filters != "dense":
-            raise ArgumentError("filters", filters, "'dense'")
+    def _refuse_what_has_no_meaning(self) -> None:
         if not self.cell.has_memory and any(self.zoneout):
             raise ArgumentError(
                 "zoneout",

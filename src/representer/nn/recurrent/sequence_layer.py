@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.recurrent.inputs import check_input, pack_like, unpack
+from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
 from representer.nn.recurrent.options import check_probability, check_size
 from representer.nn.recurrent.quick_step import quick_step
 from representer.nn.recurrent.states import StateLayout
@@ -31,6 +31,7 @@ class SequenceLayer(nn.Module):
 
     directions: nn.ModuleList
     layout: StateLayout
+    stride: int = 1  # steps of the input between two of the first layer
 
     def __init__(
         self,
@@ -67,7 +68,8 @@ class SequenceLayer(nn.Module):
             state: What an earlier call returned; zeros by default.
 
         Returns:
-            The output, of the same kind as the input, ``(…, D·H)``; and the new state.
+            The output, of the same kind as the input, ``(…, D·H)``, with T / stride steps; and the
+            new state.
 
         Raises:
             ShapeError: If a shape does not fit.
@@ -83,12 +85,13 @@ class SequenceLayer(nn.Module):
             x = x.transpose(0, 1) if self.batch_first and is_batched else x
             lengths = None
         check_input(x, self.input_size, False, like=parameter)
+        check_strides(len(x), lengths, self.stride)
         fields, windows = self.layout.read(state, x.shape[1], parameter, is_batched)
         output, new_fields, new_windows = self._run(x, fields, windows, lengths)
         new_state = self.layout.write(new_fields, new_windows, is_batched)
         if isinstance(input, PackedSequence):
             assert lengths is not None
-            return pack_like(output, lengths, input), new_state
+            return pack_like(output, lengths // self.stride, input), new_state
         if not is_batched:
             return output[:, 0], new_state
         return output.transpose(0, 1) if self.batch_first else output, new_state
@@ -104,7 +107,8 @@ class SequenceLayer(nn.Module):
             Output ``(B, H)``, or ``(H,)``, and the new state.
 
         Raises:
-            ArgumentError: If the layer is bidirectional, since its output needs the future.
+            ArgumentError: If the layer is bidirectional, since its output needs the future, or has
+                a stride, since its step takes more than one of the input.
             KindError: If ``x_t`` is no tensor; else, and for the state, as ``forward``.
             ShapeError: If it is of another shape.
         """
@@ -112,6 +116,9 @@ class SequenceLayer(nn.Module):
             raise ArgumentError(
                 "bidirectional", True, "False for step()", hint="Use forward() on whole sequences."
             )
+        if self.stride > 1:
+            hint = f"Use forward() on chunks of {self.stride} steps."
+            raise ArgumentError("stride", self.stride, "1 for step()", hint=hint)
         expected = f"(batch, {self.input_size}) or unbatched ({self.input_size},)"
         if not isinstance(x_t, Tensor):
             raise KindError("x_t", type(x_t).__name__, f"a tensor {expected}")
@@ -153,6 +160,7 @@ class SequenceLayer(nn.Module):
         part = copy.copy(self)
         part._modules = {"directions": nn.ModuleList([direction])}
         part.num_layers, part.bidirectional = 1, False
+        part.stride = self.stride if layer == 0 else 1
         of_layout = self.layout.reaches[k], self.layout.features[k]
         part.layout = replace(
             self.layout, directions=1, reaches=of_layout[:1], features=of_layout[1:]
@@ -191,6 +199,7 @@ class SequenceLayer(nn.Module):
                 new_fields.append(after)
                 new_windows.append(window)
             x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+            lengths = lengths // self.stride if lengths is not None and not layer else lengths
         return x, new_fields, new_windows
 
     def _like(self) -> Tensor:

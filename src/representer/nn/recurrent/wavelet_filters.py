@@ -1,0 +1,117 @@
+"""Banks of wavelet filters, L19 (21) and appendix A: a bank for every gate of a cell."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.functional import wavelet_filters
+
+AMPLITUDE = 0.05  # of the first filters: alpha ~ U(-AMPLITUDE, AMPLITUDE)
+FREQUENCY = 1.0  # omega ~ U(0, FREQUENCY), radians per sample
+PHASE = 0.05  # phi ~ N(0, PHASE^2)
+DECAY = 0.05  # beta ~ U(0, DECAY), per squared sample
+LOWEST_DECAY = 1e-4  # of the first filters; a softplus of it can still be moved
+
+
+class Wavelets(NamedTuple):
+    """What the filters of a gate are.
+
+    Attributes:
+        amplitude: α ``(H, I)``.
+        frequency: ω ``(H,)`` in rad/s, or in radians per sample without a sampling rate.
+        phase: φ ``(H, I)`` in radians.
+        decay: β ``(H,)`` in 1/s², or per squared sample without a sampling rate; not negative.
+    """
+
+    amplitude: Tensor
+    frequency: Tensor
+    phase: Tensor
+    decay: Tensor
+
+
+class WaveletFilters(nn.Module):
+    r"""Filters :math:`\alpha \cos(\omega t + \phi) e^{-\beta t^2}`, four parameters in place of n.
+
+    The parameters are kept per sample, so that they have sizes an optimiser can step in; the
+    sampling rate turns them into rad/s. β is the softplus of its parameter. The product with the
+    input is a convolution, so that no window is ever copied.
+
+    Args:
+        gates: G, how many gates have filters.
+        input_size: I, channels.
+        hidden_size: H, filters of a gate.
+        n: Samples that a filter sees.
+        dilation: Samples between the slots of a filter.
+        stride: Samples between two steps.
+        free_phase: Whether the first channel's phase is free too; else it is 0, and the others
+            are relative to it.
+        sampling_rate: In Hz, for what `wavelets` returns; None for units of samples.
+    """
+
+    is_plain = False  # no matrix times windows that are there anyway
+    unit_norm = False
+
+    def __init__(
+        self,
+        gates: int,
+        input_size: int,
+        hidden_size: int,
+        n: int,
+        *,
+        dilation: int = 1,
+        stride: int = 1,
+        free_phase: bool = False,
+        sampling_rate: float | None = None,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.n, self.dilation, self.stride = n, dilation, stride
+        self.reach = (n - 1) * dilation
+        self.free_phase, self.sampling_rate = free_phase, sampling_rate
+
+        def parameter(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(gates, hidden_size, *shape, device=device, dtype=dtype))
+
+        self.amplitude = parameter(input_size)
+        self.frequency = parameter()
+        self.phase = parameter(input_size if free_phase else input_size - 1)
+        self.raw_decay = parameter()
+
+    def reset_parameters(self, bound: float) -> None:
+        """Draw the filters as Li et al. (2017) do; the bound of dense filters has no meaning."""
+        nn.init.uniform_(self.amplitude, -AMPLITUDE, AMPLITUDE)
+        nn.init.uniform_(self.frequency, 0, FREQUENCY)
+        nn.init.normal_(self.phase, std=PHASE)
+        nn.init.uniform_(self.raw_decay, LOWEST_DECAY, DECAY)
+        with torch.no_grad():  # the inverse of the softplus
+            self.raw_decay.copy_(self.raw_decay.expm1().log())
+
+    def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return α ``(G, H, I)``, ω ``(G, H)``, φ ``(G, H, I)`` and β ``(G, H)`` per sample."""
+        phase = self.phase if self.free_phase else F.pad(self.phase, (1, 0))
+        return self.amplitude, self.frequency, phase, F.softplus(self.raw_decay)
+
+    def wavelets(self, gate: int) -> Wavelets:
+        """Return the filters of a gate in the units of the sampling rate."""
+        amplitude, frequency, phase, decay = (part[gate].detach() for part in self.parts())
+        rate = self.sampling_rate or 1.0
+        return Wavelets(amplitude, frequency * rate, phase, decay * rate**2)
+
+    def effective(self) -> Tensor:
+        """Return the filters as used, ``(G, H, I, n)``."""
+        return wavelet_filters(*self.parts(), self.n)
+
+    def forward(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
+        """Convolve the extended sequence ``(P + T, B, I)``: ``(T / stride, B, G, H)``."""
+        filters = self.effective()
+        kernel = filters.flatten(0, 1) if reverse else filters.flatten(0, 1).flip(-1)
+        seen = extended if reverse else extended[self.stride - 1 :]
+        product = F.conv1d(
+            seen.permute(1, 2, 0), kernel.to(seen.dtype), stride=self.stride, dilation=self.dilation
+        )
+        return product.permute(2, 0, 1).unflatten(-1, filters.shape[:2])
