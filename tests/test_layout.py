@@ -72,6 +72,10 @@ COVERED_BY = {
     "tests/papers/test_string_graph2017_language.py": (
         "shared/language", "shared/language_recipe", "shared/language_table",
     ),
+    "tests/papers/test_string_graph2017_graph_kernels.py": (
+        "string_graph2017/graph_kernels_table", "string_graph2017/graph_networks",
+        "string_graph2017/graph_sets",
+    ),
     "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
     "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),
     "tests/tasks/storage/test_checkpoint.py": (

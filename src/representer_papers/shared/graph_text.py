@@ -1,0 +1,130 @@
+"""Labelled graphs in the text form in which the TU sets are handed round with their folds.
+
+NUMBER OF GRAPHS
+NODES LABEL                  for each graph, then for each of its nodes
+TAG COUNT NEIGHBOUR ...      counted from 0; an edge stands with both of its nodes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer.errors import DataError
+
+
+@dataclass(frozen=True)
+class LabelledGraph:
+    """One graph of a file.
+
+    Attributes:
+        tags: A label of each node ``(N,)``.
+        edge_index: Source and target ``(2, E)``, each edge in both directions.
+        label: Of the graph, as the file has it.
+    """
+
+    tags: Tensor
+    edge_index: Tensor
+    label: int
+
+
+def read_graph_text(path: Path) -> list[LabelledGraph]:
+    """Read all graphs of a file, which may be compressed.
+
+    Raises:
+        DataError: If the file does not have this form; it names the line.
+    """
+    rows = _rows(path)
+    line, (count,) = _next(path, rows, 1, "the number of graphs")
+    if count < 1:
+        _refuse(path, line, f"the number of graphs is {count}")
+    graphs = []
+    for number in range(count):
+        what = f"the number of nodes and the label of graph {number + 1} of {count}"
+        line, (size, label) = _next(path, rows, 2, what)
+        if size < 1:
+            _refuse(path, line, f"graph {number + 1} has {size} nodes")
+        graphs.append(_read_graph(path, rows, size, label))
+    for line, _ in rows:
+        _refuse(path, line, f"there is more than the {count} graphs that the first line names")
+    return graphs
+
+
+def read_folds(path: Path, count: int) -> np.ndarray:
+    """Read in which of the test folds 1, 2, … each graph is; 0 for an empty line, in none.
+
+    Args:
+        path: A file of a line each.
+        count: The number of graphs.
+
+    Raises:
+        DataError: If there are more or fewer lines, or one is no number from 1 on.
+    """
+    from representer.data.text.source import physical_lines
+
+    lines = [text.strip() for text in physical_lines(path)]
+    for line, text in enumerate(lines, 1):
+        if text and not (text.isascii() and text.isdigit() and int(text) > 0):
+            _refuse(path, line, f"the fold is {text!r}, and not a number from 1 on")
+    if len(lines) != count:
+        _refuse(path, len(lines), f"the file ends; it must have a line for each of {count} graphs")
+    return np.array([int(text or 0) for text in lines])
+
+
+def _read_graph(
+    path: Path, rows: Iterator[tuple[int, list[int]]], size: int, label: int
+) -> LabelledGraph:
+    tags, pairs, lines = [], [], []
+    for node in range(size):
+        what = f"the tag and the neighbours of node {node} of {size}"
+        line, (tag, claimed, *neighbours) = _next(path, rows, None, what)
+        if claimed != len(neighbours):
+            _refuse(path, line, f"{claimed} neighbours are announced, and {len(neighbours)} given")
+        for neighbour in neighbours:
+            if not 0 <= neighbour < size:
+                _refuse(path, line, f"neighbour {neighbour} is none of the nodes 0 … {size - 1}")
+        tags.append(tag)
+        lines.append(line)
+        pairs += [(node, neighbour) for neighbour in neighbours]
+    there = set(pairs)
+    for source, target in pairs:
+        if (target, source) not in there:
+            problem = f"{target} is a neighbour of node {source}, but not the other way round"
+            _refuse(path, lines[source], problem)
+    edges = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
+    return LabelledGraph(torch.tensor(tags), edges.T.contiguous(), label)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[int]]]:
+    from representer.data.text.source import physical_lines
+
+    for line, text in enumerate(physical_lines(path), 1):
+        words = text.split()
+        try:
+            numbers = [int(word) for word in words]
+        except ValueError:
+            _refuse(path, line, f"{text.strip()[:40]!r} is not whole numbers with blanks between")
+        if numbers:
+            yield line, numbers
+
+
+def _next(
+    path: Path, rows: Iterator[tuple[int, list[int]]], size: int | None, what: str
+) -> tuple[int, list[int]]:
+    """Return the next line that is not empty; of ``size`` numbers, or of at least two."""
+    line, numbers = next(rows, (None, []))
+    if line is None:
+        raise DataError(f"the file ends before {what}", file=path)
+    if len(numbers) < 2 if size is None else len(numbers) != size:
+        _refuse(path, line, f"{len(numbers)} numbers stand where {what} should be")
+    return line, numbers
+
+
+def _refuse(path: Path, line: int, problem: str) -> NoReturn:
+    raise DataError(problem, file=path, line=line)

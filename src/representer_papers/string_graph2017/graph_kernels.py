@@ -1,0 +1,178 @@
+"""Graph classification: the kernels of L17 section 3 with support vector machines, and networks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from representer.errors import ArgumentError
+from representer.tasks.recipe import Recipe, Reported, Request
+from representer_papers.string_graph2017.graph_sets import (
+    FAMILIES,
+    GRAPH_SETS,
+    NETWORKS,
+    PUBLISHED,
+    locate,
+    read,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from representer.kernels import Kernel
+    from representer_papers.string_graph2017.graph_sets import GraphData, GraphSet, Located
+    from representer_papers.string_graph2017.kernel_families import Grams
+
+SOURCE = "L17 Sec. 3"
+LARGE = 500  # graphs from which on three inner folds must do
+REPORTED = {
+    (row, dataset.name): Reported(value, "% accuracy", PUBLISHED[row])
+    for dataset in GRAPH_SETS.values()
+    for row, value in dataset.published.items()
+}
+
+
+def run(request: Request) -> Path:
+    """Run what is not yet there, and write the table.
+
+    Each repeat is a folder ``OUT/DATASET/seedK``. It has a file for each kernel with the accuracies
+    of the inner folds, one for each family with the answers on the outer folds, and a run folder
+    for each network and fold; so a command that was stopped goes on where it was.
+
+    Returns:
+        The path of the table.
+
+    Raises:
+        ArgumentError: If a choice is not one of those there are, or a folder holds results of other
+            settings.
+        DataError: If a data set is missing, or a file of it cannot be used.
+    """
+    from representer_papers.string_graph2017.graph_kernels_table import write_table
+
+    rows = _rows(request)
+    places = locate(request.data, request.datasets)
+    for place in places if not request.table_only else ():
+        _run_set(request, place, rows)
+    return write_table(request, [place.dataset for place in places])
+
+
+GRAPH_KERNELS = Recipe(
+    name="graph-kernels",
+    title="Graph classification: walks, WL and composed kernels with SVM, networks, four TU sets",
+    source=SOURCE,
+    run=run,
+    reported=REPORTED,
+)
+
+
+def _rows(request: Request) -> tuple[str, ...]:
+    for name in ("filter_lengths", "vectors"):
+        if getattr(request, name):
+            raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
+    if request.preset != "paper":
+        raise ArgumentError("preset", request.preset, "'paper', the only one of this recipe")
+    known = (*FAMILIES, *NETWORKS)
+    for row in request.cells:
+        if row not in known:
+            raise ArgumentError("cells", row, f"some of {', '.join(known)}")
+    return request.cells or known
+
+
+def _run_set(request: Request, place: Located, rows: tuple[str, ...]) -> None:
+    home, data = request.out / place.dataset.name, read(place)
+    for seed in request.seeds:
+        folder = home / f"seed{seed}"
+        folder.mkdir(parents=True, exist_ok=True)
+        inner = 2 if request.smoke else 5 if len(data.graphs) < LARGE else 3
+        _same_settings(folder, {"data": data.digest, "inner folds": inner, "smoke": request.smoke})
+        for row in rows:
+            if row in FAMILIES:
+                from representer_papers.string_graph2017.kernel_families import Grams
+
+                repeat = _Repeat(request, place.dataset, data, folder, seed, inner)
+                repeat.run(row, Grams(home / "grams", data.graphs))
+            else:
+                from representer_papers.string_graph2017.graph_networks import run_network
+
+                run_network(request, row, data, folder, seed)
+
+
+def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
+    from representer.tasks.storage import atomic
+
+    path = folder / "settings.json"
+    if path.exists() and (written := json.loads(path.read_text("utf-8"))) != settings:
+        name = next(name for name in settings if written.get(name) != settings[name])
+        hint = f"Its {name!r} is {written.get(name)!r}; choose another --out."
+        raise ArgumentError("out", str(folder), "results with these settings", hint=hint)
+    atomic.write_json(path, settings)
+
+
+class _Repeat:
+    """The kernels of one repeat of a data set."""
+
+    def __init__(
+        self, request: Request, dataset: GraphSet, data: GraphData, folder: Path, seed: int,
+        inner: int,
+    ) -> None:  # fmt: skip
+        from representer_papers.string_graph2017.kernel_families import DEPTH
+        from representer_papers.string_graph2017.nested_folds import outer_folds
+
+        self._threads, self._seed, self._inner = request.threads, seed, inner
+        self._sizes = (2, 2) if request.smoke else (dataset.order, DEPTH)
+        self._labels, self._folder = data.labels, folder
+        self._folds = outer_folds(data.labels, data.folds, seed)
+        self._all = range(len(data.graphs))
+
+    def run(self, family: str, grams: Grams) -> None:
+        """Choose a kernel of the family in each fold, and test it."""
+        from representer.tasks.storage import atomic
+        from representer_papers.string_graph2017.kernel_families import candidates
+        from representer_papers.string_graph2017.nested_folds import best, right_answers
+
+        path = self._folder / f"{family}.json"
+        if path.exists():
+            return
+        made = candidates(family, grams, *self._sizes)
+        inner = {name: self._inner_accuracies(family, name, made[name]) for name in made}
+        choices = [best({name: inner[name][k] for name in made}) for k in range(len(self._folds))]
+        rows: dict[int, dict[str, Any]] = {}
+        for name in dict.fromkeys(name for name, _, _ in choices):
+            K = self._gram(made[name])
+            for k, (chosen, cost, accuracy) in enumerate(choices):
+                if chosen == name:
+                    fold = self._folds[k]
+                    right = right_answers(K, self._labels, fold, cost)
+                    rows[k] = {"kernel": name, "C": cost, "inner accuracy": accuracy}
+                    rows[k] |= {"right": right, "tested": len(fold.test)}
+        atomic.write_json(path, {"folds": [rows[k] for k in range(len(self._folds))]})
+        shares = [row["right"] / row["tested"] for row in rows.values()]
+        print(f"{path}: {100 * sum(shares) / len(shares):.2f} %", flush=True)
+
+    def _inner_accuracies(
+        self, family: str, name: str, make: Callable[[], Kernel]
+    ) -> list[list[float]]:
+        """Return the accuracy of a kernel in every outer fold, with each cost."""
+        from joblib import Parallel, delayed
+
+        from representer.tasks.storage import atomic
+        from representer_papers.string_graph2017.nested_folds import inner_accuracies
+
+        path = self._folder / "inner" / f"{family} {name.replace('=', '')}.json"
+        if path.exists():
+            return json.loads(path.read_text("utf-8"))["accuracies"]
+        path.parent.mkdir(exist_ok=True)
+        K = self._gram(make)
+        # in threads, since a machine is trained without the interpreter's lock
+        jobs = [(K, self._labels, fold.train, self._inner, self._seed) for fold in self._folds]
+        parallel = Parallel(self._threads or -1, prefer="threads")
+        found: Any = parallel(delayed(inner_accuracies)(*job) for job in jobs)
+        atomic.write_json(path, {"accuracies": found})
+        return found
+
+    def _gram(self, make: Callable[[], Kernel]) -> np.ndarray:
+        import numpy as np
+
+        return np.asarray(make()(self._all))

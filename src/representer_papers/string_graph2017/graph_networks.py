@@ -1,0 +1,163 @@
+"""The networks of the graph kernels as classifiers, trained on the outer folds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from representer import nn
+from representer.errors import RunFolderError
+from representer.tasks.recipe import Request
+from representer.tasks.storage import atomic
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.training import generators
+from representer.tasks.training.trainer import Trainer
+from representer.tasks.training.trainer_config import TrainerConfig
+from representer.tasks.training.training_task import TrainingTask
+from representer_papers.shared.graph_store import GraphBatch, GraphStore
+from representer_papers.string_graph2017.graph_sets import GraphData
+from representer_papers.string_graph2017.nested_folds import Fold, outer_folds
+
+EPOCHS, BATCH, UNITS, LR = 200, 32, 32, 5e-3
+VALID = 9  # one in so many graphs of the training part tells the best epoch
+_EVALUATION_BATCH = 256
+
+
+class GraphClassifier(torch.nn.Module):
+    """A graph layer, and a linear layer on its normalised units.
+
+    Args:
+        row: A key of ``graph_sets.NETWORKS``.
+        tags: How many labels nodes may have.
+        classes: How many classes there are.
+        units: Of the graph layer.
+    """
+
+    def __init__(self, row: str, tags: int, classes: int, units: int) -> None:
+        super().__init__()
+        if row == "walk-network":
+            self.layer = nn.RandomWalkKernelNN(tags, units, order=3, decay="learned")
+        else:
+            self.layer = nn.WLKernelNN(tags, units, depth=4, label_channels=units)
+        self.norm = torch.nn.BatchNorm1d(units)
+        self.dropout = torch.nn.Dropout(0.5)
+        self.output = torch.nn.Linear(units, classes)
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Return the logits of each graph."""
+        units = self.layer(
+            graphs.x, graphs.edge_index, batch=graphs.batch, batch_size=len(graphs.y)
+        )
+        return self.output(self.dropout(F.relu(self.norm(units))))
+
+
+def run_network(request: Request, row: str, data: GraphData, folder: Path, seed: int) -> None:
+    """Train and test a network in each outer fold, or go on with it.
+
+    Args:
+        request: Of the reproduction.
+        row: A key of ``graph_sets.NETWORKS``.
+        data: The graphs.
+        folder: Of the repeat.
+        seed: Of folds, weights and order.
+    """
+    path = folder / f"{row}.json"
+    epochs = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
+    if path.exists() and json.loads(path.read_text("utf-8"))["epochs"] >= epochs:
+        return
+    rows = []
+    store = _store(data)
+    for k, fold in enumerate(outer_folds(data.labels, data.folds, seed)):
+        home = folder / row / f"fold{k + 1}"
+        try:
+            with RunFolder(home, resume=home.exists()) as run:
+                rows.append(_run_fold(run, request, row, store, fold, seed, k, epochs))
+        except RunFolderError as error:  # another process is at it
+            print(f"left out: {error}")
+            return
+    atomic.write_json(path, {"epochs": epochs, "folds": rows})
+
+
+def _store(data: GraphData) -> GraphStore:
+    """Return the graphs with one-hot features."""
+    columns: list[Any] = [graph.x for graph in data.graphs]
+    tags = torch.cat(columns)[:, 0]
+    kinds, numbers = torch.unique(tags, return_inverse=True)
+    features = F.one_hot(numbers, len(kinds)).float()
+    sizes = [len(column) for column in columns]
+    graphs = [graph.clone() for graph in data.graphs]
+    for graph, x in zip(graphs, features.split(sizes), strict=True):
+        graph.x = x
+    return GraphStore(graphs, torch.from_numpy(data.labels))
+
+
+def _run_fold(
+    run: RunFolder, request: Request, row: str, store: GraphStore, fold: Fold, seed: int, k: int,
+    epochs: int,
+) -> dict[str, Any]:  # fmt: skip
+    from sklearn.model_selection import StratifiedKFold
+
+    own = generators.derive(seed, "fold", k)
+    labels = store.y.numpy()
+    halves = StratifiedKFold(VALID, shuffle=True, random_state=own % 2**32)
+    fit, check = next(iter(halves.split(fold.train, labels[fold.train])))
+    train, valid = fold.train[fit], fold.train[check]
+    units = 4 if request.smoke else UNITS
+    with generators.initialising(own):
+        model = GraphClassifier(row, store(train[:1]).x.shape[1], int(labels.max()) + 1, units)
+    config = TrainerConfig(
+        epochs=epochs, lr=LR, monitor="valid_score", seed=own, threads=request.threads or None,
+        show_progress=False,
+    )  # fmt: skip
+    task = _task(store, train, valid, own)
+    settings = {"row": row, "seed": seed, "fold": k + 1, "units": units}
+    trainer = Trainer(model, task, config, run, settings=settings)
+    result = trainer.fit()
+    trainer.restore_best()
+    model.eval()
+    with torch.no_grad():
+        answers = _logits(model, store, fold.test).argmax(dim=1)
+    right = int((answers == store.y[torch.from_numpy(fold.test)]).sum())
+    epoch = None if result.best is None else result.best["epoch"]
+    return {"right": right, "tested": len(fold.test), "epoch": epoch}
+
+
+def _task(store: GraphStore, train: np.ndarray, valid: np.ndarray, seed: int) -> TrainingTask:
+    def batches(epoch: int) -> list[list[int]]:
+        order = torch.randperm(len(train), generator=generators.generator(seed, "order", epoch))
+        parts = np.array_split(train[order.numpy()], -(-len(train) // BATCH))
+        return [part.tolist() for part in parts]  # as even as can be: no batch of one
+
+    def loss(model: torch.nn.Module, graphs: GraphBatch) -> tuple[Tensor, int]:
+        return F.cross_entropy(model(graphs), graphs.y), len(graphs.y)
+
+    def evaluate(model: torch.nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        logits = _logits(model, store, valid, check)
+        truth = store.y[torch.from_numpy(valid)]
+        accuracy = (logits.argmax(dim=1) == truth).double().mean().item()
+        mean = F.cross_entropy(logits, truth).item()
+        # of equally many right answers the surer ones are better
+        score = accuracy - 1e-3 * min(mean, 1e2)
+        return {"valid_loss": mean, "valid_accuracy": accuracy, "valid_score": score}
+
+    return TrainingTask(batches, store, loss, evaluate)
+
+
+def _logits(
+    model: torch.nn.Module,
+    store: GraphStore,
+    numbers: Sequence[int] | np.ndarray,
+    check: Callable[[], None] = lambda: None,
+) -> Tensor:
+    found = []
+    for start in range(0, len(numbers), _EVALUATION_BATCH):
+        found.append(model(store(numbers[start : start + _EVALUATION_BATCH])))
+        check()
+    return torch.cat(found)

@@ -1,0 +1,87 @@
+"""Graphs in the text form of the TU sets: what is read, and what is refused with its line."""
+
+from __future__ import annotations
+
+import lzma
+
+import pytest
+
+from representer.errors import DataError
+from representer_papers.shared.graph_text import read_folds, read_graph_text
+
+TWO = "2\n3 0\n5 1 1\n6 2 0 2\n5 1 1\n1 2\n7 0\n"
+
+
+def written(tmp_path, text, name="A.txt"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_nodes_edges_and_labels_are_read(tmp_path):
+    path, alone = read_graph_text(written(tmp_path, TWO))
+    assert path.tags.tolist() == [5, 6, 5]
+    assert path.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert (path.label, alone.label) == (0, 2)
+    assert alone.tags.tolist() == [7]
+    assert alone.edge_index.shape == (2, 0)
+
+
+def test_a_compressed_file_is_read_alike(tmp_path):
+    with lzma.open(tmp_path / "A.txt.xz", "wt", encoding="utf-8") as file:
+        file.write(TWO.replace("\n", "\r\n"))
+    plain, packed = (read_graph_text(p) for p in (written(tmp_path, TWO), tmp_path / "A.txt.xz"))
+    assert [g.edge_index.tolist() for g in plain] == [g.edge_index.tolist() for g in packed]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("x\n", 1, "'x' is not whole numbers"),
+        ("0\n", 1, "the number of graphs is 0"),
+        ("1 1\n", 1, "2 numbers stand where the number of graphs should be"),
+        ("1\n0 1\n", 2, "graph 1 has 0 nodes"),
+        ("1\n1 0 0\n", 2, "3 numbers stand where the number of nodes and the label of graph 1"),
+        ("1\n1 0\n5\n", 3, "1 numbers stand where the tag and the neighbours of node 0 of 1"),
+        ("1\n2 0\n5 2 1\n5 1 0\n", 3, "2 neighbours are announced, and 1 given"),
+        ("1\n2 0\n5 1 2\n5 1 0\n", 3, r"neighbour 2 is none of the nodes 0 … 1"),
+        ("1\n2 0\n5 1 -1\n5 1 0\n", 3, "neighbour -1 is none"),
+        ("1\n2 0\n5 0\n5 1 0\n", 4, "0 is a neighbour of node 1, but not the other way round"),
+        (TWO + "1 0\n", 8, "there is more than the 2 graphs"),
+        (TWO.replace("6 2", "6 2.5"), 4, "'6 2.5 0 2' is not whole numbers"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
+    path = written(tmp_path, text)
+    with pytest.raises(DataError, match=rf"A.txt, line {line}: {message}"):
+        read_graph_text(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3\n1 0\n1 0\n", "the file ends before the number of nodes and the label of graph 2 of 3"),
+        ("1\n3 0\n1 0\n", "the file ends before the tag and the neighbours of node 1 of 3"),
+    ],
+)
+def test_a_file_that_breaks_off_says_what_is_missing(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_graph_text(written(tmp_path, text))
+
+
+def test_folds_may_leave_graphs_out(tmp_path):
+    assert read_folds(written(tmp_path, "2\n\n10\n"), 3).tolist() == [2, 0, 10]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1\n2\n", "line 2: the file ends; it must have a line for each of 3 graphs"),
+        ("1\n2\n3\n4\n", "line 4: the file ends; it must have a line for each of 3"),
+        ("1\n0\n3\n", "line 2: the fold is '0', and not a number from 1 on"),
+        ("1\ntwo\n3\n", "line 2: the fold is 'two'"),
+    ],
+)
+def test_wrong_folds_are_refused(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read_folds(written(tmp_path, text, "fold.txt"), 3)

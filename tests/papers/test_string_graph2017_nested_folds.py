@@ -1,0 +1,88 @@
+"""Nested folds: which graphs choose, which test, and that the one does not see the other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer_papers.string_graph2017 import nested_folds
+from representer_papers.string_graph2017.nested_folds import (
+    COSTS,
+    best,
+    inner_accuracies,
+    outer_folds,
+    right_answers,
+)
+
+
+@pytest.fixture(scope="module")
+def labels():
+    return np.arange(60) % 2
+
+
+def gram(labels, noise=0.3):
+    points = np.random.default_rng(0).normal(size=(len(labels), 3)) * noise
+    points[:, 0] += labels
+    return points @ points.T
+
+
+def test_the_first_repeat_has_the_folds_given_and_always_trains_on_the_rest(labels):
+    given = np.arange(60) % 11
+    folds = outer_folds(labels, given, 0)
+    assert [set(given[fold.test]) for fold in folds] == [{k} for k in range(1, 11)]
+    for fold in folds:
+        assert sorted([*fold.train, *fold.test]) == list(range(60))
+        assert set(np.flatnonzero(given == 0)) <= set(fold.train)
+
+
+def test_other_repeats_are_drawn_with_equal_shares_of_the_classes(labels):
+    one, again, other = (outer_folds(labels, np.zeros(60), r) for r in (1, 1, 2))
+    assert sorted(np.concatenate([fold.test for fold in one])) == list(range(60))
+    assert all(labels[fold.test].sum() == 3 for fold in one)
+    assert [fold.test.tolist() for fold in one] == [fold.test.tolist() for fold in again]
+    assert [fold.test.tolist() for fold in one] != [fold.test.tolist() for fold in other]
+
+
+def test_nothing_of_the_test_fold_takes_part_in_the_choice(labels):
+    K, fold = gram(labels), outer_folds(labels, np.arange(60) % 10 + 1, 0)[3]
+    accuracies = inner_accuracies(K, labels, fold.train, 3, 0)
+    K[fold.test] = K[:, fold.test] = np.nan
+    others = labels.copy()
+    others[fold.test] = 1 - others[fold.test]
+    assert inner_accuracies(K, others, fold.train, 3, 0) == accuracies
+    assert len(accuracies) == len(COSTS)
+    assert max(accuracies) > 0.8
+
+
+def test_the_test_counts_right_answers(labels):
+    fold = outer_folds(labels, np.arange(60) % 10 + 1, 0)[0]
+    assert right_answers(gram(labels, 0.01), labels, fold, 10.0) == len(fold.test)
+    wrong = labels.copy()
+    wrong[fold.test] = 1 - wrong[fold.test]
+    assert right_answers(gram(labels, 0.01), wrong, fold, 10.0) == 0
+
+
+def test_of_equals_the_simplest_is_taken():
+    accuracies = {"a": [0.5, 0.8, 0.8, 0.7], "b": [0.8, 0.1, 0.8, 0.8]}
+    assert best(accuracies) == ("a", 10.0, 0.8)
+    assert best({"a": [0.1] * 4, "b": [0.1, 0.1, 0.1, 0.2]}) == ("b", 1000.0, 0.2)
+
+
+def test_the_cost_reaches_the_machine(labels, monkeypatch):
+    seen = []
+
+    class Machine:
+        def __init__(self, C, kernel):
+            seen.append((C, kernel))
+
+        def fit(self, K, y):
+            return self
+
+        def predict(self, K):
+            return np.zeros(len(K))
+
+    monkeypatch.setattr("sklearn.svm.SVC", Machine)
+    shares = inner_accuracies(gram(labels), labels, np.arange(40), 2, 0)
+    assert seen == [(cost, "precomputed") for cost in COSTS] * 2
+    assert shares == [0.5] * 4
+    assert nested_folds.COSTS == COSTS
