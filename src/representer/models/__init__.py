@@ -6,6 +6,8 @@ from representer.models.language_model import LanguageFeatures, LanguageModel
 from representer.models.language_model_config import LanguageModelConfig
 from representer.models.sequence_classifier import SequenceClassifier
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
+from representer.models.signal_classifier import SignalClassifier
+from representer.models.signal_classifier_config import SignalClassifierConfig
 from representer.models.stacked_classifier import StackedClassifier
 from representer.models.stacked_classifier_config import StackedClassifierConfig
 from representer.models.tied_adaptive_softmax import TiedAdaptiveSoftmax
@@ -18,6 +20,8 @@ __all__ = [
     "LanguageModelConfig",
     "SequenceClassifier",
     "SequenceClassifierConfig",
+    "SignalClassifier",
+    "SignalClassifierConfig",
     "StackedClassifier",
     "StackedClassifierConfig",
     "TiedAdaptiveSoftmax",

@@ -48,6 +48,10 @@ _NEUTRAL = {
     "bidirectional": False,
     "filter_length": 1,
     "dilation": 1,
+    "filters": "dense",
+    "stride": 1,
+    "free_phase": False,
+    "sampling_rate": None,
     "layer_norm": False,
     "forget_bias": 0.0,
     "learn_static_gates": False,
@@ -93,9 +97,10 @@ def build_cell(
         name: A key of `CELLS`.
         input_size: Features of one step.
         hidden_size: Units.
-        options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, layer_norm,
-            forget_bias, learn_static_gates, order, combine, decay, normalized, activation,
-            highway, variational_dropout, hidden_dropout``.
+        options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, filters,
+            stride, free_phase, sampling_rate, layer_norm, forget_bias, learn_static_gates, order,
+            combine, decay, normalized, activation, highway, variational_dropout,
+            hidden_dropout``.
         batch_first: Whether input and output are ``(B, T, …)``.
 
     Raises:

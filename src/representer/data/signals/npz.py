@@ -1,0 +1,65 @@
+"""Recordings in an ``.npz`` file: X, y, subject, fs, and channels if they are known."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from representer.data.signals.recordings import Recordings, recordings
+from representer.errors import DataError
+
+KEYS = ("X", "y", "subject", "fs")
+_MEND = "X, y and subject are of each window, fs is in Hz."
+
+
+def read_npz(path: str | Path) -> Recordings:
+    """Read recordings.
+
+    Args:
+        path: An ``.npz`` file with ``X`` (windows, channels, samples), ``y`` and ``subject``
+            (windows,), ``fs`` in Hz, and if known ``channels`` (channels,).
+
+    Raises:
+        DataError: If there is no such file, it is no such archive, a key is missing, or the arrays
+            do not fit together.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise DataError("there is no such file", file=path)
+    if not zipfile.is_zipfile(path):
+        raise DataError("it is no .npz file of arrays", file=path, mend=_MEND)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            missing = [key for key in KEYS if key not in archive.files]
+            if missing:
+                found = ", ".join(archive.files) or "none"
+                problem = f"the keys {', '.join(missing)} are missing; there are {found}"
+                raise DataError(problem, file=path, mend=_MEND)
+            arrays = {key: archive[key] for key in (*KEYS, "channels") if key in archive.files}
+    except DataError:
+        raise
+    except (ValueError, OSError, zipfile.BadZipFile, RuntimeError) as error:
+        problem = f"an array of it cannot be read: {str(error).rstrip('.')}"
+        raise DataError(problem, file=path, mend="Save plain arrays, no objects.") from error
+    return recordings(
+        arrays["X"],
+        arrays["y"],
+        arrays["subject"],
+        arrays["fs"],
+        arrays.get("channels"),
+        file=path,
+    )
+
+
+def write_npz(path: str | Path, of: Recordings) -> None:
+    """Write recordings as `read_npz` reads them."""
+    np.savez_compressed(
+        path,
+        X=of.signals,
+        y=np.asarray(of.classes)[of.labels],
+        subject=of.subjects,
+        fs=of.sampling_rate,
+        channels=np.asarray(of.channels),
+    )

@@ -1,0 +1,148 @@
+"""Recordings: windows of several channels at one sampling rate, each with a label and a subject."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from representer.errors import DataError
+
+
+@dataclass(frozen=True)
+class Recordings:
+    """Windows of a multichannel signal.
+
+    Attributes:
+        signals: ``(N, C, T)``, float32, in the unit of the recording.
+        labels: ``(N,)``, numbers into ``classes``.
+        classes: Names of the classes.
+        subjects: Of each window ``(N,)``, as text.
+        sampling_rate: In Hz.
+        channels: Names of the channels.
+    """
+
+    signals: np.ndarray
+    labels: np.ndarray
+    classes: tuple[str, ...]
+    subjects: np.ndarray
+    sampling_rate: float
+    channels: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.signals)
+
+    @property
+    def seconds(self) -> float:
+        """Length of a window."""
+        return self.signals.shape[2] / self.sampling_rate
+
+    def take(self, rows: Any) -> Recordings:
+        """Return some of the windows: by numbers or by a mask."""
+        return replace(
+            self,
+            signals=self.signals[rows],
+            labels=self.labels[rows],
+            subjects=self.subjects[rows],
+        )
+
+    def in_order(self, channels: tuple[str, ...], *, file: str | Path | None = None) -> Recordings:
+        """Return the recordings with the channels of a trained model, in its order.
+
+        Raises:
+            DataError: If one is missing.
+        """
+        missing = [name for name in channels if name not in self.channels]
+        if missing:
+            raise DataError(
+                f"the channels {', '.join(missing)} are missing; there are "
+                f"{', '.join(self.channels)}",
+                file=file,
+                mend="The model was trained with them.",
+            )
+        order = [self.channels.index(name) for name in channels]
+        return replace(self, signals=self.signals[:, order], channels=channels)
+
+    def one_class_subjects(self) -> list[str]:
+        """Return the subjects whose windows are all of one class."""
+        subjects = np.unique(self.subjects)
+        return [str(s) for s in subjects if len(np.unique(self.labels[self.subjects == s])) == 1]
+
+
+def recordings(
+    signals: Any,
+    labels: Any,
+    subjects: Any,
+    sampling_rate: Any,
+    channels: Any = None,
+    *,
+    file: str | Path | None = None,
+) -> Recordings:
+    """Make recordings of arrays, and check that they fit together.
+
+    Args:
+        signals: ``(N, C, T)``, numbers.
+        labels: ``(N,)``; of any kind, sorted into classes.
+        subjects: ``(N,)``; who each window is of.
+        sampling_rate: In Hz.
+        channels: C names; ``ch0``, ``ch1``, … by default.
+        file: Named in messages.
+
+    Raises:
+        DataError: If shapes do not fit, a sample is not finite, the rate is not positive, a name
+            occurs twice, or there is one class only.
+    """
+    signals, labels, subjects = np.asarray(signals), np.asarray(labels), np.asarray(subjects)
+
+    def refuse(problem: str, mend: str = "") -> DataError:
+        return DataError(problem, file=file, mend=mend)
+
+    if signals.dtype.kind not in "fiu" or signals.ndim != 3 or not signals.size:
+        found = f"{signals.dtype} of shape {signals.shape}"
+        raise refuse(f"X is {found}; expected numbers (windows, channels, samples)")
+    for name, array in (("y", labels), ("subject", subjects)):
+        if array.shape != (len(signals),):
+            raise refuse(
+                f"{name} has shape {array.shape}; expected one of each window, ({len(signals)},)"
+            )
+    rate = np.asarray(sampling_rate)
+    if rate.size != 1 or rate.dtype.kind not in "fiu" or not 0 < float(rate.item()) < math.inf:
+        raise refuse(
+            f"fs is {sampling_rate!r}; expected the sampling rate, a positive number of Hz"
+        )
+    names = _channel_names(channels, signals.shape[1], refuse)
+    signals = signals.astype(np.float32)
+    broken = ~np.isfinite(signals).all(axis=2)
+    if broken.any():
+        window, channel = (int(i) for i in np.argwhere(broken)[0])
+        raise refuse(
+            f"window {window} of subject {subjects[window]!s} has samples that are not finite, in "
+            f"channel {names[channel]}; so have {int(broken.any(axis=1).sum())} windows in all",
+            "Leave these windows out or interpolate them.",
+        )
+    classes, numbers = np.unique(labels.astype(str), return_inverse=True)
+    if len(classes) < 2:
+        raise refuse(f"all labels are {str(classes[0])!r}; expected at least two classes")
+    return Recordings(
+        signals,
+        numbers.astype(np.int64),
+        tuple(str(name) for name in classes),
+        subjects.astype(str),
+        float(rate.item()),
+        names,
+    )
+
+
+def _channel_names(channels: Any, count: int, refuse: Any) -> tuple[str, ...]:
+    if channels is None:
+        return tuple(f"ch{k}" for k in range(count))
+    names = tuple(str(name) for name in np.asarray(channels).reshape(-1))
+    if len(names) != count:
+        raise refuse(f"there are {len(names)} names of channels for {count} channels")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise refuse(f"the channel {twice[0]} occurs {names.count(twice[0])} times")
+    return names

@@ -1,0 +1,148 @@
+r"""Synthetic recordings with a planted oscillation, whose coupling alone tells the classes apart.
+
+Every channel c of every window carries a narrow band of the same power around the same frequency:
+
+    x_c(t) = g_c Re( sqrt(k) e^{i l_c} z(t) + sqrt(1 - k) z_c(t) ) + noise
+
+z is shared by the channels and z_c is the channel's own; both are complex Gaussian processes with
+covariance exp(-(b tau)^2 / 2) e^{i omega tau}, b = 2 pi bandwidth. The class decides the coupling k
+and the phase lags l_c, the subject decides the gains g_c. Band power says nothing about the class:
+only the phases of channels against each other do. After the toy data of Li et al., NeurIPS 2017,
+for SyncNet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from representer.data.signals.recordings import Recordings
+from representer.errors import ArgumentError
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """What a class is.
+
+    Attributes:
+        name: Of the class.
+        frequency: ω/2π of the oscillation, in Hz; the same in all classes hides it in the power.
+        strength: k, the share of each channel's power that all channels share, from 0 to 1.
+        lags: l_c of each channel in degrees; channel c runs behind the shared process by it.
+    """
+
+    name: str
+    frequency: float
+    strength: float
+    lags: tuple[float, ...]
+
+
+def default_couplings(channels: int = 4, frequency: float = 10.0) -> tuple[Coupling, ...]:
+    """Return two classes: channels on their own, and in step with 40 degrees from one to the next.
+
+    Args:
+        channels: C.
+        frequency: In Hz.
+    """
+    lags = tuple(40.0 * c for c in range(channels))
+    return (
+        Coupling("apart", frequency, 0.0, (0.0,) * channels),
+        Coupling("in step", frequency, 0.9, lags),
+    )
+
+
+def synthetic_recordings(
+    couplings: Sequence[Coupling] | None = None,
+    *,
+    subjects: int = 6,
+    windows: int = 40,
+    seconds: float = 1.0,
+    sampling_rate: float = 100.0,
+    bandwidth: float = 1.0,
+    noise: float = 0.3,
+    variation: float = 0.3,
+    seed: int = 0,
+) -> Recordings:
+    """Draw recordings with planted frequency, phase lags and coupling.
+
+    Args:
+        couplings: One for each class; two classes of four channels by default.
+        subjects: How many.
+        windows: Of each subject, in equal parts of all classes.
+        seconds: Length of a window.
+        sampling_rate: In Hz.
+        bandwidth: Of the oscillation in Hz, one standard deviation to each side.
+        noise: Standard deviation of white noise; the oscillation has 1.
+        variation: Standard deviation, over subjects, of the logarithm of each channel's gain.
+        seed: The same seed draws the same recordings.
+
+    Raises:
+        ArgumentError: If a size, rate or coupling is out of range.
+    """
+    couplings = default_couplings() if couplings is None else tuple(couplings)
+    _check(couplings, subjects, windows, seconds, sampling_rate)
+    rng = np.random.default_rng(seed)
+    channels, samples = len(couplings[0].lags), round(seconds * sampling_rate)
+    time = np.arange(samples) / sampling_rate
+    signals, labels, of = [], [], []
+    for subject in range(subjects):
+        gains = np.exp(rng.normal(0, variation, (channels, 1)))
+        for window in range(windows):
+            label = window % len(couplings)
+            coupling = couplings[label]
+            carrier = np.exp(2j * math.pi * coupling.frequency * time)
+            envelopes = _envelopes(rng, channels + 1, samples, bandwidth / sampling_rate)
+            lags = np.exp(-1j * np.deg2rad(coupling.lags))[:, None]
+            share = coupling.strength
+            mixed = math.sqrt(share) * lags * envelopes[0] + math.sqrt(1 - share) * envelopes[1:]
+            clean = gains * (mixed * carrier).real
+            signals.append(clean + rng.normal(0, noise, clean.shape))
+            labels.append(label)
+            of.append(f"subject {subject}")
+    return Recordings(
+        np.asarray(signals, dtype=np.float32),
+        np.asarray(labels, dtype=np.int64),
+        tuple(coupling.name for coupling in couplings),
+        np.asarray(of),
+        float(sampling_rate),
+        tuple(f"ch{c}" for c in range(channels)),
+    )
+
+
+def _envelopes(rng: np.random.Generator, count: int, samples: int, width: float) -> np.ndarray:
+    """Return complex Gaussian processes ``(count, samples)`` of a bandwidth in cycles per sample.
+
+    White noise is smoothed with a Gaussian on a circle long enough that its ends do not meet; the
+    real part has variance 1.
+    """
+    reach = math.ceil(4 / (2 * math.pi * width)) if width else 0
+    length = samples + 2 * reach
+    frequencies = np.fft.fftfreq(length)
+    gain = np.exp(-(frequencies**2) / (4 * width**2)) if width else (frequencies == 0) * 1.0
+    gain *= math.sqrt(length / np.square(gain).sum())
+    noise = rng.normal(size=(2, count, length))
+    spectrum = np.fft.fft(noise[0] + 1j * noise[1], axis=-1)
+    return np.fft.ifft(spectrum * gain, axis=-1)[:, :samples]
+
+
+def _check(
+    couplings: tuple[Coupling, ...], subjects: int, windows: int, seconds: float, rate: float
+) -> None:
+    if len(couplings) < 2 or len({len(coupling.lags) for coupling in couplings}) != 1:
+        raise ArgumentError("couplings", couplings, "two or more with lags of the same channels")
+    if not couplings[0].lags:
+        raise ArgumentError("couplings[0].lags", (), "a lag for each channel")
+    for k, coupling in enumerate(couplings):
+        if not 0 <= coupling.strength <= 1:
+            raise ArgumentError(f"couplings[{k}].strength", coupling.strength, "0 to 1")
+        if not 0 < coupling.frequency < rate / 2:
+            expected = f"more than 0 and less than half the sampling rate, {rate / 2:g} Hz"
+            raise ArgumentError(f"couplings[{k}].frequency", coupling.frequency, expected)
+    for name, value in (("subjects", subjects), ("windows", windows)):
+        if type(value) is not int or value < 1:
+            raise ArgumentError(name, value, "a whole number from 1 on")
+    if not seconds * rate >= 2:
+        raise ArgumentError("seconds", seconds, f"two samples at least, {2 / rate:g} s")

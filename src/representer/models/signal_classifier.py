@@ -1,0 +1,80 @@
+"""Signal classifier: wavelet filters in a recurrent cell, one linear layer on its states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models.cells import build_cell
+from representer.models.signal_classifier_config import SignalClassifierConfig
+
+
+class SignalClassifier(nn.Module):
+    r"""Classifies windows of a multichannel signal by a cell that reads them with wavelets.
+
+    .. math::
+        y = W \bar h + b, \qquad \bar h = \frac1S \sum_{s=1}^S h_s, \quad h_{1:S} = \mathrm{cell}(x)
+
+    with S = T / stride steps, or the last state in place of the mean. A channel is dropped for all
+    of a window, and the others are scaled up.
+
+    Args:
+        config: What it is made of.
+
+    Shape:
+        - signal ``(B, C, T)``, T at least `stride`; the samples that are no whole stride are left
+          out at the start, so that the last sample counts
+        - output ``(B, classes)``
+
+    References:
+        Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
+        section 6, appendix A.
+    """
+
+    def __init__(self, config: SignalClassifierConfig) -> None:
+        super().__init__()
+        self.config = c = config
+        options: dict[str, Any] = {
+            "num_layers": c.num_layers,
+            "filter_length": c.filter_length,
+            "stride": c.stride,
+            "filters": c.filters,
+            "layer_norm": c.layer_norm,
+        }
+        if c.filters == "wavelet":
+            options |= {"free_phase": c.free_phase, "sampling_rate": float(c.sampling_rate)}
+        elif c.free_phase:
+            raise ArgumentError("free_phase", True, "False without filters='wavelet'")
+        self.cell = build_cell(c.cell, c.num_channels, c.hidden_size, options, batch_first=False)
+        self.head = nn.Linear(c.hidden_size, c.num_classes)
+
+    def forward(self, signal: Tensor) -> Tensor:
+        """Return the logits of each class.
+
+        Args:
+            signal: ``(B, C, T)``, standardised as in training.
+
+        Raises:
+            ShapeError: If a shape does not fit.
+            KindError: If it is no floating-point tensor.
+        """
+        return self.head(F.dropout(self.encode(signal), self.config.dropout, self.training))
+
+    def encode(self, signal: Tensor) -> Tensor:
+        """Return the pooled states ``(B, K)``, see `forward`."""
+        c = self.config
+        if not isinstance(signal, Tensor) or not signal.is_floating_point():
+            kind = str(signal.dtype) if isinstance(signal, Tensor) else type(signal).__name__
+            raise KindError("signal", kind, "a floating-point tensor (batch, channels, samples)")
+        if signal.dim() != 3 or signal.shape[1] != c.num_channels or signal.shape[2] < c.stride:
+            expected = f"(batch, {c.num_channels}, samples) with at least {c.stride} samples"
+            raise ShapeError("signal", signal.shape, expected)
+        if c.channel_dropout:
+            kept = F.dropout(signal.new_ones(signal.shape[:2]), c.channel_dropout, self.training)
+            signal = signal * kept[:, :, None]
+        x = signal[:, :, signal.shape[2] % c.stride :].permute(2, 0, 1)
+        outputs, _ = self.cell(x)
+        return outputs.mean(0) if c.pooling == "mean" else outputs[-1]

@@ -1,0 +1,72 @@
+"""What a signal classifier is made of."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from representer.errors import ArgumentError
+from representer.models.cells import resolve_cell
+
+_SIZES = ("num_channels", "hidden_size", "filter_length", "stride", "num_layers")
+
+
+@dataclass(frozen=True)
+class SignalClassifierConfig:
+    """The configuration of `SignalClassifier`; the defaults are those of L19 section 6.
+
+    Args:
+        num_channels: C.
+        num_classes: How many classes.
+        cell: A key of ``models.CELLS`` whose layer has wavelet filters.
+        hidden_size: K, units of the cell and filters of each gate.
+        filters: ``"wavelet"`` or ``"dense"``.
+        filter_length: n, samples that a filter sees.
+        stride: Samples between two steps of the cell.
+        sampling_rate: Of the signal in Hz.
+        num_layers: Layers of the cell.
+        layer_norm: Whether the cell state is normalised.
+        free_phase: Whether the first channel of a wavelet has a phase of its own.
+        channel_dropout: Share of channels that are set to 0 in training, whole windows at a time.
+        dropout: Dropout before the last layer.
+        pooling: ``"mean"`` of all steps, or the ``"last"`` one.
+
+    Raises:
+        ArgumentError: A value is out of its range.
+    """
+
+    num_channels: int
+    num_classes: int
+    sampling_rate: float
+    cell: str = "rkm-lstm"
+    hidden_size: int = 30
+    filters: Literal["dense", "wavelet"] = "wavelet"
+    filter_length: int = 40
+    stride: int = 20
+    num_layers: int = 1
+    layer_norm: bool = False
+    free_phase: bool = False
+    channel_dropout: float = 0.0
+    dropout: float = 0.0
+    pooling: Literal["mean", "last"] = "mean"
+
+    def __post_init__(self) -> None:
+        resolve_cell(self.cell)
+        for name in _SIZES:
+            self._require(name, _is_whole(getattr(self, name), 1), "a whole number from 1 on")
+        self._require("num_classes", _is_whole(self.num_classes, 2), "a whole number from 2 on")
+        for name in ("channel_dropout", "dropout"):
+            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+        is_rate = 0 < self.sampling_rate < math.inf
+        self._require("sampling_rate", is_rate, "a positive number of Hz")
+        self._require("filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")
+        self._require("pooling", self.pooling in ("mean", "last"), "'mean' or 'last'")
+
+    def _require(self, name: str, is_fine: bool, expected: str) -> None:
+        if not is_fine:
+            raise ArgumentError(name, getattr(self, name), expected)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return type(value) is int and value >= least

@@ -1,0 +1,59 @@
+"""Recordings in an .npz file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.data.signals import read_npz, synthetic_recordings, write_npz
+from representer.errors import DataError
+
+
+def test_what_is_written_is_read(tmp_path):
+    drawn = synthetic_recordings(subjects=2, windows=4)
+    write_npz(tmp_path / "a.npz", drawn)
+    read = read_npz(tmp_path / "a.npz")
+    assert np.array_equal(read.signals, drawn.signals)
+    assert np.array_equal(read.labels, drawn.labels)
+    assert read.subjects.tolist() == drawn.subjects.tolist()
+    assert (read.classes, read.channels) == (drawn.classes, drawn.channels)
+    assert read.sampling_rate == drawn.sampling_rate
+
+
+def test_channels_may_be_unknown(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), y=[0, 1], subject=["a", "b"], fs=250)
+    assert read_npz(tmp_path / "a.npz").channels == ("ch0", "ch1", "ch2")
+
+
+def test_missing_keys_are_named(tmp_path):
+    np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), label=[0, 1])
+    expected = r"a\.npz: the keys y, subject, fs are missing; there are X, label\. X, y and"
+    with pytest.raises(DataError, match=expected):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_a_missing_file_is_told(tmp_path):
+    with pytest.raises(DataError, match=r"b\.npz: there is no such file"):
+        read_npz(tmp_path / "b.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 and no more"])
+def test_something_else_is_told(tmp_path, content):
+    (tmp_path / "a.npz").write_bytes(content)
+    with pytest.raises(DataError, match=r"a\.npz: it is no \.npz file of arrays"):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_objects_are_not_unpickled(tmp_path):
+    x = np.ones((2, 3, 4))
+    who = np.asarray(["a", None], dtype=object)
+    np.savez(tmp_path / "a.npz", X=x, y=[0, 1], subject=who, fs=250)
+    with pytest.raises(DataError, match=r"cannot be read: .* Save plain arrays, no objects"):
+        read_npz(tmp_path / "a.npz")
+
+
+def test_one_array_alone_is_no_archive(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(3))
+    (tmp_path / "a.npy").rename(tmp_path / "a.npz")
+    with pytest.raises(DataError, match=r"a\.npz: it is no \.npz file"):
+        read_npz(tmp_path / "a.npz")

@@ -1,0 +1,101 @@
+"""Synthetic recordings: what is planted is there, and nothing else tells the classes apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.data.signals import Coupling, synthetic_recordings
+from representer.errors import ArgumentError
+
+LAGS = (0.0, 50.0, -70.0)
+COUPLINGS = (Coupling("apart", 10.0, 0.0, (0.0,) * 3), Coupling("coupled", 10.0, 0.8, LAGS))
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return synthetic_recordings(COUPLINGS, subjects=4, windows=400, noise=0.1, seed=1)
+
+
+def analytic(signals: np.ndarray) -> np.ndarray:
+    """Return the complex amplitude of every window and channel at 10 Hz."""
+    time = np.arange(signals.shape[-1]) / 100.0
+    return (signals * np.exp(-2j * np.pi * 10.0 * time)).mean(-1)
+
+
+def test_sizes_and_names(drawn):
+    assert drawn.signals.shape == (1600, 3, 100)
+    assert drawn.signals.dtype == np.float32
+    assert drawn.classes == ("apart", "coupled")
+    assert drawn.channels == ("ch0", "ch1", "ch2")
+    assert (drawn.sampling_rate, drawn.seconds) == (100.0, 1.0)
+    for subject in np.unique(drawn.subjects):
+        assert np.bincount(drawn.labels[drawn.subjects == subject]).tolist() == [200, 200]
+
+
+def test_the_power_is_around_the_planted_frequency(drawn):
+    power = np.square(np.abs(np.fft.rfft(drawn.signals))).mean((0, 1))
+    assert power[1:].argmax() + 1 == 10  # windows of a second: bins of 1 Hz
+    assert power[8:13].sum() > 0.9 * power.sum()
+
+
+def test_the_lags_are_the_planted_ones_and_the_uncoupled_class_has_none(drawn):
+    z = analytic(drawn.signals)
+    cross = (z * z[:, :1].conj()) / (np.abs(z) * np.abs(z[:, :1]))
+    coupled, apart = cross[drawn.labels == 1].mean(0), cross[drawn.labels == 0].mean(0)
+    # 800 windows: the mean direction is known to about 2 degrees
+    assert np.rad2deg(np.angle(coupled)) == pytest.approx(-np.asarray(LAGS), abs=5)
+    assert (np.abs(coupled[1:]) > 0.5).all()
+    assert (np.abs(apart[1:]) < 0.15).all()  # 4 standard errors of 800 random directions
+
+
+def test_the_power_of_no_channel_tells_the_class(drawn):
+    """Subject by subject, since gains differ between them."""
+    power = np.square(drawn.signals).mean(-1)
+    for subject in np.unique(drawn.subjects):
+        mine = power[drawn.subjects == subject]
+        classes = drawn.labels[drawn.subjects == subject]
+        first, second = (mine[classes == label] for label in (0, 1))
+        error = np.sqrt(first.var(0) / len(first) + second.var(0) / len(second))
+        assert (np.abs(first.mean(0) - second.mean(0)) < 4 * error).all()
+
+
+def test_subjects_have_gains_of_their_own():
+    same = synthetic_recordings(COUPLINGS, subjects=3, windows=200, variation=0.0)
+    apart = synthetic_recordings(COUPLINGS, subjects=3, windows=200, variation=1.0)
+    spread = [
+        np.std([np.log(r.signals[r.subjects == s].std((0, 2))) for s in np.unique(r.subjects)], 0)
+        for r in (same, apart)
+    ]
+    assert (spread[0] < 0.1).all()
+    assert (spread[1] > 0.2).any()
+
+
+def test_a_seed_draws_the_same_and_another_one_something_else():
+    first, again, other = (synthetic_recordings(windows=2, seed=s).signals for s in (3, 3, 4))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_without_bandwidth_it_is_a_pure_tone():
+    drawn = synthetic_recordings(COUPLINGS, subjects=1, windows=2, bandwidth=0.0, noise=0.0)
+    power = np.square(np.abs(np.fft.rfft(drawn.signals)))
+    assert power[..., 10] == pytest.approx(power.sum(-1), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("couplings", "options", "message"),
+    [
+        (COUPLINGS[:1], {}, "two or more with lags of the same channels"),
+        ((COUPLINGS[0], Coupling("b", 10.0, 0.5, (0.0,))), {}, "of the same channels"),
+        ((Coupling("a", 10.0, 0.5, ()),) * 2, {}, "a lag for each channel"),
+        ((COUPLINGS[0], Coupling("b", 10.0, 1.5, LAGS)), {}, r"couplings\[1\].strength is 1.5"),
+        ((COUPLINGS[0], Coupling("b", 50.0, 1.0, LAGS)), {}, "half the sampling rate, 50 Hz"),
+        (COUPLINGS, {"subjects": 0}, "subjects is 0; expected a whole number from 1 on"),
+        (COUPLINGS, {"windows": 2.5}, "windows is 2.5; expected a whole number from 1 on"),
+        (COUPLINGS, {"seconds": 0.01}, "two samples at least, 0.02 s"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(couplings, options, message):
+    with pytest.raises(ArgumentError, match=message):
+        synthetic_recordings(couplings, **options)

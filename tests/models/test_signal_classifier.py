@@ -1,0 +1,128 @@
+"""The signal classifier: its equation, dropped channels, and that it learns from phases alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from representer.data.signals import synthetic_recordings
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.models import SignalClassifier, SignalClassifierConfig, from_dict, to_dict
+
+SMALL = SignalClassifierConfig(
+    num_channels=3, num_classes=2, sampling_rate=50.0, hidden_size=4, filter_length=6, stride=3
+)
+
+
+def small(**changes: object) -> SignalClassifier:
+    torch.manual_seed(0)
+    return SignalClassifier(replace(SMALL, **changes)).double().eval()
+
+
+def signal(samples: int = 12) -> torch.Tensor:
+    return torch.randn(2, 3, samples, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+@pytest.mark.parametrize("cell", ["rkm-lstm", "cnn"])
+def test_the_logits_are_the_product_with_the_pooled_states(pooling: str, cell: str):
+    model, x = small(pooling=pooling, cell=cell), signal()
+    outputs, _ = model.cell(x.permute(2, 0, 1))
+    assert len(outputs) == 4
+    pooled = outputs.mean(0) if pooling == "mean" else outputs[-1]
+    expected = pooled @ model.head.weight.T + model.head.bias
+    torch.testing.assert_close(model(x), expected)
+
+
+def test_samples_that_are_no_whole_stride_are_left_out_at_the_start():
+    model, x = small(), signal(14)
+    torch.testing.assert_close(model(x), model(x[:, :, 2:]))
+    changed = x.clone()
+    changed[:, :, -1] += 1
+    assert not torch.allclose(model(changed), model(x))
+
+
+def test_whole_channels_are_dropped_and_the_others_scaled():
+    model, x = small(channel_dropout=0.5).train(), signal()
+    seen: list[torch.Tensor] = []
+    model.cell.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    for _ in range(20):
+        model(x)
+    factors = [(inputs / x.permute(2, 0, 1)) for inputs in seen]
+    for factor in factors:
+        torch.testing.assert_close(factor, factor[:1].expand_as(factor))  # the same at all samples
+    values = {round(v, 6) for factor in factors for v in factor[0].flatten().tolist()}
+    assert values == {0.0, 2.0}
+    model.eval()
+    torch.testing.assert_close(model(x), small()(x))
+
+
+def test_dropout_acts_before_the_last_layer():
+    model, x = small(dropout=0.5).train(), signal()
+    torch.manual_seed(1)
+    logits = model(x)
+    torch.manual_seed(1)
+    pooled = model.eval().encode(x)
+    torch.testing.assert_close(logits, model.head(F.dropout(pooled, 0.5, True)))
+
+
+def test_a_configuration_is_values_and_back():
+    config = replace(SMALL, cell="rkm-cifg", filters="dense", layer_norm=True)
+    assert from_dict(SignalClassifierConfig, to_dict(config)) == config
+    assert SignalClassifier(config).cell.bank.filters == "dense"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"stride": 0}, "stride is 0; expected a whole number from 1 on"),
+        ({"num_classes": 1}, "num_classes is 1; expected a whole number from 2 on"),
+        ({"channel_dropout": 1.0}, "channel_dropout is 1.0"),
+        ({"sampling_rate": 0.0}, "sampling_rate is 0.0; expected a positive number of Hz"),
+        ({"filters": "fourier"}, "filters is 'fourier'"),
+        ({"pooling": "max"}, "pooling is 'max'; expected 'mean' or 'last'"),
+        ({"cell": "rkm-lstn"}, "Did you mean 'rkm-lstm'"),
+        ({"cell": "torch-lstm"}, "The cell 'torch-lstm' has no such option"),
+        ({"filters": "dense", "free_phase": True}, "free_phase is True; expected False"),
+    ],
+)
+def test_what_cannot_be_built_is_refused(changes: dict[str, object], message: str):
+    with pytest.raises(ArgumentError, match=message):
+        small(**changes)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 12), (3, 12), (2, 3, 2)])
+def test_signals_of_another_shape_are_refused(shape: tuple[int, ...]):
+    expected = r"expected \(batch, 3, samples\) with at least 3 samples"
+    with pytest.raises(ShapeError, match=expected):
+        small()(torch.zeros(shape, dtype=torch.float64))
+
+
+def test_counts_are_no_signal():
+    with pytest.raises(KindError, match=r"signal is torch\.int64; expected a floating-point"):
+        small()(torch.zeros(2, 3, 12, dtype=torch.int64))
+
+
+def test_it_learns_from_phases_alone_on_subjects_it_has_not_seen():
+    drawn = synthetic_recordings(subjects=8, windows=60, seed=0)
+    unseen = torch.as_tensor(np.isin(drawn.subjects, ["subject 6", "subject 7"]))
+    x, y = torch.as_tensor(drawn.signals), torch.as_tensor(drawn.labels)
+    torch.manual_seed(0)
+    model = SignalClassifier(
+        SignalClassifierConfig(4, 2, drawn.sampling_rate, hidden_size=10, stride=10)
+    )
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    order = torch.Generator().manual_seed(0)
+    for _ in range(12):
+        rows = torch.nonzero(~unseen)[:, 0]
+        for part in rows[torch.randperm(len(rows), generator=order)].split(32):
+            optimizer.zero_grad()
+            F.cross_entropy(model(x[part]), y[part]).backward()
+            optimizer.step()
+    model.eval()
+    right = (model(x[unseen]).argmax(1) == y[unseen]).double().mean()
+    assert right > 0.85  # 120 windows; chance is 0.5
