@@ -54,9 +54,16 @@ COVERED_BY = {
     "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
     "tests/nn/recurrent/test_string_quick_step.py": ("ops/string_scan/step",),
     "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),
+    "tests/nn/recurrent/test_kbrn.py": (
+        "nn/recurrent/kbrn_direction", "nn/recurrent/kbrn_layout", "nn/recurrent/step_norm",
+    ),
+    "tests/ops/kbrn_scan/test_kbrn_scan.py": (
+        "ops/kbrn_scan/arguments", "ops/kbrn_scan/samples",
+    ),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
     "tests/ops/test_ops.py": (  # generated over every backend
-        "ops/gated_scan/cpp", "ops/kernel_activation/cpp", "ops/kernel_activation/reference",
+        "ops/gated_scan/cpp", "ops/kbrn_scan/cpp", "ops/kbrn_scan/reference",
+        "ops/kernel_activation/cpp", "ops/kernel_activation/reference",
         "ops/rkm_scan/products", "ops/string_scan/arguments",
         "ops/products", "ops/string_scan/gradient", "ops/string_scan/reference",
         "ops/walk_aggregate/cpp", "ops/walk_aggregate/reference", "ops/walk_aggregate/samples",

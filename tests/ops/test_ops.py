@@ -26,6 +26,7 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
 BATCH_AXIS = dict.fromkeys(("u", "f", "z", "x", "carry"), 1) | {
     **dict.fromkeys(("h0", "c0", "mask", "lengths"), 0),
     "hold": 2,
+    "statistics": 2,
 }
 SMALL = 0.1  # a single number may be a sum of many that happen to cancel
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])

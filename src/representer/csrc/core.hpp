@@ -178,6 +178,35 @@ struct RepresenterActivation {
     double bandwidth;               // of the Gaussian
 };
 
+// A network of learned activations over a sequence; both directions of ops/kbrn_scan.
+struct RepresenterKbrn {
+    int64_t time, batch, units, count;               // T, B, H, K
+    int32_t green, threads, of_batch;                // of_batch: statistics of the batch are taken
+    int64_t stat_kind, stat_time, stat_batch;        // strides of statistics
+    const void* z;             // (T, B, H)
+    const void* weight;        // (H, H)
+    const void* h0;            // (B, H)
+    const void* centers;       // (H, K), in any order
+    const void* coefficients;  // (H, K)
+    const void* line;          // (H, 2), or null
+    const void* norm;          // gain and offset (2, H), or null
+    const void* statistics;    // mean and variance (2, T, B, H), H contiguous, with norm
+    const int64_t* lengths;    // (B,), or null
+    void* output;              // (T, B, H)
+    void* h;                   // (B, H)
+    void* used;                // (2, T, H) with of_batch
+    void* normed;              // (T, H, B), or null
+    const void* grad_output;   // (T, B, H)
+    const void* grad_h;        // (B, H)
+    void* grad_z;              // (T, B, H)
+    void* grad_h0;             // (B, H)
+    void* grad_centers;        // (H, K)
+    void* grad_coefficients;   // (H, K)
+    void* grad_line;           // (H, 2), or null
+    void* grad_norm;           // (2, H), or null
+    double bandwidth, epsilon;
+};
+
 struct RepresenterProduct {
     int64_t m, n, k;
     int32_t threads;

@@ -3,6 +3,7 @@
 
 #include "gated_scan.hpp"
 #include "gemm.hpp"
+#include "kbrn_backward.hpp"
 #include "kernel_activation.hpp"
 #include "machine.hpp"
 #include "rkm_backward.hpp"
@@ -46,6 +47,10 @@ REPRESENTER_DEFINE(activation_forward, f32, float, RepresenterActivation, activa
 REPRESENTER_DEFINE(activation_forward, f64, double, RepresenterActivation, activation_forward<double>)
 REPRESENTER_DEFINE(activation_backward, f32, float, RepresenterActivation, activation_backward<float>)
 REPRESENTER_DEFINE(activation_backward, f64, double, RepresenterActivation, activation_backward<double>)
+REPRESENTER_DEFINE(kbrn_forward, f32, float, RepresenterKbrn, kbrn<float COMMA false>)
+REPRESENTER_DEFINE(kbrn_forward, f64, double, RepresenterKbrn, kbrn<double COMMA false>)
+REPRESENTER_DEFINE(kbrn_backward, f32, float, RepresenterKbrn, kbrn<float COMMA true>)
+REPRESENTER_DEFINE(kbrn_backward, f64, double, RepresenterKbrn, kbrn<double COMMA true>)
 REPRESENTER_DEFINE(product, f32, float, RepresenterProduct, product<float>)
 REPRESENTER_DEFINE(product, f64, double, RepresenterProduct, product<double>)
 REPRESENTER_DEFINE(transposed, f32, float, RepresenterProduct, transposed<float>)

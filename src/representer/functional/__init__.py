@@ -4,6 +4,7 @@ from representer.functional.activation_regularization import activation_regulari
 from representer.functional.cell import Cell
 from representer.functional.gated_scan import gated_scan, gated_scan_definition
 from representer.functional.graph_walk import relabel, walk_states, walks_end
+from representer.functional.kbrn_scan import kbrn_scan
 from representer.functional.kernel_activation import GREENS, green_function, kernel_activation
 from representer.functional.ngram import ngram_product, ngram_product_definition, ngram_windows
 from representer.functional.nonlinearities import NONLINEARITIES, Nonlinearity, nonlinearity
@@ -34,6 +35,7 @@ __all__ = [
     "gated_scan_definition",
     "gaussian_kernel_definition",
     "green_function",
+    "kbrn_scan",
     "kernel_activation",
     "local_kernel_definition",
     "ngram_product",

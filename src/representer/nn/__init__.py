@@ -18,6 +18,7 @@ from representer.nn.activation.replace import (
 )
 from representer.nn.recurrent.cnn import CNN
 from representer.nn.recurrent.gated_cnn import GatedCNN
+from representer.nn.recurrent.kbrn import KBRN
 from representer.nn.recurrent.linear_kernel_rnn import LinearKernelRNN
 from representer.nn.recurrent.ngram_lstm import NgramLSTM
 from representer.nn.recurrent.ran import RAN
@@ -25,6 +26,7 @@ from representer.nn.recurrent.rkm import RKM
 from representer.nn.recurrent.rkm_cifg import RKMCIFG
 from representer.nn.recurrent.rkm_lstm import RKMLSTM
 from representer.nn.recurrent.state import (
+    KBRNState,
     RecurrentState,
     StringMassState,
     StringState,
@@ -53,6 +55,7 @@ _GRAPH = {
 
 __all__ = [
     "CNN",
+    "KBRN",
     "RAN",
     "RKM",
     "RKMCIFG",
@@ -62,6 +65,7 @@ __all__ = [
     "DropConnect",
     "EmbeddingDropout",
     "GatedCNN",
+    "KBRNState",
     "KernelActivation",
     "LinearKernelRNN",
     "LockedDropout",

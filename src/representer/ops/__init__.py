@@ -1,6 +1,7 @@
 """Operators: what ``functional`` means, computed fast, on a choice of backends."""
 
 from representer.ops import gated_scan as _gated_scan
+from representer.ops import kbrn_scan as _kbrn_scan
 from representer.ops import kernel_activation as _kernel_activation
 from representer.ops import rkm_scan as _rkm_scan
 from representer.ops import string_scan as _string_scan
@@ -10,10 +11,18 @@ from representer.ops.selection import Choice, explain_backend, use_backend
 
 OPS: dict[str, Op] = {
     module.OP.name: module.OP
-    for module in (_gated_scan, _rkm_scan, _string_scan, _walk_aggregate, _kernel_activation)
+    for module in (
+        _gated_scan,
+        _rkm_scan,
+        _string_scan,
+        _walk_aggregate,
+        _kernel_activation,
+        _kbrn_scan,
+    )
 }
 
 gated_scan = _gated_scan.gated_scan
+kbrn_scan = _kbrn_scan.kbrn_scan
 kernel_activation = _kernel_activation.kernel_activation
 rkm_scan = _rkm_scan.rkm_scan
 string_scan = _string_scan.string_scan
@@ -27,6 +36,7 @@ __all__ = [
     "Sample",
     "explain_backend",
     "gated_scan",
+    "kbrn_scan",
     "kernel_activation",
     "rkm_scan",
     "string_scan",

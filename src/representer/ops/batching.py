@@ -10,7 +10,10 @@ from torch import Tensor
 
 
 def vmap_rule(
-    name: str, axes: Mapping[str, int], result_axes: Sequence[int]
+    name: str,
+    axes: Mapping[str, int],
+    result_axes: Sequence[int],
+    mixes_batch: Callable[[Sequence[Any]], bool],
 ) -> Callable[..., tuple[Any, Any]]:
     """Return the rule for an operator of this library, as ``torch.library.register_vmap`` takes it.
 
@@ -21,6 +24,7 @@ def vmap_rule(
         name: Name of the operator.
         axes: The batch axis of each operand that has one; an operand of fewer dimensions has none.
         result_axes: The batch axis of each result.
+        mixes_batch: Whether the entries of a batch see each other, from the operands.
     """
 
     def rule(info: Any, in_dims: Sequence[int | None], *operands: Any):
@@ -31,7 +35,7 @@ def vmap_rule(
             else axis
             for axis, dim, operand in zip(found, in_dims, operands, strict=True)
         ]  # fmt: skip
-        if any(
+        if mixes_batch(operands) or any(
             dim is not None and axis is None for dim, axis in zip(in_dims, batches, strict=True)
         ):
             each = [operator(*_entry(operands, in_dims, i)) for i in range(info.batch_size)]

@@ -87,6 +87,13 @@ ActivationStruct = _struct(
     "l:rows l:features l:count i:green i:threads p:x p:centers p:coefficients p:grad p:out"
     " p:grad_x p:grad_centers p:grad_coefficients d:bandwidth",
 )
+KbrnStruct = _struct(
+    "KbrnStruct",
+    "l:time l:batch l:units l:count i:green i:threads i:of_batch l:stat_kind l:stat_time"
+    " l:stat_batch p:z p:weight p:h0 p:centers p:coefficients p:line p:norm p:statistics p:lengths"
+    " p:out p:h p:used p:normed p:grad_output p:grad_h p:grad_z p:grad_h0 p:grad_centers"
+    " p:grad_coefficients p:grad_line p:grad_norm d:bandwidth d:epsilon",
+)
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 

@@ -100,6 +100,7 @@ class Op:
         gradient: Callable[..., tuple[Tensor | None, ...]],
         batch_axes: Mapping[str, int],
         result_axes: Sequence[int],
+        mixes_batch: Callable[[Sequence[Any]], bool] = lambda operands: False,
     ) -> None:
         """Tell torch the contract.
 
@@ -112,6 +113,8 @@ class Op:
             gradient: ``(ctx, *gradients)`` calls the gradient operator.
             batch_axes: Where each operand that has a batch has it, by name.
             result_axes: Where each result has it.
+            mixes_batch: Whether the sequences of a batch see each other in a call, from its
+                operands; ``torch.vmap`` must not make one batch of several then.
         """
         for name, which, arguments, fake_of in (
             (self.name, "forward", schema, fake),
@@ -126,7 +129,7 @@ class Op:
         torch.library.register_autograd(
             f"representer::{self.name}_backward", self._refuse_second_derivative, lib=LIBRARY
         )
-        rule = vmap_rule(self.name, batch_axes, result_axes)
+        rule = vmap_rule(self.name, batch_axes, result_axes, mixes_batch)
         torch.library.register_vmap(f"representer::{self.name}", rule, lib=LIBRARY)
         for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
             torch.library.register_autocast(

@@ -79,3 +79,22 @@ class StringMassState(NamedTuple):
         """Return the same state, cut from the graph that made it."""
         fields = self.h.detach(), self.c.detach(), self.m.detach()
         return StringMassState(*fields, tuple(w.detach() for w in self.window))
+
+
+class KBRNState(NamedTuple):
+    """State of a network of learned activations, for all its L layers and D directions.
+
+    Attributes:
+        h: Last outputs ``(L·D, B, H)``.
+        steps: How many steps each sequence has taken ``(L·D, B)``, which tells the statistics that
+            the next one is normalised with.
+        window: L·D tensors without rows ``(B, 0, I_l)``: there are no n-gram filters.
+    """
+
+    h: Tensor
+    steps: Tensor
+    window: tuple[Tensor, ...]
+
+    def detach(self) -> KBRNState:
+        """Return the same state, cut from the graph that made it."""
+        return KBRNState(self.h.detach(), self.steps, tuple(w.detach() for w in self.window))

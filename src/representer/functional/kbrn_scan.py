@@ -1,0 +1,84 @@
+r"""The recurrence of a network of learned activations, step by step.
+
+    a_t     = z_t + U h_{t-1},                            z_t = W x_t + b
+    n_t     = (a_t - mu_t) / sqrt(var_t + eps)            over the batch, at every step t
+    h_t     = f(gain n_t + offset),    f_i(a) = sum_k chi_ik g(a - c_ik)  (+ theta_i a + nu_i)
+
+Marra, Zanca, Betti & Gori, Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks,
+2018, section 2 (cyclic graphs), (6) and section 3; what they print as the deviation is a variance.
+This is the source of truth: plain torch, differentiable by autograd.
+
+Shapes: T time, B batch, H units, K centres.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from representer.functional.kernel_activation import Green, kernel_activation
+
+
+def kbrn_scan(
+    z: Tensor,
+    h0: Tensor,
+    centers: Tensor,
+    coefficients: Tensor,
+    *,
+    weight: Tensor,
+    line: Tensor | None = None,
+    norm: Tensor | None = None,
+    statistics: Tensor | None = None,
+    batch_statistics: bool = False,
+    lengths: Tensor | None = None,
+    green: str | Green = "abs",
+    bandwidth: float = 1.0,
+    epsilon: float = 1e-3,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Run the network over a sequence.
+
+    Args:
+        z: Products with the input ``(T, B, H)``.
+        h0: Output before the first step ``(B, H)``.
+        centers: c ``(H, K)``, in any order.
+        coefficients: chi ``(H, K)``.
+        weight: U ``(H, H)``, output by input.
+        line: theta and nu ``(H, 2)``, or None.
+        norm: Gain and offset ``(2, H)``; None normalises nothing.
+        statistics: mu and var of every step and sequence ``(2, T, B, H)``, with ``norm``.
+        batch_statistics: Whether mu and var are those of the batch, at the steps that two or more
+            sequences have; ``statistics`` are for the others.
+        lengths: True lengths ``(B,)``; beyond them the state stands still and the output is 0.
+        green: g, see ``kernel_activation``.
+        bandwidth: s of a Gaussian.
+        epsilon: eps.
+
+    Returns:
+        h of every step ``(T, B, H)``, the last h ``(B, H)``, and mu and var of the batch at every
+        step ``(2, T, H)``, zeros where they were not taken.
+    """
+    outputs, h = [], h0
+    used = []
+    for t in range(len(z)):
+        is_real = torch.ones_like(h[:, 0]) > 0 if lengths is None else t < lengths
+        real = is_real[:, None]
+        a = torch.where(real, z[t] + h @ weight.T, 0.0)
+        of_batch = torch.zeros_like(a[:1].sum(0)).expand(2, -1)
+        if norm is not None:
+            count = is_real.sum()
+            if batch_statistics and count >= 2:
+                mean = a.sum(0) / count
+                var = torch.where(real, (a - mean).square(), 0.0).sum(0) / count
+                of_batch = torch.stack((mean, var))
+            else:
+                assert statistics is not None
+                mean, var = torch.where(real, statistics[:, t], 1.0)
+            n = (a - mean) / (var + epsilon).sqrt()
+            a = norm[0] * torch.where(real, n, 0.0) + norm[1]
+        fresh = kernel_activation(a, centers, coefficients, green=green, bandwidth=bandwidth)
+        if line is not None:
+            fresh = fresh + line[:, 0] * a + line[:, 1]
+        h = torch.where(real, fresh, h)
+        outputs.append(torch.where(real, fresh, 0.0))
+        used.append(of_batch)
+    return torch.stack(outputs), h, torch.stack(used, dim=1)

@@ -1,0 +1,69 @@
+"""The inputs on which kbrn_scan is tested and timed: every Green function, every option."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.functional.kernel_activation import GREENS
+from representer.ops.op import Sample
+
+SIZES = ((1, 1, 1), (2, 1, 17), (6, 3, 4), (3, 2, 5))  # T, B, H
+OPTIONS = ("", "line", "norm", "batch", "norm lengths", "line batch", "line batch lengths")
+
+
+def samples() -> Iterator[Sample]:
+    """Yield every Green function with every set of options, and sizes in turn."""
+    for i, green in enumerate(GREENS):
+        options: dict[str, Any] = {"green": green, "bandwidth": 0.7 if i == 2 else 1.0}
+        for k, words in enumerate(OPTIONS):
+            sizes = (5, 3, 4) if "lengths" in words else SIZES[(i + k) % len(SIZES)]
+            has_batch = "batch" in words
+            name = "-".join((green, *words.split(), "x".join(map(str, sizes))))
+            # cubes of cubes run away from any rounding unless they are small
+            make = partial(tensors, sizes, words, scale=0.02 if green == "cubic" else 0.3)
+            given = options | {"batch_statistics": True} if has_batch else options
+            yield Sample(name, make, given, ("statistics", "lengths"))
+
+
+def tensors(
+    sizes: tuple[int, int, int], words: str, dtype: torch.dtype, *, scale: float = 0.3
+) -> dict[str, Tensor]:
+    """Return random arguments; ``words`` adds line, norm, batch (norm too) and lengths.
+
+    Args:
+        sizes: T, B and H.
+        words: With blanks between.
+        dtype: Of the tensors.
+        scale: Of the coefficients.
+    """
+    time, batch, units = sizes
+    generator = torch.Generator().manual_seed(time * 100 + batch * 10 + units)
+
+    def normal(*shape: int, scale: float = 1.0) -> Tensor:
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
+        return drawn.to(dtype)
+
+    count = 7
+    centers = normal(units, count)
+    centers[:, 2] = centers[:, 0]  # two at one place
+    arguments = {
+        "z": normal(time, batch, units),
+        "h0": normal(batch, units, scale=0.3),
+        "centers": centers,
+        "coefficients": normal(units, count, scale=scale),
+        "weight": normal(units, units, scale=0.5 * units**-0.5),
+    }
+    if "line" in words:
+        arguments["line"] = normal(units, 2, scale=0.3)
+    if "norm" in words or "batch" in words:
+        arguments["norm"] = 1 + normal(2, units, scale=0.3)
+        mean, var = normal(time, batch, units), 0.5 + normal(time, batch, units).square()
+        arguments["statistics"] = torch.stack((mean, var))
+    if "lengths" in words:
+        arguments["lengths"] = torch.tensor([time - 2, time, 1])[:batch]
+    return arguments
