@@ -45,6 +45,7 @@ COVERED_BY = {
     ),
     "tests/nn/activation/test_kernel_activation.py": (
         "nn/activation/compaction", "nn/activation/initial", "nn/activation/piecewise_linear",
+        "nn/activation/plot",
     ),
     "tests/models/test_config.py": ("models/sequence_classifier_config",),
     "tests/models/test_language_model.py": ("models/language_model_config",),
@@ -74,6 +75,13 @@ COVERED_BY = {
     "tests/papers/test_rkm2019_documents.py": (
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
         "cli/reproduce", "shared/table",
+    ),
+    "tests/papers/test_kbdnn2018_charging.py": ("kbdnn2018/charging_report",),
+    "tests/papers/test_kbdnn2018_long_term.py": (
+        "kbdnn2018/long_term_report", "kbdnn2018/long_term_run",
+    ),
+    "tests/papers/test_kbdnn2018_xor.py": (
+        "kbdnn2018/options", "kbdnn2018/pictures", "kbdnn2018/xor_report",
     ),
     "tests/papers/test_string_graph2017_sentiment.py": ("string_graph2017/table2",),
     "tests/papers/test_string_graph2017_treebank.py": ("shared/datasets",),

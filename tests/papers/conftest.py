@@ -58,6 +58,6 @@ def treebank(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _recipes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stand in for the metadata of an installed package."""
-    papers = ("rkm2019", "string_graph2017")
+    papers = ("kbdnn2018", "rkm2019", "string_graph2017")
     entries = [EntryPoint(name, f"representer_papers.{name}", recipe.GROUP) for name in papers]
     monkeypatch.setattr(recipe, "entry_points", lambda group: EntryPoints(entries))

@@ -32,6 +32,9 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("--datasets", type=str | None, help="some only", metavar="LIST")
     parser.add_argument("--cells", type=str | None, help="some only", metavar="LIST")
     parser.add_argument("--filter-lengths", type=str | None, help="some only", metavar="LIST")
+    parser.add_argument(
+        "--lengths", type=str | None, help="of sequences, some only", metavar="LIST"
+    )
     parser.add_argument("--preset", type=str, default="paper", help="paper or authors_code")
     parser.add_argument("--vectors", type=str | None, help="word vectors", metavar="FILE")
     parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: as torch chooses")
@@ -62,6 +65,7 @@ def run(arguments: Any) -> None:
         datasets=_words(arguments.datasets),
         cells=_words(arguments.cells),
         filter_lengths=_numbers("filter-lengths", arguments.filter_lengths),
+        lengths=_numbers("lengths", arguments.lengths),
         preset=arguments.preset,
         vectors=arguments.vectors,
         threads=arguments.threads,

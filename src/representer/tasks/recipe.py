@@ -40,6 +40,7 @@ class Request:
         datasets: Names of data sets.
         cells: Names of cells.
         filter_lengths: Lengths of the n-gram filters.
+        lengths: Lengths of the sequences.
         preset: Whose settings, ``"paper"`` or ``"authors_code"``.
         vectors: File of pretrained word vectors.
         threads: CPU threads; 0 leaves the choice to torch.
@@ -55,6 +56,7 @@ class Request:
     datasets: tuple[str, ...] = ()
     cells: tuple[str, ...] = ()
     filter_lengths: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
     preset: str = "paper"
     vectors: str | None = None
     threads: int = 0

@@ -263,3 +263,20 @@ def test_in_a_network_beside_others():
     network = nn.Sequential(nn.Linear(3, 6), KernelActivation(6, init="tanh"), nn.Linear(6, 1))
     network(torch.randn(4, 3)).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
+
+
+def test_a_plot_frames_the_functions_that_are_steeper_than_one():
+    activation = make(7, 40, init=lambda a: 0.9 * a.sin())
+    with torch.no_grad():
+        activation.coefficients[3] *= 2
+    figure = activation.plot((-2.0, 2.0), columns=3)
+    drawn = [axes for axes in figure.axes if axes.lines]
+    assert len(figure.axes) == 9
+    assert len(drawn) == 7
+    dashed = [axes.spines["left"].get_linestyle() != "solid" for axes in drawn]
+    assert dashed == [i == 3 for i in range(7)]
+    x, y = drawn[3].lines[0].get_data()
+    torch.testing.assert_close(torch.tensor(y), 1.8 * torch.tensor(x).sin(), rtol=0, atol=0.05)
+    for wrong in ({"span": (1.0, 1.0)}, {"columns": 0}):
+        with pytest.raises(ArgumentError, match=next(iter(wrong))):
+            activation.plot(**wrong)

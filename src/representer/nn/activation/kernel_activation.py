@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,10 @@ from representer.nn.activation.compaction import (
 )
 from representer.nn.activation.initial import INITIAL, even_centers, fitted
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
+from representer.nn.activation.plot import plotted
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Init = Literal["random", "zeros", "relu", "tanh", "identity"] | Callable[[Tensor], Tensor]
 
@@ -216,6 +220,23 @@ class KernelActivation(nn.Module):
             wanted = f"one of {', '.join(CORNERS)}, for which f is piecewise linear"
             raise KindError("green", repr(self.green), wanted)
         return PiecewiseLinear(*corners(self), dim=self.dim)
+
+    def plot(self, span: tuple[float, float] | None = None, columns: int = 5) -> Figure:
+        """Draw the function of every feature, with a dashed frame where it is steeper than 1.
+
+        Where it is, a recurrent network can let a state grow. Normalisation is left out.
+
+        Args:
+            span: The range; ``limits`` by default.
+            columns: Functions side by side.
+
+        Returns:
+            A figure of matplotlib, for example to call ``savefig`` on.
+
+        Raises:
+            MissingExtraError: If matplotlib is not installed.
+        """
+        return plotted(self, span or self.limits, columns)
 
     def extra_repr(self) -> str:
         """Return the options."""

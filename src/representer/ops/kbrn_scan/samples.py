@@ -13,7 +13,7 @@ from representer.functional.kernel_activation import GREENS
 from representer.ops.op import Sample
 
 SIZES = ((1, 1, 1), (2, 1, 17), (6, 3, 4), (3, 2, 5))  # T, B, H
-OPTIONS = ("", "line", "norm", "batch", "norm lengths", "line batch", "line batch lengths")
+OPTIONS = ("", "line norm", "batch", "norm lengths", "line batch lengths")
 
 
 def samples() -> Iterator[Sample]:

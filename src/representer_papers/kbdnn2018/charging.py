@@ -1,0 +1,137 @@
+"""M18 Fig. 3: one unit that charges and discharges, beside an LSTM and a sigmoid unit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from representer.errors import ArgumentError
+from representer.tasks.recipe import Recipe, Request
+
+SOURCE = "M18 Fig. 3"
+CELLS = ("kbrn", "kbrn-fitted", "rnn", "lstm", "lstm-sigmoid")
+UPDATES, BATCH, TEST = 10_000, 500, 25_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One curve of the figure.
+
+    Attributes:
+        cell: One of `CELLS`.
+        preset: Whose settings.
+        seed: Of first weights and sequences.
+        updates: Each on a fresh batch.
+        test: Sequences that are tested on.
+    """
+
+    cell: str
+    preset: str
+    seed: int
+    updates: int
+    test: int
+
+    @property
+    def name(self) -> str:
+        """As its file is called."""
+        return f"{self.preset}-{self.cell}-seed{self.seed}"
+
+
+def run(request: Request) -> Path:
+    """Train what is not yet there, draw the curves, and write the table.
+
+    Returns:
+        The path of the table.
+
+    Raises:
+        ArgumentError: If a choice is not one of those there are.
+    """
+    from representer_papers.kbdnn2018.charging_report import write_report
+    from representer_papers.kbdnn2018.options import chosen, refuse_others, use_one_thread
+    from representer_papers.kbdnn2018.problems import CHARGES
+
+    refuse_others(request, ("cells",))
+    if request.preset not in CHARGES:
+        raise ArgumentError("preset", request.preset, f"one of {', '.join(CHARGES)}")
+    use_one_thread()
+    updates = 3 if request.smoke else max(1, round(request.budget * UPDATES))
+    test = 50 if request.smoke else TEST
+    request.out.mkdir(parents=True, exist_ok=True)
+    found = [
+        _result(request, Setting(cell, request.preset, seed, updates, test))
+        for cell in chosen("cells", request.cells, CELLS)
+        for seed in request.seeds
+    ]
+    return write_report(request, [f for f in found if f is not None])
+
+
+def _result(request: Request, setting: Setting) -> dict[str, Any] | None:
+    """Return a finished run, made now unless it is there with as many updates."""
+    from representer.tasks.storage.atomic import write_json
+
+    path = request.out / f"{setting.name}.json"
+    if path.exists():
+        found = json.loads(path.read_text("utf-8"))
+        if request.table_only or found["setting"]["updates"] >= setting.updates:
+            return found
+    if request.table_only:
+        return None
+    found = {"setting": asdict(setting), **train(setting)}
+    write_json(path, found)
+    print(f"{setting.name}: {100 * found['curve'][-1][1]:.2f} % right")
+    return found
+
+
+def train(setting: Setting) -> dict[str, Any]:
+    """Train one network on fresh batches, and test it at some sixty points, evenly on a log scale.
+
+    Adam with a rate of 0.001; the loss is the squared error, summed over the steps of a sequence.
+
+    Returns:
+        ``curve``: updates and the share of steps that are right; ``function``: the learned one on a
+        grid, for a learned activation.
+    """
+    import torch
+
+    from representer.nn import KBRN
+    from representer.tasks.training import generators
+    from representer_papers.kbdnn2018.networks import charging_network
+    from representer_papers.kbdnn2018.problems import charging
+
+    with generators.initialising(setting.seed):
+        network = charging_network(setting.cell, setting.preset)
+    # the same sequences to test on for every seed
+    tests = charging(setting.test, setting.preset, generators.generator(0, "charging test"))
+    optimizer = torch.optim.Adam(network.parameters(), 1e-3)
+    points = {round(setting.updates ** (i / 60)) for i in range(61)}
+    curve = []
+    for update in range(1, setting.updates + 1):
+        draw = generators.generator(setting.seed, "charging", update)
+        x, y = charging(BATCH, setting.preset, draw)
+        loss = (network(x) - y).square().sum(0).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if update in points:
+            with torch.no_grad():
+                is_right = (network(tests[0]) > 0.5) == (tests[1] > 0.5)
+            curve.append([update, round(float(is_right.float().mean()), 5)])
+    found: dict[str, Any] = {"curve": curve, "ones": round(float(tests[1].mean()), 4)}
+    if isinstance(network.layer, KBRN):
+        with torch.no_grad():
+            grid = torch.linspace(-10, 10, 201)
+            values = network.layer.activation()(grid[:, None])[:, 0]
+        found["function"] = [
+            [float(a), round(float(y), 5)] for a, y in zip(grid, values, strict=True)
+        ]
+    return found
+
+
+CHARGING = Recipe(
+    name="kbrn-charging",
+    title="The charging problem: one learned unit, a sigmoid unit and LSTMs",
+    source=SOURCE,
+    run=run,
+)

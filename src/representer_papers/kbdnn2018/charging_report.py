@@ -1,0 +1,73 @@
+"""Table and picture of the charging problem."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from representer.tasks.recipe import Request
+from representer.tasks.storage.atomic import write_text
+from representer_papers.kbdnn2018.networks import CELLS
+from representer_papers.kbdnn2018.pictures import panels
+from representer_papers.kbdnn2018.problems import CHARGES
+from representer_papers.shared.table import heading, smoke_warning
+
+AT = (100, 1000, 10_000)
+
+
+def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
+    """Write ``table.md`` and ``accuracy.svg`` of finished runs.
+
+    Returns:
+        The path of the table.
+    """
+    low, high = CHARGES[request.preset]
+    lines = [
+        *heading("M18 Fig. 3: the charging problem", request),
+        f"Preset `{request.preset}`: charges from {low} to {high}. Sequences of 30 steps, three",
+        "of them charged; networks of one unit, 20 centres; Adam at 0.001 on the squared error, a",
+        "fresh batch of 500 sequences an update (the paper: 10,000). Share of steps of the test",
+        "sequences that are right, in %, after so many updates. The paper shows its curves without",
+        "figures.",
+        *smoke_warning(request),
+        "",
+    ]
+    heads = [f"after {at:,}" for at in AT]
+    lines += [f"| network | seed | updates | {' | '.join(heads)} | at last | best |"]
+    lines += [f"| --- | ---: | ---: | {'---: | ' * len(AT)}---: | ---: |"]
+    for run in found:
+        s, curve = run["setting"], run["curve"]
+        near = [
+            [y for at, y in curve if at <= wanted][-1:] if s["updates"] >= wanted else []
+            for wanted in AT
+        ]
+        cells = [f"{100 * y[0]:.2f}" if y else "–" for y in near]
+        best = max(y for _, y in curve)
+        lines.append(
+            f"| {CELLS[s['cell']]} (`{s['cell']}`) | {s['seed']} | {s['updates']:,} |"
+            f" {' | '.join(cells)} | {100 * curve[-1][1]:.2f} | {100 * best:.2f} |"
+        )
+    if found:
+        ones = 100 * found[0]["ones"]
+        always = f"always 1 is right at {ones:.1f} % of the steps, always 0 at {100 - ones:.1f} %"
+        lines += ["", f"An answer of {always}."]
+        draw(request.out / "accuracy.svg", found)
+        lines += ["", "![Accuracy while learning, and the learned functions](accuracy.svg)"]
+    path = request.out / "table.md"
+    write_text(path, "\n".join(lines) + "\n")
+    return path
+
+
+def draw(path: Path, found: Sequence[dict[str, Any]]) -> None:
+    """Draw accuracies of the first seed against updates on a log scale, and learned functions."""
+    seed = found[0]["setting"]["seed"]
+    own = [run for run in found if run["setting"]["seed"] == seed]
+    curves = {run["setting"]["cell"]: [(x, 100 * y) for x, y in run["curve"]] for run in own}
+    functions = {run["setting"]["cell"]: run["function"] for run in own if "function" in run}
+    drawings = [
+        {"title": "accuracy on the test sequences", "lines": curves, "log": True,
+         "xlabel": "updates", "ylabel": "% of steps"},
+        {"title": "learned function of the unit", "lines": functions, "xlabel": "a"},
+    ]  # fmt: skip
+    panels(path, drawings, columns=2, title="The charging problem", size=(3.6, 2.7))

@@ -1,0 +1,172 @@
+"""M18 Figs. 4 to 6: a function of the first two bits of a long sequence."""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+from representer.errors import ArgumentError, RunFolderError
+from representer.tasks.recipe import Recipe, Request
+
+SOURCE = "M18 Figs. 4-6"
+FUNCTIONS = ("or", "and", "xor", "iff")
+CELLS = (
+    "kbrn", "kbrn-fitted", "kbrn-long", "kbrn-grown", "tanh", "tanh-grown", "lstm", "lstm-sigmoid",
+)  # fmt: skip
+SHORT, LONG = tuple(range(5, 51, 5)), (60, 80, 100, 150, 200)
+UPDATES = 100_000
+STAGES = (10, 25, 50, 100)  # of what grows: a length is left when it is solved
+PRESETS = ("paper", "authors_code")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One run.
+
+    Attributes:
+        function: Of the first two bits.
+        time: T, length of a sequence.
+        cell: One of `CELLS`.
+        preset: Whose settings.
+        seed: Of first weights and sequences.
+        updates: At most.
+        tiny: Whether the network is tiny, to see that the way is open.
+    """
+
+    function: str
+    time: int
+    cell: str
+    preset: str
+    seed: int
+    updates: int
+    tiny: bool = False
+
+    @property
+    def grows(self) -> bool:
+        """Whether it begins with shorter sequences."""
+        return self.cell.endswith("-grown")
+
+    @property
+    def stages(self) -> tuple[int, ...]:
+        """Lengths of the sequences that are trained on, one after the other."""
+        return (*(t for t in STAGES if t < self.time and self.grows), self.time)
+
+    @property
+    def name(self) -> str:
+        """As its folder is called."""
+        return f"{self.preset}/{self.function}-T{self.time}/{self.cell}-seed{self.seed}"
+
+
+def run(request: Request) -> Path:
+    """Train what is not yet there, several runs at once, and write the table.
+
+    Every run is a folder with checkpoints. What is finished is not run again, what was interrupted
+    goes on, and what another process is at is left to it. ``threads`` is the number of runs at
+    once, one thread each; 0 takes one a processor.
+
+    Returns:
+        The path of the table.
+
+    Raises:
+        ArgumentError: If a choice is not one of those there are.
+    """
+    from representer_papers.kbdnn2018.long_term_report import write_report
+    from representer_papers.kbdnn2018.options import refuse_others
+
+    refuse_others(request, ("datasets", "cells", "lengths"))
+    if request.preset not in PRESETS:
+        raise ArgumentError("preset", request.preset, f"one of {', '.join(PRESETS)}")
+    waiting = (
+        [] if request.table_only else [s for s in settings(request) if not is_done(request.out, s)]
+    )
+    workers = min(request.threads or os.cpu_count() or 1, max(1, len(waiting)))
+    if workers == 1:
+        for setting in waiting:
+            _say(run_one(request.out, setting))
+    else:  # a process of its own for each, since a run is one thread
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            for done in as_completed(pool.submit(run_one, request.out, s) for s in waiting):
+                _say(done.result())
+    return write_report(request)
+
+
+def settings(request: Request) -> list[Setting]:
+    """Return the runs asked for, the shortest sequences first.
+
+    Without a choice: all functions and networks at T = 5 to 50, and ≡ at 60 to 200 with normalised
+    units.
+
+    Raises:
+        ArgumentError: If a choice is not one of those there are.
+    """
+    from representer_papers.kbdnn2018.options import chosen
+
+    functions = chosen("datasets", request.datasets, FUNCTIONS)
+    cells = chosen("cells", request.cells, CELLS)
+    if any(time < 2 for time in request.lengths):
+        raise ArgumentError("lengths", request.lengths, "2 or more, for two bits")
+    updates = 20 if request.smoke else max(10, round(request.budget * UPDATES))
+    lengths = request.lengths or ((3,) if request.smoke else SHORT + LONG)
+    return [
+        Setting(function, time, cell, request.preset, seed, updates, request.smoke)
+        for seed in request.seeds
+        for time in lengths
+        for function in functions
+        for cell in cells
+        if request.lengths
+        or time <= max(SHORT)
+        or (function == "iff" and not cell.startswith("lstm"))
+    ]
+
+
+def is_done(out: Path, setting: Setting) -> bool:
+    """Say whether a run has ended; one that ran out of updates has not, if it may make more.
+
+    Raises:
+        ArgumentError: If the folder's run is of another size.
+    """
+    path = out / setting.name / "metrics.json"
+    if not path.exists():
+        return False
+    found = json.loads(path.read_text("utf-8"))
+    if found["setting"]["tiny"] != setting.tiny:
+        hint = "Choose another --out for a smoke run."
+        raise ArgumentError("out", str(out), "a folder of runs of this size", hint=hint)
+    return found["stopped_by"] != "updates" or found["updates"] >= setting.updates
+
+
+def run_one(out: Path, setting: Setting) -> str:
+    """Make one run, or go on with it; return a line on how it ended."""
+    from representer.tasks.storage.run_folder import RunFolder
+    from representer.tasks.training.freed_memory import keep_freed_memory
+    from representer_papers.kbdnn2018.long_term_run import train
+    from representer_papers.kbdnn2018.options import use_one_thread
+
+    use_one_thread()
+    keep_freed_memory()
+    folder = out / setting.name
+    try:
+        with RunFolder(folder, resume=True) as run_folder:
+            if is_done(out, setting):  # by another process, meanwhile
+                return f"{setting.name}: is there"
+            found = train(run_folder, setting)
+            run_folder.write_json("metrics.json", {"setting": asdict(setting), **found})
+    except RunFolderError as error:  # another process is at it
+        return f"left out: {error}"
+    return f"{setting.name}: {found['stopped_by']} after {found['updates']:,}, {found['test']:.4f}"
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+LONG_TERM = Recipe(
+    name="kbrn-long-term",
+    title="A function of the first two bits of sequences of 5 to 200: learned activations, LSTMs",
+    source=SOURCE,
+    run=run,
+)

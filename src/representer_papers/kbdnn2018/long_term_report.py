@@ -1,0 +1,157 @@
+"""Tables and pictures of the problem of two bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from representer.tasks.recipe import Request
+from representer.tasks.storage.atomic import write_text
+from representer_papers.kbdnn2018.long_term import CELLS, FUNCTIONS
+from representer_papers.kbdnn2018.long_term_run import SPAN
+from representer_papers.kbdnn2018.networks import CELLS as TITLES
+from representer_papers.kbdnn2018.pictures import panels
+from representer_papers.kbdnn2018.problems import SIGNS
+from representer_papers.shared.table import heading, smoke_warning
+
+Runs = list[dict[str, Any]]
+
+_ABOUT = (
+    "Random bits; the answer is a function of the first two. Batches of 500, Adam at 0.001 on the",
+    "mean squared error, 20 units, 100 centres, until an epoch of ten fresh batches is right at",
+    "99 %; the paper and we stop at 100,000 updates, or where the command says. *Solved* is of how",
+    "many seeds, and in parentheses the mean number of updates of those.",
+)
+
+
+def write_report(request: Request) -> Path:
+    """Write ``table.md``, ``curves.svg`` and ``functions.svg`` of the finished runs of a preset.
+
+    Returns:
+        The path of the table.
+    """
+    found = finished(request.out / request.preset)
+    lines = [
+        *heading("M18 Figs. 4 to 6: a function of the first two bits", request),
+        f"Preset `{request.preset}`.",
+        *_ABOUT,
+        *smoke_warning(request),
+        "",
+        "| network |  |",
+        "| --- | --- |",
+        *(f"| `{cell}` | {TITLES[cell]} |" for cell in CELLS if _of(found, cell=cell)),
+    ]
+    for function in FUNCTIONS:
+        own = _of(found, function=function)
+        if own:
+            lines += ["", f"## {SIGNS[function]} (`{function}`)", "", *_section(own)]
+    request.out.mkdir(parents=True, exist_ok=True)
+    if found:
+        lines += ["", *_pictures(request.out, found)]
+    path = request.out / "table.md"
+    write_text(path, "\n".join(lines) + "\n")
+    return path
+
+
+def finished(folder: Path) -> Runs:
+    """Return all finished runs below a folder, in the order of their settings."""
+    paths = sorted(folder.glob("*/*/metrics.json"))
+    runs = [json.loads(path.read_text("utf-8")) for path in paths]
+    return sorted(runs, key=lambda run: (run["setting"]["time"], run["setting"]["seed"]))
+
+
+def _of(runs: Runs, **wanted: Any) -> Runs:
+    return [r for r in runs if all(r["setting"][name] == value for name, value in wanted.items())]
+
+
+def _section(runs: Runs) -> list[str]:
+    """Return a table of one function: networks by length."""
+    times = sorted({run["setting"]["time"] for run in runs})
+    lines = [f"| T | {' | '.join(map(str, times))} |", f"| --- | {'---: | ' * len(times)}".rstrip()]
+    for cell in CELLS:
+        own = _of(runs, cell=cell)
+        if own:
+            cells = [_solved(_of(own, time=time)) for time in times]
+            lines.append(f"| `{cell}` | {' | '.join(cells)} |")
+    tested = [run for run in runs if run["stopped_by"] == "solved"]
+    if tested:
+        lines += ["", _about_tests(tested)]
+    return lines
+
+
+def _solved(runs: Runs) -> str:
+    if not runs:
+        return "–"
+    updates = [run["updates"] for run in runs if run["stopped_by"] == "solved"]
+    mean = f" ({sum(updates) / len(updates):,.0f})" if updates else ""
+    most = max(run["updates"] for run in runs)
+    short = f" in {most:,}" if len(updates) < len(runs) else ""
+    return f"{len(updates)} of {len(runs)}{mean or short}"
+
+
+def _about_tests(runs: Runs) -> str:
+    least = min(run["test"] for run in runs)
+    line = f"Right on 5,000 fresh sequences, where solved: {100 * least:.2f} % or more"
+    running = [run["test_running"] for run in runs if "test_running" in run]
+    if running:
+        line += f"; one by one with running statistics {100 * min(running):.2f} % or more"
+    steep = [run["steep"] for run in runs if "steep" in run and run["setting"]["cell"] != "tanh"]
+    if steep:
+        line += f". Units with |f'| > 1 on [-4, 4]: {min(steep)} to {max(steep)} of 20"
+    return f"{line}."
+
+
+def _pictures(out: Path, found: Runs) -> list[str]:
+    drawings: list[dict[str, Any]] = []
+    for function in FUNCTIONS:
+        own = _of(found, function=function)
+        counts = {cell: _points(_of(own, cell=cell), solved=True) for cell in CELLS}
+        updates = {cell: _points(_of(own, cell=cell), solved=False) for cell in CELLS}
+        sign = SIGNS[function]
+        drawings += [
+            {"title": f"{sign}: {what}", "lines": lines, "xlabel": "T", "marks": True}
+            for what, lines in (("share of seeds that solve it", counts), ("mean updates", updates))
+        ]
+    panels(
+        out / "curves.svg", drawings, columns=2, title="Solved runs, and updates", size=(3.4, 2.0)
+    )
+    lines = ["![Solved runs, and updates](curves.svg)"]
+    shown = [run for run in found if "functions" in run and run["stopped_by"] == "solved"]
+    shown = [run for run in shown if run["setting"]["cell"] != "tanh"]
+    if shown:
+        run = max(shown, key=lambda r: (r["setting"]["function"] == "iff", r["setting"]["time"]))
+        _draw_functions(out / "functions.svg", run)
+        s = run["setting"]
+        told = f"{SIGNS[s['function']]}, T = {s['time']}, `{s['cell']}`, seed {s['seed']}"
+        told = f"The learned functions on [-4, 4] ({told}); dashed frames where |f'| > 1:"
+        lines += ["", told, "", "![Learned functions](functions.svg)"]
+    return lines
+
+
+def _points(runs: Runs, *, solved: bool) -> list[tuple[float, float]]:
+    points = []
+    for time in sorted({run["setting"]["time"] for run in runs}):
+        own = _of(runs, time=time)
+        updates = [run["updates"] for run in own if run["stopped_by"] == "solved"]
+        if solved:
+            points.append((time, len(updates) / len(own)))
+        elif updates:
+            points.append((time, sum(updates) / len(updates)))
+    return points
+
+
+def _draw_functions(path: Path, run: dict[str, Any]) -> None:
+    drawings = []
+    for i, values in enumerate(run["functions"]):
+        step = 2 * SPAN / (len(values) - 1)
+        points = [(-SPAN + k * step, value) for k, value in enumerate(values)]
+        is_steep = _steepest(values, step) > 1
+        drawings.append({"title": f"unit {i}", "lines": {"f": points}, "framed": is_steep})
+    panels(path, drawings, columns=5, title="The learned functions", size=(1.5, 1.2))
+
+
+def _steepest(values: Sequence[float], step: float) -> float:
+    return max(abs(b - a) / step for a, b in pairwise(values))

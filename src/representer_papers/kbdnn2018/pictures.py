@@ -1,0 +1,94 @@
+"""The figures of M18, drawn of our runs as SVG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from representer.errors import MissingExtraError
+from representer.tasks.storage.atomic import write_text
+
+COLOURS = ("#3b82c4", "#d9822b", "#5aa469", "#8a63b8", "#b04a5a", "#6b7280")
+Points = Sequence[tuple[float, float]]
+
+
+def panels(
+    path: Path,
+    drawings: Sequence[Mapping[str, Any]],
+    *,
+    columns: int,
+    title: str,
+    size: tuple[float, float] = (2.3, 1.7),
+) -> None:
+    """Draw many small axes.
+
+    Args:
+        path: The file.
+        drawings: Of each axes a dict with ``title``, and with ``lines`` (points by label),
+            ``dots`` (points), ``framed`` (whether its frame is dashed), ``log`` (whether x is),
+            ``xlabel``, ``ylabel``, ``marks`` (whether lines have marks).
+        columns: Axes of a row.
+        title: What the picture shows, for those who cannot see it.
+        size: Of one axes in inches.
+    """
+    rows = (len(drawings) + columns - 1) // columns
+    figure, grid = _figure(rows, columns, size)
+    colours: dict[str, str] = {}
+    for axes, drawing in zip(grid, drawings, strict=False):
+        for label, points in drawing.get("lines", {}).items():
+            colour = colours.setdefault(label, COLOURS[len(colours) % len(COLOURS)])
+            mark = "-o" if drawing.get("marks") else "-"
+            if points:
+                xs, ys = zip(*points, strict=True)
+                axes.plot(xs, ys, mark, color=colour, linewidth=1.2, markersize=3, label=label)
+        for x, y in drawing.get("dots", ()):
+            axes.plot([x], [y], "o", color="#222222", markersize=3)
+        if drawing.get("log"):
+            axes.set_xscale("log")
+        if drawing.get("framed"):
+            for spine in axes.spines.values():
+                spine.set_linestyle((0, (4, 2)))
+                spine.set_color(COLOURS[1])
+        axes.set_title(drawing["title"], fontsize=8)
+        axes.set_xlabel(drawing.get("xlabel", ""), fontsize=7)
+        axes.set_ylabel(drawing.get("ylabel", ""), fontsize=7)
+        axes.tick_params(labelsize=6)
+    for axes in grid[len(drawings) :]:
+        axes.set_axis_off()
+    if len(colours) > 1:
+        handles = {
+            label: h
+            for axes in grid
+            for h, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(
+            handles.values(),
+            handles,
+            loc="outside lower center",
+            ncols=len(handles),
+            fontsize=7,
+            frameon=False,
+        )
+    write_text(path, _svg(figure, title))
+
+
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("the pictures", "matplotlib", "train") from error
+    width, height = columns * size[0], rows * size[1] + 0.3
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def _svg(figure: Any, title: str) -> str:
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})
+    drawing = buffer.getvalue()
+    return drawing[drawing.index("<svg") :]

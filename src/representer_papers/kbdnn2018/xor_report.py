@@ -1,0 +1,70 @@
+"""Table and picture of the parity problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from representer.tasks.recipe import Request
+from representer.tasks.storage.atomic import write_text
+from representer_papers.kbdnn2018.pictures import panels
+from representer_papers.shared.table import heading, smoke_warning
+
+_HEADS = (
+    "bits", "ℓ1", "centres", "seed", "updates", "solved after", "coefficients", "variation",
+    "error",
+)  # fmt: skip
+
+
+def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
+    """Write ``table.md`` and ``functions.svg`` of finished runs.
+
+    Returns:
+        The path of the table.
+    """
+    lines = [
+        *heading("M18 Fig. 2: parity by one unit", request),
+        "One unit y = f(w·z + b) with g(u) = |u|, trained on the whole truth table by Adam at 0.01",
+        "on the mean squared error. *Solved after* is the update from which every row is on the",
+        "right side of 1/2. *Coefficients* counts those above 0.001, *variation* sums how far f",
+        "goes up and down over the sums of the rows and a fifth more to both sides. The paper",
+        "shows the functions without figures and does not print the number of updates.",
+        *smoke_warning(request),
+        "",
+        f"| {' | '.join(_HEADS)} |",
+        f"| {' | '.join(['---:'] * len(_HEADS))} |",
+    ]
+    for run in found:
+        s = run["setting"]
+        solved = "not" if run["solved"] is None else str(run["solved"])
+        lines.append(
+            f"| {s['bits']} | {s['penalty']:g} | {s['centers']} | {s['seed']} | {s['updates']:,} |"
+            f" {solved} | {run['large']} of {s['centers']} | {run['variation']:.2f} |"
+            f" {run['error']:.1e} |"
+        )
+    if found:
+        draw(request.out / "functions.svg", found)
+        lines += ["", "![The learned functions](functions.svg)"]
+    path = request.out / "table.md"
+    write_text(path, "\n".join(lines) + "\n")
+    return path
+
+
+def draw(path: Path, found: Sequence[dict[str, Any]]) -> None:
+    """Draw the functions of the first seed in the order of Fig. 2, and the rows on them."""
+    seed = found[0]["setting"]["seed"]
+    drawings = []
+    for run in found:
+        s = run["setting"]
+        if s["seed"] != seed:
+            continue
+        penalised = "ℓ1" if s["penalty"] else "no ℓ1"
+        drawings.append(
+            {
+                "title": f"{s['bits']} bits, d = {s['centers']}, {penalised}",
+                "lines": {"f": list(zip(run["grid"], run["function"], strict=True))},
+                "dots": list(zip(run["sums"], run["targets"], strict=True)),
+            }
+        )
+    panels(path, drawings, columns=3, title="Activations learned for parity, targets as dots")

@@ -1,0 +1,143 @@
+"""The problem of two bits as a recipe: solved, interrupted and gone on with, told in a table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from representer.cli.main import entry_point
+from representer.errors import ArgumentError
+from representer.tasks.recipe import Request
+from representer.tasks.storage.run_folder import RunFolder
+from representer_papers.kbdnn2018 import long_term, long_term_run
+from representer_papers.kbdnn2018.long_term import LONG_TERM, Setting, is_done, run_one, settings
+
+SETTING = Setting("iff", 4, "kbrn-fitted", "paper", 0, 40, tiny=True)
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    """Return the folder and the line of a run that solves a short problem."""
+    out = tmp_path_factory.mktemp("out")
+    setting = Setting("or", 3, "kbrn-fitted", "paper", 0, 400)
+    return out, setting, run_one(out, setting)
+
+
+def metrics(out, setting):
+    return json.loads((out / setting.name / "metrics.json").read_text("utf-8"))
+
+
+def test_a_run_stops_when_an_epoch_is_right(solved):
+    out, setting, line = solved
+    assert "solved after" in line
+    found = metrics(out, setting)
+    assert found["stopped_by"] == "solved"
+    assert found["updates"] % 10 == 0
+    assert found["accuracy"] > 0.99
+    assert found["test"] > 0.97
+    assert found["test_running"] > 0.9
+    assert len(found["functions"]) == 20
+    assert 0 <= found["steep"] <= 20
+    assert is_done(out, setting)
+    assert is_done(out, replace(setting, updates=10**6))  # it is solved
+
+
+def test_an_interrupted_run_goes_on_to_the_same_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(long_term_run, "SAVE", 20)
+    monkeypatch.setattr(long_term_run, "BATCH", 20)
+    run_one(tmp_path / "whole", SETTING)
+    run_one(tmp_path / "parts", replace(SETTING, updates=20))
+    assert not is_done(tmp_path / "parts", SETTING)
+    run_one(tmp_path / "parts", SETTING)
+    whole, parts = (metrics(tmp_path / name, SETTING) for name in ("whole", "parts"))
+    assert whole == parts
+    assert whole["stopped_by"] == "updates"
+
+
+def test_sequences_grow_when_their_length_is_solved(tmp_path, monkeypatch):
+    monkeypatch.setattr(long_term, "STAGES", (3, 4))
+    setting = Setting("or", 5, "kbrn-grown", "paper", 0, 200)
+    assert setting.stages == (3, 4, 5)
+    assert replace(setting, time=4).stages == (3, 4)
+    assert replace(setting, cell="kbrn-fitted").stages == (5,)
+    lengths, draw = [], long_term_run.two_bits
+    monkeypatch.setattr(
+        long_term_run,
+        "two_bits",
+        lambda f, time, *rest: lengths.append(time) or draw(f, time, *rest),
+    )
+    monkeypatch.setattr(long_term_run, "SAVE", 30)
+    run_one(tmp_path, setting)
+    found = metrics(tmp_path, setting)
+    assert found["stopped_by"] == "solved"
+    trained = lengths[: found["updates"]]
+    assert trained == sorted(trained)
+    assert set(trained) == {3, 4, 5}
+    assert set(lengths[found["updates"] :]) == {5}  # what it is tested on
+
+
+def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
+    with RunFolder(tmp_path / SETTING.name):
+        assert "left out" in run_one(tmp_path, SETTING)
+
+
+def test_a_gradient_that_is_no_number_ends_a_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(long_term_run, "BATCH", 20)
+    make = long_term_run.long_term_network
+
+    def broken(*arguments):
+        network = make(*arguments)
+        network.readout.weight.data.fill_(float("nan"))
+        return network
+
+    monkeypatch.setattr(long_term_run, "long_term_network", broken)
+    assert "diverged after 1" in run_one(tmp_path, SETTING)
+
+
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
+def test_a_table_through_the_command_line(tmp_path, capsys, workers: str):
+    command = ["reproduce", "kbrn-long-term", "--smoke", "--out", str(tmp_path)]
+    command += ["--threads", workers, "--datasets", "xor", "--cells", "kbrn,lstm-sigmoid"]
+    assert entry_point(command) == 0, capsys.readouterr().err
+    table = (tmp_path / "table.md").read_text("utf-8")
+    assert "## ⊕ (`xor`)" in table
+    assert "| `lstm-sigmoid` | 0 of 1 in 20 |" in table
+    assert (tmp_path / "curves.svg").exists()
+    capsys.readouterr()
+    assert entry_point(command) == 0
+    assert "updates after" not in capsys.readouterr().out  # nothing is run again
+    with pytest.raises(ArgumentError, match="a folder of runs of this size"):
+        long_term.run(Request(tmp_path, tmp_path, datasets=("xor",), cells=("kbrn",), lengths=(3,)))
+
+
+def test_solved_runs_are_counted_and_their_functions_drawn(solved, tmp_path):
+    out, setting, _ = solved
+    path = LONG_TERM.run(Request(out, out, table_only=True))
+    table = path.read_text("utf-8")
+    assert f"| `kbrn-fitted` | 1 of 1 ({metrics(out, setting)['updates']}) |" in table
+    assert "Units with |f'| > 1" in table
+    assert (out / "functions.svg").read_text("utf-8").count("unit ") == 20
+
+
+def test_without_a_choice_long_sequences_are_for_learned_activations_and_one_function(tmp_path):
+    asked = settings(Request(tmp_path, tmp_path, seeds=(0, 1)))
+    assert len(asked) == 2 * (10 * 4 * 8 + 5 * 6)
+    assert {(s.function, s.cell[:4]) for s in asked if s.time > 50} == {
+        ("iff", "kbrn"), ("iff", "tanh"),
+    }  # fmt: skip
+    assert {s.updates for s in asked} == {100_000}
+    times = [s.time for s in asked if s.seed == 0]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [({"datasets": ("nand",)}, "datasets is 'nand'"), ({"cells": ("gru",)}, "cells is 'gru'"),
+     ({"lengths": (1,)}, "lengths is"), ({"preset": "mine"}, "preset is 'mine'"),
+     ({"filter_lengths": (3,)}, "filter_lengths is")],
+)  # fmt: skip
+def test_what_the_recipe_does_not_have_is_refused(tmp_path, asked, message):
+    with pytest.raises(ArgumentError, match=message):
+        LONG_TERM.run(Request(tmp_path, tmp_path / "out", **asked))

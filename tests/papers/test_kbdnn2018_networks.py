@@ -1,0 +1,94 @@
+"""The networks that M18 compares: their equations, first weights, and what is learned of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer_papers.kbdnn2018.networks import (
+    CELLS,
+    SigmoidLSTM,
+    SigmoidRNN,
+    charging_network,
+    long_term_network,
+)
+
+BITS = torch.randint(0, 2, (5, 9, 1), generator=torch.Generator().manual_seed(0)).float()
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors_code"])
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "rnn"])
+def test_every_network_answers_every_sequence(cell: str, preset: str):
+    torch.manual_seed(0)
+    network = long_term_network(cell, preset, 4, 6)
+    answer = network(BITS)
+    assert answer.shape == (9,)
+    answer.sum().backward()
+    of_f = [p for n, p in network.named_parameters() if "centers" in n or "coefficients" in n]
+    assert all((p.grad is None) == cell.startswith("tanh") for p in of_f)
+    is_plain = cell.startswith("lstm") and preset == "authors_code"
+    assert network.squashes is not is_plain
+
+
+def test_the_units_of_tanh_are_tanh():
+    torch.manual_seed(0)
+    f = long_term_network("tanh", "paper").layer.activation()
+    x = torch.linspace(-3, 3, 61)[:, None].expand(-1, 20)
+    torch.testing.assert_close(f(x), x.tanh(), rtol=0, atol=1e-3)
+
+
+def test_long_sequences_begin_with_orthogonal_recurrent_and_small_input_weights():
+    torch.manual_seed(0)
+    part = long_term_network("kbrn-long", "paper").layer.directions[0]
+    torch.testing.assert_close(part.recurrent @ part.recurrent.T, torch.eye(20))
+    assert part.input_weight.abs().max() <= 0.6
+
+
+@pytest.mark.parametrize(("preset", "green"), [("paper", "relu"), ("authors_code", "abs")])
+def test_the_presets_have_the_green_functions_of_text_and_code(preset: str, green: str):
+    for network in (long_term_network("kbrn", preset), charging_network("kbrn", preset)):
+        f = network.layer.activation()
+        assert f.green == green
+        assert not f.coefficients.any()
+
+
+def test_the_unit_that_charges_begins_with_weights_of_one_and_carries_what_it_does_not_squash():
+    network = charging_network("kbrn", "authors_code")
+    part = network.layer.directions[0]
+    assert part.input_weight.item() == part.recurrent.item() == 1.0
+    with torch.no_grad():
+        part.activation.coefficients.fill_(0.1)
+    x = torch.ones(3, 2, 1)
+    output, _ = network.layer(x)
+    torch.testing.assert_close(network(x), torch.sigmoid(output[..., 0]))
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "lstm-sigmoid"])
+def test_the_others_output_is_the_answer(cell: str):
+    network = charging_network(cell, "paper")
+    torch.testing.assert_close(network(BITS), network.layer(BITS)[0][..., 0])
+
+
+def test_sigmoid_cells_by_hand():
+    rnn, lstm = SigmoidRNN(1, 1), SigmoidLSTM(1, 1)
+    with torch.no_grad():
+        for layer in (rnn, lstm):
+            for parameter in layer.parameters():
+                parameter.fill_(1.0)
+    s = torch.sigmoid
+    x = torch.tensor([[[2.0]], [[0.0]]])
+    h1 = s(torch.tensor(3.0))
+    torch.testing.assert_close(rnn(x)[0].flatten(), torch.stack((h1, s(h1 + 1))))
+    gate = s(torch.tensor(3.0))
+    c = gate * gate
+    h = gate * s(c)
+    gate2 = s(h + 1)
+    c2 = gate2 * c + gate2 * gate2
+    torch.testing.assert_close(lstm(x)[0].flatten(), torch.stack((h, gate2 * s(c2))))
+
+
+def test_the_forget_gates_of_the_lstms_begin_with_a_bias_of_one():
+    biases = long_term_network("lstm-sigmoid", "paper", 3).layer.sums.bias
+    assert biases.tolist() == [0.0] * 6 + [1.0] * 3 + [0.0] * 3
+    layer = long_term_network("lstm", "paper", 3).layer
+    assert layer.biases()["forget"].tolist() == [1.0] * 3

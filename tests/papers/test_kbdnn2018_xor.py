@@ -1,0 +1,59 @@
+"""Parity as a recipe: learned, penalised, told in a table and a picture."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from representer.cli.main import entry_point
+from representer.errors import ArgumentError
+from representer.tasks.recipe import GROUP, Request
+from representer_papers.kbdnn2018 import RECIPES
+from representer_papers.kbdnn2018.xor import XOR, Setting, train
+
+
+def test_the_package_announces_its_recipes():
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][GROUP]
+    assert announced["kbdnn2018"] == "representer_papers.kbdnn2018"
+    assert {name: recipe.name for name, recipe in RECIPES.items()} == {n: n for n in RECIPES}
+
+
+def test_one_unit_learns_parity_and_the_penalty_takes_coefficients_away():
+    plain = train(Setting(2, 50, 0.0, 1, 600))
+    assert plain["solved"] is not None
+    assert plain["solved"] < 600
+    assert plain["error"] < 0.01
+    penalised = train(Setting(2, 50, 0.05, 1, 600))
+    assert penalised["large"] < plain["large"]
+    assert penalised["variation"] < plain["variation"]
+
+
+def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("representer_papers.kbdnn2018.xor.CENTERS", (5,))
+    command = ["reproduce", "kbrn-xor", "--smoke", "--out", str(tmp_path / "out")]
+    assert entry_point(command) == 0, capsys.readouterr().err
+    table = (tmp_path / "out/table.md").read_text("utf-8")
+    assert "Smoke run" in table
+    rows = [line for line in table.splitlines() if line.startswith(("| 2 |", "| 4 |"))]
+    assert len(rows) == 4
+    picture = (tmp_path / "out/functions.svg").read_text("utf-8")
+    assert picture.count("d = 5") == 4
+    path = tmp_path / "out/2bit-5-plain-seed0.json"
+    found = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(found | {"error": 0.123}), encoding="utf-8")
+    assert entry_point(command) == 0
+    assert "1.2e-01" in (tmp_path / "out/table.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [({"cells": ("lstm",)}, "cells is"), ({"lengths": (5,)}, "lengths is"),
+     ({"preset": "mine"}, "preset is 'mine'")],
+)  # fmt: skip
+def test_what_the_recipe_does_not_have_is_refused(tmp_path, asked, message):
+    with pytest.raises(ArgumentError, match=message):
+        XOR.run(Request(tmp_path, tmp_path / "out", **asked))
