@@ -14,9 +14,9 @@ def graphs(has_features):
     made = []
     for nodes, edges in ((3, 4), (1, 0), (5, 9), (2, 2)):
         ends = torch.randint(nodes, (2, edges), generator=generator)
-        features = torch.rand(edges, 2, generator=generator) if has_features else None
-        x = torch.rand(nodes, 3, generator=generator)
-        made.append(Data(x=x, edge_index=ends, edge_attr=features))
+        features = torch.randint(2, (edges, 2), generator=generator).float()
+        x = torch.randint(2, (nodes, 3), generator=generator).float()
+        made.append(Data(x=x, edge_index=ends, edge_attr=features if has_features else None))
     return made
 
 
@@ -24,10 +24,10 @@ def graphs(has_features):
 @pytest.mark.parametrize("chosen", [[2, 0, 3], [1], [1, 1, 2], [3, 1, 0, 2]])
 def test_a_batch_is_that_of_pyg(has_features, chosen):
     made = graphs(has_features)
-    store = GraphStore(made, torch.arange(4.0))
+    store = GraphStore(GraphStore.of(made, torch.arange(4.0)).tensors())
     ours, theirs = store(chosen), Batch.from_data_list([made[i] for i in chosen])
     for name in ("x", "edge_index", "edge_attr", "batch"):
         first, second = getattr(ours, name), getattr(theirs, name)
         assert (first is None and second is None) or torch.equal(first, second), name
     assert ours.y.tolist() == chosen
-    assert len(store) == 4
+    assert (len(store), store.features) == (4, 3)

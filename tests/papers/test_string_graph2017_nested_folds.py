@@ -72,8 +72,8 @@ def test_the_cost_reaches_the_machine(labels, monkeypatch):
     seen = []
 
     class Machine:
-        def __init__(self, C, kernel):
-            seen.append((C, kernel))
+        def __init__(self, C, kernel, max_iter):
+            seen.append((C, kernel, max_iter))
 
         def fit(self, K, y):
             return self
@@ -83,6 +83,6 @@ def test_the_cost_reaches_the_machine(labels, monkeypatch):
 
     monkeypatch.setattr("sklearn.svm.SVC", Machine)
     shares = inner_accuracies(gram(labels), labels, np.arange(40), 2, 0)
-    assert seen == [(cost, "precomputed") for cost in COSTS] * 2
+    assert seen == [(cost, "precomputed", 100_000) for cost in COSTS] * 2
     assert shares == [0.5] * 4
     assert nested_folds.COSTS == COSTS

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,22 +29,45 @@ class GraphBatch(NamedTuple):
 
 
 class GraphStore:
-    """Graphs by number.
+    """Graphs by number, whose features are zeros and ones, kept as bytes.
 
     Args:
-        graphs: PyG ``Data`` with ``x``, ``edge_index`` and perhaps ``edge_attr``; at least one.
-        y: What is to be predicted of each.
+        tensors: What :meth:`tensors` returned.
     """
 
-    def __init__(self, graphs: Sequence[Any], y: Tensor) -> None:
-        self.y = y
-        edges = [graph.edge_index for graph in graphs]
-        self._nodes = _starts([len(graph.x) for graph in graphs])
-        self._edges = _starts([index.shape[1] for index in edges])
-        self._x = torch.cat([graph.x for graph in graphs])
-        self._edge_index = torch.cat(edges, dim=1)
-        has_features = graphs[0].edge_attr is not None
-        self._edge_attr = torch.cat([g.edge_attr for g in graphs]) if has_features else None
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = dict(tensors)
+        self.y = tensors["y"]
+        self._nodes, self._edges = _starts(tensors["nodes"]), _starts(tensors["edges"])
+
+    @classmethod
+    def of(cls, graphs: Sequence[Any], y: Tensor) -> GraphStore:
+        """Join graphs.
+
+        Args:
+            graphs: PyG ``Data`` with ``x``, ``edge_index`` and perhaps ``edge_attr``.
+            y: What is to be predicted of each.
+        """
+        tensors = {
+            "x": torch.cat([graph.x.to(torch.uint8) for graph in graphs]),
+            "edge_index": torch.cat([graph.edge_index for graph in graphs], dim=1),
+            "nodes": torch.tensor([len(graph.x) for graph in graphs]),
+            "edges": torch.tensor([graph.edge_index.shape[1] for graph in graphs]),
+            "y": y,
+        }
+        if graphs[0].edge_attr is not None:
+            features = [graph.edge_attr.to(torch.uint8) for graph in graphs]
+            tensors["edge_attr"] = torch.cat(features)
+        return cls(tensors)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all there is, to be written to a file."""
+        return dict(self._tensors)
+
+    @property
+    def features(self) -> int:
+        """Features of a node."""
+        return self._tensors["x"].shape[1]
 
     def __len__(self) -> int:
         return len(self.y)
@@ -56,13 +79,14 @@ class GraphStore:
         edges, of_edge = _rows(self._edges, chosen)
         sizes = self._nodes[chosen + 1] - self._nodes[chosen]
         moved = (sizes.cumsum(0) - sizes)[of_edge]  # where each graph's nodes begin in the batch
-        attributes = None if self._edge_attr is None else self._edge_attr[edges]
-        ends = self._edge_index[:, edges] + moved
-        return GraphBatch(self._x[nodes], ends, attributes, of_node, self.y[chosen])
+        kept = self._tensors
+        features = kept["edge_attr"][edges].float() if "edge_attr" in kept else None
+        ends = kept["edge_index"][:, edges] + moved
+        return GraphBatch(kept["x"][nodes].float(), ends, features, of_node, self.y[chosen])
 
 
-def _starts(sizes: Sequence[int]) -> Tensor:
-    return torch.tensor([0, *sizes]).cumsum(0)
+def _starts(sizes: Tensor) -> Tensor:
+    return torch.cat((sizes.new_zeros(1), sizes.cumsum(0)))
 
 
 def _rows(starts: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:

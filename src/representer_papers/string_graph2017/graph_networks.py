@@ -90,12 +90,12 @@ def _store(data: GraphData) -> GraphStore:
     columns: list[Any] = [graph.x for graph in data.graphs]
     tags = torch.cat(columns)[:, 0]
     kinds, numbers = torch.unique(tags, return_inverse=True)
-    features = F.one_hot(numbers, len(kinds)).float()
+    features = F.one_hot(numbers, len(kinds))
     sizes = [len(column) for column in columns]
     graphs = [graph.clone() for graph in data.graphs]
     for graph, x in zip(graphs, features.split(sizes), strict=True):
         graph.x = x
-    return GraphStore(graphs, torch.from_numpy(data.labels))
+    return GraphStore.of(graphs, torch.from_numpy(data.labels))
 
 
 def _run_fold(
@@ -111,7 +111,7 @@ def _run_fold(
     train, valid = fold.train[fit], fold.train[check]
     units = 4 if request.smoke else UNITS
     with generators.initialising(own):
-        model = GraphClassifier(row, store(train[:1]).x.shape[1], int(labels.max()) + 1, units)
+        model = GraphClassifier(row, store.features, int(labels.max()) + 1, units)
     config = TrainerConfig(
         epochs=epochs, lr=LR, monitor="valid_score", seed=own, threads=request.threads or None,
         show_progress=False,

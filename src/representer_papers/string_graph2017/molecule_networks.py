@@ -1,0 +1,203 @@
+r"""The networks of L17 Table 3 for molecules, as the authors' code has them.
+
+The two below are the table's baselines. All end in a hidden layer and a number,
+
+    y = w relu(W h_G + b) + b'
+
+and all weights start from N(0, min(1/sqrt(fan_in), 1/10)^2), biases from 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer import nn as layers
+from representer.ops import walk_aggregate
+from representer_papers.shared.graph_store import GraphBatch
+
+DEPTH = 4
+
+
+class NeuralFingerprint(nn.Module):
+    r"""Softmax of every atom's state, summed over atoms and layers.
+
+    .. math::
+        h_v^{(l)} &= \mathrm{relu}\Big(\mathrm{BN}\Big(
+            \sum_{u \to v} (W_l h_u^{(l-1)} + V_l e_{uv}) + S_l h_v^{(l-1)} + b_l \Big)\Big) \\
+        h_G &= \sum_l \sum_v \mathrm{softmax}(O_l h_v^{(l)} + o_l)
+
+    with the statistics of the batch, in evaluation too, as in the authors' code.
+
+    Args:
+        atoms: Features of an atom.
+        bonds: Features of a bond.
+        units: Of every layer, and of the fingerprint.
+
+    References:
+        Duvenaud et al., Convolutional Networks on Graphs for Learning Molecular Fingerprints,
+        NeurIPS 2015; Lei et al., ICML 2017, section 6.3.
+    """
+
+    def __init__(self, atoms: int, bonds: int, units: int) -> None:
+        super().__init__()
+        sizes = [atoms, *[units] * (DEPTH - 1)]
+        self.neighbours = nn.ModuleList(nn.Linear(d, units, bias=False) for d in sizes)  # W
+        self.bonds = nn.ModuleList(nn.Linear(bonds, units, bias=False) for _ in sizes)  # V
+        self.own = nn.ModuleList(nn.Linear(d, units) for d in sizes)  # S and b
+        self.norms = nn.ModuleList(
+            nn.BatchNorm1d(units, track_running_stats=False) for _ in range(DEPTH)
+        )
+        self.outputs = nn.ModuleList(nn.Linear(units, units) for _ in range(DEPTH))
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Return the fingerprint of each molecule ``(G, units)``."""
+        h, of_bonds = graphs.x, _bonds_of_atoms(graphs)
+        written = []
+        for layer in range(DEPTH):
+            reached = self.neighbours[layer](walk_aggregate(h, graphs.edge_index))
+            reached = reached + self.bonds[layer](of_bonds) + self.own[layer](h)
+            h = F.relu(self.norms[layer](reached))
+            written.append(self.outputs[layer](h).softmax(dim=1))
+        return _sum_of_atoms(torch.stack(written).sum(0), graphs)
+
+
+class LoopyBP(nn.Module):
+    r"""Embedded loopy belief propagation: messages along bonds, without what came back.
+
+    .. math::
+        m_{ij} &= \mathrm{relu}(W_b [f_i, e_{ij}]), \quad \text{then three times} \\
+        m_{ij} &\leftarrow \mathrm{relu}\Big(W_b [f_i, e_{ij}]
+            + W \sum_{k \to i, k \ne j} m_{ki} \Big) \\
+        h_G &= \sum_i \mathrm{relu}\Big(W_a f_i + W_o \sum_{k \to i} m_{ki}\Big)
+
+    Args:
+        atoms: Features of an atom.
+        bonds: Features of a bond.
+        units: Of messages and atoms.
+
+    References:
+        Dai et al., Discriminative Embeddings of Latent Variable Models for Structured Data, ICML
+        2016; Lei et al., ICML 2017, section 6.3.
+    """
+
+    def __init__(self, atoms: int, bonds: int, units: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(atoms + bonds, units, bias=False)  # W_b
+        self.message = nn.Linear(units, units, bias=False)  # W
+        self.atom = nn.Linear(atoms, units, bias=False)  # W_a
+        self.output = nn.Linear(units, units, bias=False)  # W_o
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Return the sum over the atoms of each molecule ``(G, units)``."""
+        source, target = graphs.edge_index
+        back = _reversed_edges(graphs.edge_index, len(graphs.x))
+        assert graphs.edge_attr is not None
+        given = self.first(torch.cat((graphs.x[source], graphs.edge_attr), dim=1))
+        messages = F.relu(given)
+        for _ in range(DEPTH - 1):
+            reached = _sum_at(messages, target, len(graphs.x))
+            messages = F.relu(given + self.message(reached[source] - messages[back]))
+        reached = _sum_at(messages, target, len(graphs.x))
+        return _sum_of_atoms(F.relu(self.atom(graphs.x) + self.output(reached)), graphs)
+
+
+class _Layer(nn.Module):
+    """A graph layer in PyG's manner, called with a batch."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        return self.layer(
+            graphs.x, graphs.edge_index, graphs.edge_attr, graphs.batch, batch_size=len(graphs.y)
+        )
+
+
+class MoleculeNetwork(nn.Module):
+    """A number for each molecule.
+
+    Args:
+        row: A key of ``table3.NETWORKS``.
+        atoms: Features of an atom.
+        bonds: Features of a bond.
+        units: Of the network and of the hidden layer.
+    """
+
+    def __init__(self, row: str, atoms: int, bonds: int, units: int) -> None:
+        super().__init__()
+        self.body = _body(row, atoms, bonds, units)
+        self.head = nn.Sequential(nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 1))
+        if row != "gine":  # which is no network of the paper's, and starts as PyG has it
+            self.apply(_draw)
+
+    def forward(self, graphs: GraphBatch) -> Tensor:
+        """Return the numbers ``(G,)``."""
+        return self.head(self.body(graphs)).squeeze(1)
+
+
+def _draw(module: nn.Module) -> None:
+    """Draw the weights that a module has itself; fan_in is that of the authors' matrices.
+
+    Theirs of the relabelling are U_1 [h_v, sum] and U_2 [h_u, e], which are in two parts here.
+    """
+    if isinstance(module, nn.BatchNorm1d):
+        return
+    for name, parameter in module.named_parameters(recurse=False):
+        if name in ("bias", "gate_bias"):
+            nn.init.zeros_(parameter)
+        elif isinstance(module, layers.Relabelling):
+            (V, U_1), U_2, B = module.weight, module.neighbours, module.edge_weight
+            _draw_from(2 * module.channels, U_1, U_2)
+            _draw_from(module.channels + (0 if B is None else B.shape[1]), V, B)
+        else:
+            _draw_from(parameter.shape[-1], parameter)
+
+
+def _draw_from(fan_in: int, *weights: Tensor | None) -> None:
+    for weight in weights:
+        if weight is not None:
+            nn.init.normal_(weight, std=min(fan_in**-0.5, 0.1))
+
+
+def _body(row: str, atoms: int, bonds: int, units: int) -> nn.Module:
+    if row == "neural-fingerprint":
+        return NeuralFingerprint(atoms, bonds, units)
+    if row == "loopy-bp":
+        return LoopyBP(atoms, bonds, units)
+    if row == "gine":
+        from representer.models.gine import GINE
+
+        return _Layer(GINE(atoms, units, DEPTH, bonds))
+    options: dict[str, Any] = {"decay": "gated", "gate_scale": 10.0} if row == "wl-gated" else {}
+    return _Layer(
+        layers.WLKernelNN(
+            atoms, units, DEPTH, edge_dim=bonds, readout="last", label_channels=units, **options
+        )
+    )
+
+
+def _bonds_of_atoms(graphs: GraphBatch) -> Tensor:
+    assert graphs.edge_attr is not None
+    return _sum_at(graphs.edge_attr, graphs.edge_index[1], len(graphs.x))
+
+
+def _sum_of_atoms(states: Tensor, graphs: GraphBatch) -> Tensor:
+    return _sum_at(states, graphs.batch, len(graphs.y))
+
+
+def _sum_at(rows: Tensor, place: Tensor, count: int) -> Tensor:
+    return rows.new_zeros(count, rows.shape[1]).index_add(0, place, rows)
+
+
+def _reversed_edges(edge_index: Tensor, nodes: int) -> Tensor:
+    """Return the number of each edge's other direction."""
+    source, target = edge_index
+    back = torch.empty_like(source)
+    # both lists of edges are sorted alike, so that the k-th of one is the k-th of the other
+    back[torch.argsort(target * nodes + source)] = torch.argsort(source * nodes + target)
+    return back

@@ -1,0 +1,202 @@
+"""The recipe of L17 Table 3: reading, runs, the table, going on, refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from representer.cli.main import entry_point
+from representer.errors import ArgumentError, DataError
+from representer.tasks.recipe import Request
+from representer_papers.string_graph2017 import molecule_baselines, molecule_run, molecules_table
+from representer_papers.string_graph2017.graph_molecules import GRAPH_MOLECULES
+from representer_papers.string_graph2017.molecule_sets import FRACTIONS, locate, read
+from representer_papers.string_graph2017.table3 import NETWORKS, REPORTED
+
+CELLS = ("wl-gated", "neural-fingerprint")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("data")
+    chains = [f"{'C' * (1 + i // 6)}{('O', 'N', 'S', 'F', '=O', '#N')[i % 6]}" for i in range(66)]
+    rows = [f"{text},{0.1 + len(text) / 3 + text.count('N'):.3f}" for text in chains]
+    lines = ["smiles,PCE", "CCC,-1.5", "CCCC,0", *rows[:3], "C1CC,4.0", *rows[3:]]
+    (root / "cep").mkdir()
+    (root / "cep/cep-processed.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return root
+
+
+def request(folder, out, **changes):
+    values = {"data": folder, "out": out, "smoke": True, "threads": 1, "cells": CELLS}
+    return Request(**{**values, **changes})
+
+
+@pytest.fixture(scope="module")
+def done(folder, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    return out, GRAPH_MOLECULES.run(request(folder, out, seeds=(0, 1)))
+
+
+@pytest.fixture(scope="module")
+def data(folder, done):
+    return read(locate(folder), request(folder, done[0]))
+
+
+def test_molecules_that_gain_nothing_and_invalid_ones_are_left_out(data):
+    assert len(data.store) == len(data.smiles) == 60
+    assert data.left_out == 9  # two without a gain, one invalid, six beyond the smoke run's sixty
+    assert data.store.y.min() > 0
+    assert data.smiles[3] == "CF"
+
+
+def test_the_parts_are_those_of_the_split_and_are_kept(data, folder, done, monkeypatch):
+    parts = (data.train, data.valid, data.test)
+    assert sorted(np.concatenate(parts)) == list(range(60))
+    assert [len(part) / 60 for part in parts] == pytest.approx(list(FRACTIONS), abs=0.02)
+    monkeypatch.setattr("representer.data.molecules.molecule_graph", None)
+    again = read(locate(folder), request(folder, done[0]))  # which makes no graph
+    assert again.test.tolist() == data.test.tolist()
+    assert torch.equal(again.store(data.test).x, data.store(data.test).x)
+
+
+def test_the_rate_falls_51_times_after_100000_molecules_or_a_part():
+    whole, part = (molecule_run.settings("wl", 0, budget, False) for budget in (1.0, 0.02))
+    assert (whole["samples"], whole["epochs"]) == (100_000, 51)
+    assert (part["samples"], part["epochs"]) == (2_000, 51)
+    assert molecule_run.settings("wl", 0, 1e-9, False)["samples"] == 20
+    assert molecule_run.LR * molecule_run.LR_DECAY ** (51 - 1) > 5e-6
+    assert molecule_run.LR * molecule_run.LR_DECAY**51 < 5e-6
+
+
+def test_batches_are_of_twenty_molecules_of_the_training_part(data):
+    chosen = molecule_run.settings("wl", 0, 1.0, True)
+    task = molecule_run.training_task(chosen, data)
+    batches = task.batches(1)
+    assert [len(batch) for batch in batches] == [20, 20]
+    assert {i for batch in batches for i in batch} <= set(data.train.tolist())
+    assert batches == task.batches(1) != task.batches(0)
+    other = molecule_run.training_task({**chosen, "seed": 1}, data)
+    assert other.batches(1) != batches
+
+
+def test_the_error_is_that_of_all_molecules(data):
+    class Zero(torch.nn.Module):
+        def forward(self, graphs):
+            return torch.zeros_like(graphs.y)
+
+    squares = data.store.y.double().square()
+    assert molecule_run.rmse(Zero(), data.store, range(60)) == pytest.approx(
+        math.sqrt(squares.mean())
+    )
+    assert molecule_run.rmse(Zero(), data.store, [1, 5]) == pytest.approx(
+        math.sqrt((squares[1] + squares[5]) / 2)
+    )
+
+
+def test_a_network_can_learn_the_molecules(data):
+    chosen = molecule_run.settings("wl-gated", 0, 1.0, True) | {"units": 24}
+    model, task = molecule_run.build(chosen, 82), molecule_run.training_task(chosen, data)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    for epoch in range(60):
+        for batch in task.batches(epoch):
+            optimizer.zero_grad()
+            task.loss(model, task.load(batch))[0].backward()
+            optimizer.step()
+    spread = data.store.y[torch.from_numpy(data.train)].std().item()
+    assert molecule_run.rmse(model, data.store, data.train) < 0.3 * spread
+
+
+def test_every_run_has_its_figures(done):
+    out, table = done
+    for row in CELLS:
+        figures = json.loads((out / f"{row}-seed1/metrics.json").read_text())
+        assert figures["samples"] == 2 * 40
+        assert math.isfinite(figures["test"]["rmse"])
+    lines = table.read_text("utf-8").splitlines()
+    (row,) = [line for line in lines if line.startswith("| Weisfeiler-Lehman kernel NN, gated")]
+    assert "| 0.1043 |" in row
+    assert "| 80 of 5,100,000 |" in row
+    assert any(line.startswith("| GINE | – | – | not run | not run | – |") for line in lines)
+    assert any(line.startswith("| mean of the training part | 1 | 2.4062 |") for line in lines)
+    assert any(line.startswith("Trained on 53 molecules, tested on 6") for line in lines)
+    assert any(line.startswith("The gated network is ahead of") for line in lines)
+
+
+def test_what_is_there_is_not_run_again(folder, done):
+    out, table = done
+    before = table.read_text("utf-8").splitlines()[4:]
+    files = {p: p.stat().st_mtime_ns for p in out.rglob("*.*") if p.name != "table.md"}
+    again = GRAPH_MOLECULES.run(request(folder, out, seeds=(0, 1)))
+    assert again.read_text("utf-8").splitlines()[4:] == before
+    assert {p: p.stat().st_mtime_ns for p in files} == files
+
+
+def test_another_budget_in_the_same_folder_is_refused(folder, done):
+    with pytest.raises(ArgumentError, match=r"expected a run with these settings. Choose another"):
+        GRAPH_MOLECULES.run(request(folder, done[0], budget=0.5))
+
+
+def test_the_baselines_are_trained_on_the_training_part(data, done):
+    rows = json.loads((done[0] / "baselines.json").read_text())
+    values = data.store.y.double().numpy()
+    gap = values[data.test] - values[data.train].mean()
+    assert rows[0]["rmse"] == pytest.approx(math.sqrt((gap**2).mean()))
+    assert rows[1]["penalty"] in molecule_baselines.PENALTIES
+    assert rows[1]["rmse"] < rows[0]["rmse"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cells": ("gcn",)}, "cells is 'gcn'; expected some of wl-gated, neural"),
+        ({"preset": "authors_code"}, "preset is 'authors_code'; expected 'paper'"),
+        ({"datasets": ("qm9",)}, "datasets is 'qm9'; expected cep"),
+        ({"vectors": "a.txt"}, "vectors is 'a.txt'; expected nothing"),
+        ({"filter_lengths": (2,)}, "filter_lengths is"),
+    ],
+)
+def test_what_the_table_does_not_have_is_refused(folder, tmp_path, changes, message):
+    with pytest.raises(ArgumentError, match=message):
+        GRAPH_MOLECULES.run(request(folder, tmp_path, **changes))
+
+
+def test_a_missing_or_useless_file_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"there is no cep/cep-processed.csv. Pass --data"):
+        GRAPH_MOLECULES.run(request(tmp_path, tmp_path))
+    (tmp_path / "cep-processed.csv").write_text("smiles,PCE\nCC,-1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"column 'PCE': no molecule has a PCE above 0"):
+        GRAPH_MOLECULES.run(request(tmp_path, tmp_path))
+
+
+def figures(rmse):
+    return {"test": {"rmse": rmse}}
+
+
+def test_the_verdict_compares_seed_by_seed():
+    runs = {
+        "wl-gated": {0: figures(0.3), 1: figures(0.5), 2: None},
+        "neural-fingerprint": {0: figures(0.4), 1: figures(0.45), 2: figures(0.1)},
+    }
+    (_, line) = molecules_table._verdict(runs)
+    assert "in 1 of 2 seeds; its error is smaller by 0.0250" in line
+    assert molecules_table._verdict({"wl-gated": {0: figures(0.3)}}) == []
+    assert molecules_table._mean([figures(0.3), figures(0.5)]) == "0.4000 ± 0.1414"
+    assert molecules_table._order({"wl": {0: figures(0.3)}, "wl-gated": {0: None}}) == []
+
+
+def test_the_papers_figures_are_those_of_table_3():
+    printed = {name: figure.value for (name, _), figure in REPORTED.items()}
+    assert {n: printed[n] for n in NETWORKS if n in printed} == {
+        "wl-gated": 0.1043, "neural-fingerprint": 0.1409, "wl": 0.1058, "loopy-bp": 0.1065,
+    }  # fmt: skip
+
+
+def test_the_command_runs_it(folder, done, capsys):
+    words = ["reproduce", "graph-molecules", "--data", str(folder), "--smoke", "--threads", "1"]
+    assert entry_point([*words, "--table-only", "--out", str(done[0])]) == 0
+    assert "embedded loopy BP" in capsys.readouterr().out
