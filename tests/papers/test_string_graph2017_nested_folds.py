@@ -54,6 +54,11 @@ def test_nothing_of_the_test_fold_takes_part_in_the_choice(labels):
     assert max(accuracies) > 0.8
 
 
+def test_what_was_learned_by_heart_does_not_count_in_the_inner_folds(labels):
+    apart = np.eye(60)  # every graph is like itself alone
+    assert max(inner_accuracies(apart, labels, np.arange(60), 3, 0)) <= 0.5
+
+
 def test_the_test_counts_right_answers(labels):
     fold = outer_folds(labels, np.arange(60) % 10 + 1, 0)[0]
     assert right_answers(gram(labels, 0.01), labels, fold, 10.0) == len(fold.test)
