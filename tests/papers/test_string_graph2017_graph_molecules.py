@@ -209,7 +209,7 @@ def test_the_verdict_compares_seed_by_seed():
         "neural-fingerprint": {s: figures((0.4, 0.45, 0.1, 0.3)[s]) for s in range(4)},
     }
     (_, line) = molecules_table._verdict(runs)
-    assert "in 2 of 3 seeds; its error is smaller by 0.0500" in line
+    assert "in 2 of 3 seeds: the fingerprint's error less its own is +0.0500" in line
     assert molecules_table._verdict({"wl-gated": {0: figures(0.3)}}) == []
     assert molecules_table._mean([figures(0.3), figures(0.5)]) == "0.4000 ± 0.1414"
     assert molecules_table._order({"wl": {0: figures(0.3)}, "wl-gated": {0: None}}) == []
