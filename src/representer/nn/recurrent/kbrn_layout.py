@@ -33,7 +33,8 @@ class KBRNLayout(StateLayout):
             KindError: If the state is not such a tuple, or of another dtype or device.
             ShapeError: If a part of it has another shape.
         """
-        steps = torch.zeros(self.directions, batch, dtype=torch.int64, device=like.device)
+        steps = torch.zeros(self.directions, 1, dtype=torch.int64, device=like.device)
+        steps = steps.expand(-1, batch)  # that they are all equal can be seen of its stride
         if isinstance(state, tuple) and len(state) in (2, 3):
             h, steps, *rest = state
             self._check_steps(steps, batch, like, is_batched)

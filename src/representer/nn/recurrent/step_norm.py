@@ -90,9 +90,12 @@ class StepNorm(nn.Module):
             lengths: True lengths ``(B,)``, or None.
         """
         time, rows = used.shape[1], len(self.batches)
+        if lengths is None and not steps.stride(0):  # all at the same step
+            steps = steps[:1]
         t = torch.arange(time, device=used.device)[:, None]
         real = torch.ones_like(steps + t) if lengths is None else (t < lengths).long()
-        real = torch.where(real.sum(1, keepdim=True) >= 2, real, 0)  # others took no statistics
+        if lengths is not None:  # steps of one sequence took no statistics
+            real = torch.where(real.sum(1, keepdim=True) >= 2, real, 0)
         places = (steps + t).clamp(max=rows - 1) * time + t
         weights = used.new_zeros(rows * time)
         weights = weights.index_add(0, places.flatten(), real.to(used.dtype).flatten())

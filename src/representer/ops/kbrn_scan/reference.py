@@ -19,7 +19,7 @@ from torch import Tensor
 
 from representer.ops.kbrn_scan.arguments import Backward, Forward, Gradients
 from representer.ops.kernel_activation import reference as expansion
-from representer.ops.sequence import Steps, previous
+from representer.ops.sequence import Steps
 
 
 def forward(*operands: Any) -> tuple[Tensor, ...]:
@@ -97,8 +97,8 @@ def finish(
 ) -> Gradients:
     """Return all gradients, with that of U, which sums over all steps at once."""
     units = da.shape[-1]
-    before = previous(p.output, p.h0, p.lengths, False)
-    d_weight = da.reshape(-1, units).t() @ before.reshape(-1, units)
+    d_weight = da[0].t() @ p.h0  # what was carried past the end of a sequence has no gradient there
+    d_weight.addmm_(da[1:].reshape(-1, units).t(), p.output[:-1].reshape(-1, units))
     return Gradients(da, d_weight, dh, d_centers, d_coefficients, d_line, d_norm)
 
 
