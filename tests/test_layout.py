@@ -116,11 +116,21 @@ COVERED_BY = {
     "tests/cli/test_fit_text.py": ("tasks/text/text_fit", "tasks/text/text_demo"),
     "tests/cli/test_predict.py": (
         "tasks/text/text_run", "tasks/text/text_use", "tasks/storage/run_files",
+        "tasks/table_file",
     ),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_fit", "tasks/language/language_results",
         "tasks/language/language_run", "tasks/language/language_use",
     ),
+    "tests/cli/test_fit_molecule.py": (
+        "tasks/molecule/molecule_answers", "tasks/molecule/molecule_baselines",
+        "tasks/molecule/molecule_data", "tasks/molecule/molecule_drawing",
+        "tasks/molecule/molecule_explain", "tasks/molecule/molecule_fit",
+        "tasks/molecule/molecule_model", "tasks/molecule/molecule_results",
+        "tasks/molecule/molecule_run", "tasks/molecule/molecule_use",
+        "data/molecules/assembled",
+    ),
+    "tests/models/test_graph_regressor.py": ("models/gine", "models/graph_regressor_config"),
     "tests/test_import.py": ("__init__", "__main__", "nn/__init__"),
 }  # fmt: skip
 

@@ -152,3 +152,31 @@ def test_a_module_that_returns_something_else_is_named():
     kernel.relabel.forward = lambda x, edges: x[:1]
     with pytest.raises(ArgumentError, match=r"relabel's result is \(1, 3\); expected a tensor"):
         kernel(graphs())
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WeisfeilerLehmanKernel(depth=2),
+        WeisfeilerLehmanKernel(depth=2, edges=True),
+        WeisfeilerLehmanKernel(RandomWalkKernel(3, 0.5, edges=True), 1, edges=True),
+    ],
+    ids=str,
+)
+def test_the_counts_are_features_whose_products_are_the_kernel(kernel):
+    counts = kernel.counts(SMILES)
+    np.testing.assert_allclose((counts @ counts.T).toarray(), kernel(SMILES), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        WeisfeilerLehmanKernel(relabel=Relabelling(3)),
+        WeisfeilerLehmanKernel(DeepGraphKernel()),
+        WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True)),
+    ],
+    ids=["module", "deep", "edges"],
+)
+def test_a_kernel_that_counts_no_walks_has_no_counts(kernel):
+    with pytest.raises(KindError, match="RandomWalkKernel that counts labels"):
+        kernel.counts(SMILES)

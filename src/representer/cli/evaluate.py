@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from representer.cli.parser import add_options
 from representer.errors import ArgumentError
 from representer.tasks.language.adaptation import Adaptation
+from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.text.text_config import ReadOptions
 
-SUMMARY = "Test a trained model on a labelled table, or a text; prints the figures as JSON."
+SUMMARY = "Test a trained model on a table with answers, or a text; prints the figures as JSON."
 
 
 def add_arguments(parser: Any) -> None:
@@ -19,25 +21,49 @@ def add_arguments(parser: Any) -> None:
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
     parser.add_argument("data", type=str, help="labelled table, or text", metavar="DATA")
     add_options(parser, ReadOptions)
+    add_options(parser, MoleculeReading)
     add_options(parser, Adaptation)
 
 
 def run(arguments: Any) -> None:
     """Print the metrics as one JSON object, on the last line of stdout."""
-    from representer.tasks.storage.run_files import describe
-
-    options = read_options(arguments)
+    options, reading, task = read_options(arguments), read_molecules(arguments), task_of(arguments)
     adaptation = Adaptation(**{name: arguments[name] for name in Adaptation.__dataclass_fields__})
-    if describe(Path(arguments.run)).get("task") == "language":
+    if task == "language":
         from representer.tasks.language.language_use import evaluate as evaluate_language
 
         refuse_changed(options, "nothing, since the model is a language model")
+        refuse_changed(reading, "nothing, since the model is a language model")
         print(json.dumps(evaluate_language(arguments.run, arguments.data, adaptation)))
         return
     refuse_changed(adaptation, "nothing, since the model is no language model")
+    if task == "molecule":
+        from representer.tasks.molecule.molecule_use import evaluate as evaluate_molecules
+
+        print(json.dumps(evaluate_molecules(arguments.run, arguments.data, reading, options)))
+        return
     from representer.tasks.text.text_use import evaluate
 
     print(json.dumps(evaluate(arguments.run, arguments.data, options)))
+
+
+def task_of(arguments: Any) -> str | None:
+    """Return the task of the run, after refusing what has no meaning for it.
+
+    Raises:
+        DataError: If there is no such run.
+        ArgumentError: If an option is given that the task has no use for.
+    """
+    from representer.tasks.storage.run_files import describe
+
+    task = describe(Path(arguments.run)).get("task")
+    options, usual = read_options(arguments), ReadOptions()
+    if task == "molecule":  # a table of molecules has names in its first row, and delimiters
+        kept = replace(options, delimiter=usual.delimiter, encoding=usual.encoding)
+        refuse_changed(kept, "nothing, since the model is one of molecules")
+    elif task != "language":
+        refuse_changed(read_molecules(arguments), "nothing, since the model is one of texts")
+    return task
 
 
 def read_options(arguments: Any) -> ReadOptions:
@@ -45,7 +71,14 @@ def read_options(arguments: Any) -> ReadOptions:
     return ReadOptions(**{name: arguments[name] for name in ReadOptions.__dataclass_fields__})
 
 
-def refuse_changed(options: ReadOptions | Adaptation, expected: str) -> None:
+def read_molecules(arguments: Any) -> MoleculeReading:
+    """Return the options that say where the molecules are."""
+    return MoleculeReading(
+        **{field.name: arguments[field.name] for field in fields(MoleculeReading)}
+    )
+
+
+def refuse_changed(options: ReadOptions | MoleculeReading | Adaptation, expected: str) -> None:
     """Refuse options that have no meaning for the model of a run.
 
     Args:

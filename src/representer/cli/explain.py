@@ -5,21 +5,23 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from representer.cli.evaluate import read_options
+from representer.cli.evaluate import read_molecules, read_options, task_of
 from representer.cli.parser import add_number, add_options
 from representer.errors import ArgumentError
+from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.text.text_config import ReadOptions
 
-SUMMARY = "Show which words a trained model took its answers from."
+SUMMARY = "Show which words, or walks over atoms, a trained model took its answers from."
 
 
 def add_arguments(parser: Any) -> None:
     """Add the run, the data, how much to show, and how to read."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
-    parser.add_argument("data", type=str, help="table with texts", metavar="DATA")
+    parser.add_argument("data", type=str, help="table with texts or molecules", metavar="DATA")
     add_number(parser, "--limit", 10, "rows to explain, from the first")
-    add_number(parser, "--top", 5, "n-grams, or words, to name for each")
+    add_number(parser, "--top", 5, "n-grams, words or walks to name for each")
     add_options(parser, ReadOptions)
+    add_options(parser, MoleculeReading)
 
 
 def run(arguments: Any) -> None:
@@ -27,15 +29,17 @@ def run(arguments: Any) -> None:
     for name in ("limit", "top"):
         if arguments[name] < 1:
             raise ArgumentError(name, arguments[name], "a whole number from 1 on")
+    amount = {"limit": arguments.limit, "top": arguments.top}
+    where, options = (arguments.run, arguments.data), read_options(arguments)
+    if task_of(arguments) == "molecule":
+        from representer.tasks.molecule import molecule_use
+
+        found = molecule_use.explain(*where, read_molecules(arguments), options, **amount)
+        print("\n\n".join(map(molecule_use.as_text, found)))
+        return
     from representer.tasks.text.text_explain import explain
     from representer.tasks.text.text_marks import as_text
 
-    entries = explain(
-        arguments.run,
-        arguments.data,
-        read_options(arguments),
-        limit=arguments.limit,
-        top=arguments.top,
-    )
+    entries = explain(*where, options, **amount)
     styled = sys.stdout.isatty()
     print("\n\n".join(as_text(entry, styled=styled) for entry in entries))

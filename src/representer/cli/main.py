@@ -18,6 +18,7 @@ from representer.errors import RepresenterError
 COMMANDS = {
     "fit text": "representer.cli.fit_text",
     "fit language": "representer.cli.fit_language",
+    "fit molecule": "representer.cli.fit_molecule",
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
     "generate": "representer.cli.generate",

@@ -16,6 +16,7 @@ from representer.explain.substitutions import substitutions
 from representer.explain.token_slots import token_slots
 from representer.explain.top_ngrams import top_ngrams
 from representer.explain.top_walks import WalkShare, top_walks
+from representer.explain.walk_readout import walk_readout
 
 __all__ = [
     "LedgerRow",
@@ -39,4 +40,5 @@ __all__ = [
     "token_slots",
     "top_ngrams",
     "top_walks",
+    "walk_readout",
 ]

@@ -68,6 +68,22 @@ def top_walks(
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (6), section 4, appendix D.
     """
+    chains = checked_chains(net)
+    k = check_index("k", k, 1)
+    unit = check_index("unit", unit, 0, net.hidden_channels - 1)
+    level = check_index("level", level + len(chains) * (level < 0), 0, len(chains) - 1)
+    walks, labels = chains[level], labels_of(net, data, level)
+    edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
+    nodes, steps = walk_factors(walks, labels, edges, attributes, unit)
+    return _best(nodes.tolist(), steps.tolist(), edges.T.tolist(), k)
+
+
+def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
+    """Return the chain of each level of a network whose outputs are sums over walks.
+
+    Raises:
+        KindError: If they are not, or the network is another.
+    """
     try:
         from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
         from representer.nn.graph.wl_kernel_nn import WLKernelNN
@@ -76,43 +92,53 @@ def top_walks(
 
     if not isinstance(net, (RandomWalkKernelNN, WLKernelNN)):
         raise KindError("net", repr(net), "a RandomWalkKernelNN or WLKernelNN")
-    k = check_index("k", k, 1)
-    unit = check_index("unit", unit, 0, net.hidden_channels - 1)
-    x, edges, attributes = data.x, data.edge_index, getattr(data, "edge_attr", None)
-    if isinstance(net, WLKernelNN):
-        level = check_index("level", level + net.depth * (level < 0), 0, net.depth - 1)
-        net.node_states(x, edges, attributes, level=level)  # which checks the graph
-        labels, walks = net.labels(x, edges, attributes, level=level), net._walks(level)
-    else:
-        net.node_states(x, edges, attributes)
-        labels, walks = x, net.walks
-    if walks.combine != "multiply" or walks.sigma != "identity":
+    is_wl = isinstance(net, WLKernelNN)
+    chains = [net._walks(level) for level in range(net.depth)] if is_wl else [net.walks]
+    if chains[0].combine != "multiply" or chains[0].sigma != "identity":
         hint = "A sum, or an activation of a sum over neighbours, has no shares of walks."
         expected = "one with combine='multiply' and nonlinear=False"
         raise KindError("net", repr(net), expected, hint=hint)
-    nodes, steps = _parts(walks, labels, edges, attributes, unit)
-    return _best(nodes.tolist(), steps.tolist(), edges.T.tolist(), k)
+    return chains
 
 
-def _parts(
-    walks: WalkStates, x: Tensor, edges: Tensor, attributes: Tensor | None, unit: int
+def labels_of(net: RandomWalkKernelNN | WLKernelNN, data: Any, level: int) -> Tensor:
+    """Return the nodes' labels at a level, after checking the graph."""
+    x, edges, attributes = data.x, data.edge_index, getattr(data, "edge_attr", None)
+    own: Any = net
+    if not hasattr(own, "labels"):
+        own.node_states(x, edges, attributes)
+        return x
+    own.node_states(x, edges, attributes, level)
+    return own.labels(x, edges, attributes, level=level)
+
+
+def walk_factors(
+    walks: WalkStates, x: Tensor, edges: Tensor, attributes: Tensor | None, unit: int | slice
 ) -> tuple[Tensor, Tensor]:
-    """Return the factors of every node ``(n, N)`` and of every edge ``(n - 1, E)``."""
+    """Return the factors of every node ``(n, N)`` and of every edge ``(n - 1, E)`` of a walk.
+
+    Args:
+        walks: The chain.
+        x: Labels of the nodes.
+        edges: ``(2, E)``.
+        attributes: Of the edges, or None.
+        unit: One unit, or a slice of them, for which there is an axis before the last.
+    """
     nodes = walks.weight[:, unit] @ x.T
-    steps = nodes.new_ones(walks.order - 1, edges.shape[1])
+    steps = nodes.new_ones(walks.order - 1, *nodes.shape[1:-1], edges.shape[1])
+    given = nodes.new_zeros(0) if attributes is None else attributes
+    of_edges = (given[:, None] if given.dim() == 1 else given).T
     if walks.edge_weight is not None:
-        assert attributes is not None
-        steps = walks.edge_weight[:, unit] @ attributes.reshape(edges.shape[1], -1).T
+        steps = walks.edge_weight[:, unit] @ of_edges
     value = walks.decay_value()
     if value is not None:
-        return nodes, steps * (value[unit] if value.dim() else value)
+        return nodes, steps * (value[unit][..., None] if value.dim() else value)
     assert walks.gate_weight is not None
     assert walks.gate_bias is not None
     of_source, of_target = walks.gate_weight[:, unit] @ x.T
-    z = of_source[edges[0]] + of_target[edges[1]] + walks.gate_bias[unit]
+    z = of_source[..., edges[0]] + of_target[..., edges[1]] + walks.gate_bias[unit][..., None]
     if walks.gate_edge is not None:
-        assert attributes is not None
-        z = z + attributes.reshape(edges.shape[1], -1) @ walks.gate_edge[unit]
+        z = z + walks.gate_edge[unit] @ of_edges
     return nodes, steps * walks.gate_scale * torch.sigmoid(z)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from representer.errors import ArgumentError, KindError
 from representer.kernels.colour_refinement import refined
 from representer.kernels.graph_batch import Batch, as_features, batches
 from representer.kernels.graph_kernel import GraphKernel, check_size
-from representer.kernels.graphs import Graph
+from representer.kernels.graphs import Graph, read_graphs
 from representer.kernels.label_walks import walk_counts
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 
@@ -88,6 +89,26 @@ class WeisfeilerLehmanKernel(GraphKernel):
         self._check()
         return network_of_levels(self, in_channels, hidden_channels, options)
 
+    def counts(self, X: Iterable[Any]) -> sparse.csr_array:
+        """Return the features whose products are the kernel, sparse ``(N, features)``.
+
+        A linear model on them is a kernel method that needs no Gram matrix. The columns are those
+        of the labels that occur, so that graphs to be compared go in together.
+
+        Args:
+            X: The graphs.
+
+        Raises:
+            KindError: If the kernel has no such features: with a network as relabelling, or a base
+                that does not count walks.
+        """
+        self._check()
+        if self.relabel != "discrete" or not self._counts_walks:
+            expected = "one with relabel='discrete' and a RandomWalkKernel that counts labels"
+            raise KindError("kernel", repr(self), expected)
+        assert isinstance(self._base, RandomWalkKernel)
+        return self._counts(read_graphs(X).items) * math.sqrt(float(self._base._power))
+
     @property
     def _base(self) -> GraphKernel:
         return RandomWalkKernel(1) if self.base is None else self.base
@@ -126,18 +147,22 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
     def _gram_of_counts(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
         """Return the same from the counts of all levels beside each other."""
+        counts = self._counts([*X, *(Y or ())])
+        left, right = counts[: len(X)], counts if Y is None else counts[len(X) :]
+        assert isinstance(self._base, RandomWalkKernel)
+        return self._base._power * torch.from_numpy((left @ right.T).toarray())
+
+    def _counts(self, graphs: Sequence[Graph]) -> sparse.csr_array:
+        """Return how often each walk of labels occurs in each graph, all levels."""
         base = self._base
         assert isinstance(base, RandomWalkKernel)
-        both = [*X, *(Y or ())]
-        joined, _ = batches(both, None, delta=True, edges=self.edges)
+        joined, _ = batches(graphs, None, delta=True, edges=self.edges)
         edges = joined.edges if base.edges else None
         levels = [
             walk_counts(replace(joined, nodes=labels, edges=edges), base.order)
             for labels in self._labels(joined)
         ]
-        counts = sparse.csr_array(sparse.hstack(levels))
-        left, right = counts[: len(X)], counts if Y is None else counts[len(X) :]
-        return base._power * torch.from_numpy((left @ right.T).toarray())
+        return sparse.csr_array(sparse.hstack(levels))
 
     def _labels(self, joined: Batch) -> Iterator[Tensor]:
         """Yield the labels of every level."""

@@ -2,6 +2,9 @@
 
 from representer.models.cells import CELLS, build_cell, resolve_cell
 from representer.models.config import from_dict, to_dict
+from representer.models.gine import GINE
+from representer.models.graph_regressor import GraphEnsemble, GraphRegressor, draw_as_authors
+from representer.models.graph_regressor_config import GraphRegressorConfig
 from representer.models.language_model import LanguageFeatures, LanguageModel
 from representer.models.language_model_config import LanguageModelConfig
 from representer.models.sequence_classifier import SequenceClassifier
@@ -15,6 +18,10 @@ from representer.models.tied_softmax import TiedSoftmax
 
 __all__ = [
     "CELLS",
+    "GINE",
+    "GraphEnsemble",
+    "GraphRegressor",
+    "GraphRegressorConfig",
     "LanguageFeatures",
     "LanguageModel",
     "LanguageModelConfig",
@@ -27,6 +34,7 @@ __all__ = [
     "TiedAdaptiveSoftmax",
     "TiedSoftmax",
     "build_cell",
+    "draw_as_authors",
     "from_dict",
     "resolve_cell",
     "to_dict",

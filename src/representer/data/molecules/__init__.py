@@ -1,5 +1,6 @@
 """Molecules: reading, graphs with L17's features, splits, re-sampling."""
 
+from representer.data.molecules.assembled import assembled_molecules
 from representer.data.molecules.balanced import BalancedDraws
 from representer.data.molecules.features import (
     ATOM_FEATURES,
@@ -21,6 +22,7 @@ __all__ = [
     "BOND_FEATURES",
     "BalancedDraws",
     "MoleculeTable",
+    "assembled_molecules",
     "atom_features",
     "bond_features",
     "canonical",

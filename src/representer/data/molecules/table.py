@@ -172,7 +172,7 @@ def _refusal(invalid: Sequence[Dropped], source: str, column: str) -> DataError:
     lines = ", ".join(str(row.line) for row in invalid[1:6])
     more = f"; so are {others} more rows (line{'s' if others > 1 else ''} {lines}" if others else ""
     more += (", ...)" if others > 5 else ")") if others else ""
-    mend = "Correct it, or leave such rows out with skip_invalid=True."
+    mend = "Correct it, or leave such rows out with skip_invalid."
     return DataError(first.reason + more, file=source, line=first.line, column=column, mend=mend)
 
 

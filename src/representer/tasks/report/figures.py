@@ -106,6 +106,48 @@ def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
     return _svg(figure, "Learning curves: perplexity per epoch")
 
 
+def parity(points: Sequence[Sequence[float]], name: str) -> str:
+    """Draw predicted against true values, with a bar of one standard deviation each.
+
+    Args:
+        points: Truth, answer and deviation of each molecule.
+        name: Of the target.
+    """
+    figure, axes = _canvas(4.8, 4.4)
+    truth, answers, deviations = zip(*points, strict=True)
+    axes.errorbar(
+        truth, answers, yerr=deviations, fmt="o", color=MODEL, ecolor=BASELINE, alpha=0.7,
+        markersize=3, elinewidth=0.7,
+    )  # fmt: skip
+    ends = min(*truth, *answers), max(*truth, *answers)
+    axes.plot(ends, ends, color=INK, linestyle=":", linewidth=1)
+    axes.set_xlabel(f"true {name}")
+    axes.set_ylabel(f"predicted {name}")
+    axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
+    return _svg(figure, "Predicted against true values")
+
+
+def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Draw losses against the epoch, on a log scale.
+
+    Args:
+        losses: Curves by name, ``"training"`` and ``"validation"``, points ``(epoch, loss)``.
+    """
+    figure, axes = _canvas(7.2, 3.0)
+    for name, points in losses.items():
+        if points:
+            colour = {"training": MODEL, "validation": VALID}[name]
+            axes.plot(*zip(*points, strict=True), "-o", color=colour, markersize=3, label=name)
+    axes.set_yscale("log")
+    axes.tick_params(which="both", colors=INK)
+    axes.set_xlabel("epoch (passes over the training data)")
+    axes.set_ylabel("loss")
+    axes.locator_params(axis="x", integer=True)
+    axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
+    axes.legend(frameon=False, labelcolor=INK)
+    return _svg(figure, "Learning curves: loss per epoch")
+
+
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     figure, (axes,) = _canvases(width, height, 1)
     return figure, axes

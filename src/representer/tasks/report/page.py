@@ -36,10 +36,12 @@ def write_report(run: Path) -> Path:
     """
     metrics, details = _read(run, "metrics.json"), _read(run, "details.json")
     history = [json.loads(line) for line in _text(run / "metrics.jsonl").splitlines()]
+    explained = _read(run, EXPLAINED) if (run / EXPLAINED).is_file() else []
     if metrics["task"] == "language":
         page = render_language(metrics, details, history)
+    elif metrics["task"] == "molecule":
+        page = render_molecule(metrics, details, history, explained)
     else:
-        explained = _read(run, EXPLAINED) if (run / EXPLAINED).is_file() else []
         page = render(metrics, details, history, explained)
     target = run / "report.html"
     atomic.write_text(target, page)
@@ -84,6 +86,32 @@ def render_language(
             details=details,
             test=metrics["test"],
             curves=figures.perplexity_curves(history) if history else "",
+        )
+    )
+
+
+def render_molecule(
+    metrics: dict[str, Any],
+    details: dict[str, Any],
+    history: Sequence[dict[str, Any]],
+    explained: Sequence[dict[str, Any]] = (),
+) -> str:
+    """Return the page of a model of molecules, likewise."""
+    losses = {
+        label: [(row["epoch"], row[key]) for row in history if row.get(key) is not None]
+        for label, key in (("training", "train_loss"), ("validation", "valid_loss"))
+    }
+    return (
+        _environment()
+        .get_template("molecule.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=metrics["test"],
+            names=list(metrics["test"]),
+            explained=explained,
+            parity={name: figures.parity(rows, name) for name, rows in details["points"].items()},
+            curves=figures.loss_curves(losses) if history else "",
         )
     )
 

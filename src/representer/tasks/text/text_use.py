@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import stat
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from representer.data.text import MISSING, Grid, assemble, read_grid, read_table
-from representer.errors import DataError, StorageError
+from representer.data.text import Grid, assemble, read_grid, read_table
 from representer.tasks.metrics import classification_metrics
-from representer.tasks.storage import atomic
+from representer.tasks.table_file import check_output, refuse_same_columns, shown_cell, write_table
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import encode_labels
 from representer.tasks.text.text_model import probabilities
@@ -70,7 +66,7 @@ def predict(
         StorageError: If the output cannot be written.
     """
     if output is not None:
-        _check_output(Path(output), Path(data))
+        check_output(Path(output), Path(data))
     trained = load_run(run)
     reading = asdict(_like_training(trained, options))
     text = reading.pop("text")
@@ -91,7 +87,7 @@ def predict(
     if empty:
         shown = ", ".join(map(str, empty[:5])) + (", ..." if len(empty) > 5 else "")
         say(f"{table.source}: no prediction for {len(empty)} rows without text (lines {shown})")
-    _write(output, _as_csv(grid, str(data), columns, rows))
+    write_table(output, _as_csv(grid, str(data), columns, rows))
 
 
 def _like_training(trained: TrainedText, options: ReadOptions) -> ReadOptions:
@@ -100,52 +96,12 @@ def _like_training(trained: TrainedText, options: ReadOptions) -> ReadOptions:
     return replace(options, text=text, label=label)
 
 
-def _check_output(output: Path, data: Path) -> None:
-    """Refuse an output that could not be written, before any work is done."""
-    if output.is_dir():
-        raise DataError("is a directory", file=output, mend="Give -o the name of a file.")
-    if not output.parent.is_dir():
-        raise DataError("there is no such folder", file=output.parent, mend="Make it first.")
-    if data.exists() and output.exists() and output.samefile(data):
-        raise DataError("is the input", file=output, mend="Give -o another name.")
-
-
 def _as_csv(grid: Grid, source: str, added: Sequence[str], rows: dict[int, list[str]]) -> str:
-    for name in added:
-        if name in grid.columns:
-            mend = "Rename it in the input."
-            raise DataError(
-                "the input has this column already", file=source, column=name, mend=mend
-            )
+    refuse_same_columns(added, grid.columns, source)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*grid.columns, *added])
     nothing = [""] * len(added)
     for cells, line in zip(grid.rows, grid.lines, strict=True):
-        writer.writerow([*map(_cell, cells), *rows.get(line, nothing)])
+        writer.writerow([*map(shown_cell, cells), *rows.get(line, nothing)])
     return text.getvalue()
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return (
-        ""
-        if value is None or value is MISSING
-        else json.dumps(value, ensure_ascii=False, default=str)
-    )
-
-
-def _write(output: str | Path | None, text: str) -> None:
-    if output is None:
-        sys.stdout.write(text)
-        return
-    path = Path(output)
-    if path.exists() and not stat.S_ISREG(path.stat().st_mode):  # a device or a pipe: not replaced
-        try:
-            with path.open("w", encoding="utf-8", newline="") as file:
-                file.write(text)
-        except OSError as error:
-            raise StorageError(path, error) from error
-        return
-    atomic.write_text(path, text)

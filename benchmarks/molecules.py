@@ -1,0 +1,237 @@
+"""A molecule model on a small data set: its error, its time, and two uncertainties beside it.
+
+    python benchmarks/molecules.py DATA.csv --target COLUMN --out docs/results/molecules.md
+
+runs `fit molecule` with its defaults on several random splits and on the scaffold split. For the
+uncertainties the same runs are asked again: the ensemble that `fit molecule` trains, and Bayesian
+models of the last layer of its first member alone. All are calibrated on the validation part.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from machine import load
+from report import machine_table, publish, table
+from representer.tasks.molecule.molecule_config import MoleculeConfig
+from representer.tasks.molecule.molecule_data import MoleculeData, prepare
+from representer.tasks.molecule.molecule_fit import fit
+from representer.tasks.molecule.molecule_model import collate, outputs_of
+from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
+from representer.tasks.molecule.molecule_uncertainty import (
+    LEVELS,
+    calibrate,
+    coverage,
+    likelihood,
+)
+
+ABOUT = """\
+Written by the command below; no number here was typed. `fit molecule` with its defaults: an
+ensemble of five gated WL kernel networks of 64 units, 40 epochs, a tenth of the molecules each to
+validate and to test; baselines on the same splits. ± is the standard deviation over the splits."""
+
+OF_UNCERTAINTY = """\
+Every deviation is √(a v + b), where v is what the model itself says and a and b have the greatest
+likelihood on the validation molecules. *Constant* has a = 0. The others are of the ensemble's
+first member alone: Bayesian linear regression on its last hidden layer, and a Gaussian process on
+it; they cost a fifth of the training. log loss is the mean negative log density of the truth, in
+nats; the columns in percent say how much of the truth lies in the intervals that promise so much;
+rank is Spearman's correlation of the deviation and the size of the error."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a model says of the test molecules of one split."""
+
+    rmse: float
+    loss: float
+    shares: dict[str, float]
+    rank: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure a molecule model.")
+    parser.add_argument("data")
+    parser.add_argument("--target", required=True)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epochs", type=int, default=MoleculeConfig().epochs)
+    parser.add_argument("--members", type=int, default=MoleculeConfig().members)
+    parser.add_argument("--runs", help="folder of the runs, to be kept and gone on with")
+    parser.add_argument("--out", type=Path, help="file to write; printed if not given")
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    before = load()
+    runs: dict[str, list[dict[str, Any]]] = {"random": [], "scaffold": []}
+    found: dict[str, list[Row]] = {}
+    with tempfile.TemporaryDirectory() as made:
+        folder = chosen.runs or made
+        for kind, seed in [*(("random", s) for s in range(chosen.seeds)), ("scaffold", 0)]:
+            config = MoleculeConfig(
+                data=chosen.data, target=chosen.target, out=f"{folder}/{kind}{seed}", split=kind,
+                seed=seed, epochs=chosen.epochs, members=chosen.members, threads=1,
+            )  # fmt: skip
+            runs[kind].append(run(config))
+            if kind == "random":
+                for name, row in uncertainties(prepare(config), load_run(config.out or "")).items():
+                    found.setdefault(name, []).append(row)
+            print(kind, seed, file=sys.stderr)
+    publish(page(chosen, runs, found, (before, load())), chosen.out)
+
+
+def run(config: MoleculeConfig) -> dict[str, Any]:
+    """Return the metrics of a run and the seconds it took; one that is there is asked again."""
+    out = Path(config.out or "")
+    started, wall = time.process_time(), time.perf_counter()
+    metrics = fit(replace(config, resume=out.exists()))
+    kept = out / "spent.json"
+    if not kept.is_file():
+        spent = {"cpu": time.process_time() - started, "wall": time.perf_counter() - wall}
+        kept.write_text(json.dumps(spent), encoding="utf-8")
+    return {**metrics, **json.loads(kept.read_text(encoding="utf-8"))}
+
+
+def uncertainties(data: MoleculeData, trained: TrainedMolecule) -> dict[str, Row]:
+    """Return how well each model's deviations describe its errors on the test molecules."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from sklearn.linear_model import BayesianRidge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    targets, parts = trained.targets, (data.train, data.valid, data.test)
+    truth = [part.values for part in parts]
+    answers = [targets.in_unit(outputs_of(trained.model, part.graphs)) for part in parts]
+    means, variances = [a.mean(0) for a in answers], [a.var(0) for a in answers]
+    rows = {
+        f"ensemble of {len(answers[0])}": row(means, variances, truth),
+        "ensemble, constant deviation": row(means, [0 * v for v in variances], truth),
+    }
+    single = [a[0] for a in answers]
+    rows["one member, constant deviation"] = row(single, [0 * s for s in single], truth)
+    hidden = [last_layer(trained, part.graphs) for part in parts]
+    scale = StandardScaler().fit(hidden[0])
+    layers = [scale.transform(h) for h in hidden]
+    kernel = ConstantKernel() * RBF(10.0, (0.1, 1e4)) + WhiteKernel(0.1, (1e-4, 10.0))
+    models = {
+        "one member, Bayesian last layer": BayesianRidge(),
+        "one member, Gaussian process": make_pipeline(
+            GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+        ),
+    }
+    for name, model in models.items():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a search that ends at a bound
+            model.fit(layers[0], truth[0][:, 0])
+        asked = [model.predict(layer, return_std=True) for layer in layers]
+        columns = [[a[k][:, None] for a in asked] for k in range(2)]
+        rows[name] = row(columns[0], [s**2 for s in columns[1]], truth)
+    return rows
+
+
+def row(
+    answers: list[NDArray[np.float64]],
+    variances: list[NDArray[np.float64]],
+    truth: list[NDArray[np.float64]],
+) -> Row:
+    """Calibrate on the validation part, and say how good that is on the test part."""
+    from scipy.stats import spearmanr
+
+    chosen = calibrate(answers[1], variances[1], truth[1])
+    deviations = chosen.deviations(variances[2])[:, 0]
+    own, wanted = answers[2][:, 0], truth[2][:, 0]
+    errors = np.abs(own - wanted)
+    rank = 0.0 if np.ptp(deviations) == 0 else float(spearmanr(deviations, errors)[0])
+    rmse = float((errors**2).mean() ** 0.5)
+    return Row(rmse, likelihood(own, deviations, wanted), coverage(own, deviations, wanted), rank)
+
+
+@torch.no_grad()
+def last_layer(trained: TrainedMolecule, graphs: list[Any]) -> NDArray[np.float64]:
+    """Return the last hidden layer of the first member."""
+    member: Any = trained.model.members[0]
+    return member.head[:-1](member.encode(*collate(graphs))).double().numpy()
+
+
+def page(
+    chosen: argparse.Namespace,
+    runs: dict[str, list[dict[str, Any]]],
+    found: dict[str, list[Row]],
+    loads: tuple[str, str],
+) -> str:
+    """Return the whole page."""
+    name = Path(chosen.data).name
+    data = name if " " not in chosen.target else f"{name} --target '{chosen.target}'"
+    command = f"python benchmarks/molecules.py {data} --out docs/results/molecules.md"
+    parts = [f"# Molecules: {name}", ABOUT, machine_table(command, loads)]
+    parts += ["## Errors on the test molecules", errors_table(runs), times(runs)]
+    parts += ["## Which uncertainty", OF_UNCERTAINTY, uncertainty_table(found)]
+    return "\n\n".join(parts) + "\n"
+
+
+def errors_table(runs: dict[str, list[dict[str, Any]]]) -> str:
+    """Return RMSE and MAE of the model and the baselines, by kind of split."""
+    by_name: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for kind, metrics in runs.items():
+        for one in metrics:
+            for entry in (one | {"name": one["model"]}, *one["baselines"]):
+                figures = next(iter(entry["test"].values()))
+                by_name.setdefault(entry["name"], {}).setdefault(kind, []).append(figures)
+    head = ["", *(f"{what}, {kind}" for kind in runs for what in ("RMSE", "MAE"))]
+    return table(
+        head,
+        [
+            [name, *(spread([f[what] for f in kinds[kind]]) for kind in runs
+                     for what in ("rmse", "mae"))]
+            for name, kinds in by_name.items()
+        ],
+    )  # fmt: skip
+
+
+def times(runs: dict[str, list[dict[str, Any]]]) -> str:
+    """Say how long a run took, baselines and report included."""
+    every = [one for metrics in runs.values() for one in metrics]
+    cpu, wall = ([one[k] for one in every] for k in ("cpu", "wall"))
+    return (
+        f"A whole run, with the ensemble of GINE, the other baselines and the report, took "
+        f"{np.median(cpu):.0f} s of one core's time (at most {max(cpu):.0f} s; by the clock of "
+        f"this busy machine {np.median(wall):.0f} s). Splits: {len(runs['random'])} random, "
+        f"{len(runs['scaffold'])} by scaffold."
+    )
+
+
+def uncertainty_table(found: dict[str, list[Row]]) -> str:
+    """Return the means over the splits."""
+    head = ["", "RMSE", "log loss", *(f"{100 * level:.0f} %" for level in LEVELS), "rank"]
+    return table(
+        head,
+        [
+            [
+                name, spread([r.rmse for r in rows]), spread([r.loss for r in rows]),
+                *(f"{100 * np.mean([r.shares[str(level)] for r in rows]):.1f}" for level in LEVELS),
+                f"{np.mean([r.rank for r in rows]):.2f}",
+            ]
+            for name, rows in found.items()
+        ],
+    )  # fmt: skip
+
+
+def spread(values: list[float]) -> str:
+    """Return mean and deviation."""
+    end = f" ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.3f}{end}"
+
+
+if __name__ == "__main__":
+    main()

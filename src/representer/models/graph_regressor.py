@@ -1,0 +1,129 @@
+"""Graph regressor: a graph-kernel network, a hidden layer, outputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from representer.models.graph_regressor_config import GraphRegressorConfig
+
+_BIASES = ("bias", "gate_bias", "decay_logit")
+
+
+class GraphRegressor(nn.Module):
+    r"""Gives numbers for a graph from its similarity with learned references.
+
+    .. math::
+        y = W_2\, \mathrm{relu}(W_1 h_G + b_1) + b_2
+
+    with :math:`h_G` of :class:`~representer.nn.WLKernelNN` or
+    :class:`~representer.nn.RandomWalkKernelNN`, as L17 has it for molecules. The network ``"gine"``
+    is there to compare with. Outputs of a classification are logits.
+
+    Args:
+        config: What it is made of.
+
+    Shape:
+        - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
+        - output ``(num_graphs, outputs)``
+
+    Raises:
+        MissingExtraError: If torch_geometric is not installed.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        section 6.3.
+    """
+
+    def __init__(self, config: GraphRegressorConfig) -> None:
+        super().__init__()
+        self.config = config
+        c = config
+        self.network = _network(c)
+        self.head = nn.Sequential(
+            nn.Linear(c.hidden_size, c.hidden_size),
+            nn.ReLU(),
+            nn.Dropout(c.dropout),
+            nn.Linear(c.hidden_size, c.outputs),
+        )
+        if c.initial == "authors" and c.network != "gine":
+            draw_as_authors(self)
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Return the outputs of each graph; arguments and errors as of ``WLKernelNN``."""
+        return self.head(self.encode(x, edge_index, edge_attr, batch, batch_size))
+
+    def encode(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge_attr: Tensor | None = None,
+        batch: Tensor | None = None,
+        batch_size: int | None = None,
+    ) -> Tensor:
+        """Return h_G of each graph ``(num_graphs, H)``."""
+        return self.network(x, edge_index, edge_attr, batch, batch_size)
+
+
+class GraphEnsemble(nn.Module):
+    """Several graph regressors, alike but for their first weights, asked together.
+
+    Args:
+        config: Of each member.
+        size: How many.
+
+    Shape:
+        - input as of :class:`GraphRegressor`
+        - output ``(size, num_graphs, outputs)``
+
+    References:
+        Lakshminarayanan et al., Simple and Scalable Predictive Uncertainty Estimation using Deep
+        Ensembles, NeurIPS 2017.
+    """
+
+    def __init__(self, config: GraphRegressorConfig, size: int = 1) -> None:
+        super().__init__()
+        self.config = config
+        self.members = nn.ModuleList(GraphRegressor(config) for _ in range(size))
+
+    def forward(self, *graphs: Any) -> Tensor:
+        """Return the outputs of every member; arguments as of ``GraphRegressor``."""
+        return torch.stack([member(*graphs) for member in self.members])
+
+
+def draw_as_authors(model: nn.Module) -> None:
+    """Draw all weights from N(0, min(1/√fan_in, 1/10)²), as L17's code; biases are 0."""
+    for name, parameter in model.named_parameters():
+        if name.rpartition(".")[2] in _BIASES:
+            nn.init.zeros_(parameter)
+        else:
+            nn.init.normal_(parameter, std=min(parameter.shape[-1] ** -0.5, 0.1))
+
+
+def _network(c: GraphRegressorConfig) -> nn.Module:
+    sizes: dict[str, Any] = {
+        "in_channels": c.in_channels,
+        "hidden_channels": c.hidden_size,
+        "edge_dim": c.edge_dim,
+    }
+    if c.network == "gine":
+        from representer.models.gine import GINE
+
+        return GINE(**sizes, depth=c.depth)
+    sizes |= {"order": c.order, "decay": c.decay, "gate_scale": c.gate_scale}
+    from representer import nn as layers
+
+    if c.network == "random-walk":
+        return layers.RandomWalkKernelNN(**sizes)
+    return layers.WLKernelNN(
+        **sizes, depth=c.depth, readout=c.readout, label_channels=c.hidden_size
+    )

@@ -1,0 +1,145 @@
+"""What the answer for a molecule is made of: walks over its atoms, with exact shares.
+
+A member is y = W_2 relu(W_1 h_G + b_1) + b_2. With the relus that are on held, an answer is a
+weighted sum of the units of h_G, and each unit a sum over the molecule's walks. The members walk
+over the same atoms, so that their shares have a mean, which is the share of the walk in the mean
+answer. Of a classification the logit of the predicted class above the mean of all is explained.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError
+from representer.explain import WalkShare, top_walks, walk_readout
+from representer.kernels.smiles import parse_smiles
+from representer.models import GraphRegressor
+from representer.tasks.molecule.molecule_drawing import draw_walks
+from representer.tasks.molecule.molecule_run import NAMES, TrainedMolecule
+
+
+def can_explain(trained: TrainedMolecule) -> bool:
+    """Say whether answers are sums over walks."""
+    return trained.model.config.network != "gine"
+
+
+def explain_molecule(
+    trained: TrainedMolecule, smiles: str, graph: Any, top: int, target: int = 0
+) -> dict[str, Any]:
+    """Explain the answer for a molecule.
+
+    Args:
+        trained: The model.
+        smiles: The molecule.
+        graph: Its graph.
+        top: How many walks to name.
+        target: Which of the targets.
+
+    Returns:
+        ``prediction`` and ``uncertainty``; ``constant`` and ``walks``, the largest: the shares of
+        all walks sum with the constant to ``evidence``; ``atoms``, the shares by atom; ``unit``,
+        the strongest unit of the first member, with its largest walks; and drawings of both.
+
+    Raises:
+        KindError: If the answer is no sum over walks.
+    """
+    if not can_explain(trained):
+        hint = "Nothing is known of what its output is made of."
+        network = trained.model.config.network
+        raise KindError("the network of the run", NAMES[network], "wl or random-walk", hint=hint)
+    answers = trained.answers([graph])
+    label = None
+    if answers.numbers is None:
+        chances = answers.probabilities[target][0]
+        label = int(chances.argmax())
+        shown = trained.targets.classes[target][label]
+        uncertainty = float(1 - chances[label])
+    else:
+        assert answers.deviations is not None
+        shown = float(answers.numbers[0, target])
+        uncertainty = float(answers.deviations[0, target])
+    shares: dict[tuple[int, ...], float] = {}
+    constant, strongest = 0.0, None
+    for member in trained.model.members:
+        assert isinstance(member, GraphRegressor)
+        weights, own = _weights(trained, member, graph, target, label)
+        constant += own / len(trained.model.members)
+        for walk, share in walk_readout(member.network, graph, weights):  # type: ignore[arg-type]
+            shares[walk] = shares.get(walk, 0.0) + share / len(trained.model.members)
+        if strongest is None:
+            strongest = _strongest(member, graph, weights, top)
+    every = [WalkShare(walk, share) for walk, share in shares.items()]
+    every.sort(key=lambda walk: -abs(walk.contribution))
+    assert strongest is not None
+    molecule = parse_smiles(smiles)
+    symbols = [f"{a.GetSymbol()}{a.GetIdx() + 1}" for a in molecule.GetAtoms()]
+    unit, effect, best = strongest
+    return {
+        "smiles": smiles,
+        "target": trained.targets.names[target],
+        "prediction": shown,
+        "uncertainty": uncertainty,
+        "constant": constant,
+        "evidence": constant + sum(share for _, share in every),
+        "walks": [_named(walk, symbols) for walk in every[:top]],
+        "atoms": _by_atom(every, len(symbols)),
+        "drawing": draw_walks(molecule, every),
+        "unit": {
+            "number": unit,
+            "effect": effect,
+            "walks": [_named(walk, symbols) for walk in best],
+            "drawing": draw_walks(molecule, best),
+        },
+    }
+
+
+@torch.no_grad()
+def _weights(
+    trained: TrainedMolecule, member: GraphRegressor, graph: Any, target: int, label: int | None
+) -> tuple[Tensor, float]:
+    """Return what each unit of h_G counts in the answer, and what the biases give."""
+    first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
+    h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
+    on = (first(h) > 0).to(h.dtype)
+    rows = (second.weight * on) @ first.weight
+    constants = (second.weight * on) @ first.bias + second.bias
+    targets = trained.targets
+    if label is None:
+        scale, mean = targets.scales[target], targets.means[target]
+        return rows[target] * scale, constants[target].item() * scale + mean
+    start = sum(targets.widths[:target])
+    own = slice(start, start + targets.widths[target])
+    rows, constants = rows[own], constants[own]
+    return rows[label] - rows.mean(0), (constants[label] - constants.mean()).item()
+
+
+@torch.no_grad()
+def _strongest(
+    member: GraphRegressor, graph: Any, weights: Tensor, top: int
+) -> tuple[int, float, list[WalkShare]]:
+    """Return the unit that gives most, its share, and its largest walks at the last level."""
+    effects = weights * member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
+    unit = int(effects.abs().argmax())
+    weight = weights[unit].item()
+    walks = top_walks(member.network, graph, unit, top)  # type: ignore[arg-type]
+    return unit, effects[unit].item(), [WalkShare(w, share * weight) for w, share in walks]
+
+
+def _named(walk: WalkShare, symbols: list[str]) -> dict[str, Any]:
+    return {
+        "atoms": list(walk.positions),
+        "text": "–".join(symbols[v] for v in walk.positions),
+        "share": walk.contribution,
+    }
+
+
+def _by_atom(walks: list[WalkShare], atoms: int) -> list[float]:
+    """Give each atom of a walk its part of the share."""
+    found = [0.0] * atoms
+    for walk, share in walks:
+        for v in walk:
+            found[v] += share / len(walk)
+    return found

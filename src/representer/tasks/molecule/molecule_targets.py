@@ -1,0 +1,151 @@
+"""What a model of molecules answers: numbers in their unit, or classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from representer.data.molecules import MoleculeTable
+from representer.data.text import LabelMap
+from representer.errors import DataError
+
+MANY = 50  # classes of which each has a few rows: numbers, by mistake
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The targets of a run, of which cells may be empty.
+
+    Args:
+        names: Their columns.
+        means: Subtracted in training, of a regression.
+        scales: What they are divided by in training.
+        classes: Those of each target of a classification; none otherwise.
+    """
+
+    names: tuple[str, ...]
+    means: tuple[float, ...] = ()
+    scales: tuple[float, ...] = ()
+    classes: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether they are numbers."""
+        return not self.classes
+
+    @property
+    def widths(self) -> list[int]:
+        """How many outputs each target has."""
+        return [len(names) for names in self.classes] or [1] * len(self.names)
+
+    def values(self, table: MoleculeTable) -> NDArray[np.float64]:
+        """Return the cells of a table as numbers, or numbers of classes ``(N, K)``; NaN for none.
+
+        Raises:
+            DataError: If a cell is no number, or no class; with line and column.
+        """
+        if self.is_regression:
+            return table.numbers()
+        found = np.full((len(table), len(self.names)), np.nan)
+        for k, names in enumerate(self.classes):
+            known = LabelMap(names)
+            place = {"file": table.source, "column": self.names[k]}
+            for i, (cells, line) in enumerate(zip(table.targets, table.lines, strict=True)):
+                if cells[k]:
+                    found[i, k] = known.encode(cells[k], line=line, **place)
+        return found
+
+    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
+        """Return the mean loss over the values there are, summed over the members.
+
+        Args:
+            outputs: ``(M, B, sum of widths)``.
+            values: ``(B, K)`` in the unit of the data, NaN where there is none.
+        """
+        if self.is_regression:
+            is_there = ~values.isnan()
+            means, scales = (outputs.new_tensor(part) for part in (self.means, self.scales))
+            wanted = torch.where(is_there, (values - means) / scales, 0.0)
+            squares = (outputs - wanted).square() * is_there
+            return squares.sum() / is_there.sum()
+        total, count = outputs.new_zeros(()), 0
+        for k, logits in enumerate(outputs.split(self.widths, dim=-1)):
+            is_there = ~values[:, k].isnan()
+            wanted = values[is_there, k].long()
+            for own in logits[:, is_there]:
+                total = total + F.cross_entropy(own, wanted, reduction="sum")
+            count += len(wanted)
+        return total / count
+
+    def in_unit(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the outputs of a regression in the unit of the data."""
+        return outputs * np.asarray(self.scales) + np.asarray(self.means)
+
+    def probabilities(self, outputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return the members' mean probability of each class, target by target ``(N, C)``."""
+        parts = torch.from_numpy(outputs).split(self.widths, dim=-1)
+        return [part.softmax(-1).mean(0).numpy() for part in parts]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON holds them."""
+        return {name: list(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Targets:
+        """Return what `to_dict` described."""
+        classes = tuple(tuple(names) for names in values["classes"])
+        names, means, scales = (tuple(values[n]) for n in ("names", "means", "scales"))
+        return cls(names, means, scales, classes)
+
+
+def find_targets(
+    table: MoleculeTable, task: str, train: Sequence[int], *, standardize: bool
+) -> Targets:
+    """Return the targets of a table.
+
+    Args:
+        table: All molecules of the main file.
+        task: ``"regression"`` or ``"classification"``.
+        train: The rows to train on, from which means and deviations are taken.
+        standardize: Whether those are used.
+
+    Raises:
+        DataError: If a target has nothing to learn from.
+    """
+    names = table.target_columns
+    if task == "classification":
+        return Targets(names, classes=tuple(_classes(table, k, train) for k in range(len(names))))
+    numbers = table.numbers()[list(train)]
+    for k, name in enumerate(names):
+        own = numbers[~np.isnan(numbers[:, k]), k]
+        if len(own) < 2 or np.ptp(own) == 0:
+            what = "one value alone" if len(own) else "no value"
+            problem = f"{what} among the {len(train)} molecules to train on"
+            raise DataError(problem, file=table.source, column=name, mend="Leave this target out.")
+    if not standardize:
+        return Targets(names, (0.0,) * len(names), (1.0,) * len(names))
+    means, scales = np.nanmean(numbers, axis=0), np.nanstd(numbers, axis=0)
+    return Targets(names, tuple(means.tolist()), tuple(scales.tolist()))
+
+
+def _classes(table: MoleculeTable, k: int, train: Sequence[int]) -> tuple[str, ...]:
+    cells = [row[k] for row in table.targets if row[k]]
+    names = LabelMap.build(cells).names if cells else ()
+    source, column = table.source, table.target_columns[k]
+    if len(names) > MANY and 2 * len(names) > len(cells):
+        problem = f"{len(names)} different values of {len(cells)} are no classes"
+        mend = "For numbers pass task='regression'."
+        raise DataError(problem, file=source, column=column, mend=mend)
+    trained = {table.targets[i][k] for i in train} - {""}
+    if len(trained) < 2:
+        what = f"{len(trained)} class" + ("" if len(trained) == 1 else "es")
+        problem = f"{what} among the {len(train)} molecules to train on; at least two are needed"
+        raise DataError(problem, file=source, column=column, mend="Leave this target out.")
+    return names

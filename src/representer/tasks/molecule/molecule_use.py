@@ -1,0 +1,209 @@
+"""Using a trained model of molecules: ``evaluate``, ``predict`` and ``explain``."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from representer.data.molecules import (
+    MoleculeTable,
+    molecule_graph,
+    molecules_of,
+    read_molecules,
+)
+from representer.data.text import Grid, read_grid
+from representer.tasks.molecule.molecule_answers import figures_of
+from representer.tasks.molecule.molecule_config import MoleculeReading
+from representer.tasks.molecule.molecule_data import make_part, tell
+from representer.tasks.molecule.molecule_explain import explain_molecule
+from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
+from representer.tasks.report import write_report
+from representer.tasks.report.page import EXPLAINED
+from representer.tasks.storage import atomic
+from representer.tasks.table_file import check_output, refuse_same_columns, shown_cell, write_table
+from representer.tasks.text.text_config import ReadOptions
+from representer.tasks.training.progress import say
+
+
+def evaluate(
+    run: str | Path, data: str | Path, reading: MoleculeReading, options: ReadOptions
+) -> dict[str, Any]:
+    """Test a trained model on a table with the targets.
+
+    Args:
+        run: The run folder.
+        data: The table.
+        reading: Its columns; those of the training data where not named.
+        options: Delimiter and encoding of the file.
+
+    Returns:
+        The figures of each target, and what they are of.
+
+    Raises:
+        DataError: If the table cannot be used.
+    """
+    trained = load_run(run)
+    reading = _like_training(trained, reading)
+    table = _read(data, reading, options, reading.target)
+    part = make_part(table, range(len(table)), trained.targets, trained.features)
+    found = figures_of(trained.targets, part.values, trained.answers(part.graphs))
+    return {"run": str(run), "data": str(data), "left_out": len(table.dropped), "targets": found}
+
+
+def predict(
+    run: str | Path,
+    data: str | Path,
+    output: str | Path | None,
+    reading: MoleculeReading,
+    options: ReadOptions,
+) -> None:
+    """Write the rows of a table, in order, with an answer and how sure it is.
+
+    Of one target the columns are ``prediction`` and ``uncertainty``, of several they have its name
+    behind them. The uncertainty of a number is a standard deviation in its unit; that of a class is
+    the probability that it is another, and the probability of each class is written too.
+
+    Args:
+        run: The run folder.
+        data: The table.
+        output: CSV file, written whole or not at all; stdout if None.
+        reading: Its column of SMILES; that of the training data where not named. With
+            ``skip_invalid`` a row without a valid SMILES keeps its place, without an answer; stderr
+            says which.
+        options: Delimiter and encoding of the file.
+
+    Raises:
+        DataError: If the table cannot be used, with the row, or the output cannot be where it
+            should.
+        StorageError: If the output cannot be written.
+    """
+    if output is not None:
+        check_output(Path(output), Path(data))
+    trained = load_run(run)
+    reading = _like_training(trained, reading)
+    grid = _grid(data, reading, options)
+    table = molecules_of(grid, str(data), reading.smiles, None, skip_invalid=reading.skip_invalid)
+    for line in (*table.notes, table.dropped_summary(len(table.dropped))):
+        if line:
+            say(f"{table.source}: {line.replace('left out', 'without a prediction')}")
+    columns, rows = _columns(trained, table)
+    refuse_same_columns(columns, grid.columns, str(data))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*grid.columns, *columns])
+    nothing = [""] * len(columns)
+    for cells, line in zip(grid.rows, grid.lines, strict=True):
+        writer.writerow([*map(shown_cell, cells), *rows.get(line, nothing)])
+    write_table(output, text.getvalue())
+
+
+def explain(
+    run: str | Path,
+    data: str | Path,
+    reading: MoleculeReading,
+    options: ReadOptions,
+    *,
+    limit: int,
+    top: int,
+) -> list[dict[str, Any]]:
+    """Explain what a trained model answers for the first molecules of a table.
+
+    Writes explanations.json into the run folder, and its report again, which shows them.
+
+    Args:
+        run: The run folder.
+        data: The table.
+        reading: Its column of SMILES, as for `predict`.
+        options: Delimiter and encoding of the file.
+        limit: How many molecules to explain.
+        top: How many walks to name for each.
+
+    Returns:
+        One entry a molecule, as in explanations.json.
+
+    Raises:
+        DataError: If the table cannot be used.
+        KindError: If the network's answers are no sums over walks.
+    """
+    trained = load_run(run)
+    reading = _like_training(trained, reading)
+    table = _read(data, reading, options, None)
+    entries = [
+        {"line": line, "truth": "", **explain_molecule(trained, smiles, graph, top)}
+        for line, smiles, graph in zip(
+            table.lines[:limit], table.smiles[:limit], _graphs(trained, table, limit), strict=True
+        )
+    ]
+    folder = Path(run)
+    atomic.write_json(folder / EXPLAINED, entries)
+    if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
+        say(f"report: {write_report(folder)}")
+    return entries
+
+
+def as_text(entry: dict[str, Any]) -> str:
+    """Return an explanation as lines for the terminal."""
+    shown = entry["prediction"]
+    answer = shown if isinstance(shown, str) else f"{shown:.4g} ± {entry['uncertainty']:.2g}"
+    lines = [f"line {entry['line']}: {entry['smiles']}", f"  {entry['target']}: {answer}"]
+    lines += [f"  {walk['share']:+9.4f}  {walk['text']}" for walk in entry["walks"]]
+    named = sum(walk["share"] for walk in entry["walks"])
+    rest = entry["evidence"] - entry["constant"] - named
+    lines += [f"  {rest:+9.4f}  all other walks", f"  {entry['constant']:+9.4f}  without any"]
+    return "\n".join(lines)
+
+
+def _columns(
+    trained: TrainedMolecule, table: MoleculeTable
+) -> tuple[list[str], dict[int, list[str]]]:
+    """Return the names of the columns that are added, and their cells by line."""
+    targets, answers = trained.targets, trained.answers(_graphs(trained, table))
+    ends = [""] if len(targets.names) == 1 else [f"_{name}" for name in targets.names]
+    columns: list[str] = []
+    parts: list[list[list[str]]] = []
+    for k, end in enumerate(ends):
+        columns += [f"prediction{end}", f"uncertainty{end}"]
+        if answers.numbers is not None and answers.deviations is not None:
+            numbers = zip(answers.numbers[:, k], answers.deviations[:, k], strict=True)
+            parts.append([[f"{number:.6g}", f"{off:.6g}"] for number, off in numbers])
+            continue
+        names, chances = targets.classes[k], answers.probabilities[k]
+        columns += [f"probability{end}_{name}" for name in names]
+        parts.append(
+            [[names[int(row.argmax())], f"{1 - row.max():.6f}", *(f"{c:.6f}" for c in row)]
+             for row in chances]
+        )  # fmt: skip
+    joined = [[cell for part in row for cell in part] for row in zip(*parts, strict=True)]
+    return columns, dict(zip(table.lines, joined, strict=True))
+
+
+def _graphs(trained: TrainedMolecule, table: MoleculeTable, limit: int | None = None) -> list[Any]:
+    return [molecule_graph(smiles, trained.features) for smiles in table.smiles[:limit]]
+
+
+def _like_training(trained: TrainedMolecule, reading: MoleculeReading) -> MoleculeReading:
+    """Return the columns, those of the training data where none are named."""
+    smiles, target = reading.smiles or trained.reading.smiles, reading.target
+    return replace(reading, smiles=smiles, target=target or trained.reading.target)
+
+
+def _grid(data: str | Path, reading: MoleculeReading, options: ReadOptions) -> Grid:
+    wanted: Sequence[str] = [reading.smiles or ""]
+    return read_grid(
+        data, list(wanted), header=True, delimiter=options.delimiter, encoding=options.encoding
+    )
+
+
+def _read(
+    data: str | Path, reading: MoleculeReading, options: ReadOptions, target: str | None
+) -> MoleculeTable:
+    table = read_molecules(
+        data, reading.smiles, target, skip_invalid=reading.skip_invalid,
+        delimiter=options.delimiter, encoding=options.encoding,
+    )  # fmt: skip
+    tell(table)
+    return table

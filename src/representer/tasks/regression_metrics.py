@@ -1,0 +1,65 @@
+"""How good answers in numbers are: errors with their intervals, and whether one beats another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+RESAMPLES = 2000
+_CHUNK = 4_000_000  # numbers drawn at once
+
+
+def regression_metrics(truth: NDArray[np.float64], answers: NDArray[np.float64]) -> dict[str, Any]:
+    """Return the figures of answers, ready to be written as JSON.
+
+    Args:
+        truth: ``(N,)``, at least one.
+        answers: ``(N,)``.
+
+    Returns:
+        ``count``, ``rmse``, ``rmse_interval`` (95 %, from resampled examples), ``mae`` and ``r2``
+        (None where all truths are one).
+    """
+    squares = (answers - truth) ** 2
+    spread = float(((truth - truth.mean()) ** 2).sum())
+    means = _resampled(squares[:, None])[:, 0]
+    low, high = np.quantile(np.sqrt(means), (0.025, 0.975))
+    return {
+        "count": len(truth),
+        "rmse": float(squares.mean() ** 0.5),
+        "rmse_interval": [float(low), float(high)],
+        "mae": float(np.abs(answers - truth).mean()),
+        "r2": 1 - float(squares.sum()) / spread if spread > 0 else None,
+    }
+
+
+def rmse_difference(
+    truth: NDArray[np.float64], ours: NDArray[np.float64], theirs: NDArray[np.float64]
+) -> tuple[float, float, float]:
+    """Return our root mean square error less theirs, with a 95 % interval; below 0 ours is better.
+
+    Both answered the same questions, and are resampled together.
+
+    Args:
+        truth: ``(N,)``.
+        ours: ``(N,)``.
+        theirs: ``(N,)``.
+    """
+    squares = np.stack([(ours - truth) ** 2, (theirs - truth) ** 2], axis=1)
+    first, second = squares.mean(0) ** 0.5
+    roots = np.sqrt(_resampled(squares))
+    low, high = np.quantile(roots[:, 0] - roots[:, 1], (0.025, 0.975))
+    return float(first - second), float(low), float(high)
+
+
+def _resampled(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the means ``(RESAMPLES, C)`` of examples drawn with replacement."""
+    rng, count = np.random.default_rng(0), len(values)
+    size = max(1, _CHUNK // count)
+    means = [
+        values[rng.integers(count, size=(min(size, RESAMPLES - start), count))].mean(1)
+        for start in range(0, RESAMPLES, size)
+    ]
+    return np.concatenate(means)

@@ -1,0 +1,330 @@
+"""``fit molecule`` and what follows: evaluate, predict, explain, report, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import signal
+import threading
+
+import pytest
+from rdkit import Chem
+
+from representer.cli.main import entry_point
+from representer.data.molecules import assembled_molecules, scaffold
+from representer.tasks.molecule.molecule_config import MoleculeConfig
+from representer.tasks.molecule.molecule_data import prepare
+from representer.tasks.molecule.molecule_model import training_task
+from representer.tasks.training.training_files import read_weights
+
+TINY = [
+    "--hidden-size", "8", "--depth", "2", "--members", "2", "--epochs", "6", "--batch-size", "8",
+    "--threads", "1", "--lr", "0.02", "--valid-fraction", "0.2", "--test-fraction", "0.2",
+]  # fmt: skip
+
+
+def write_molecules(path, count: int = 60):
+    """Write molecules with two numbers, of which the second is not known of every other, and a
+    class; among them a single atom and a salt."""
+    smiles = ["C", "[Na+].[Cl-]", *assembled_molecules(count - 2).smiles]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["name", "smiles", "atoms", "rings", "aromatic", "label"])
+        for i, one in enumerate(smiles):
+            molecule = Chem.MolFromSmiles(one)
+            rings = len(Chem.GetSSSR(molecule))
+            is_aromatic = any(atom.GetIsAromatic() for atom in molecule.GetAtoms())
+            row = [molecule.GetNumAtoms(), rings if i % 2 else "", int(is_aromatic), "ab"[i % 2]]
+            writer.writerow([f"m{i}", one, *row])
+    return path
+
+
+@pytest.fixture(scope="module")
+def molecules(tmp_path_factory):
+    return write_molecules(tmp_path_factory.mktemp("molecules") / "made.csv")
+
+
+def fitted(molecules, name: str, *words: str):
+    out = molecules.parent / name
+    assert entry_point(["fit", "molecule", str(molecules), "--out", str(out), *TINY, *words]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def numbers(molecules):
+    return fitted(molecules, "numbers", "--target", "atoms,rings")
+
+
+@pytest.fixture(scope="module")
+def classes(molecules):
+    return fitted(molecules, "classes", "--target", "aromatic", "--task", "classification")
+
+
+def last_json(outcome):
+    return json.loads(outcome.out.splitlines()[-1])
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_run_holds_everything_that_was_promised(numbers):
+    names = {path.name for path in numbers.iterdir()}
+    assert names >= {
+        "config.yaml", "model.json", "model.safetensors", "metrics.jsonl", "metrics.json",
+        "details.json", "splits.json", "report.html", "uncertainty.json", "gine",
+    }  # fmt: skip
+    metrics = json.loads((numbers / "metrics.json").read_text())
+    assert list(metrics["test"]) == ["atoms", "rings"]
+    assert metrics["test"]["rings"]["count"] < metrics["test"]["atoms"]["count"] == 12
+    assert [b["name"] for b in metrics["baselines"]] == [
+        "GINE, mean of 2", "WL subtree kernel, ridge", "ECFP, random forest", "mean",
+    ]  # fmt: skip
+    for rival in metrics["baselines"]:
+        assert rival["test"].keys() == rival["difference"].keys() == metrics["test"].keys()
+
+
+def test_counting_atoms_is_learned_better_than_the_mean(numbers):
+    metrics = json.loads((numbers / "metrics.json").read_text())
+    difference = metrics["baselines"][-1]["difference"]["atoms"]
+    assert difference[0] < 0
+    ridge = metrics["baselines"][1]["test"]["atoms"]["rmse"]
+    assert ridge < 1.0  # the kernel counts atoms
+
+
+def test_parts_hold_each_molecule_once(numbers):
+    splits = json.loads((numbers / "splits.json").read_text())
+    lines = [line for part in ("train", "valid", "test") for line in splits[part]["lines"]]
+    assert sorted(lines) == list(range(2, 62))
+
+
+def test_the_report_has_tables_plots_and_drawn_walks(numbers, classes):
+    page = (numbers / "report.html").read_text(encoding="utf-8")
+    for part in (
+        "What answers are made of", "Worst mistakes", "Learning curves", "ECFP, random forest",
+        "Predicted against true values", "molecule with its walks",
+    ):  # fmt: skip
+        assert part in page
+    assert "<script" not in page
+    assert "Predicted against" not in (classes / "report.html").read_text(encoding="utf-8")
+
+
+def test_report_writes_the_page_again(run, classes):
+    before = (classes / "report.html").read_text(encoding="utf-8")
+    (classes / "report.html").unlink()
+    assert run("report", classes).code == 0
+    assert (classes / "report.html").read_text(encoding="utf-8") == before
+
+
+def test_evaluate_on_the_test_rows_gives_the_test_figures(run, numbers, molecules, tmp_path):
+    lines = molecules.read_text().splitlines()
+    test = json.loads((numbers / "splits.json").read_text())["test"]["lines"]
+    part = tmp_path / "part.csv"
+    part.write_text("\n".join([lines[0], *(lines[i - 1] for i in test)]) + "\n")
+    found = last_json(run("evaluate", numbers, part))["targets"]
+    wanted = json.loads((numbers / "metrics.json").read_text())["test"]
+    for name in ("atoms", "rings"):
+        assert found[name]["rmse"] == pytest.approx(wanted[name]["rmse"], rel=1e-6)
+        assert found[name]["coverage"] == wanted[name]["coverage"]
+
+
+def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules, tmp_path):
+    out = tmp_path / "out.csv"
+    assert run("predict", numbers, molecules, "-o", out).code == 0
+    found, given = rows_of(out.read_text()), rows_of(molecules.read_text())
+    assert [row["name"] for row in found] == [row["name"] for row in given]
+    for row in found:
+        assert math.isfinite(float(row["prediction_atoms"]))
+        assert float(row["uncertainty_rings"]) > 0
+
+
+def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
+    found = rows_of(run("predict", classes, molecules).out)
+    assert len(found) == 60
+    for row in found:
+        chances = [float(row[f"probability_{name}"]) for name in "01"]
+        assert sum(chances) == pytest.approx(1, abs=2e-6)
+        assert row["prediction"] == "01"[chances[1] > chances[0]]
+        assert float(row["uncertainty"]) == pytest.approx(min(chances), abs=2e-6)
+
+
+BAD = 'smiles,x\nCCO,"1,2"\nC(C,2\n,3\nO(C)(C)C,4\nC,5\n'
+
+
+def test_an_invalid_row_is_named_or_on_request_kept_without_an_answer(run, numbers, tmp_path):
+    path = tmp_path / "bad.csv"
+    path.write_text(BAD)
+    refused = run("predict", numbers, path)
+    assert refused.code == 2
+    assert "bad.csv, line 3, column 'smiles': invalid SMILES 'C(C'" in refused.error
+    assert "2 more rows (lines 4, 5)" in refused.error
+    assert "--skip-invalid" in refused.error
+    found = run("predict", numbers, path, "--skip-invalid")
+    assert found.code == 0
+    rows = rows_of(found.out)
+    assert [bool(row["prediction_atoms"]) for row in rows] == [True, False, False, False, True]
+    assert rows[0]["x"] == "1,2"
+    for part in ("line 3 (invalid", "line 4 (empty SMILES)", "line 5 (invalid", "O, 3, is greater"):
+        assert part in found.err
+
+
+def test_explain_names_walks_whose_shares_sum_to_the_answer(run, numbers, classes, tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("smiles\nCCO\nC\n[Na+].CC(=O)[O-]\n")
+    out = run("explain", numbers, path, "--top", "3")
+    assert out.code == 0, out.err
+    assert "line 2: CCO" in out.out
+    entries = json.loads((numbers / "explanations.json").read_text())
+    assert [len(entry["walks"]) for entry in entries] == [3, 0, 3]
+    for entry in entries:
+        assert entry["evidence"] == pytest.approx(entry["prediction"], rel=1e-4)
+        whole = sum(entry["atoms"]) + entry["constant"]
+        assert whole == pytest.approx(entry["evidence"], rel=1e-5)
+        assert entry["drawing"].startswith("<svg")
+    assert "[Na+].CC(=O)[O-]" in (numbers / "report.html").read_text(encoding="utf-8")
+    (numbers / "explanations.json").unlink()
+    assert run("explain", classes, path, "--limit", "1").code == 0
+    (entry,) = json.loads((classes / "explanations.json").read_text())
+    assert entry["prediction"] in ("0", "1")
+    (classes / "explanations.json").unlink()
+    run("report", classes)
+    refused = run("explain", numbers / "gine", path)
+    assert refused.code == 2
+    assert "GINE; expected wl or random-walk" in refused.error
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "message"),
+    [
+        ("smiles,y\nC,1\n", ["--target", "z"], "there is no column 'z'; the columns are 'smiles'"),
+        ("name,y\nC,1\n", ["--target", "y"], "no column is named smiles"),
+        ("smiles,y\nC,1\n", ["--target", "y", "--smiles", "s"], "there is no column 's'"),
+        ("smiles,y\nC,1\n", [], "--target is None; expected the column"),
+        ("", ["--target", "y"], "bad.csv"),
+        ("smiles,y\n", ["--target", "y"], "bad.csv"),
+        ("smiles,y\nC,1\nCC,tall\n", ["--target", "y"], "line 3, column 'y': 'tall' is not a fin"),
+        ("smiles,y\nC,1\nC1C,2\n", ["--target", "y"], "line 3, column 'smiles': invalid SMILES"),
+        ("smiles,y\nC,1\n,2\n", ["--target", "y"], "line 3, column 'smiles': empty SMILES"),
+        ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules of 2 kinds cannot be divided"),
+        ("smiles,y\nC,1\nCC,1\nCCC,1\nCCCC,1\nO,1\n", ["--target", "y"], "one value alone"),
+    ],
+)
+def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    outcome = run("fit", "molecule", path, "--out", tmp_path / "run", *TINY, *words)
+    assert outcome.code == 2
+    assert message in outcome.error
+    assert not (tmp_path / "run").exists()
+
+
+def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
+    path, out = tmp_path / "bad.csv", tmp_path / "run"
+    path.write_text(molecules.read_text() + "x,C(C,1,1,1,a\n")
+    words = ["--target", "atoms", "--baselines", "false", "--epochs", "1", "--skip-invalid"]
+    outcome = run("fit", "molecule", path, "--out", out, *TINY, *words)
+    assert outcome.code == 0
+    assert "line 62 (invalid SMILES 'C(C'" in outcome.err
+    (row,) = rows_of((out / "skipped.csv").read_text())
+    assert row["line"] == "62"
+    assert json.loads((out / "metrics.json").read_text())["baselines"] == []
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_weights(run, molecules, tmp_path, monkeypatch):
+    words = ["--target", "atoms", "--baselines", "false", "--network", "random-walk"]
+    whole = fitted(molecules, "whole", *words)
+    from representer.tasks.training.progress import Progress
+
+    steps = []
+
+    def step(self, loss):
+        steps.append(loss)
+        if len(steps) == 7:
+            signal.raise_signal(signal.SIGTERM)
+
+    assert threading.current_thread() is threading.main_thread()
+    monkeypatch.setattr(Progress, "step", step)
+    out = tmp_path / "run"
+    stopped = run("fit", "molecule", molecules, "--out", out, *TINY, *words)
+    assert stopped.code == 143
+    assert not (out / "metrics.json").exists()
+    assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 2
+    assert run("fit", "molecule", molecules, "--out", out, *TINY, *words, "--resume").code == 0
+    for name in ("model.safetensors", "final.safetensors"):
+        assert (out / name).read_bytes() == (whole / name).read_bytes()
+    assert (out / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
+
+
+def test_options_of_other_tasks_are_refused(run, numbers, trained, molecules, table):
+    assert (
+        "--text is 'x'; expected nothing" in run("predict", numbers, molecules, "--text", "x").error
+    )
+    refused = run("evaluate", trained, table, "--smiles", "text")
+    assert "--smiles is 'text'; expected nothing" in refused.error
+    assert "is no language model" in run("generate", numbers).error
+    refused = run("evaluate", numbers, molecules, "--cache-share", "0.5")
+    assert "--cache-share is 0.5; expected nothing" in refused.error
+
+
+def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced(molecules):
+    config = MoleculeConfig(
+        data=str(molecules), target="atoms", batch_size=10, lr_decay=0.5, lr_decay_every=40,
+        balance=2.0,
+    )  # fmt: skip
+    data = prepare(config)
+    task = training_task(config, data)
+    assert task.lr_scale is not None
+    count = len(data.train)
+    batches = [batch for epoch in range(3) for batch in task.batches(epoch)]
+    seen = 0
+    for batch in batches:
+        assert task.lr_scale(batch) == 0.5 ** (seen // 40)
+        seen += len(batch)
+    assert seen == 3 * count
+    places = [place for batch in batches for place, _ in batch]
+    assert len(set(places)) < count or max(map(places.count, places)) > 3
+
+
+def test_a_scaffold_split_has_no_scaffold_in_two_parts(molecules):
+    data = prepare(MoleculeConfig(data=str(molecules), target="atoms", split="scaffold"))
+    kinds = [{scaffold(s) for s in data.part(name).smiles} for name in ("train", "valid", "test")]
+    assert sum(map(len, kinds)) == len(set().union(*kinds))
+
+
+def test_files_of_their_own_are_parts_as_they_are(molecules, tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("smiles,atoms\nOCC,3\nCCC,3\n")
+    again = MoleculeConfig(data=str(molecules), target="atoms", test=str(other), valid=str(other))
+    parts = prepare(again)
+    assert (len(parts.train), len(parts.valid), len(parts.test)) == (60, 2, 2)
+
+
+def test_a_molecule_on_both_sides_is_told(molecules, tmp_path, capsys):
+    other = tmp_path / "other.csv"
+    other.write_text("smiles,atoms\n[Cl-].[Na+],2\nCCCCCCCC,8\n")
+    prepare(MoleculeConfig(data=str(molecules), target="atoms", test=str(other)))
+    assert "1 molecules of the test file are among those to train on" in capsys.readouterr().err
+
+
+def test_the_command_of_the_run_makes_it_again(numbers):
+    command = json.loads((numbers / "details.json").read_text())["command"]
+    assert command.startswith("representer fit molecule ")
+    assert "--target atoms,rings" in command
+    assert "--network" not in command
+
+
+def test_weights_of_the_best_epoch_are_kept(numbers):
+    metrics = json.loads((numbers / "metrics.json").read_text())
+    rows = [json.loads(line) for line in (numbers / "metrics.jsonl").read_text().splitlines()]
+    assert metrics["valid"]["valid_loss"] == min(row["valid_loss"] for row in rows)
+    assert read_weights(numbers / "model.safetensors")[1] == metrics["valid"]
+
+
+@pytest.mark.slow
+def test_the_demo_beats_its_baselines_of_no_structure(run, tmp_path):
+    out = tmp_path / "run"
+    assert run("fit", "molecule", "--demo", "--out", out).code == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["baselines"][-1]["difference"]["QED"][2] < 0

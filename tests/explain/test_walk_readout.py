@@ -1,0 +1,75 @@
+"""All walks sum to the read-out, and each has the sum of what top_walks says of the units."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from representer.errors import KindError, ShapeError
+from representer.explain import top_walks, walk_readout
+from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, WLKernelNN
+
+F64 = torch.float64
+OPTIONS = [
+    {"decay": 0.5},
+    {"decay": "learned", "edge_dim": 2},
+    {"decay": "gated", "edge_dim": 2, "gate_scale": 10.0},
+]
+
+
+def graph(nodes: int = 5, edges: int = 9) -> Data:
+    g = torch.Generator().manual_seed(nodes)
+    return Data(
+        x=torch.randn(nodes, 3, generator=g, dtype=F64),
+        edge_index=torch.randint(0, nodes, (2, edges), generator=g),
+        edge_attr=torch.randn(edges, 2, generator=g, dtype=F64),
+    )
+
+
+def called(net, data):
+    return net(data.x, data.edge_index, None if net.edge_dim is None else data.edge_attr)[0]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("order", [1, 2, 4])
+@pytest.mark.parametrize("kind", ["walk", "sum", "last"])
+def test_all_walks_sum_to_the_readout(options, order, kind):
+    if kind == "walk":
+        net = RandomWalkKernelNN(3, 4, order=order, dtype=F64, **options)
+    else:
+        net = WLKernelNN(3, 4, depth=3, order=order, readout=kind, dtype=F64, **options)  # type: ignore[arg-type]
+    for data in (graph(), graph(1, 0), graph(3, 0)):
+        weights = torch.randn(4, dtype=F64)
+        found = walk_readout(net, data, weights)
+        total = torch.tensor([share for _, share in found], dtype=F64).sum()
+        torch.testing.assert_close(
+            total, weights @ called(net, data).detach(), rtol=1e-10, atol=1e-10
+        )
+        assert len({walk for walk, _ in found}) == len(found)
+        sizes = [abs(share) for _, share in found]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_walk_has_the_sum_of_its_shares_in_the_units():
+    net = WLKernelNN(3, 4, depth=2, order=3, readout="sum", dtype=F64, decay="gated")
+    data, weights = graph(), torch.randn(4, dtype=F64)
+    wanted: dict[tuple[int, ...], float] = {}
+    for unit in range(4):
+        for level in range(2):
+            for walk, share in top_walks(net, data, unit, 10_000, level):
+                wanted[walk] = wanted.get(walk, 0.0) + weights[unit].item() * share
+    found = dict(walk_readout(net, data, weights))
+    assert found.keys() == wanted.keys()
+    for walk, share in found.items():
+        assert share == pytest.approx(wanted[walk], rel=1e-9, abs=1e-12)
+
+
+def test_what_is_no_sum_over_walks_is_refused():
+    weights = torch.ones(4, dtype=F64)
+    with pytest.raises(KindError, match="no shares of walks"):
+        walk_readout(RandomWalkKernelNN(3, 4, combine="add", dtype=F64), graph(), weights)
+    with pytest.raises(KindError, match="RandomWalkKernelNN or WLKernelNN"):
+        walk_readout(DeepGraphKernelNN(3, 4, num_layers=2, dtype=F64), graph(), weights)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match="one a unit"):
+        walk_readout(RandomWalkKernelNN(3, 4, dtype=F64), graph(), weights[:2])

@@ -1,0 +1,123 @@
+"""The graph regressor: L17's sizes, its first weights, members, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch_geometric.data import Batch, Data
+
+from representer.errors import ArgumentError
+from representer.models import (
+    GINE,
+    GraphEnsemble,
+    GraphRegressor,
+    GraphRegressorConfig,
+    from_dict,
+    to_dict,
+)
+
+TINY = {"in_channels": 3, "hidden_size": 5, "depth": 2, "edge_dim": 2, "outputs": 2}
+
+
+def graphs() -> list[Data]:
+    g = torch.Generator().manual_seed(0)
+    sizes = ((4, 6), (1, 0), (3, 4))
+    return [
+        Data(
+            x=torch.rand(n, 3, generator=g),
+            edge_index=torch.randint(0, n, (2, e), generator=g),
+            edge_attr=torch.rand(e, 2, generator=g),
+        )
+        for n, e in sizes
+    ]
+
+
+def of(data) -> tuple:
+    return data.x, data.edge_index, data.edge_attr
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({"hidden_size": 175}, 263_376),
+        ({"hidden_size": 200, "decay": 1.0}, 259_601),
+    ],
+)
+def test_the_papers_networks_have_the_papers_numbers_of_parameters(options, count):
+    """reproduction: gated 175 units, without gates 200 units, with 82 and 6 features."""
+    model = GraphRegressor(GraphRegressorConfig(82, **options))
+    # the code has no bias on the gate's embedding, nor is the last relabelling used
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(count, rel=2e-3)
+
+
+@pytest.mark.parametrize("network", ["wl", "random-walk", "gine"])
+def test_a_batch_is_one_graph_at_a_time(network):
+    model = GraphRegressor(GraphRegressorConfig(**TINY, network=network)).double()
+    every = [
+        graph.apply(lambda t: t.double() if t.is_floating_point() else t) for graph in graphs()
+    ]
+    batch = Batch.from_data_list(every)
+    together = model(*of(batch), batch.batch, len(every))
+    single = torch.cat([model(*of(graph)) for graph in every])
+    torch.testing.assert_close(together, single, rtol=1e-10, atol=1e-10)
+    assert together.shape == (3, 2)
+
+
+def test_members_differ_in_their_weights_and_answer_for_themselves():
+    model = GraphEnsemble(GraphRegressorConfig(**TINY), 3)
+    graph = graphs()[0]
+    found = model(*of(graph))
+    assert found.shape == (3, 1, 2)
+    for own, member in zip(found, model.members, strict=True):
+        torch.testing.assert_close(own, member(*of(graph)))
+    assert not torch.allclose(found[0], found[1])
+
+
+def test_the_authors_first_weights_are_small_and_their_biases_0():
+    torch.manual_seed(0)
+    model = GraphRegressor(GraphRegressorConfig(82, hidden_size=150))
+    for name, parameter in model.named_parameters():
+        if "bias" in name:
+            assert not parameter.any(), name
+        else:
+            wanted = min(parameter.shape[-1] ** -0.5, 0.1)
+            assert parameter.std().item() == pytest.approx(wanted, rel=0.1), name
+    plain = GraphRegressor(GraphRegressorConfig(82, hidden_size=150, initial="fan-in"))
+    bonds = plain.network.walks[0].edge_weight
+    assert bonds.std().item() == pytest.approx(6**-0.5, rel=0.15)
+
+
+def test_the_hidden_layer_is_a_relu_between_two_linear_maps():
+    model = GraphRegressor(GraphRegressorConfig(**TINY))
+    h = model.encode(*of(graphs()[0]))
+    first, last = model.head[0], model.head[3]
+    wanted = torch.relu(h @ first.weight.T + first.bias) @ last.weight.T + last.bias
+    torch.testing.assert_close(model(*of(graphs()[0])), wanted)
+
+
+def test_gine_looks_at_edges_only_if_it_has_some():
+    graph = graphs()[0]
+    with_edges, without = GINE(3, 4, 2, edge_dim=2), GINE(3, 4, 2)
+    changed = with_edges(graph.x, graph.edge_index, graph.edge_attr + 1)
+    assert not torch.allclose(changed, with_edges(*of(graph)))
+    torch.testing.assert_close(without(graph.x, graph.edge_index), without(*of(graph)))
+
+
+def test_a_configuration_comes_back_from_plain_values():
+    config = GraphRegressorConfig(7, decay=0.5, readout="sum")
+    assert from_dict(GraphRegressorConfig, to_dict(config)) == config
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"outputs": 0}, {"hidden_size": 1.5}, {"edge_dim": 0}, {"network": "gcn"},
+        {"readout": "mean"}, {"initial": "zeros"}, {"decay": -1.0}, {"decay": "fast"},
+        {"gate_scale": 0.0}, {"dropout": 1.0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_value_out_of_its_range_is_refused(wrong):
+    (name,) = wrong
+    with pytest.raises(ArgumentError, match=f"^{name} is "):
+        GraphRegressorConfig(3, **wrong)

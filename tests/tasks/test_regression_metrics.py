@@ -1,0 +1,46 @@
+"""Errors of answers in numbers, and their intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.tasks.regression_metrics import regression_metrics, rmse_difference
+
+TRUTH = np.array([1.0, 2.0, 3.0, 4.0])
+
+
+def test_the_figures_are_those_of_their_definitions():
+    found = regression_metrics(TRUTH, TRUTH + np.array([1, -1, 2, 0]))
+    assert found["count"] == 4
+    assert found["rmse"] == pytest.approx((6 / 4) ** 0.5)
+    assert found["mae"] == 1.0
+    assert found["r2"] == pytest.approx(1 - 6 / 5)
+    low, high = found["rmse_interval"]
+    assert 0 <= low < found["rmse"] < high <= 2
+
+
+def test_the_mean_has_no_r2_and_one_value_has_none():
+    assert regression_metrics(TRUTH, np.full(4, 2.5))["r2"] == pytest.approx(0)
+    assert regression_metrics(np.ones(3), np.ones(3))["r2"] is None
+
+
+def test_an_interval_holds_the_error_of_the_population_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(100):
+        errors = rng.normal(size=100)
+        low, high = regression_metrics(np.zeros(100), errors)["rmse_interval"]
+        held += low <= 1 <= high
+    assert 0.88 <= held / 100 <= 0.99
+
+
+def test_a_difference_is_resampled_in_pairs():
+    rng = np.random.default_rng(0)
+    truth, noise = rng.normal(size=300), rng.normal(size=300)
+    ours, theirs = truth + noise, truth + 1.1 * noise
+    difference, low, high = rmse_difference(truth, ours, theirs)
+    assert low < difference < high < 0  # certain, though each interval alone is wide
+    assert difference == pytest.approx(-0.1 * (noise**2).mean() ** 0.5)
+    assert rmse_difference(truth, ours, ours) == (0, 0, 0)
+    assert rmse_difference(truth, theirs, ours)[0] == pytest.approx(-difference)
