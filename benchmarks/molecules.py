@@ -66,6 +66,7 @@ def main() -> None:
     parser.add_argument("data")
     parser.add_argument("--target", required=True)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--no-scaffold", action="store_true", help="random splits only")
     parser.add_argument("--epochs", type=int, default=MoleculeConfig().epochs)
     parser.add_argument("--members", type=int, default=MoleculeConfig().members)
     parser.add_argument("--runs", help="folder of the runs, to be kept and gone on with")
@@ -73,11 +74,13 @@ def main() -> None:
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     before = load()
-    runs: dict[str, list[dict[str, Any]]] = {"random": [], "scaffold": []}
+    splits = [("random", seed) for seed in range(chosen.seeds)]
+    splits += [] if chosen.no_scaffold else [("scaffold", 0)]
+    runs: dict[str, list[dict[str, Any]]] = {kind: [] for kind, _ in splits}
     found: dict[str, list[Row]] = {}
     with tempfile.TemporaryDirectory() as made:
         folder = chosen.runs or made
-        for kind, seed in [*(("random", s) for s in range(chosen.seeds)), ("scaffold", 0)]:
+        for kind, seed in splits:
             config = MoleculeConfig(
                 data=chosen.data, target=chosen.target, out=f"{folder}/{kind}{seed}", split=kind,
                 seed=seed, epochs=chosen.epochs, members=chosen.members, threads=1,
@@ -91,15 +94,17 @@ def main() -> None:
 
 
 def run(config: MoleculeConfig) -> dict[str, Any]:
-    """Return the metrics of a run and the seconds it took; one that is there is asked again."""
+    """Return the metrics of a run and the seconds it took; one that is there is read."""
     out = Path(config.out or "")
-    started, wall = time.process_time(), time.perf_counter()
-    metrics = fit(replace(config, resume=out.exists()))
     kept = out / "spent.json"
     if not kept.is_file():
+        started, wall = time.process_time(), time.perf_counter()
+        fit(replace(config, resume=out.exists()))
         spent = {"cpu": time.process_time() - started, "wall": time.perf_counter() - wall}
         kept.write_text(json.dumps(spent), encoding="utf-8")
-    return {**metrics, **json.loads(kept.read_text(encoding="utf-8"))}
+    files = (out / "metrics.json", kept)
+    metrics, spent = (json.loads(file.read_text(encoding="utf-8")) for file in files)
+    return {**metrics, **spent}
 
 
 def uncertainties(data: MoleculeData, trained: TrainedMolecule) -> dict[str, Row]:
@@ -203,11 +208,11 @@ def times(runs: dict[str, list[dict[str, Any]]]) -> str:
     """Say how long a run took, baselines and report included."""
     every = [one for metrics in runs.values() for one in metrics]
     cpu, wall = ([one[k] for one in every] for k in ("cpu", "wall"))
+    splits = " and ".join(f"{len(metrics)} {kind}" for kind, metrics in runs.items())
     return (
         f"A whole run, with the ensemble of GINE, the other baselines and the report, took "
         f"{np.median(cpu):.0f} s of one core's time (at most {max(cpu):.0f} s; by the clock of "
-        f"this busy machine {np.median(wall):.0f} s). Splits: {len(runs['random'])} random, "
-        f"{len(runs['scaffold'])} by scaffold."
+        f"this busy machine {np.median(wall):.0f} s). Splits: {splits}."
     )
 
 
