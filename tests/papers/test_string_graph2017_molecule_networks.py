@@ -34,6 +34,7 @@ def of_double(graphs):
         ("wl", 259_601),
         ("loopy-bp", 256_256),
         ("neural-fingerprint", 261_146),
+        ("gine", 261_909),
     ],
 )
 def test_all_have_as_many_parameters_as_the_authors(row, count):
@@ -105,7 +106,7 @@ def test_the_direction_back_is_found_in_any_order_of_edges(store):
     torch.testing.assert_close(net(mixed), net(graphs))
 
 
-@pytest.mark.parametrize("row", ["wl-gated", "wl", "loopy-bp"])
+@pytest.mark.parametrize("row", ["wl-gated", "wl", "loopy-bp", "gine"])
 def test_a_batch_gives_what_each_molecule_gives_alone(row, store):
     torch.manual_seed(0)
     model = MoleculeNetwork(row, 82, 6, 7)

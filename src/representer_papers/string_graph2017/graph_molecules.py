@@ -38,7 +38,7 @@ def run(request: Request) -> Path:
 
 GRAPH_MOLECULES = Recipe(
     name="graph-molecules",
-    title="Molecules: WL network with and without gates, fingerprint, loopy BP, CEP",
+    title="Molecules: WL network with and without gates, fingerprint, loopy BP, GINE, CEP",
     source=SOURCE,
     run=run,
     reported=REPORTED,

@@ -132,7 +132,8 @@ class MoleculeNetwork(nn.Module):
         super().__init__()
         self.body = _body(row, atoms, bonds, units)
         self.head = nn.Sequential(nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 1))
-        self.apply(_draw)
+        if row != "gine":  # which is no network of the paper's, and starts as PyG has it
+            self.apply(_draw)
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """Return the numbers ``(G,)``."""
@@ -168,6 +169,10 @@ def _body(row: str, atoms: int, bonds: int, units: int) -> nn.Module:
         return NeuralFingerprint(atoms, bonds, units)
     if row == "loopy-bp":
         return LoopyBP(atoms, bonds, units)
+    if row == "gine":
+        from representer.models.gine import GINE
+
+        return _Layer(GINE(atoms, units, DEPTH, bonds))
     options: dict[str, Any] = {"decay": "gated", "gate_scale": 10.0} if row == "wl-gated" else {}
     return _Layer(
         layers.WLKernelNN(

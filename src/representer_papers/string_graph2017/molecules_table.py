@@ -29,8 +29,8 @@ _ABOUT = (
     "in the authors' code: four rounds, n = 2, the last round read out, the gate times 10, squared",
     "errors of the PCE itself, batches of 20 drawn evenly from bins of 0.05, Adam at 0.001 that",
     "falls to 0.9 of it 51 times, the last weights tested. Molecules with a PCE of 0 or below are",
-    "left out. A budget below 1 is that part of the molecules seen, with the rate falling that",
-    "much sooner; of a small part no network is trained to its end.",
+    "left out. GINE is not in the paper. A budget below 1 is that part of the molecules seen, with",
+    "the rate falling that much sooner; of a small part no network is trained to its end.",
 )
 
 

@@ -28,6 +28,7 @@ NETWORKS = {
     "neural-fingerprint": Network("neural fingerprint", 145, 0.1409),
     "wl": Network("Weisfeiler-Lehman kernel NN", 200, 0.1058),
     "loopy-bp": Network("embedded loopy BP", 265, 0.1065),
+    "gine": Network("GINE", 164, None),
 }
 # Best first, as section 6.3 has them.
 ORDER = ("wl-gated", "wl", "loopy-bp", "neural-fingerprint")
