@@ -3,8 +3,7 @@
     python benchmarks/molecules.py DATA.csv --target COLUMN --out docs/results/molecules.md
 
 runs `fit molecule` with its defaults on several random splits and on the scaffold split. For the
-uncertainties the same runs are asked again: the ensemble that `fit molecule` trains, and Bayesian
-models of the last layer of its first member alone. All are calibrated on the validation part.
+uncertainties the same networks are asked in several ways, all calibrated on the validation part.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import json
 import sys
 import tempfile
 import time
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +26,8 @@ from report import machine_table, publish, table
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import MoleculeData, prepare
 from representer.tasks.molecule.molecule_fit import fit
-from representer.tasks.molecule.molecule_model import collate, outputs_of
+from representer.tasks.molecule.molecule_model import layers_of, outputs_of
+from representer.tasks.molecule.molecule_process import fit_process
 from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
 from representer.tasks.molecule.molecule_uncertainty import (
     LEVELS,
@@ -44,11 +43,13 @@ validate and to test; baselines on the same splits. ± is the standard deviation
 
 OF_UNCERTAINTY = """\
 Every deviation is √(a v + b), where v is what the model itself says and a and b have the greatest
-likelihood on the validation molecules. *Constant* has a = 0. The others are of the ensemble's
-first member alone: Bayesian linear regression on its last hidden layer, and a Gaussian process on
-it; they cost a fifth of the training. log loss is the mean negative log density of the truth, in
-nats; the columns in percent say how much of the truth lies in the intervals that promise so much;
-rank is Spearman's correlation of the deviation and the size of the error."""
+likelihood on the validation molecules; *constant* has a = 0. The Gaussian processes compare the
+last hidden layers, of all members or of the first alone, which costs a fifth of the training; the
+Bayesian last layer is linear in that of the first. Errors are those of the answer of the model in
+question. log loss is the mean negative log density of the truth, in nats; the columns in percent
+say how much of the truth lies in the intervals that promise so much; rank is Spearman's correlation
+of the deviation and the size of the error. `fit molecule` answers by the Gaussian process of all
+members, or by the ensemble where that is likelier on the validation molecules."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,8 @@ def main() -> None:
                 seed=seed, epochs=chosen.epochs, members=chosen.members, threads=1,
             )  # fmt: skip
             runs[kind].append(run(config))
-            if kind == "random":
-                for name, row in uncertainties(prepare(config), load_run(config.out or "")).items():
-                    found.setdefault(name, []).append(row)
+            for name, row in uncertainties(prepare(config), load_run(config.out or "")).items():
+                found.setdefault(f"{kind}: {name}", []).append(row)
             print(kind, seed, file=sys.stderr)
     publish(page(chosen, runs, found, (before, load())), chosen.out)
 
@@ -109,39 +109,28 @@ def run(config: MoleculeConfig) -> dict[str, Any]:
 
 def uncertainties(data: MoleculeData, trained: TrainedMolecule) -> dict[str, Row]:
     """Return how well each model's deviations describe its errors on the test molecules."""
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
     from sklearn.linear_model import BayesianRidge
-    from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
     targets, parts = trained.targets, (data.train, data.valid, data.test)
     truth = [part.values for part in parts]
     answers = [targets.in_unit(outputs_of(trained.model, part.graphs)) for part in parts]
     means, variances = [a.mean(0) for a in answers], [a.var(0) for a in answers]
-    rows = {
-        f"ensemble of {len(answers[0])}": row(means, variances, truth),
-        "ensemble, constant deviation": row(means, [0 * v for v in variances], truth),
-    }
-    single = [a[0] for a in answers]
-    rows["one member, constant deviation"] = row(single, [0 * s for s in single], truth)
-    hidden = [last_layer(trained, part.graphs) for part in parts]
-    scale = StandardScaler().fit(hidden[0])
-    layers = [scale.transform(h) for h in hidden]
-    kernel = ConstantKernel() * RBF(10.0, (0.1, 1e4)) + WhiteKernel(0.1, (1e-4, 10.0))
-    models = {
-        "one member, Bayesian last layer": BayesianRidge(),
-        "one member, Gaussian process": make_pipeline(
-            GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
-        ),
-    }
-    for name, model in models.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a search that ends at a bound
-            model.fit(layers[0], truth[0][:, 0])
-        asked = [model.predict(layer, return_std=True) for layer in layers]
-        columns = [[a[k][:, None] for a in asked] for k in range(2)]
-        rows[name] = row(columns[0], [s**2 for s in columns[1]], truth)
+    layers = [layers_of(trained.model, part.graphs) for part in parts]
+    first = [layer[:, : trained.model.config.hidden_size] for layer in layers]
+    rows = {}
+    for name, own in ((f"Gaussian process, {len(answers[0])} members", layers),
+                      ("Gaussian process, one member", first)):  # fmt: skip
+        process = fit_process(own[0], truth[0])
+        asked = [process.predict(layer) for layer in own]
+        rows[name] = row([a[0] for a in asked], [a[1] for a in asked], truth)
+    scale = StandardScaler().fit(first[0])
+    linear = BayesianRidge().fit(scale.transform(first[0]), truth[0][:, 0])
+    asked = [linear.predict(scale.transform(layer), return_std=True) for layer in first]
+    columns = [[a[k][:, None] for a in asked] for k in range(2)]
+    rows["Bayesian last layer, one member"] = row(columns[0], [s**2 for s in columns[1]], truth)
+    rows[f"ensemble of {len(answers[0])}"] = row(means, variances, truth)
+    rows["ensemble, constant deviation"] = row(means, [0 * v for v in variances], truth)
     return rows
 
 
@@ -160,13 +149,6 @@ def row(
     rank = 0.0 if np.ptp(deviations) == 0 else float(spearmanr(deviations, errors)[0])
     rmse = float((errors**2).mean() ** 0.5)
     return Row(rmse, likelihood(own, deviations, wanted), coverage(own, deviations, wanted), rank)
-
-
-@torch.no_grad()
-def last_layer(trained: TrainedMolecule, graphs: list[Any]) -> NDArray[np.float64]:
-    """Return the last hidden layer of the first member."""
-    member: Any = trained.model.members[0]
-    return member.head[:-1](member.encode(*collate(graphs))).double().numpy()
 
 
 def page(

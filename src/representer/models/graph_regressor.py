@@ -73,6 +73,10 @@ class GraphRegressor(nn.Module):
         """Return h_G of each graph ``(num_graphs, H)``."""
         return self.network(x, edge_index, edge_attr, batch, batch_size)
 
+    def hidden(self, *graphs: Any) -> Tensor:
+        """Return the hidden layer of each graph ``(num_graphs, H)``; arguments as of `forward`."""
+        return self.head[:-1](self.encode(*graphs))
+
 
 class GraphEnsemble(nn.Module):
     """Several graph regressors, alike but for their first weights, asked together.

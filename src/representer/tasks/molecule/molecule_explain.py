@@ -3,7 +3,9 @@
 A member is y = W_2 relu(W_1 h_G + b_1) + b_2. With the relus that are on held, an answer is a
 weighted sum of the units of h_G, and each unit a sum over the molecule's walks. The members walk
 over the same atoms, so that their shares have a mean, which is the share of the walk in the mean
-answer. Of a classification the logit of the predicted class above the mean of all is explained.
+answer. Where a Gaussian process answers, what it adds to the mean is a number of its own, which is
+no sum over walks. Of a classification the logit of the predicted class above the mean of all is
+explained.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def explain_molecule(
 
     Returns:
         ``prediction`` and ``uncertainty``; ``constant`` and ``walks``, the largest: the shares of
-        all walks sum with the constant to ``evidence``; ``atoms``, the shares by atom; ``unit``,
+        all walks sum with the constant to ``evidence``, and with what a Gaussian process adds,
+        ``process``, to the prediction; ``atoms``, the shares by atom; ``unit``,
         the strongest unit of the first member, with its largest walks; and drawings of both.
 
     Raises:
@@ -56,11 +59,12 @@ def explain_molecule(
         chances = answers.probabilities[target][0]
         label = int(chances.argmax())
         shown = trained.targets.classes[target][label]
-        uncertainty = float(1 - chances[label])
+        uncertainty, process = float(1 - chances[label]), 0.0
     else:
         assert answers.deviations is not None
         shown = float(answers.numbers[0, target])
         uncertainty = float(answers.deviations[0, target])
+        process = shown - float(trained.mean([graph])[0, target])
     shares: dict[tuple[int, ...], float] = {}
     constant, strongest = 0.0, None
     for member in trained.model.members:
@@ -83,6 +87,7 @@ def explain_molecule(
         "prediction": shown,
         "uncertainty": uncertainty,
         "constant": constant,
+        "process": process,
         "evidence": constant + sum(share for _, share in every),
         "walks": [_named(walk, symbols) for walk in every[:top]],
         "atoms": _by_atom(every, len(symbols)),

@@ -20,11 +20,11 @@ from representer.tasks.molecule.molecule_results import (
     verdict,
 )
 from representer.tasks.molecule.molecule_run import (
-    CALIBRATION,
     TASK,
     TrainedMolecule,
     calibrated,
     write_inputs,
+    write_uncertainty,
 )
 from representer.tasks.options import as_yaml, determining
 from representer.tasks.packages import require
@@ -100,10 +100,8 @@ def train(run: RunFolder, config: MoleculeConfig, data: MoleculeData) -> Trained
     run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
     trainer.restore_best()
     model.eval()
-    calibration = calibrated(model, data)
-    if calibration is not None:
-        run.write_json(CALIBRATION, calibration.to_dict())
-    trained = TrainedMolecule(model, data.targets, data.reading, config.features, calibration)
+    trained = calibrated(model, data, config)
+    write_uncertainty(run, trained)
     answers = replace(trained.answers(data.test.graphs), seconds=result.seconds)
     return Trained(config, trained, answers, result)
 

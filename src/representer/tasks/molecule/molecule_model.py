@@ -135,6 +135,19 @@ def outputs_of(
     return np.concatenate(found, axis=1)
 
 
+@torch.no_grad()
+def layers_of(model: GraphEnsemble, graphs: Sequence[Any]) -> NDArray[np.float32]:
+    """Return the last hidden layers of all members, side by side ``(N, M H)``."""
+    device = next(model.parameters()).device
+    found = []
+    for start in range(0, len(graphs), EVALUATION_BATCH):
+        *tensors, count = collate(graphs[start : start + EVALUATION_BATCH])
+        inputs = (*(tensor.to(device) for tensor in tensors), count)
+        hidden = [member.hidden(*inputs) for member in model.members]  # type: ignore[operator]
+        found.append(torch.cat(hidden, dim=1).float().cpu().numpy())
+    return np.concatenate(found)
+
+
 def validation(
     targets: Targets, outputs: NDArray[np.float64], values: NDArray[np.float64]
 ) -> dict[str, float]:

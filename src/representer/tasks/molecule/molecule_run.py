@@ -6,20 +6,23 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from representer.errors import DataError
 from representer.models import GraphEnsemble, GraphRegressorConfig, from_dict, to_dict
 from representer.tasks.molecule.molecule_answers import Answers
 from representer.tasks.molecule.molecule_config import MoleculeConfig, MoleculeReading
 from representer.tasks.molecule.molecule_data import MoleculeData
-from representer.tasks.molecule.molecule_model import outputs_of
+from representer.tasks.molecule.molecule_model import layers_of, outputs_of
+from representer.tasks.molecule.molecule_process import FILE as PROCESS
+from representer.tasks.molecule.molecule_process import LastLayerProcess, fit_process
 from representer.tasks.molecule.molecule_targets import Targets
-from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate
+from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate, likelihood
 from representer.tasks.options import as_yaml
 from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
 from representer.tasks.storage.run_folder import RunFolder
@@ -41,6 +44,7 @@ class TrainedMolecule:
         reading: The columns of the training data.
         features: Length of the list of atom features.
         calibration: Of a regression's uncertainties; None of a classification.
+        process: What answers instead of the members' mean, where that was better in validation.
     """
 
     model: GraphEnsemble
@@ -48,30 +52,83 @@ class TrainedMolecule:
     reading: MoleculeReading
     features: int
     calibration: Calibration | None
+    process: LastLayerProcess | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of what answers."""
+        members = len(self.model.members)
+        end = f", mean of {members}" if members > 1 else ""
+        end = f", Gaussian process on {members}" if self.process is not None else end
+        return NAMES[self.model.config.network] + end
+
+    def mean(self, graphs: Sequence[Any]) -> NDArray[np.float64]:
+        """Return the members' mean answer of a regression ``(N, K)``."""
+        return self.targets.in_unit(outputs_of(self.model, graphs)).mean(0)
 
     def answers(self, graphs: Sequence[Any]) -> Answers:
         """Return the answers for molecules."""
-        outputs = outputs_of(self.model, graphs)
-        name = name_of(self.model)
         if self.calibration is None:
-            return Answers(name, probabilities=self.targets.probabilities(outputs))
-        found = self.targets.in_unit(outputs)
-        deviations = self.calibration.deviations(found.var(0))
-        return Answers(name, numbers=found.mean(0), deviations=deviations)
+            outputs = outputs_of(self.model, graphs)
+            return Answers(self.name, probabilities=self.targets.probabilities(outputs))
+        numbers, variances = _numbers(self, graphs)
+        return Answers(
+            self.name, numbers=numbers, deviations=self.calibration.deviations(variances)
+        )
 
 
-def name_of(model: GraphEnsemble) -> str:
-    """Return the name of a model, with the number of its members."""
-    members = len(model.members)
-    return NAMES[model.config.network] + (f", mean of {members}" if members > 1 else "")
+def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig) -> TrainedMolecule:
+    """Return a trained model with its uncertainties calibrated on the validation molecules.
 
-
-def calibrated(model: GraphEnsemble, data: MoleculeData) -> Calibration | None:
-    """Return how a model's uncertainties are to be read, from the validation molecules."""
+    Of a regression a Gaussian process on the last layers answers, if the validation values are
+    likelier under it than under the ensemble.
+    """
+    plain = TrainedMolecule(model, data.targets, data.reading, config.features, None)
     if not data.targets.is_regression:
-        return None
-    found = data.targets.in_unit(outputs_of(model, data.valid.graphs))
-    return calibrate(found.mean(0), found.var(0), data.valid.values)
+        return plain
+    layers = layers_of(model, data.train.graphs)
+    process = fit_process(layers, data.train.values, config.seed)
+    found = []
+    for each in (replace(plain, process=process), plain):
+        numbers, variances = _numbers(each, data.valid.graphs)
+        chosen = calibrate(numbers, variances, data.valid.values)
+        loss = _loss(numbers, chosen.deviations(variances), data.valid.values)
+        found.append((loss, replace(each, calibration=chosen)))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
+def write_uncertainty(run: RunFolder, trained: TrainedMolecule) -> None:
+    """Write what `calibrated` found."""
+    if trained.calibration is None:
+        return
+    if trained.process is not None:
+        trained.process.write(run)
+    else:
+        run.remove(PROCESS)
+    kind = "ensemble" if trained.process is None else "process"
+    run.write_json(CALIBRATION, {"kind": kind, **trained.calibration.to_dict()})
+
+
+def _numbers(
+    trained: TrainedMolecule, graphs: Sequence[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return answers of a regression ``(N, K)`` and how sure the model itself says it is."""
+    if trained.process is not None:
+        return trained.process.predict(layers_of(trained.model, graphs))
+    found = trained.targets.in_unit(outputs_of(trained.model, graphs))
+    return found.mean(0), found.var(0)
+
+
+def _loss(
+    numbers: NDArray[np.float64], deviations: NDArray[np.float64], truth: NDArray[np.float64]
+) -> float:
+    """Return the mean over the targets of the negative log density, each in its own unit."""
+    losses = []
+    for k in range(truth.shape[1]):
+        rows = ~np.isnan(truth[:, k])
+        if rows.any():
+            losses.append(likelihood(numbers[rows, k], deviations[rows, k], truth[rows, k]))
+    return float(np.mean(losses)) if losses else 0.0
 
 
 def write_inputs(
@@ -109,21 +166,23 @@ def load_run(folder: str | Path) -> TrainedMolecule:
     model = GraphEnsemble(from_dict(GraphRegressorConfig, described["model"]), described["members"])
     load_weights(model, folder / WEIGHTS)
     targets = Targets.from_dict(described["targets"])
-    calibration = None
-    if targets.is_regression:
-        calibration = _calibration(folder, len(targets.names))
     reading = MoleculeReading(**described["reading"])
-    return TrainedMolecule(model.eval(), targets, reading, described["features"], calibration)
+    trained = TrainedMolecule(model.eval(), targets, reading, described["features"], None)
+    return _with_uncertainty(trained, folder) if targets.is_regression else trained
 
 
-def _calibration(folder: Path, targets: int) -> Calibration:
-    """Read the calibration, which is written when the training has come to its end."""
+def _with_uncertainty(trained: TrainedMolecule, folder: Path) -> TrainedMolecule:
+    """Read what `write_uncertainty` wrote when the training had come to its end."""
+    targets = len(trained.targets.names)
     if not (folder / CALIBRATION).is_file():
-        return Calibration((1.0,) * targets, (0.0,) * targets)
+        return replace(trained, calibration=Calibration((1.0,) * targets, (0.0,) * targets))
     try:
-        found = Calibration.from_dict(json.loads(read(folder / CALIBRATION)))
-        if np.shape([found.scales, found.noises]) == (2, targets):
-            return found
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise DataError("is damaged", file=folder / CALIBRATION, mend="Train again.")
+        described = json.loads(read(folder / CALIBRATION))
+        found, kind = Calibration.from_dict(described), described["kind"]
+        if np.shape([found.scales, found.noises]) != (2, targets):
+            raise ValueError("numbers of other targets")
+    except (ValueError, KeyError, TypeError) as error:
+        problem = f"is damaged ({error})"
+        raise DataError(problem, file=folder / CALIBRATION, mend="Train again.") from None
+    process = LastLayerProcess.read(folder) if kind == "process" else None
+    return replace(trained, calibration=found, process=process)

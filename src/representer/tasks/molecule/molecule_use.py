@@ -154,6 +154,8 @@ def as_text(entry: dict[str, Any]) -> str:
     named = sum(walk["share"] for walk in entry["walks"])
     rest = entry["evidence"] - entry["constant"] - named
     lines += [f"  {rest:+9.4f}  all other walks", f"  {entry['constant']:+9.4f}  without any"]
+    if entry["process"]:
+        lines.append(f"  {entry['process']:+9.4f}  by the Gaussian process")
     return "\n".join(lines)
 
 

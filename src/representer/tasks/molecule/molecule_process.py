@@ -1,0 +1,135 @@
+"""A Gaussian process on the last hidden layers of an ensemble, side by side."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from representer.errors import CheckpointError
+from representer.tasks.storage.run_folder import RunFolder
+
+FILE = "process.safetensors"
+MOST = 1500  # molecules that it keeps: its work grows with their cube
+BLOCK = 4096  # molecules that are asked about at once
+
+
+@dataclass(frozen=True)
+class LastLayerProcess:
+    r"""A Gaussian process that compares molecules by what the networks have learned to see.
+
+    .. math::
+        k(G, G') = c \exp(-\|\phi(G) - \phi(G')\|^2 / 2 \ell^2) + \sigma^2 [G = G']
+
+    with :math:`\phi` the last hidden layers of all members, each feature standardised. Every target
+    has its own c, ℓ and σ.
+
+    Args:
+        layers: φ of molecules of the training part ``(n, F)``.
+        values: Their targets ``(n, K)``, NaN where there is none.
+        kernels: c, ℓ² and σ² of each target, relative to a target of deviation 1.
+    """
+
+    layers: NDArray[np.float32]
+    values: NDArray[np.float64]
+    kernels: tuple[tuple[float, float, float], ...]
+
+    def predict(
+        self, layers: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and variance for molecules ``(N, K)``, the noise included.
+
+        Args:
+            layers: Their φ ``(N, F)``.
+        """
+        scaled = self._scaled(layers)
+        found = np.empty((2, len(layers), len(self.kernels)))
+        for start in range(0, len(layers), BLOCK):
+            rows = slice(start, start + BLOCK)
+            for k, model in enumerate(self._models):
+                found[:, rows, k] = model.predict(scaled[rows], return_std=True)
+        return found[0], found[1] ** 2
+
+    def write(self, run: RunFolder) -> None:
+        """Write what `read` reads into a run folder."""
+        tensors = {"layers": torch.from_numpy(self.layers), "values": torch.from_numpy(self.values)}
+        run.write_tensors(FILE, tensors, {"kernels": json.dumps(self.kernels)})
+
+    @classmethod
+    def read(cls, folder: Path) -> LastLayerProcess:
+        """Return what `write` wrote.
+
+        Raises:
+            CheckpointError: If it is missing or damaged.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(folder / FILE, framework="np") as file:
+                kernels = json.loads((file.metadata() or {})["kernels"])
+                layers, values = file.get_tensor("layers"), file.get_tensor("values")
+            return cls(layers, values, tuple((float(c), float(s), float(n)) for c, s, n in kernels))
+        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise CheckpointError(f"{folder / FILE} is missing or damaged: {first}") from None
+
+    def _scaled(self, layers: NDArray[np.float32]) -> NDArray[np.float64]:
+        own = self.layers.astype(np.float64)
+        deviations = own.std(0)
+        alive = deviations > 1e-6  # a unit that is off for all molecules says nothing
+        return ((layers - own.mean(0)) / np.where(alive, deviations, 1.0))[:, alive]
+
+    @cached_property
+    def _models(self) -> list[Any]:
+        scaled = self._scaled(self.layers)
+        return [
+            _fitted(scaled, self.values[:, k], _kernel(*kernel), search=False)
+            for k, kernel in enumerate(self.kernels)
+        ]
+
+
+def fit_process(
+    layers: NDArray[np.float32], values: NDArray[np.float64], seed: int = 0
+) -> LastLayerProcess:
+    """Return the process of greatest likelihood on training molecules.
+
+    Args:
+        layers: φ of each ``(N, F)``; of more than 1,500, as many are drawn.
+        values: Targets ``(N, K)``, NaN where there is none.
+        seed: Of the draw.
+    """
+    rows = np.sort(np.random.default_rng(seed).permutation(len(layers))[:MOST])
+    found = LastLayerProcess(layers[rows], values[rows], ())
+    scaled = found._scaled(found.layers)
+    kernels = []
+    for k in range(values.shape[1]):
+        theta = np.exp(_fitted(scaled, found.values[:, k], _kernel(), search=True).kernel_.theta)
+        kernels.append((float(theta[0]), float(theta[1]) ** 2, float(theta[2])))
+    return LastLayerProcess(found.layers, found.values, tuple(kernels))
+
+
+def _kernel(scale: float = 1.0, square: float = 100.0, noise: float = 0.1) -> Any:
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    near = RBF(square**0.5, (0.1, 1e4))
+    return ConstantKernel(scale, (1e-3, 1e5)) * near + WhiteKernel(noise, (1e-4, 10.0))
+
+
+def _fitted(
+    scaled: NDArray[np.float64], values: NDArray[np.float64], kernel: Any, *, search: bool
+) -> Any:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+    rows = ~np.isnan(values)
+    optimizer: Any = "fmin_l_bfgs_b" if search else None
+    model: Any = GaussianProcessRegressor(kernel, optimizer=optimizer, normalize_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a search that ends at a bound
+        return model.fit(scaled[rows], values[rows])

@@ -1,0 +1,73 @@
+"""The Gaussian process on last layers: its formula, missing values, and the file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.errors import CheckpointError
+from representer.tasks.molecule import molecule_process
+from representer.tasks.molecule.molecule_process import FILE, LastLayerProcess, fit_process
+from representer.tasks.storage.run_folder import RunFolder
+
+RNG = np.random.default_rng(0)
+LAYERS = RNG.normal(size=(60, 4)).astype(np.float32) * [1, 10, 0.1, 0]
+LAYERS = LAYERS.astype(np.float32)
+VALUES = np.stack([np.sin(LAYERS[:, 0]), 100 + LAYERS[:, 1]], axis=1)
+
+
+def test_mean_and_variance_are_those_of_the_formula():
+    process = LastLayerProcess(LAYERS[:20], VALUES[:20], ((2.0, 3.0, 0.5), (1.0, 1.0, 0.1)))
+    means, variances = process.predict(LAYERS[20:25])
+    own = LAYERS[:20].astype(np.float64)[:, :3]
+    every = (LAYERS[:25].astype(np.float64)[:, :3] - own.mean(0)) / own.std(0)
+    squares = ((every[:, None] - every[None]) ** 2).sum(-1)
+    for k, (c, square, noise) in enumerate(process.kernels):
+        covariance = c * np.exp(-squares / (2 * square)) + noise * np.eye(25)
+        mean, scale = VALUES[:20, k].mean(), VALUES[:20, k].std()
+        solved = np.linalg.solve(covariance[:20, :20], covariance[:20, 20:])
+        wanted = mean + solved.T @ (VALUES[:20, k] - mean)
+        np.testing.assert_allclose(means[:, k], wanted, rtol=1e-6)
+        spread = np.diag(covariance[20:, 20:] - covariance[20:, :20] @ solved) * scale**2
+        np.testing.assert_allclose(variances[:, k], spread, rtol=1e-6)
+
+
+def test_what_it_was_fitted_to_it_answers_and_it_is_unsure_far_away():
+    process = fit_process(LAYERS[:50], VALUES[:50])
+    means, variances = process.predict(LAYERS[50:])
+    assert np.abs(means - VALUES[50:]).max(0) == pytest.approx([0, 0], abs=1.0)
+    far = process.predict(100 * np.abs(LAYERS[50:]))[1]
+    assert (far[:, 0] > variances[:, 0]).all()
+
+
+def test_a_missing_value_is_no_value():
+    values = VALUES.copy()
+    values[30:, 0] = np.nan
+    found = fit_process(LAYERS, values)
+    alone = LastLayerProcess(LAYERS[:30], VALUES[:30], found.kernels)
+    # the features are standardised over all molecules, so that the two differ a little
+    np.testing.assert_allclose(
+        found.predict(LAYERS[:5])[0][:, 0], alone.predict(LAYERS[:5])[0][:, 0], atol=0.1
+    )
+    assert np.isfinite(found.predict(LAYERS)[0]).all()
+
+
+def test_of_many_molecules_some_are_kept_and_blocks_change_nothing(monkeypatch):
+    monkeypatch.setattr(molecule_process, "MOST", 20)
+    process = fit_process(LAYERS, VALUES, seed=1)
+    assert len(process.layers) == 20
+    whole = process.predict(LAYERS)
+    monkeypatch.setattr(molecule_process, "BLOCK", 7)
+    # a variance is a small difference of numbers near 1
+    np.testing.assert_allclose(process.predict(LAYERS), whole, rtol=1e-6, atol=1e-8)
+
+
+def test_it_comes_back_from_its_file_and_damage_is_named(tmp_path):
+    process = fit_process(LAYERS, VALUES)
+    with RunFolder(tmp_path / "run") as run:
+        process.write(run)
+    again = LastLayerProcess.read(tmp_path / "run")
+    np.testing.assert_array_equal(again.predict(LAYERS[:3]), process.predict(LAYERS[:3]))
+    (tmp_path / "run" / FILE).write_bytes(b"{}")
+    with pytest.raises(CheckpointError, match="is missing or damaged"):
+        LastLayerProcess.read(tmp_path / "run")
