@@ -38,8 +38,9 @@ from representer.tasks.molecule.molecule_uncertainty import (
 
 ABOUT = """\
 Written by the command below; no number here was typed. `fit molecule` with its defaults: an
-ensemble of five gated WL kernel networks of 64 units, 40 epochs, a tenth of the molecules each to
-validate and to test; baselines on the same splits. ± is the standard deviation over the splits."""
+ensemble of five gated WL kernel networks of 64 units, 40 epochs, answering by a Gaussian process on
+their last layers (GINE likewise); a tenth of the molecules each to validate and to test; baselines
+on the same splits. ± is the standard deviation over the splits."""
 
 OF_UNCERTAINTY = """\
 Every deviation is √(a v + b), where v is what the model itself says and a and b have the greatest
@@ -49,7 +50,7 @@ Bayesian last layer is linear in that of the first. Errors are those of the answ
 question. log loss is the mean negative log density of the truth, in nats; the columns in percent
 say how much of the truth lies in the intervals that promise so much; rank is Spearman's correlation
 of the deviation and the size of the error. `fit molecule` answers by the Gaussian process of all
-members, or by the ensemble where that is likelier on the validation molecules."""
+members."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,8 @@ def errors_table(runs: dict[str, list[dict[str, Any]]]) -> str:
         for one in metrics:
             for entry in (one | {"name": one["model"]}, *one["baselines"]):
                 figures = next(iter(entry["test"].values()))
-                by_name.setdefault(entry["name"], {}).setdefault(kind, []).append(figures)
+                name = entry["name"].partition(", mean")[0].partition(", Gaussian")[0]
+                by_name.setdefault(name, {}).setdefault(kind, []).append(figures)
     head = ["", *(f"{what}, {kind}" for kind in runs for what in ("RMSE", "MAE"))]
     return table(
         head,

@@ -140,6 +140,60 @@ def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules
         assert float(row["uncertainty_rings"]) > 0
 
 
+def test_an_answer_belongs_to_its_row(run, numbers, molecules, tmp_path):
+    head, *rows = molecules.read_text().splitlines()
+    turned = tmp_path / "turned.csv"
+    turned.write_text("\n".join([head, *rows[::-1]]) + "\n")
+    answers = [rows_of(run("predict", numbers, path).out) for path in (molecules, turned)]
+    first, second = ({r["name"]: float(r["prediction_atoms"]) for r in rows} for rows in answers)
+    assert first == {name: pytest.approx(second[name], rel=1e-4) for name in first}
+    assert len(set(first.values())) > 40
+
+
+def test_the_mean_is_that_of_the_training_rows(numbers, molecules):
+    given = rows_of(molecules.read_text())
+    splits = json.loads((numbers / "splits.json").read_text())
+    values = {
+        name: [float(given[line - 2]["atoms"]) for line in splits[name]["lines"]]
+        for name in ("train", "test")
+    }
+    mean = sum(values["train"]) / len(values["train"])
+    squares = [(value - mean) ** 2 for value in values["test"]]
+    metrics = json.loads((numbers / "metrics.json").read_text())
+    wanted = (sum(squares) / len(squares)) ** 0.5
+    assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
+
+
+def test_many_molecules_are_answered_by_the_ensemble(run, molecules, tmp_path, monkeypatch):
+    from representer.tasks.molecule import molecule_run
+
+    monkeypatch.setattr(molecule_run, "MOST", 10)
+    out = tmp_path / "run"
+    words = ["--target", "atoms", "--baselines", "false", "--epochs", "1"]
+    assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 0
+    assert not (out / "process.safetensors").exists()
+    assert json.loads((out / "metrics.json").read_text())["model"].endswith("mean of 2")
+    answers = rows_of(run("predict", out, molecules).out)
+    assert all(float(row["uncertainty"]) > 0 for row in answers)
+    path = tmp_path / "one.csv"
+    path.write_text("smiles\nCCO\n")
+    assert run("explain", out, path).code == 0
+    (entry,) = json.loads((out / "explanations.json").read_text())
+    assert entry["process"] == 0
+    assert entry["evidence"] == pytest.approx(entry["prediction"], rel=1e-4)
+
+
+def test_an_epoch_has_an_order_of_its_own(molecules):
+    task, again = (
+        training_task(config, prepare(config))
+        for config in [MoleculeConfig(data=str(molecules), target="atoms")] * 2
+    )
+    orders = [[place for batch in task.batches(e) for place, _ in batch] for e in range(3)]
+    assert len({tuple(order) for order in orders}) == 3
+    assert all(sorted(order) == list(range(48)) for order in orders)
+    assert again.batches(2) == task.batches(2)
+
+
 def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
     found = rows_of(run("predict", classes, molecules).out)
     assert len(found) == 60

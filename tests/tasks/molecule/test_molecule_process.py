@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from representer.errors import CheckpointError
 from representer.tasks.molecule import molecule_process
@@ -38,6 +42,19 @@ def test_what_it_was_fitted_to_it_answers_and_it_is_unsure_far_away():
     assert np.abs(means - VALUES[50:]).max(0) == pytest.approx([0, 0], abs=1.0)
     far = process.predict(100 * np.abs(LAYERS[50:]))[1]
     assert (far[:, 0] > variances[:, 0]).all()
+
+
+def test_it_answers_as_the_model_whose_likelihood_was_greatest():
+    process = fit_process(LAYERS[:50], VALUES[:50])
+    kernel = ConstantKernel() * RBF(10.0, (0.1, 1e4)) + WhiteKernel(0.1, (1e-4, 10.0))
+    scaled = process._scaled(LAYERS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the noise of a sine ends at its bound
+        model = GaussianProcessRegressor(kernel, normalize_y=True).fit(scaled[:50], VALUES[:50, 0])
+    means, deviations = model.predict(scaled[50:], return_std=True)
+    found = process.predict(LAYERS[50:])
+    np.testing.assert_allclose(found[0][:, 0], means, atol=1e-3)
+    np.testing.assert_allclose(found[1][:, 0] ** 0.5, deviations, rtol=1e-2)
 
 
 def test_a_missing_value_is_no_value():

@@ -33,9 +33,9 @@ def test_numbers_are_standardised_by_the_training_rows_alone():
 def test_a_missing_value_has_no_loss_and_no_gradient():
     targets = Targets(("a", "b"), (1.0, 0.0), (2.0, 1.0))
     values = torch.tensor([[3.0, float("nan")], [1.0, 4.0]])
-    outputs = torch.zeros(2, 2, 2, requires_grad=True)  # of two members
+    outputs = torch.full((2, 2, 2), 0.5, requires_grad=True)  # of two members
     loss = targets.loss(outputs, values)
-    assert loss.item() == pytest.approx(2 * (1**2 + 0**2 + 4**2) / 3)
+    assert loss.item() == pytest.approx(2 * (0.5**2 + 0.5**2 + 3.5**2) / 3)
     loss.backward()
     assert outputs.grad is not None
     assert not outputs.grad[:, 0, 1].any()

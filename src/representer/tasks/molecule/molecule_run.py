@@ -20,9 +20,9 @@ from representer.tasks.molecule.molecule_config import MoleculeConfig, MoleculeR
 from representer.tasks.molecule.molecule_data import MoleculeData
 from representer.tasks.molecule.molecule_model import layers_of, outputs_of
 from representer.tasks.molecule.molecule_process import FILE as PROCESS
-from representer.tasks.molecule.molecule_process import LastLayerProcess, fit_process
+from representer.tasks.molecule.molecule_process import MOST, LastLayerProcess, fit_process
 from representer.tasks.molecule.molecule_targets import Targets
-from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate, likelihood
+from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate
 from representer.tasks.options import as_yaml
 from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
 from representer.tasks.storage.run_folder import RunFolder
@@ -44,7 +44,7 @@ class TrainedMolecule:
         reading: The columns of the training data.
         features: Length of the list of atom features.
         calibration: Of a regression's uncertainties; None of a classification.
-        process: What answers instead of the members' mean, where that was better in validation.
+        process: What answers instead of the members' mean; None where there are too many molecules.
     """
 
     model: GraphEnsemble
@@ -80,21 +80,20 @@ class TrainedMolecule:
 def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig) -> TrainedMolecule:
     """Return a trained model with its uncertainties calibrated on the validation molecules.
 
-    Of a regression a Gaussian process on the last layers answers, if the validation values are
-    likelier under it than under the ensemble.
+    Of a regression a Gaussian process on the last layers answers, if it can keep all molecules of
+    the training part; otherwise it might know less than the networks, and their mean answers. The
+    validation part does not choose: the networks' weights were chosen on it already.
     """
     plain = TrainedMolecule(model, data.targets, data.reading, config.features, None)
     if not data.targets.is_regression:
         return plain
-    layers = layers_of(model, data.train.graphs)
-    process = fit_process(layers, data.train.values, config.seed)
-    found = []
-    for each in (replace(plain, process=process), plain):
-        numbers, variances = _numbers(each, data.valid.graphs)
-        chosen = calibrate(numbers, variances, data.valid.values)
-        loss = _loss(numbers, chosen.deviations(variances), data.valid.values)
-        found.append((loss, replace(each, calibration=chosen)))
-    return min(found, key=lambda pair: pair[0])[1]
+    process = None
+    if len(data.train) <= MOST:
+        layers = layers_of(model, data.train.graphs)
+        process = fit_process(layers, data.train.values, config.seed)
+    trained = replace(plain, process=process)
+    numbers, variances = _numbers(trained, data.valid.graphs)
+    return replace(trained, calibration=calibrate(numbers, variances, data.valid.values))
 
 
 def write_uncertainty(run: RunFolder, trained: TrainedMolecule) -> None:
@@ -117,18 +116,6 @@ def _numbers(
         return trained.process.predict(layers_of(trained.model, graphs))
     found = trained.targets.in_unit(outputs_of(trained.model, graphs))
     return found.mean(0), found.var(0)
-
-
-def _loss(
-    numbers: NDArray[np.float64], deviations: NDArray[np.float64], truth: NDArray[np.float64]
-) -> float:
-    """Return the mean over the targets of the negative log density, each in its own unit."""
-    losses = []
-    for k in range(truth.shape[1]):
-        rows = ~np.isnan(truth[:, k])
-        if rows.any():
-            losses.append(likelihood(numbers[rows, k], deviations[rows, k], truth[rows, k]))
-    return float(np.mean(losses)) if losses else 0.0
 
 
 def write_inputs(
