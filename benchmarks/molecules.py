@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import tempfile
 import time
@@ -160,8 +161,9 @@ def page(
 ) -> str:
     """Return the whole page."""
     name = Path(chosen.data).name
-    data = name if " " not in chosen.target else f"{name} --target '{chosen.target}'"
-    command = f"python benchmarks/molecules.py {data} --out docs/results/molecules.md"
+    data = f"{name} --target {shlex.quote(chosen.target)}"
+    out = chosen.out or "PAGE.md"
+    command = f"python benchmarks/molecules.py {data} --seeds {chosen.seeds} --out {out}"
     parts = [f"# Molecules: {name}", ABOUT, machine_table(command, loads)]
     parts += ["## Errors on the test molecules", errors_table(runs), times(runs)]
     parts += ["## Which uncertainty", OF_UNCERTAINTY, uncertainty_table(found)]

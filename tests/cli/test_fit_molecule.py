@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import shutil
 import signal
 import threading
 
@@ -181,6 +182,17 @@ def test_many_molecules_are_answered_by_the_ensemble(run, molecules, tmp_path, m
     (entry,) = json.loads((out / "explanations.json").read_text())
     assert entry["process"] == 0
     assert entry["evidence"] == pytest.approx(entry["prediction"], rel=1e-4)
+
+
+def test_the_answers_may_be_those_of_the_ensemble(run, numbers, molecules):
+    words = ["--target", "atoms,rings", "--answers", "ensemble", "--baselines", "false"]
+    out = molecules.parent / "ensemble"
+    shutil.copytree(numbers, out)
+    outcome = run("fit", "molecule", molecules, "--out", out, *TINY, *words, "--resume")
+    assert outcome.code == 0, outcome.err
+    assert "WL kernel network, mean of 2" in outcome.out
+    assert not (out / "process.safetensors").exists()
+    assert json.loads((out / "uncertainty.json").read_text())["kind"] == "ensemble"
 
 
 def test_an_epoch_has_an_order_of_its_own(molecules):

@@ -17,6 +17,7 @@ SPLITS = ("random", "scaffold")
 NETWORKS = ("wl", "random-walk", "gine")
 READOUTS = ("sum", "last")
 INITIALS = ("authors", "fan-in")
+ANSWERS = ("process", "ensemble")
 FEATURES = (62, 82)
 MAX_MEMBERS = 100
 
@@ -70,6 +71,11 @@ class MoleculeConfig:
     initial: str = option("authors", "how first weights are drawn", choices=INITIALS)
     dropout: float = option(0.0, "dropout before the last layer")
     members: int = option(5, "models that are trained and asked together")
+    answers: str = option(
+        "process",
+        "what gives numbers: a Gaussian process on the last layers, or the ensemble's mean",
+        choices=ANSWERS,
+    )
     standardize: bool = option(True, "train on targets of mean 0 and deviation 1")
     balance: float = option(
         0.0, "draw values of the target alike, from bins of this width; 0: as they come"
@@ -132,7 +138,8 @@ _NOT_NEGATIVE = (
     "patience", "seed", "threads",
 )  # fmt: skip
 _CHOICES = {
-    "task": TASKS, "split": SPLITS, "network": NETWORKS, "readout": READOUTS, "initial": INITIALS
+    "task": TASKS, "split": SPLITS, "network": NETWORKS, "readout": READOUTS, "initial": INITIALS,
+    "answers": ANSWERS,
 }  # fmt: skip
 
 # L17 section 6.3 and its code: 0.26 million parameters; the rate falls by a tenth every 100,000

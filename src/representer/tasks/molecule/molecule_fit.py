@@ -42,6 +42,7 @@ PEER = "gine"
 
 # What a run may be resumed with another value of; the trainer watches over its own settings.
 _FREE = ("data", "valid", "test", "out", "baselines", "preset", "resume", "demo", "skip_invalid")
+_FREE += ("answers",)
 
 
 @dataclass(frozen=True)

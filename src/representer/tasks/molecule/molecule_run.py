@@ -80,7 +80,7 @@ class TrainedMolecule:
 def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig) -> TrainedMolecule:
     """Return a trained model with its uncertainties calibrated on the validation molecules.
 
-    Of a regression a Gaussian process on the last layers answers, if it can keep all molecules of
+    Of a regression a Gaussian process on the last layers answers, if asked to and it can keep all molecules of
     the training part; otherwise it might know less than the networks, and their mean answers. The
     validation part does not choose: the networks' weights were chosen on it already.
     """
@@ -88,7 +88,7 @@ def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig)
     if not data.targets.is_regression:
         return plain
     process = None
-    if len(data.train) <= MOST:
+    if config.answers == "process" and len(data.train) <= MOST:
         layers = layers_of(model, data.train.graphs)
         process = fit_process(layers, data.train.values, config.seed)
     trained = replace(plain, process=process)
