@@ -80,9 +80,9 @@ class TrainedMolecule:
 def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig) -> TrainedMolecule:
     """Return a trained model with its uncertainties calibrated on the validation molecules.
 
-    Of a regression a Gaussian process on the last layers answers, if asked to and it can keep all molecules of
-    the training part; otherwise it might know less than the networks, and their mean answers. The
-    validation part does not choose: the networks' weights were chosen on it already.
+    Of a regression a Gaussian process on the last layers answers, if it is asked to and can keep
+    all molecules of the training part; otherwise it might know less than the networks, whose mean
+    then answers. The validation part does not choose: the weights were chosen on it already.
     """
     plain = TrainedMolecule(model, data.targets, data.reading, config.features, None)
     if not data.targets.is_regression:
