@@ -24,7 +24,7 @@ $(READY): pyproject.toml constraints.txt $(PARTS)
 	@echo "setup: an environment in .venv, with torch and what the tests need (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) torch numpy
-	@$(PIP) --editable ".[train,kernels,graph,dev]"
+	@$(PIP) --editable ".[train,kernels,graph,signals,dev]"
 	@touch $(READY)
 
 demo: $(READY)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,25 +34,34 @@ def read_npz(path: str | Path) -> Recordings:
         raise DataError("it is no .npz file of arrays", file=path, mend=_MEND)
     try:
         with np.load(path, allow_pickle=False) as archive:
-            missing = [key for key in KEYS if key not in archive.files]
-            if missing:
-                found = ", ".join(archive.files) or "none"
-                problem = f"the keys {', '.join(missing)} are missing; there are {found}"
-                raise DataError(problem, file=path, mend=_MEND)
-            arrays = {key: archive[key] for key in (*KEYS, "channels") if key in archive.files}
-    except DataError:
-        raise
+            arrays = {key: archive[key] for key in archive.files if key in (*KEYS, "channels")}
+            others = [key for key in archive.files if key not in arrays]
     except (ValueError, OSError, zipfile.BadZipFile, RuntimeError) as error:
         problem = f"an array of it cannot be read: {str(error).rstrip('.')}"
         raise DataError(problem, file=path, mend="Save plain arrays, no objects.") from error
-    return recordings(
-        arrays["X"],
-        arrays["y"],
-        arrays["subject"],
-        arrays["fs"],
-        arrays.get("channels"),
-        file=path,
-    )
+    return arrays_to_recordings(arrays, path, others)
+
+
+def arrays_to_recordings(
+    arrays: Mapping[str, Any], path: Path, others: Iterable[str] = ()
+) -> Recordings:
+    """Make recordings of the arrays of a file.
+
+    Args:
+        arrays: X, y, subject, fs and perhaps channels, and others that are not looked at.
+        path: Named in messages.
+        others: Names of further arrays of the file.
+
+    Raises:
+        DataError: If one is missing, or they do not fit together.
+    """
+    missing = [key for key in KEYS if key not in arrays]
+    if missing:
+        found = ", ".join((*arrays, *others)) or "none"
+        problem = f"the keys {', '.join(missing)} are missing; there are {found}"
+        raise DataError(problem, file=path, mend=_MEND)
+    x, y, subject, rate = (arrays[key] for key in KEYS)
+    return recordings(x, y, subject, rate, arrays.get("channels"), file=path)
 
 
 def write_npz(path: str | Path, of: Recordings) -> None:

@@ -1,0 +1,68 @@
+"""Recordings in a MATLAB file."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.data.signals import read_mat, synthetic_recordings
+from representer.errors import DataError
+
+scipy_io = pytest.importorskip("scipy.io")
+
+
+def written(path, **changed):
+    arrays = {"X": np.ones((3, 2, 4)), "y": [0, 1, 0], "subject": [1, 1, 2], "fs": 100.0, **changed}
+    scipy_io.savemat(path, {k: v for k, v in arrays.items() if v is not None})
+    return path
+
+
+def test_arrays_are_read(tmp_path):
+    drawn = synthetic_recordings(subjects=2, windows=4)
+    path = written(
+        tmp_path / "a.mat",
+        X=drawn.signals,
+        y=np.asarray(drawn.classes, dtype=object)[drawn.labels],
+        subject=drawn.subjects,
+        fs=drawn.sampling_rate,
+        channels=np.asarray(drawn.channels, dtype=object),
+    )
+    read = read_mat(path)
+    assert np.array_equal(read.signals, drawn.signals)
+    assert np.array_equal(read.labels, drawn.labels)
+    assert read.subjects.tolist() == drawn.subjects.tolist()
+    assert (read.classes, read.channels) == (drawn.classes, drawn.channels)
+    assert read.sampling_rate == 100
+
+
+def test_numbers_and_columns_are_names_too(tmp_path):
+    path = written(tmp_path / "a.mat", y=[[0], [1], [0]], subject=[[1], [1], [2]])
+    read = read_mat(path)
+    assert (read.classes, read.subjects.tolist()) == (("0", "1"), ["1", "1", "2"])
+    assert read.channels == ("ch0", "ch1")
+
+
+def test_blanks_that_fill_rows_of_letters_are_dropped(tmp_path):
+    path = written(tmp_path / "a.mat", channels=np.asarray(["Fz ", "FC1"]))
+    assert read_mat(path).channels == ("Fz", "FC1")
+
+
+def test_missing_arrays_are_named(tmp_path):
+    path = written(tmp_path / "a.mat", y=None, fs=None)
+    with pytest.raises(DataError, match=r"a\.mat: the keys y, fs are missing; there are X, subje"):
+        read_mat(path)
+
+
+def test_what_is_no_matlab_file_is_told(tmp_path):
+    (tmp_path / "a.mat").write_text("no arrays")
+    with pytest.raises(DataError, match=r"a\.mat: it is no MATLAB file"):
+        read_mat(tmp_path / "a.mat")
+    with pytest.raises(DataError, match=r"b\.mat: there is no such file"):
+        read_mat(tmp_path / "b.mat")
+
+
+def test_the_newest_format_is_refused_with_the_mend(tmp_path):
+    head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124, b" ") + b"\x00\x02IM"
+    (tmp_path / "a.mat").write_bytes(head + b"\x00" * 512)
+    with pytest.raises(DataError, match=r"a\.mat: it is of MATLAB's version 7\.3\. Save it with"):
+        read_mat(tmp_path / "a.mat")

@@ -1,0 +1,108 @@
+"""Windows around the events of .fif and .edf files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.data.signals import read_mne
+from representer.errors import DataError
+
+mne = pytest.importorskip("mne")
+
+RATE = 100.0
+
+
+def raw_of(marks, *, seconds=6, channels=("Fz", "Cz"), subject=None, kinds=None):
+    """Return a recording whose samples count up, in microvolts, with annotations."""
+    info = mne.create_info(list(channels), RATE, kinds or "eeg")
+    if subject:
+        info["subject_info"] = {"his_id": subject}
+    count = np.arange(seconds * RATE) * 1e-6
+    data = np.stack([count + k for k in range(len(channels))])
+    raw = mne.io.RawArray(data, info, verbose="error")
+    onsets, lasts, names = zip(*marks, strict=True) if marks else ((), (), ())
+    raw.set_annotations(mne.Annotations(onsets, lasts, names))
+    return raw
+
+
+def saved(path, raw):
+    raw.save(path, verbose="error")
+    return path
+
+
+MARKS = [(0.5, 1.0, "rest"), (2.0, 1.2, "task"), (4.0, 1.0, "rest")]
+
+
+def test_a_window_is_cut_after_every_event(tmp_path):
+    read = read_mne(saved(tmp_path / "s1_raw.fif", raw_of(MARKS)))
+    assert read.labels == ["rest", "task", "rest"]
+    assert (read.subject, read.sampling_rate, read.channels) == ("s1", RATE, ("Fz", "Cz"))
+    assert read.signals.shape == (3, 2, 100)  # the shortest duration
+    starts = read.signals[:, 0, 0] * 1e6
+    np.testing.assert_allclose(starts, [50, 200, 400], atol=1e-3)  # microvolts in float32
+
+
+def test_start_and_length_are_chosen(tmp_path):
+    path = saved(tmp_path / "s1_raw.fif", raw_of(MARKS))
+    read = read_mne(path, events=["rest"], start=0.25, seconds=0.5)
+    assert (read.labels, read.signals.shape) == (["rest", "rest"], (2, 2, 50))
+    np.testing.assert_allclose(read.signals[:, 0, 0] * 1e6, [75, 425], atol=1e-3)
+
+
+def test_bad_parts_and_channels_are_left_out(tmp_path):
+    raw = raw_of([*MARKS, (2.1, 0.2, "BAD_blink")], channels=("Fz", "Cz", "Pz", "ECG"),
+                 kinds=["eeg", "eeg", "eeg", "ecg"])  # fmt: skip
+    raw.info["bads"] = ["Cz"]
+    read = read_mne(saved(tmp_path / "s1_raw.fif", raw))
+    assert (read.labels, read.channels) == (["rest", "rest"], ("Fz", "Pz"))
+
+
+def test_epochs_are_taken_as_they_are(tmp_path):
+    raw = raw_of(MARKS, subject="patient 7")
+    events, numbers = mne.events_from_annotations(raw, verbose="error")
+    epochs = mne.Epochs(raw, events, numbers, 0, 0.99, baseline=None, verbose="error")
+    epochs.save(tmp_path / "any-epo.fif", verbose="error")
+    read = read_mne(tmp_path / "any-epo.fif")
+    assert (read.labels, read.subject) == (["rest", "task", "rest"], "patient 7")
+    assert read.signals.shape == (3, 2, 100)
+    assert read_mne(tmp_path / "any-epo.fif", events=["task"]).labels == ["task"]
+
+
+def test_edf_files_are_read(tmp_path):
+    pytest.importorskip("edfio")
+    raw = raw_of(MARKS)
+    raw.apply_function(lambda x: x - x.mean())
+    raw.export(tmp_path / "sub-03_task.edf", verbose="error")
+    read = read_mne(tmp_path / "sub-03_task.edf")
+    assert (read.labels, read.subject) == (["rest", "task", "rest"], "sub-03")
+    steps = np.diff(read.signals[0, 0]) * 1e6
+    np.testing.assert_allclose(steps, 1, atol=0.02)  # 16 bits for 600 microvolts
+
+
+@pytest.mark.parametrize(
+    ("marks", "options", "said"),
+    [
+        ([], {}, r"no event is marked in it; there are none"),
+        (
+            MARKS,
+            {"events": ["tsak"]},
+            r"the events tsak are not marked in it; there are rest, task",
+        ),
+        ([(1.0, 0.0, "rest")], {}, r"no duration, .*--window-seconds"),
+        (MARKS, {"seconds": 60.0}, r"no window lies within the recording"),
+    ],
+)
+def test_what_cannot_be_cut_is_told(tmp_path, marks, options, said):
+    path = saved(tmp_path / "s1_raw.fif", raw_of(marks))
+    with pytest.raises(DataError, match=rf"s1_raw\.fif: .*{said}"):
+        read_mne(path, **options)
+
+
+@pytest.mark.parametrize("name", ["a.fif", "a.edf", "a-epo.fif"])
+def test_a_broken_file_is_told(tmp_path, name):
+    with pytest.raises(DataError, match="there is no such file"):
+        read_mne(tmp_path / name)
+    (tmp_path / name).write_bytes(b"nothing of the kind")
+    with pytest.raises(DataError, match=r"a.*: it cannot be read: "):
+        read_mne(tmp_path / name)
