@@ -130,6 +130,9 @@ COVERED_BY = {
         "tasks/molecule/molecule_run", "tasks/molecule/molecule_use",
         "data/molecules/assembled",
     ),
+    "tests/tasks/signal/test_signal_loso.py": (
+        "tasks/signal/signal_fold", "tasks/signal/signal_model", "tasks/signal/signal_processes",
+    ),
     "tests/models/test_graph_regressor.py": ("models/gine", "models/graph_regressor_config"),
     "tests/test_import.py": ("__init__", "__main__", "nn/__init__"),
 }  # fmt: skip

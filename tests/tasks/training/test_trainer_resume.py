@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from small_training import fit, model, task
+from small_training import accuracy, fit, model, rows, task
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, CheckpointError
@@ -30,6 +31,33 @@ def test_more_epochs_continue_as_if_they_had_been_asked_for_at_once(tmp_path: Pa
     fit(tmp_path / "b", epochs=5, resume=True)
     for name in ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_a_run_that_saves_rarely_leaves_what_one_that_saves_always_does(tmp_path: Path) -> None:
+    fit(tmp_path / "always", epochs=5)
+    fit(tmp_path / "rarely", epochs=5, save_every_epochs=3)
+    for name in ("final.safetensors", "model.safetensors", "metrics.jsonl", "metrics.csv"):
+        assert (tmp_path / "rarely" / name).read_bytes() == (
+            tmp_path / "always" / name
+        ).read_bytes()
+
+
+def test_a_run_that_saves_rarely_goes_on_from_where_it_saved(tmp_path: Path) -> None:
+    left: list[int] = []
+
+    def stopping(module: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        left.append(len(checkpoint.steps(tmp_path / "a" / "checkpoints")))
+        if len(left) == 6:
+            raise RuntimeError("killed")
+        return accuracy(module, check)
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fit(tmp_path / "a", task=task(evaluate=stopping), epochs=7, save_every_epochs=3)
+    assert left == [1, 1, 1, 2, 2, 2]  # the first is of the start
+    assert len(rows(tmp_path / "a")) == 3
+    fit(tmp_path / "a", epochs=7, resume=True)
+    fit(tmp_path / "b", epochs=7)
+    assert rows(tmp_path / "a") == rows(tmp_path / "b")
 
 
 def test_a_falling_learning_rate_goes_on_from_where_it_was(tmp_path: Path) -> None:

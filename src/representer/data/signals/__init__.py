@@ -3,20 +3,25 @@
 from representer.data.signals.mat import read_mat
 from representer.data.signals.mne_files import MarkedWindows, read_mne
 from representer.data.signals.npz import read_npz, write_npz
+from representer.data.signals.preparation import cut, resampled
 from representer.data.signals.reading import read_recordings
 from representer.data.signals.recordings import Recordings, recordings
+from representer.data.signals.standardisation import Standardisation
 from representer.data.signals.synthetic import Coupling, default_couplings, synthetic_recordings
 
 __all__ = [
     "Coupling",
     "MarkedWindows",
     "Recordings",
+    "Standardisation",
+    "cut",
     "default_couplings",
     "read_mat",
     "read_mne",
     "read_npz",
     "read_recordings",
     "recordings",
+    "resampled",
     "synthetic_recordings",
     "write_npz",
 ]

@@ -195,7 +195,8 @@ class Trainer:
             self._stop()
         if self._averaging.observe(row[self._config.monitor]):
             self._report(f"weights are averaged from step {state.step} on")
-        state.log.write(self._run)
+        if self._config.save_every_epochs == 1:
+            state.log.write(self._run)
         self._progress.line(row)
 
     def _add_row(self) -> Row:
@@ -214,9 +215,8 @@ class Trainer:
         values = state.log.values(monitor)
         if early_stopping.best_index(values, self._config.direction) == len(values) - 1:
             state.best_weights, state.best_row = copy_weights(self._model), row
-            training_files.write_weights(
-                self._run, training_files.BEST, state.best_weights, state.best_row
-            )
+            if self._config.save_every_epochs == 1:
+                training_files.write_best(self._run, state)
         return row
 
     def _is_evaluation_step(self) -> bool:
@@ -242,7 +242,7 @@ class Trainer:
             raise _StopAskedError
 
     def _save_if_due(self, is_end: bool) -> None:
-        """Save at an epoch's end, after some steps, after some time, and when asked to stop."""
+        """Save at the end of epochs, after some steps, after some time, and when asked to stop."""
         by_step, by_time = (
             self._config.checkpoint_every_steps,
             self._config.checkpoint_every_seconds,
@@ -251,6 +251,7 @@ class Trainer:
         stops, saves = totals(self._accelerator, bool(self._interruption), is_late)
         if stops:
             self._stop()
+        is_end = is_end and self._state.epoch % self._config.save_every_epochs == 0
         if is_end or saves or (by_step is not None and self._state.step % by_step == 0):
             self._save()
 
@@ -260,6 +261,8 @@ class Trainer:
         if self._saved_position == state.position:
             return
         self._tick()
+        if self._config.save_every_epochs > 1:  # else they were written when they were found
+            training_files.write_state(self._run, state)
         contents = snapshot.take(
             self._accelerator, self._model, self._optimizer, state, self._task.carried
         )

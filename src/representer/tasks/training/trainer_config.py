@@ -11,7 +11,7 @@ from representer.errors import ArgumentError
 # These change neither what has been computed nor, but for the bits that `fingerprint` watches,
 # what will be.
 _FREE = ("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "threads")
-_FREE += ("device", "show_progress")
+_FREE += ("device", "show_progress", "save_every_epochs")
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,10 @@ class TrainerConfig:
         clip_norm: Scale gradients down to this total norm.
         clip_value: Clamp every entry of the gradients to plus or minus this.
         evaluate_every: Evaluate after every so many steps too; at an epoch's end always.
-        checkpoint_every_steps: Save after every so many steps too; at an epoch's end always.
+        checkpoint_every_steps: Save after every so many steps too.
         checkpoint_every_seconds: Save when the last time was this long ago.
+        save_every_epochs: At the end of how many epochs checkpoint, metrics and best weights are
+            written; more than 1 is for models whose epoch takes no longer than to write them.
         keep_checkpoints: How many of the newest are kept.
         patience: Stop after this many evaluations in a row without a new best.
         nonmonotone: Stop when an evaluation is worse than the best of all but so many before it.
@@ -57,6 +59,7 @@ class TrainerConfig:
     evaluate_every: int | None = None
     checkpoint_every_steps: int | None = None
     checkpoint_every_seconds: float | None = 60.0
+    save_every_epochs: int = 1
     keep_checkpoints: int = 2
     patience: int | None = None
     nonmonotone: int | None = None
@@ -70,7 +73,7 @@ class TrainerConfig:
     show_progress: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "keep_checkpoints", "lr_decay_from"):
+        for name in ("epochs", "keep_checkpoints", "lr_decay_from", "save_every_epochs"):
             _require(name, getattr(self, name) >= 1, getattr(self, name), "at least 1")
         for name in (
             "max_steps",

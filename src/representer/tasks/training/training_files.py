@@ -52,6 +52,11 @@ def write_state(run: RunFolder, state: TrainingState) -> None:
     """Make metrics and best weights say what the state says, and remove what it has not reached."""
     state.log.write(run)
     run.remove(FINAL)
+    write_best(run, state)
+
+
+def write_best(run: RunFolder, state: TrainingState) -> None:
+    """Make the best weights those of the state."""
     if state.best_weights is None:
         run.remove(BEST)
     else:

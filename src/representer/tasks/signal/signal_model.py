@@ -1,0 +1,124 @@
+"""The model of a signal run, and how it is trained and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from representer.data.signals import Recordings
+from representer.models import SignalClassifier, SignalClassifierConfig
+from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.training import generators
+from representer.tasks.training.trainer_config import TrainerConfig
+from representer.tasks.training.training_task import TrainingTask
+
+EVALUATION_BATCH = 256
+SAVE_EVERY = 50  # epochs; they take less than a second, to write all of it nearly as long
+
+
+def model_config(config: SignalConfig, of: Recordings) -> SignalClassifierConfig:
+    """Return what a run's model is made of.
+
+    Raises:
+        ArgumentError: If a value is out of its range.
+    """
+    return SignalClassifierConfig(
+        num_channels=len(of.channels),
+        num_classes=len(of.classes),
+        sampling_rate=of.sampling_rate,
+        cell=config.cell,
+        hidden_size=config.hidden_size,
+        filters=config.filters,  # type: ignore[arg-type]
+        filter_length=config.filter_length,
+        stride=config.stride,
+        num_layers=config.num_layers,
+        layer_norm=config.layer_norm,
+        free_phase=config.free_phase,
+        channel_dropout=config.channel_dropout,
+        dropout=config.dropout,
+        pooling=config.pooling,  # type: ignore[arg-type]
+    )
+
+
+def build_model(config: SignalConfig, of: Recordings, seed: int) -> SignalClassifier:
+    """Return the model with its first weights, which depend on the seed alone."""
+    with generators.initialising(seed):
+        return SignalClassifier(model_config(config, of))
+
+
+def trainer_config(config: SignalConfig, seed: int, *, is_shown: bool) -> TrainerConfig:
+    """Return the trainer's part of the configuration."""
+    return TrainerConfig(
+        epochs=config.epochs,
+        lr=config.lr,
+        weight_decay=config.weight_decay,
+        clip_norm=config.clip_norm or None,
+        patience=config.patience or None,
+        monitor=f"valid_{config.monitor}",
+        direction="min" if config.monitor == "loss" else "max",
+        seed=seed,
+        threads=config.threads or None,
+        save_every_epochs=SAVE_EVERY,
+        show_progress=is_shown,
+    )
+
+
+def training_task(
+    config: SignalConfig, train: Recordings, valid: Recordings, seed: int
+) -> TrainingTask:
+    """Return batches, loss and validation for the trainer; all windows are in memory.
+
+    Args:
+        config: The run.
+        train: Standardised windows to train on.
+        valid: Standardised windows that say when to stop.
+        seed: The order depends on it.
+    """
+    signals, labels = torch.from_numpy(train.signals), torch.from_numpy(train.labels)
+    order = generators.derive(seed, "order")
+
+    def batches(epoch: int) -> list[list[int]]:
+        draw = generators.generator(order, epoch)
+        places = torch.randperm(len(train), generator=draw).tolist()
+        size = config.batch_size
+        return [places[start : start + size] for start in range(0, len(places), size)]
+
+    def load(description: Sequence[int]) -> tuple[Tensor, Tensor]:
+        places = torch.as_tensor(description)
+        return signals[places], labels[places]
+
+    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
+        x, y = batch
+        return F.cross_entropy(model(x), y), len(y)
+
+    def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        chances = probabilities_of(model, valid, check)
+        chosen = np.clip(chances[np.arange(len(valid)), valid.labels], 1e-12, None)
+        right = chances.argmax(axis=1) == valid.labels
+        return {"valid_loss": float(-np.log(chosen).mean()), "valid_accuracy": float(right.mean())}
+
+    return TrainingTask(batches, load, loss, evaluate)
+
+
+@torch.no_grad()
+def probabilities_of(
+    model: nn.Module, of: Recordings, check: Callable[[], None] = lambda: None
+) -> NDArray[np.float64]:
+    """Return the probability of each class for each window ``(N, classes)``.
+
+    Args:
+        model: In evaluation mode.
+        of: Standardised windows.
+        check: Called after every batch.
+    """
+    device = next(model.parameters()).device
+    found = []
+    for windows in torch.from_numpy(of.signals).split(EVALUATION_BATCH):
+        found.append(model(windows.to(device)).double().softmax(dim=1).cpu().numpy())
+        check()
+    return np.concatenate(found)

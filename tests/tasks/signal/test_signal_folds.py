@@ -1,0 +1,139 @@
+"""Folds: every subject is tested once, stands on one side, and every class can be learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from representer.data.signals import recordings
+from representer.errors import ArgumentError, DataError
+from representer.tasks.signal.signal_folds import (
+    Fold,
+    check_sides,
+    final_fold,
+    groups_out,
+    leave_one_out,
+    named_out,
+)
+
+NAMES = [f"s{k}" for k in range(10)]
+
+
+def made(classes=lambda subject: ("a", "b"), subjects=tuple(NAMES)):
+    """Two windows of each subject."""
+    labels = [label for k in range(len(subjects)) for label in classes(k)]
+    who = np.repeat(subjects, 2)
+    return recordings(np.ones((len(who), 1, 4)), labels, who, 10)
+
+
+def of_one_class(subject: int):
+    return ("ab"[subject % 2],) * 2
+
+
+def plans(of):
+    return {
+        "one": leave_one_out(of, 0.2, 0),
+        "groups": groups_out(of, 3, 0.2, 0),
+        "named": named_out(of, ["s3", "s4"], 0.2, 0),
+        "final": [final_fold(of, 0.2, 0)],
+    }
+
+
+@pytest.mark.parametrize("classes", [lambda subject: ("a", "b"), of_one_class])
+def test_every_subject_stands_on_exactly_one_side(classes):
+    for folds in plans(made(classes)).values():
+        for fold in folds:
+            assert sorted((*fold.train, *fold.valid, *fold.test)) == NAMES
+
+
+def test_leaving_one_out_tests_each_subject_once():
+    assert [fold.test for fold in leave_one_out(made(), 0.2, 0)] == [(name,) for name in NAMES]
+
+
+def test_leaving_groups_out_tests_each_subject_once():
+    folds = groups_out(made(), 3, 0.2, 0)
+    assert sorted(name for fold in folds for name in fold.test) == NAMES
+    assert sorted(len(fold.test) for fold in folds) == [3, 3, 4]
+
+
+def test_the_model_that_is_kept_tests_nobody():
+    assert final_fold(made(), 0.2, 0).test == ()
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.2, 2), (0.5, 4), (0.99, 8)])
+def test_a_share_of_the_training_subjects_says_when_to_stop(share, count):
+    for fold in leave_one_out(made(), share, 0):
+        assert len(fold.valid) == count
+
+
+def test_who_stops_changes_from_fold_to_fold_and_with_the_seed_alone():
+    first, again, other = (leave_one_out(made(), 0.2, seed) for seed in (0, 0, 1))
+    assert first == again
+    assert len({fold.valid for fold in first}) > 3
+    assert [fold.valid for fold in first] != [fold.valid for fold in other]
+
+
+def test_where_subjects_have_one_class_each_all_classes_say_when_to_stop():
+    of = made(of_one_class)
+    kind = {name: of_one_class(k)[0] for k, name in enumerate(NAMES)}
+    for fold in [*leave_one_out(of, 0.05, 0), *groups_out(of, 5, 0.05, 0)]:
+        assert {kind[name] for name in fold.valid} == {"a", "b"}
+    for fold in groups_out(of, 5, 0.05, 0):
+        assert {kind[name] for name in fold.test} == {"a", "b"}
+
+
+def test_a_class_that_the_training_side_lacks_is_told_with_the_fold():
+    of = made(lambda subject: ("a", "b") if subject else ("a", "c"))
+    expected = r"the subjects that fold 's0' is trained on have no window of c\. Give more"
+    with pytest.raises(DataError, match=expected):
+        leave_one_out(of, 0.2, 0)
+
+
+def test_three_subjects_are_needed():
+    assert leave_one_out(made(subjects=("s", "t", "u")), 0.2, 0)[0].test == ("s",)
+    with pytest.raises(DataError, match="there are 1 subjects besides those to test; expected at"):
+        leave_one_out(made(subjects=("s", "t")), 0.2, 0)
+
+
+def test_an_unknown_subject_is_told_with_those_there_are():
+    with pytest.raises(DataError, match=r"a\.npz: there is no subject nobody; there are s0, s1,"):
+        named_out(made(), ["s0", "nobody"], 0.2, 0, file="a.npz")
+
+
+@pytest.mark.parametrize("count", [1, 11])
+def test_more_groups_than_subjects_are_refused(count):
+    with pytest.raises(ArgumentError, match=f"folds is {count}; expected 0, or 2 to 10"):
+        groups_out(made(), count, 0.2, 0)
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        (("s", "t"), ("s",), ("u",)),
+        (("s", "t"), ("v",), ("t",)),
+        (("s",), ("v",), ("u", "v")),
+    ],
+)
+def test_a_subject_on_two_sides_is_refused(sides):
+    with pytest.raises(ArgumentError, match=r"subject is '\w'; expected one side for it, and not"):
+        Fold("planted", *sides)
+
+
+def test_windows_of_a_subject_on_two_sides_are_refused():
+    check_sides({"train": ["s", "s", "t"], "test": ["u", "u"]})
+    with pytest.raises(ArgumentError, match=r"subject is 't'; .* not train and test"):
+        check_sides({"train": ["s", "s", "t"], "test": ["u", "t"]})
+
+
+@pytest.mark.parametrize("sides", [((), ("s",), ("u",)), (("s",), (), ("u",))])
+def test_training_without_a_side_is_refused(sides):
+    with pytest.raises(ArgumentError, match="expected at least one subject in fold 'empty'"):
+        Fold("empty", *sides)
+
+
+def test_the_windows_of_a_side_are_those_of_its_subjects():
+    fold = Fold("f", ("s1", "s3"), ("s0",), ("s2",))
+    rows = fold.parts(made())
+    assert {side: numbers.tolist() for side, numbers in rows.items()} == {
+        "train": [2, 3, 6, 7], "valid": [0, 1], "test": [4, 5]
+    }  # fmt: skip

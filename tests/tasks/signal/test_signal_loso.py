@@ -1,0 +1,182 @@
+"""Leaving subjects out: fresh weights, nothing of the test, each fold once, in any process."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from representer.data.signals import synthetic_recordings
+from representer.errors import ArgumentError, DataError, Interrupted
+from representer.tasks.signal import signal_fold, signal_loso, signal_processes
+from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject, jobs_of, run_loso
+from representer.tasks.training.training_files import read_weights
+
+TINY = SignalConfig(
+    hidden_size=3, filter_length=10, stride=25, epochs=2, batch_size=8, patience=0, jobs=1
+)
+
+
+def quiet(line: str) -> None:
+    """Take a report and do nothing."""
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return synthetic_recordings(subjects=4, windows=6)
+
+
+@pytest.fixture(scope="module")
+def done(drawn, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("loso")
+    return folder, run_loso(drawn, TINY, folder, report=quiet)
+
+
+def test_every_window_is_answered_by_a_model_that_never_saw_its_subject(drawn, done):
+    _, found = done
+    assert found.rows.tolist() == list(range(24))
+    assert np.allclose(found.probabilities.sum(axis=1), 1, atol=1e-6)
+    for fold in found.folds:
+        assert set(drawn.subjects[fold.rows]) == set(fold.fold.test)
+
+
+def test_what_a_test_subject_does_changes_nothing_in_training(drawn, done, tmp_path):
+    folder, _ = done
+    changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
+    of_test = drawn.subjects == "subject 2"
+    changed.signals[of_test] = 1e3 * changed.signals[of_test][::-1] + 7
+    changed.labels[of_test] = 1 - changed.labels[of_test]
+    job = jobs_of(changed, TINY, tmp_path)[2]
+    assert job.fold.test == ("subject 2",)
+    signal_fold.run_fold(job, changed, "another digest")
+    name = job.folder.name
+    ours, _ = read_weights(job.folder / "model.safetensors")
+    theirs, _ = read_weights(folder / "folds" / name / "model.safetensors")
+    assert all(np.array_equal(ours[key], theirs[key]) for key in theirs)
+
+
+def test_every_fold_begins_with_weights_of_its_own(drawn):
+    seeds = {signal_fold.fold_seed(job) for job in jobs_of(drawn, TINY, "runs")}
+    assert len(seeds) == 4
+
+
+def test_accuracies_are_of_each_subject(drawn, done):
+    _, found = done
+    right = found.probabilities.argmax(axis=1) == drawn.labels
+    by_subject = found.accuracy_by_subject(drawn)
+    assert list(by_subject) == [f"subject {k}" for k in range(4)]
+    assert by_subject["subject 3"] == pytest.approx(right[18:].mean())
+    some = accuracy_by_subject(drawn, np.arange(3), drawn.labels[:3])
+    assert some == {"subject 0": 1.0}
+
+
+def test_processes_find_what_one_process_finds(drawn, done, tmp_path):
+    _, found = done
+    lines: list[str] = []
+    again = run_loso(drawn, TINY, tmp_path, processes=2, report=lines.append)
+    assert np.array_equal(again.probabilities, found.probabilities)
+    assert len(lines) == 4
+    assert lines[-1].startswith("4/4 subject ")
+
+
+def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
+    folder, found = done
+
+    def never(*arguments, **options):
+        raise AssertionError("trained again")
+
+    monkeypatch.setattr(signal_fold, "train_side", never)
+    again = run_loso(drawn, TINY, folder, report=quiet)
+    assert np.array_equal(again.probabilities, found.probabilities)
+    assert [fold.best_epoch for fold in again.folds] == [fold.best_epoch for fold in found.folds]
+
+
+def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
+    _, found = done
+    whole = signal_fold.train_side
+
+    def stopped(run, job, *arguments, **options):
+        if job.fold.name == "subject 2":
+            raise Interrupted("asked to stop", 143)
+        return whole(run, job, *arguments, **options)
+
+    monkeypatch.setattr(signal_fold, "train_side", stopped)
+    with pytest.raises(Interrupted):
+        run_loso(drawn, TINY, tmp_path, report=quiet)
+    monkeypatch.setattr(signal_fold, "train_side", whole)
+    lines: list[str] = []
+    again = run_loso(drawn, TINY, tmp_path, report=lines.append)
+    assert lines[0] == "2 of 4 folds are there already"
+    assert len(lines) == 3
+    assert np.array_equal(again.probabilities, found.probabilities)
+
+
+@pytest.mark.parametrize("change", [{"hidden_size": 4}, {"lr": 0.5}, {"seed": 1}, {"epochs": 1}])
+def test_a_fold_of_other_settings_is_refused(drawn, done, change):
+    with pytest.raises(ArgumentError, match=r"with which the run in .*folds"):
+        run_loso(drawn, replace(TINY, **change), done[0], report=quiet)
+
+
+def test_a_fold_of_other_data_is_refused(drawn, done):
+    with pytest.raises(ArgumentError, match="data is"):
+        run_loso(replace(drawn, signals=drawn.signals + 1), TINY, done[0], report=quiet)
+
+
+def test_more_epochs_go_on_where_the_folds_ended(drawn, tmp_path):
+    run_loso(drawn, TINY, tmp_path / "a", report=quiet)
+    longer = replace(TINY, epochs=3)
+    extended = run_loso(drawn, longer, tmp_path / "a", report=quiet)
+    at_once = run_loso(drawn, longer, tmp_path / "b", report=quiet)
+    assert np.array_equal(extended.probabilities, at_once.probabilities)
+    assert [fold.epochs for fold in extended.folds] == [3] * 4
+
+
+def test_a_damaged_fold_is_told_with_its_file(drawn, done, tmp_path):
+    job = jobs_of(drawn, TINY, tmp_path)[0]
+    job.folder.mkdir(parents=True)
+    (job.folder / "fold.json").write_text('{"fold": {')
+    with pytest.raises(DataError, match=r"fold\.json: is damaged .* Delete the folder of this"):
+        run_loso(drawn, TINY, tmp_path, report=quiet)
+
+
+def test_a_failure_in_a_process_keeps_its_message_and_code(drawn, done):
+    folder, _ = done
+    signal_processes._shared.update(recordings=drawn, digest="of other data")
+    outcome = signal_processes._run(jobs_of(drawn, TINY, folder)[0])
+    assert isinstance(outcome, signal_processes.Failure)
+    assert "data is 'of other data'" in str(outcome.error())
+    assert outcome.error().exit_code == ArgumentError.exit_code
+    stopped = signal_processes.Failure("asked to stop", 143, True).error()
+    assert isinstance(stopped, Interrupted)
+    assert stopped.exit_code == 143
+
+
+def test_a_fold_writes_its_answers_as_json_holds_them(done):
+    folder, found = done
+    path = next((folder / "folds").glob("000-*")) / "fold.json"
+    written = json.loads(path.read_text())
+    assert written["fold"]["test"] == ["subject 0"]
+    assert written["rows"] == [0, 1, 2, 3, 4, 5]
+    assert written["epochs"] == 2
+    read = signal_fold.FoldResult.from_dict(written)
+    assert np.array_equal(read.probabilities, found.folds[0].probabilities)
+    assert LosoResult.of_folds([read]).seconds == read.seconds
+
+
+def test_groups_and_named_subjects_are_folds_too(drawn):
+    assert len(jobs_of(drawn, replace(TINY, folds=2), "runs")) == 2
+    (job,) = jobs_of(drawn, replace(TINY, test_subjects="subject 1, subject 3"), "runs")
+    assert job.fold.test == ("subject 1", "subject 3")
+
+
+def test_a_digest_tells_recordings_apart(drawn):
+    ours = signal_loso.digest_of(drawn)
+    assert ours == signal_loso.digest_of(replace(drawn, signals=drawn.signals.copy()))
+    others = [
+        replace(drawn, signals=drawn.signals + 1), replace(drawn, labels=1 - drawn.labels),
+        replace(drawn, subjects=drawn.subjects[::-1]), replace(drawn, sampling_rate=50.0),
+    ]  # fmt: skip
+    assert len({ours, *map(signal_loso.digest_of, others)}) == 5
