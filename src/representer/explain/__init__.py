@@ -3,6 +3,12 @@
 from representer.explain.best_ngrams import NgramShare
 from representer.explain.influence import influence
 from representer.explain.memory_ledger import LedgerRow, MemoryLedger, memory_ledger
+from representer.explain.oscillations import (
+    BandImportance,
+    PhaseLags,
+    band_importance,
+    phase_lags,
+)
 from representer.explain.reference_card import NearWord, ReferenceCard, reference_card
 from representer.explain.seeded_references import (
     Seeds,
@@ -17,21 +23,34 @@ from representer.explain.token_slots import token_slots
 from representer.explain.top_ngrams import top_ngrams
 from representer.explain.top_walks import WalkShare, top_walks
 from representer.explain.walk_readout import walk_readout
+from representer.explain.wavelet_cards import (
+    RecurringOscillation,
+    WaveletCard,
+    recurring_oscillations,
+    wavelet_cards,
+)
 
 __all__ = [
+    "BandImportance",
     "LedgerRow",
     "MemoryLedger",
     "NearWord",
     "NgramShare",
+    "PhaseLags",
+    "RecurringOscillation",
     "ReferenceCard",
     "Seeds",
     "SlotDrift",
     "StackReadout",
     "StringReadout",
     "WalkShare",
+    "WaveletCard",
+    "band_importance",
     "frequent_ngrams",
     "influence",
     "memory_ledger",
+    "phase_lags",
+    "recurring_oscillations",
     "reference_card",
     "seed_references",
     "stack_readout",
@@ -41,4 +60,5 @@ __all__ = [
     "top_ngrams",
     "top_walks",
     "walk_readout",
+    "wavelet_cards",
 ]

@@ -99,7 +99,7 @@ class WaveletFilters(nn.Module):
     def wavelets(self, gate: int) -> Wavelets:
         """Return the filters of a gate in the units of the sampling rate."""
         amplitude, frequency, phase, decay = (part[gate].detach() for part in self.parts())
-        rate = self.sampling_rate or 1.0
+        rate = (self.sampling_rate or 1.0) / self.dilation  # ω and β are those of slots
         return Wavelets(amplitude, frequency * rate, phase, decay * rate**2)
 
     def effective(self) -> Tensor:

@@ -1,0 +1,157 @@
+"""What the wavelets of a layer are: waveform, spectrum, frequency, bandwidth, lags of channels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import nn
+
+from representer.errors import ArgumentError, KindError
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+
+_FINE = 4096  # points of a spectrum
+
+
+@dataclass(frozen=True)
+class WaveletCard:
+    """One wavelet filter.
+
+    Attributes:
+        gate: Whose filter it is.
+        unit: Of the gate.
+        frequency: ω/2π in Hz, below half the sampling rate.
+        bandwidth: Width in Hz of its power spectrum at half of its height.
+        amplitudes: |α| of each channel ``(C,)``.
+        lags: By how many degrees each channel runs behind the first in the signal that the filter
+            answers to most ``(C,)``, from -180 to 180.
+        times: Of its samples, in seconds ``(n,)``.
+        waveform: The filter ``(C, n)``, oldest sample first.
+        energy: Sum of its squares.
+    """
+
+    gate: str
+    unit: int
+    frequency: float
+    bandwidth: float
+    amplitudes: np.ndarray
+    lags: np.ndarray
+    times: np.ndarray
+    waveform: np.ndarray
+    energy: float
+
+
+@dataclass(frozen=True)
+class RecurringOscillation:
+    """An oscillation that wavelets of several models have.
+
+    Attributes:
+        frequency: Mean in Hz, weighted by energy.
+        spread: Standard deviation over the filters, in Hz.
+        models: Share of the models that have such a filter, from 0 to 1.
+        energy: Share of the energy of all filters looked at.
+    """
+
+    frequency: float
+    spread: float
+    models: float
+    energy: float
+
+
+def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletCard]:
+    r"""Describe the wavelets of a layer, those of most energy first.
+
+    A filter :math:`\alpha_c \cos(\omega t + \phi_c) e^{-\beta t^2}` answers most to a signal whose
+    channel c runs :math:`\phi_0 - \phi_c` behind channel 0, and half a turn more where the
+    amplitudes have different signs.
+
+    Args:
+        layer: With wavelet filters and a sampling rate; its first layer is looked at.
+        gate: Of one gate only, such as ``"candidate"``.
+
+    Raises:
+        KindError: If the layer has no wavelets.
+        ArgumentError: If there is no such gate.
+
+    References:
+        Liang et al., NeurIPS 2019, (21), appendix A.
+    """
+    if not isinstance(layer, RecurrentKernelMachine):
+        raise KindError("layer", type(layer).__name__, "a layer with filters='wavelet'")
+    wavelets, filters = layer.wavelets(), layer.filters()
+    if gate is not None and gate not in wavelets:
+        raise ArgumentError("gate", gate, "one of " + ", ".join(wavelets))
+    rate = (layer.bank.sampling_rate or 1.0) / layer.bank.dilation  # of the slots of a filter
+    cards = []
+    for name in wavelets if gate is None else [gate]:
+        alpha, omega, phi, _ = (part.double().cpu().numpy() for part in wavelets[name])
+        waves = filters[name].double().cpu().numpy()[..., ::-1]  # (H, C, n), oldest first
+        for unit, wave in enumerate(waves):
+            turned = math.remainder(float(omega[unit]), 2 * math.pi * rate)
+            behind = phi[unit, 0] - phi[unit] + math.pi * (alpha[unit] * alpha[unit, 0] < 0)
+            n = wave.shape[-1]
+            cards.append(
+                WaveletCard(
+                    name,
+                    unit,
+                    abs(turned) / (2 * math.pi),
+                    _bandwidth(wave, rate),
+                    np.abs(alpha[unit]),
+                    _degrees(behind if turned >= 0 else -behind),
+                    np.arange(-(n // 2), n - n // 2) / rate,
+                    wave,
+                    float(np.square(wave).sum()),
+                )
+            )
+    return sorted(cards, key=lambda card: -card.energy)
+
+
+def recurring_oscillations(
+    models: Sequence[Sequence[WaveletCard]], *, top: int = 5, tolerance: float = 1.0
+) -> list[RecurringOscillation]:
+    """Say which oscillations came back in several models, those in most models first.
+
+    Args:
+        models: The cards of each model, as of `wavelet_cards`.
+        top: How many of each model are looked at, those of most energy.
+        tolerance: Filters belong together whose neighbours on the scale differ by no more Hz.
+
+    Raises:
+        ArgumentError: If there is no model or card.
+    """
+    found = [(c.frequency, c.energy, k) for k, cards in enumerate(models) for c in cards[:top]]
+    if not found:
+        raise ArgumentError("models", models, "the cards of at least one model")
+    found.sort()
+    groups = [[found[0]]]
+    for previous, entry in itertools.pairwise(found):
+        groups[-1].append(entry) if entry[0] - previous[0] <= tolerance else groups.append([entry])
+    whole = sum(energy for _, energy, _ in found)
+    rows = []
+    for group in groups:
+        frequencies, energies, members = (np.asarray(part) for part in zip(*group, strict=True))
+        mean = float(np.average(frequencies, weights=energies))
+        spread = math.sqrt(np.average((frequencies - mean) ** 2, weights=energies))
+        share = float(energies.sum()) / whole
+        rows.append(RecurringOscillation(mean, spread, len(set(members)) / len(models), share))
+    return sorted(rows, key=lambda row: (-row.models, -row.energy))
+
+
+def _bandwidth(wave: np.ndarray, rate: float) -> float:
+    """Return the width of the power spectrum at half its height, around its peak."""
+    power = (np.abs(np.fft.rfft(wave, _FINE)) ** 2).sum(0)
+    peak = int(power.argmax())
+    below = power < power[peak] / 2
+    left = np.flatnonzero(below[:peak])
+    right = np.flatnonzero(below[peak:])
+    first = left[-1] + 1 if len(left) else 0
+    last = peak + right[0] - 1 if len(right) else len(power) - 1
+    return float(last - first) * rate / _FINE
+
+
+def _degrees(angles: np.ndarray) -> np.ndarray:
+    """Return angles in degrees from -180 to 180."""
+    return np.degrees(np.angle(np.exp(1j * angles)))

@@ -1,0 +1,150 @@
+"""Which oscillations a classifier of signals goes by."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from representer.data.signals import default_couplings, synthetic_recordings
+from representer.errors import ArgumentError, ShapeError
+from representer.explain import band_importance, phase_lags
+from representer.models import SignalClassifier, SignalClassifierConfig
+
+RATE, LAGS = 100.0, (0.0, 70.0, -100.0)
+
+
+def noise(windows=400, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(windows, 3, 100, generator=generator, dtype=torch.float64)
+
+
+def coherence(signals):
+    """Classify by the power at 12 Hz of channels that are brought in step for LAGS."""
+    time = torch.arange(100, dtype=torch.float64) / RATE
+    wave = torch.exp(-2j * math.pi * 12 * time)
+    at = torch.einsum("bct,t->bc", signals.to(torch.complex128), wave)
+    steps = torch.exp(1j * torch.deg2rad(torch.tensor(LAGS, dtype=torch.float64)))
+    power = (at * steps).sum(1).abs().square() / 100
+    return torch.stack((-power, power), dim=1)
+
+
+def test_lags_are_those_that_the_classifier_goes_by():
+    found = phase_lags(coherence, noise(), 1, 12.0, RATE, repeats=40)
+    # 16,000 windows turned at random: the error of a mean of phases is of the order of 1/sqrt(16,000)
+    torch.testing.assert_close(found.lags, torch.tensor(LAGS).double(), atol=3.0, rtol=0)
+    assert torch.equal(found.evidence.diagonal(), torch.zeros(3, dtype=torch.complex128))
+    torch.testing.assert_close(found.evidence, found.evidence.mH)
+
+
+def test_the_signals_have_no_say_in_the_lags():
+    """Channels that are all alike would show lags of 0, were their phases not turned."""
+    alike = noise()[:, :1].expand(-1, 3, -1)
+    found = phase_lags(coherence, alike, 1, 12.0, RATE, repeats=40)
+    torch.testing.assert_close(found.lags, torch.tensor(LAGS).double(), atol=3.0, rtol=0)
+
+
+def test_the_other_class_has_the_opposite_evidence():
+    one, other = (phase_lags(coherence, noise(), label, 12.0, RATE) for label in (1, 0))
+    torch.testing.assert_close(one.evidence, -other.evidence)
+
+
+def test_elsewhere_there_is_no_evidence():
+    at = phase_lags(coherence, noise(), 1, 12.0, RATE, repeats=20).evidence.abs().max()
+    away = phase_lags(coherence, noise(), 1, 30.0, RATE, repeats=20).evidence.abs().max()
+    assert away < at / 5  # what is left is chance
+
+
+def test_the_band_that_counts_is_found():
+    signals = noise()
+    labels = coherence(signals)[:, 1].gt(0.5).long()
+    margins = coherence(signals)
+    found = band_importance(coherence, signals, labels, RATE)
+    assert found.frequencies.tolist() == list(range(1, 50))
+    assert found.loss.argmax() == 11
+    own = torch.where(labels == 1, 1.0, -1.0) * 2 * margins[:, 1]
+    assert float(found.loss[11]) == pytest.approx(float(own.mean()))  # nothing is left without it
+    others = torch.cat((found.loss[:11], found.loss[12:]))
+    assert others.abs().max() < 1e-9  # of sums of some hundred
+    assert found.centre == pytest.approx(12)
+
+
+def test_bands_end_where_they_are_told():
+    found = band_importance(coherence, noise(4), torch.ones(4).long(), RATE, width=2, highest=20)
+    assert found.frequencies.tolist() == [2, 4, 6, 8, 10, 12, 14, 16, 18]
+
+
+def test_with_several_classes_the_margin_is_to_the_others_together():
+    def three(signals):
+        return torch.cat((coherence(signals), torch.zeros(len(signals), 1)), dim=1)
+
+    found = band_importance(three, noise(50), torch.full((50,), 2), RATE)
+    power = coherence(noise(50))[:, 1]
+    expected = -torch.logaddexp(power, -power).mean() + math.log(2)
+    assert float(found.loss[11]) == pytest.approx(float(expected))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (
+            {"width": 0.5},
+            ArgumentError,
+            r"width is 0\.5; expected 1 Hz, one over the length of a window",
+        ),
+        ({"sampling_rate": 0.0}, ArgumentError, "sampling_rate"),
+        ({"signals": torch.ones(3, 100)}, ShapeError, "signals"),
+        ({"labels": torch.ones(3)}, ShapeError, "labels"),
+    ],
+)
+def test_what_does_not_fit_is_told(change, error, said):
+    given = {"signals": noise(4), "labels": torch.ones(4).long(), "sampling_rate": RATE}
+    options = {**given, **change}
+    with pytest.raises(error, match=said):
+        band_importance(coherence, **options)
+
+
+def test_repeats_are_counted():
+    with pytest.raises(ArgumentError, match="repeats"):
+        phase_lags(coherence, noise(4), 1, 12.0, RATE, repeats=0)
+
+
+@pytest.mark.slow
+def test_planted_frequency_and_lags_are_recovered_by_trained_models():
+    """L19 Table 4's cell on recordings that differ in phase alone; the bounds are the issue's."""
+    planted = default_couplings()[1]
+    drawn = synthetic_recordings(subjects=8, windows=500)
+    signals = torch.from_numpy(drawn.signals)
+    signals = (signals - signals.mean(2, keepdim=True)) / signals.std(2, keepdim=True)
+    labels = torch.from_numpy(drawn.labels)
+    held = torch.from_numpy(drawn.subjects == "subject 7")
+    evidence, centres = 0, []
+    for seed in range(4):
+        model = trained(signals[~held], labels[~held], seed)
+        with torch.no_grad():
+            right = (model(signals[held]).argmax(1) == labels[held]).double().mean()
+        assert right >= 0.95
+        centres.append(band_importance(model, signals[held], labels[held], RATE).centre)
+        found = phase_lags(model, signals, 1, 10.0, RATE).evidence
+        evidence = evidence + found / found.norm()
+    assert sum(centres) / 4 == pytest.approx(planted.frequency, abs=0.5)
+    leading = torch.linalg.eigh(evidence).eigenvectors[:, -1]
+    lags = -torch.rad2deg(torch.angle(leading * leading[0].conj()))
+    torch.testing.assert_close(lags, torch.tensor(planted.lags).double(), atol=5.0, rtol=0)
+
+
+def trained(signals, labels, seed):
+    torch.manual_seed(seed)
+    model = SignalClassifier(SignalClassifierConfig(4, 2, RATE, stride=10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 30)
+    for _ in range(30):
+        for rows in torch.randperm(len(signals)).split(32):
+            loss = torch.nn.functional.cross_entropy(model(signals[rows]), labels[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        schedule.step()
+    return model.eval()

@@ -1,0 +1,126 @@
+"""What the wavelets of a layer are."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from representer import nn
+from representer.errors import ArgumentError, KindError
+from representer.explain import recurring_oscillations, wavelet_cards
+
+RATE = 200.0
+
+
+def layer(n=80, dilation=1):
+    torch.manual_seed(0)
+    return nn.RKMLSTM(
+        3, 2, filters="wavelet", filter_length=n, sampling_rate=RATE, dilation=dilation
+    ).double()
+
+
+def plant(machine, hertz, lags, signs, beta, gate="candidate"):
+    """Give the first unit of a gate a frequency, lags in degrees, amplitudes, β in 1/s²."""
+    bank = machine._direction(0, False).filters
+    k = list(machine.cell.gates).index(gate)
+    with torch.no_grad():
+        bank.amplitude[k, 0] = torch.tensor(signs).double()
+        bank.frequency[k, 0] = 2 * math.pi * hertz / RATE * bank.dilation
+        bank.phase[k, 0] = -torch.deg2rad(torch.tensor(lags[1:]).double())
+        bank.raw_decay[k, 0] = math.log(math.expm1(beta * (bank.dilation / RATE) ** 2))
+
+
+def card_of(machine, gate="candidate"):
+    (card,) = (card for card in wavelet_cards(machine, gate=gate) if card.unit == 0)
+    return card
+
+
+def test_what_is_planted_is_on_the_card():
+    machine = layer()
+    plant(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 2.0, 3.0], beta=200.0)
+    card = card_of(machine)
+    assert card.frequency == pytest.approx(12.0, abs=1e-9)
+    np.testing.assert_allclose(card.lags, [0, 50, -120], atol=1e-9)
+    np.testing.assert_allclose(card.amplitudes, [1, 2, 3])
+    # half of |exp(-(w - w0)^2 / 4 beta)|^2, both sides; the window is long enough for beta
+    expected = 2 * math.sqrt(2 * 200.0 * math.log(2)) / (2 * math.pi)
+    assert card.bandwidth == pytest.approx(expected, abs=0.1)  # two points of the spectrum
+
+
+def test_the_waveform_is_the_formula_over_time():
+    machine = layer(n=7)
+    plant(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 2.0, 3.0], beta=200.0)
+    card = card_of(machine)
+    np.testing.assert_allclose(card.times * RATE, np.arange(-3, 4), atol=1e-12)
+    t, lag = card.times, np.deg2rad([[0.0], [50.0], [-120.0]])
+    wave = np.cos(2 * math.pi * 12 * t - lag) * np.exp(-200 * t**2) * [[1], [2], [3]]
+    np.testing.assert_allclose(card.waveform, wave, atol=1e-12)
+    assert card.energy == pytest.approx(np.square(wave).sum())
+
+
+def test_amplitudes_of_other_signs_are_half_a_turn_behind():
+    machine = layer()
+    plant(machine, 12.0, [0.0, 50.0, -120.0], [-1.0, 2.0, -3.0], beta=200.0)
+    card = card_of(machine)
+    np.testing.assert_allclose(card.lags, [0, -130, -120], atol=1e-9)
+    np.testing.assert_allclose(card.amplitudes, [1, 2, 3])
+
+
+@pytest.mark.parametrize("hertz", [-12.0, RATE - 12.0])
+def test_frequencies_beyond_the_half_rate_are_folded_with_their_lags(hertz):
+    machine = layer()
+    plant(machine, hertz, [0.0, 50.0, -120.0], [1.0, 1.0, 1.0], beta=200.0)
+    card = card_of(machine)
+    assert card.frequency == pytest.approx(12.0, abs=1e-9)
+    np.testing.assert_allclose(card.lags, [0, -50, 120], atol=1e-9)
+    # the signal that runs behind by these lags is the one that the filter answers to
+    t, lags = card.times, np.deg2rad(card.lags)[:, None]
+    answer = [
+        abs((card.waveform * np.exp(1j * (2 * math.pi * 12 * t - sign * lags))).sum())
+        for sign in (1, -1)
+    ]
+    assert answer[0] > 1.5 * answer[1]
+
+
+def test_slots_further_apart_are_of_the_same_frequency():
+    machine = layer(n=40, dilation=3)
+    plant(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 1.0, 1.0], beta=200.0)
+    card = card_of(machine)
+    assert card.frequency == pytest.approx(12.0, abs=1e-9)
+    assert np.diff(card.times) == pytest.approx(3 / RATE)
+    assert machine.wavelets()["candidate"].decay[0] == pytest.approx(200.0)
+
+
+def test_cards_are_of_all_gates_the_strongest_first():
+    machine = layer()
+    cards = wavelet_cards(machine)
+    assert {(c.gate, c.unit) for c in cards} == {(g, u) for g in machine.cell.gates for u in (0, 1)}
+    energies = [card.energy for card in cards]
+    assert energies == sorted(energies, reverse=True)
+
+
+def test_oscillations_that_come_back_are_counted():
+    machines = [layer(), layer(), layer()]
+    for machine, hertz in zip(machines, (10.0, 10.6, 30.0), strict=True):
+        plant(machine, hertz, [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], beta=200.0)
+    models = [wavelet_cards(machine, gate="candidate") for machine in machines]
+    rows = recurring_oscillations(models, top=1)
+    assert [row.models for row in rows] == pytest.approx([2 / 3, 1 / 3])
+    assert [row.frequency for row in rows] == pytest.approx([10.3, 30.0], abs=0.01)
+    assert rows[0].spread == pytest.approx(0.3, abs=0.01)
+    assert sum(row.energy for row in rows) == pytest.approx(1)
+    assert len(recurring_oscillations(models, top=1, tolerance=0.5)) == 3
+
+
+def test_what_has_no_wavelets_is_refused():
+    with pytest.raises(KindError, match="filters='wavelet'"):
+        wavelet_cards(nn.RKMLSTM(3, 2))
+    with pytest.raises(KindError, match="a layer with filters='wavelet'"):
+        wavelet_cards(torch.nn.LSTM(3, 2))
+    with pytest.raises(ArgumentError, match="gate"):
+        wavelet_cards(layer(), gate="attention")
+    with pytest.raises(ArgumentError, match="at least one model"):
+        recurring_oscillations([])
