@@ -11,17 +11,21 @@ from representer.cli.parser import add_options
 from representer.errors import ArgumentError
 from representer.tasks.language.adaptation import Adaptation
 from representer.tasks.molecule.molecule_config import MoleculeReading
+from representer.tasks.signal.signal_config import SignalReading
 from representer.tasks.text.text_config import ReadOptions
 
-SUMMARY = "Test a trained model on a table with answers, or a text; prints the figures as JSON."
+SUMMARY = "Test a trained model on a table with answers, recordings, or a text; prints JSON."
 
 
 def add_arguments(parser: Any) -> None:
     """Add the run, the data, how to read them, and what a language model may do with them."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
-    parser.add_argument("data", type=str, help="labelled table, or text", metavar="DATA")
+    parser.add_argument(
+        "data", type=str, help="labelled table, recordings, or text", metavar="DATA"
+    )
     add_options(parser, ReadOptions)
     add_options(parser, MoleculeReading)
+    add_options(parser, SignalReading)
     add_options(parser, Adaptation)
 
 
@@ -42,6 +46,11 @@ def run(arguments: Any) -> None:
 
         print(json.dumps(evaluate_molecules(arguments.run, arguments.data, reading, options)))
         return
+    if task == "signal":
+        from representer.tasks.signal.signal_use import evaluate as evaluate_signals
+
+        print(json.dumps(evaluate_signals(arguments.run, arguments.data, read_signals(arguments))))
+        return
     from representer.tasks.text.text_use import evaluate
 
     print(json.dumps(evaluate(arguments.run, arguments.data, options)))
@@ -58,6 +67,11 @@ def task_of(arguments: Any) -> str | None:
 
     task = describe(Path(arguments.run)).get("task")
     options, usual = read_options(arguments), ReadOptions()
+    if task == "signal":
+        refuse_changed(options, "nothing, since the model is one of signals")
+        refuse_changed(read_molecules(arguments), "nothing, since the model is one of signals")
+        return task
+    refuse_changed(read_signals(arguments), "nothing, since the model is not one of signals")
     if task == "molecule":  # a table of molecules has names in its first row, and delimiters
         kept = replace(options, delimiter=usual.delimiter, encoding=usual.encoding)
         refuse_changed(kept, "nothing, since the model is one of molecules")
@@ -78,7 +92,16 @@ def read_molecules(arguments: Any) -> MoleculeReading:
     )
 
 
-def refuse_changed(options: ReadOptions | MoleculeReading | Adaptation, expected: str) -> None:
+def read_signals(arguments: Any) -> SignalReading:
+    """Return the options that say which windows of recordings to take; a command may lack them."""
+    return SignalReading(
+        **{field.name: arguments.get(field.name) for field in fields(SignalReading)}
+    )
+
+
+def refuse_changed(
+    options: ReadOptions | MoleculeReading | SignalReading | Adaptation, expected: str
+) -> None:
     """Refuse options that have no meaning for the model of a run.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 from representer.cli.evaluate import read_molecules, read_options, task_of
 from representer.cli.parser import add_number, add_options
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError
 from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.text.text_config import ReadOptions
 
@@ -31,7 +31,11 @@ def run(arguments: Any) -> None:
             raise ArgumentError(name, arguments[name], "a whole number from 1 on")
     amount = {"limit": arguments.limit, "top": arguments.top}
     where, options = (arguments.run, arguments.data), read_options(arguments)
-    if task_of(arguments) == "molecule":
+    task = task_of(arguments)
+    if task == "signal":
+        hint = "What its filters look for is in the run's report: representer report RUN"
+        raise KindError("the run", "one of signals", "one of texts or molecules", hint=hint)
+    if task == "molecule":
         from representer.tasks.molecule import molecule_use
 
         found = molecule_use.explain(*where, read_molecules(arguments), options, **amount)

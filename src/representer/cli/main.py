@@ -19,6 +19,7 @@ COMMANDS = {
     "fit text": "representer.cli.fit_text",
     "fit language": "representer.cli.fit_language",
     "fit molecule": "representer.cli.fit_molecule",
+    "fit signal": "representer.cli.fit_signal",
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
     "generate": "representer.cli.generate",

@@ -11,6 +11,7 @@ from representer.models.sequence_classifier import SequenceClassifier
 from representer.models.sequence_classifier_config import SequenceClassifierConfig
 from representer.models.signal_classifier import SignalClassifier
 from representer.models.signal_classifier_config import SignalClassifierConfig
+from representer.models.signal_stream import SignalStream
 from representer.models.stacked_classifier import StackedClassifier
 from representer.models.stacked_classifier_config import StackedClassifierConfig
 from representer.models.tied_adaptive_softmax import TiedAdaptiveSoftmax
@@ -29,6 +30,7 @@ __all__ = [
     "SequenceClassifierConfig",
     "SignalClassifier",
     "SignalClassifierConfig",
+    "SignalStream",
     "StackedClassifier",
     "StackedClassifierConfig",
     "TiedAdaptiveSoftmax",

@@ -54,12 +54,12 @@ def command_of(task: str, config: DataclassInstance, usual: Mapping[str, Any]) -
 
     Args:
         task: What is fitted, ``"text"`` or ``"language"``.
-        config: Of the run; it has ``data``, ``preset`` and ``demo``.
+        config: Of the run; it has ``data`` and ``demo``, and perhaps ``preset``.
         usual: The defaults that its preset, or the demo, brings.
     """
     chosen = asdict(config)
     words = ["representer", "fit", task, *([chosen["data"]] if chosen["data"] else [])]
-    words += ["--preset", chosen["preset"]] if chosen["preset"] else []
+    words += ["--preset", chosen["preset"]] if chosen.get("preset") else []
     words += ["--demo"] if chosen["demo"] else []
     plain = {f.name: f.default for f in fields(config)}
     for name, value in chosen.items():

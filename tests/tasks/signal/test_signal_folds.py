@@ -82,6 +82,13 @@ def test_where_subjects_have_one_class_each_all_classes_say_when_to_stop():
         assert {kind[name] for name in fold.test} == {"a", "b"}
 
 
+def test_nobody_says_when_to_stop_without_whom_a_class_could_not_be_learned():
+    of = made(lambda subject: ("a", "b") if subject in (0, 1) else ("a", "a"))
+    for seed in range(20):
+        for fold in leave_one_out(of, 0.5, seed):
+            assert set(fold.train) & {"s0", "s1"}
+
+
 def test_a_class_that_the_training_side_lacks_is_told_with_the_fold():
     of = made(lambda subject: ("a", "b") if subject else ("a", "c"))
     expected = r"the subjects that fold 's0' is trained on have no window of c\. Give more"

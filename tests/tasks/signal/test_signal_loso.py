@@ -51,7 +51,7 @@ def test_what_a_test_subject_does_changes_nothing_in_training(drawn, done, tmp_p
     changed.labels[of_test] = 1 - changed.labels[of_test]
     job = jobs_of(changed, TINY, tmp_path)[2]
     assert job.fold.test == ("subject 2",)
-    signal_fold.run_fold(job, changed, "another digest")
+    signal_fold.run_fold(job, signal_fold.FoldData(changed, "none", "another digest"))
     name = job.folder.name
     ours, _ = read_weights(job.folder / "model.safetensors")
     theirs, _ = read_weights(folder / "folds" / name / "model.safetensors")
@@ -142,9 +142,10 @@ def test_a_damaged_fold_is_told_with_its_file(drawn, done, tmp_path):
         run_loso(drawn, TINY, tmp_path, report=quiet)
 
 
-def test_a_failure_in_a_process_keeps_its_message_and_code(drawn, done):
+def test_a_failure_in_a_process_keeps_its_message_and_code(drawn, done, monkeypatch):
     folder, _ = done
-    signal_processes._shared.update(recordings=drawn, digest="of other data")
+    other = signal_fold.FoldData(drawn, "none", "of other data")
+    monkeypatch.setattr(signal_processes, "_shared", [other])
     outcome = signal_processes._run(jobs_of(drawn, TINY, folder)[0])
     assert isinstance(outcome, signal_processes.Failure)
     assert "data is 'of other data'" in str(outcome.error())

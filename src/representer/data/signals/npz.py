@@ -16,12 +16,13 @@ KEYS = ("X", "y", "subject", "fs")
 _MEND = "X, y and subject are of each window, fs is in Hz."
 
 
-def read_npz(path: str | Path) -> Recordings:
+def read_npz(path: str | Path, *, is_labelled: bool = True) -> Recordings:
     """Read recordings.
 
     Args:
         path: An ``.npz`` file with ``X`` (windows, channels, samples), ``y`` and ``subject``
             (windows,), ``fs`` in Hz, and if known ``channels`` (channels,).
+        is_labelled: Whether the classes are wanted; if not, ``y`` may be missing.
 
     Raises:
         DataError: If there is no such file, it is no such archive, a key is missing, or the arrays
@@ -39,11 +40,15 @@ def read_npz(path: str | Path) -> Recordings:
     except (ValueError, OSError, zipfile.BadZipFile, RuntimeError) as error:
         problem = f"an array of it cannot be read: {str(error).rstrip('.')}"
         raise DataError(problem, file=path, mend="Save plain arrays, no objects.") from error
-    return arrays_to_recordings(arrays, path, others)
+    return arrays_to_recordings(arrays, path, others, is_labelled=is_labelled)
 
 
 def arrays_to_recordings(
-    arrays: Mapping[str, Any], path: Path, others: Iterable[str] = ()
+    arrays: Mapping[str, Any],
+    path: Path,
+    others: Iterable[str] = (),
+    *,
+    is_labelled: bool = True,
 ) -> Recordings:
     """Make recordings of the arrays of a file.
 
@@ -51,17 +56,19 @@ def arrays_to_recordings(
         arrays: X, y, subject, fs and perhaps channels, and others that are not looked at.
         path: Named in messages.
         others: Names of further arrays of the file.
+        is_labelled: Whether the classes are wanted.
 
     Raises:
         DataError: If one is missing, or they do not fit together.
     """
-    missing = [key for key in KEYS if key not in arrays]
+    missing = [key for key in KEYS if key not in arrays and (is_labelled or key != "y")]
     if missing:
         found = ", ".join((*arrays, *others)) or "none"
         problem = f"the keys {', '.join(missing)} are missing; there are {found}"
         raise DataError(problem, file=path, mend=_MEND)
-    x, y, subject, rate = (arrays[key] for key in KEYS)
-    return recordings(x, y, subject, rate, arrays.get("channels"), file=path)
+    x, y, subject, rate = (arrays.get(key) for key in KEYS)
+    channels = arrays.get("channels")
+    return recordings(x, y, subject, rate, channels, file=path, is_labelled=is_labelled)
 
 
 def write_npz(path: str | Path, of: Recordings) -> None:

@@ -80,6 +80,7 @@ def recordings(
     channels: Any = None,
     *,
     file: str | Path | None = None,
+    is_labelled: bool = True,
 ) -> Recordings:
     """Make recordings of arrays, and check that they fit together.
 
@@ -90,12 +91,16 @@ def recordings(
         sampling_rate: In Hz.
         channels: C names; ``ch0``, ``ch1``, … by default.
         file: Named in messages.
+        is_labelled: Whether there must be two classes; if not, the labels may be None too.
 
     Raises:
         DataError: If shapes do not fit, a sample is not finite, the rate is not positive, a name
             occurs twice, or there is one class only.
     """
-    signals, labels, subjects = np.asarray(signals), np.asarray(labels), np.asarray(subjects)
+    signals, subjects = np.asarray(signals), np.asarray(subjects)
+    if labels is None and not is_labelled:
+        labels = np.full(subjects.shape, "unknown")
+    labels = np.asarray(labels)
 
     def refuse(problem: str, mend: str = "") -> DataError:
         return DataError(problem, file=file, mend=mend)
@@ -124,7 +129,7 @@ def recordings(
             "Leave these windows out or interpolate them.",
         )
     classes, numbers = np.unique(labels.astype(str), return_inverse=True)
-    if len(classes) < 2:
+    if is_labelled and len(classes) < 2:
         raise refuse(f"all labels are {str(classes[0])!r}; expected at least two classes")
     return Recordings(
         signals,

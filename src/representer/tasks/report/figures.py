@@ -148,6 +148,33 @@ def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     return _svg(figure, "Learning curves: loss per epoch")
 
 
+def subjects(ours: Mapping[str, float], theirs: Mapping[str, float] | None, chance: float) -> str:
+    """Draw the accuracy on each subject as a bar, beside the baseline's, as in L19 Fig. 4.
+
+    Args:
+        ours: Accuracy of the model by subject, as a share.
+        theirs: Of the baseline, on the same subjects.
+        chance: What the commonest class alone would give; a line.
+    """
+    figure, axes = _canvas(min(14.0, 2.5 + 0.35 * len(ours)), 3.2)
+    wide = 0.4 if theirs else 0.7
+    places = list(range(len(ours)))
+    shares = [100 * share for share in ours.values()]
+    axes.bar([p - wide / 2 for p in places] if theirs else places, shares, wide, color=MODEL,
+             label="model")  # fmt: skip
+    if theirs:
+        shares = [100 * theirs[name] for name in ours]
+        axes.bar([p + wide / 2 for p in places], shares, wide, color=BASELINE, label="baseline")
+    axes.axhline(100 * chance, color=INK, linestyle=":", linewidth=1, label="commonest class")
+    axes.set_xticks(places, list(ours), rotation=90 if len(ours) > 8 else 0)
+    axes.set_ylim(0, 100)
+    axes.set_ylabel("accuracy (%)")
+    axes.set_xlabel("subject that was left out")
+    axes.legend(frameon=False, labelcolor=INK, ncols=3, loc="lower right",
+                bbox_to_anchor=(1, 1))  # fmt: skip
+    return _svg(figure, "Accuracy on each subject")
+
+
 def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
     figure, (axes,) = _canvases(width, height, 1)
     return figure, axes

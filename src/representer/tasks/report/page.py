@@ -41,6 +41,8 @@ def write_report(run: Path) -> Path:
         page = render_language(metrics, details, history)
     elif metrics["task"] == "molecule":
         page = render_molecule(metrics, details, history, explained)
+    elif metrics["task"] == "signal":
+        page = render_signal(metrics, details, history)
     else:
         page = render(metrics, details, history, explained)
     target = run / "report.html"
@@ -97,10 +99,6 @@ def render_molecule(
     explained: Sequence[dict[str, Any]] = (),
 ) -> str:
     """Return the page of a model of molecules, likewise."""
-    losses = {
-        label: [(row["epoch"], row[key]) for row in history if row.get(key) is not None]
-        for label, key in (("training", "train_loss"), ("validation", "valid_loss"))
-    }
     return (
         _environment()
         .get_template("molecule.html")
@@ -111,9 +109,36 @@ def render_molecule(
             names=list(metrics["test"]),
             explained=explained,
             parity={name: figures.parity(rows, name) for name, rows in details["points"].items()},
-            curves=figures.loss_curves(losses) if history else "",
+            curves=figures.loss_curves(_losses(history)) if history else "",
         )
     )
+
+
+def render_signal(
+    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+) -> str:
+    """Return the page of a model of signals, likewise."""
+    rival = metrics["baselines"][0] if metrics["baselines"] else None
+    return (
+        _environment()
+        .get_template("signal.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=metrics["test"],
+            subjects=figures.subjects(
+                metrics["by_subject"], rival and rival["by_subject"], metrics["chance"]
+            ),
+            curves=figures.loss_curves(_losses(history)) if history else "",
+        )
+    )
+
+
+def _losses(history: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
+    return {
+        label: [(row["epoch"], row[key]) for row in history if row.get(key) is not None]
+        for label, key in (("training", "train_loss"), ("validation", "valid_loss"))
+    }
 
 
 def _environment() -> Environment:

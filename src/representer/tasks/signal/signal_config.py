@@ -19,6 +19,26 @@ MONITORS = ("loss", "accuracy")
 
 
 @dataclass(frozen=True)
+class SignalReading:
+    """How to read recordings, where it is not as in training."""
+
+    events: str | None = option(
+        None, "events of .fif and .edf files to take, and their classes: A,B", metavar="NAMES"
+    )
+    event_start: float | None = option(
+        None, "seconds from an event of .fif and .edf files to its window", metavar="SECONDS"
+    )
+    event_seconds: float | None = option(
+        None, "seconds of such a window; the events' own duration if left out", metavar="SECONDS"
+    )
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the events; none for all."""
+        return [name.strip() for name in (self.events or "").split(",") if name.strip()]
+
+
+@dataclass(frozen=True)
 class SignalConfig:
     """One run of ``fit signal``. Each field is an option of the command and of config.yaml.
 
@@ -26,8 +46,19 @@ class SignalConfig:
         ArgumentError: If a value is out of its range, or two options exclude each other.
     """
 
-    data: str | None = option(None, "file with X, y, subject and fs: .npz")
+    data: str | None = option(
+        None, ".npz or .mat file with X, y, subject and fs; .fif or .edf file, or folder of them"
+    )
     out: str | None = option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
+    events: str | None = option(
+        None, "events of .fif and .edf files to take, and their classes: A,B", metavar="NAMES"
+    )
+    event_start: float = option(
+        0.0, "seconds from an event of .fif and .edf files to its window", metavar="SECONDS"
+    )
+    event_seconds: float | None = option(
+        None, "seconds of such a window; the events' own duration if left out", metavar="SECONDS"
+    )
     resample: float = option(0.0, "sampling rate to bring the data to; 0: theirs", metavar="HZ")
     window_seconds: float = option(
         0.0, "cut the data's windows into shorter ones; 0: as they are", metavar="SECONDS"
@@ -82,6 +113,11 @@ class SignalConfig:
         self._require("test_subjects", is_alone, "nothing with --folds")
         is_fine = not self.demo or self.data is None
         self._require("data", is_fine, "nothing with --demo, which brings its own")
+
+    @property
+    def reading(self) -> SignalReading:
+        """How the data are read."""
+        return SignalReading(self.events, self.event_start, self.event_seconds)
 
     @property
     def tested(self) -> list[str]:

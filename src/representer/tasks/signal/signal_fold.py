@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -94,25 +95,54 @@ class FoldResult:
         return cls(**values)
 
 
-def run_fold(job: FoldJob, of: Recordings, digest: str) -> FoldResult:
+@dataclass(frozen=True)
+class FoldData:
+    """The recordings that folds share.
+
+    Attributes:
+        recordings: Prepared; those that are standardised by what is of a subject already are so.
+        standardised: By what they are.
+        digest: Of them as they were; a folder of others is refused.
+    """
+
+    recordings: Recordings
+    standardised: str
+    digest: str
+
+    @classmethod
+    def of_jobs(cls, of: Recordings, jobs: Sequence[FoldJob], digest: str) -> FoldData:
+        """Standardise once what needs nothing of other subjects, if all jobs want the same."""
+        kinds = {job.config.standardise for job in jobs}
+        kind = kinds.pop() if len(kinds) == 1 else "none"
+        if kind not in ("subject", "window"):
+            return cls(of, "none", digest)
+        return cls(Standardisation(kind).apply(of), kind, digest)
+
+    def side(self, rows: np.ndarray, standardisation: Standardisation) -> Recordings:
+        """Return the windows of one side, standardised."""
+        taken = self.recordings.take(rows)
+        is_done = self.standardised == standardisation.kind
+        return taken if is_done else standardisation.apply(taken)
+
+
+def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
     """Train one fold, go on with it, or read what it found before.
 
     Args:
         job: The fold, its configuration and its folder.
-        of: All recordings, prepared but not standardised.
-        digest: Of them; a folder of others is refused.
+        data: The recordings.
 
     Raises:
         ArgumentError: If the folder's fold was run with other settings.
         Interrupted: If a signal ended it; the fold can go on.
         TrainingError: If the training diverges.
     """
-    if (before := finished(job, digest)) is not None:
+    if (before := finished(job, data.digest)) is not None:
         return before
     with RunFolder(job.folder, resume=job.folder.exists()) as run:
-        trained = train_side(run, job, of, digest, is_shown=False)
+        trained = train_side(run, job, data, is_shown=False)
         rows = trained.rows["test"]
-        test = trained.standardisation.apply(of.take(rows))
+        test = data.side(rows, trained.standardisation)
         best = trained.training.best or {}
         result = FoldResult(
             fold=job.fold,
@@ -124,7 +154,7 @@ def run_fold(job: FoldJob, of: Recordings, digest: str) -> FoldResult:
             stopped_by=trained.training.reason,
             seconds=trained.training.seconds,
         )
-        found = {"settings": _all_settings(job, digest), **result.to_dict()}
+        found = {"settings": _all_settings(job, data.digest), **result.to_dict()}
         run.write_json(RESULT, found)
     return FoldResult.from_dict(found)
 
@@ -139,27 +169,22 @@ class TrainedSide:
     training: TrainingResult
 
 
-def train_side(
-    run: RunFolder, job: FoldJob, of: Recordings, digest: str, *, is_shown: bool
-) -> TrainedSide:
-    """Train the model of a fold in an open folder; nobody but its training side is looked at.
-
-    Where windows are standardised by their own subject, those of a subject never meet another's.
-    """
+def train_side(run: RunFolder, job: FoldJob, data: FoldData, *, is_shown: bool) -> TrainedSide:
+    """Train the model of a fold in an open folder; nobody but its training side is looked at."""
+    of = data.recordings
     rows = job.fold.parts(of)
     seed = fold_seed(job)
-    train = of.take(rows["train"])
-    standardisation = Standardisation.fit(job.config.standardise, train)  # type: ignore[arg-type]
-    train, valid = standardisation.apply(train), standardisation.apply(of.take(rows["valid"]))
+    standardisation = Standardisation.fit(job.config.standardise, of.take(rows["train"]))  # type: ignore[arg-type]
+    train, valid = (data.side(rows[side], standardisation) for side in ("train", "valid"))
     model = build_model(job.config, of, seed)
     if not checkpoint.steps(run.checkpoints):  # otherwise it is there, and may not change
-        run.write_json("model.json", described(model, standardisation, of))
+        run.write_json("model.json", described(model, standardisation, of, job))
     trainer = Trainer(
         model,
         training_task(job.config, train, valid, seed),
         trainer_config(job.config, seed, is_shown=is_shown),
         run,
-        settings=_settings(job, digest),
+        settings=_settings(job, data.digest),
     )
     training = trainer.fit()
     trainer.restore_best()
@@ -167,7 +192,10 @@ def train_side(
 
 
 def described(
-    model: SignalClassifier, standardisation: Standardisation, of: Recordings
+    model: SignalClassifier,
+    standardisation: Standardisation,
+    of: Recordings,
+    job: FoldJob,
 ) -> dict[str, Any]:
     """Return model.json: what is needed to ask a model about other recordings."""
     return {
@@ -177,6 +205,8 @@ def described(
         "classes": list(of.classes),
         "channels": list(of.channels),
         "samples": of.signals.shape[2],
+        "reading": asdict(job.config.reading),
+        "subjects": [*job.fold.train, *job.fold.valid],
     }
 
 

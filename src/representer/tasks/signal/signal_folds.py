@@ -80,7 +80,9 @@ def check_sides(sides: dict[str, Sequence[str]]) -> None:
             seen[subject] = side
 
 
-def leave_one_out(of: Recordings, valid_fraction: float, seed: int) -> list[Fold]:
+def leave_one_out(
+    of: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
+) -> list[Fold]:
     """Return one fold for each subject, who is tested.
 
     Args:
@@ -88,14 +90,22 @@ def leave_one_out(of: Recordings, valid_fraction: float, seed: int) -> list[Fold
         valid_fraction: The part of the other subjects that stops the training; at least one, and
             one of each kind where subjects differ in the classes they have.
         seed: Who that is depends on it.
+        file: Named in messages.
 
     Raises:
         DataError: If there are fewer than three subjects, or the training side lacks a class.
     """
-    return [_fold(of, name, (name,), valid_fraction, seed) for name in subjects_of(of)]
+    return [_fold(of, name, (name,), valid_fraction, seed, file) for name in subjects_of(of)]
 
 
-def groups_out(of: Recordings, count: int, valid_fraction: float, seed: int) -> list[Fold]:
+def groups_out(
+    of: Recordings,
+    count: int,
+    valid_fraction: float,
+    seed: int,
+    *,
+    file: str | Path | None = None,
+) -> list[Fold]:
     """Return folds that leave several subjects out, each subject once.
 
     Args:
@@ -103,6 +113,7 @@ def groups_out(of: Recordings, count: int, valid_fraction: float, seed: int) -> 
         count: How many folds; from 2 to the number of subjects.
         valid_fraction: As in `leave_one_out`.
         seed: The groups depend on it too.
+        file: Named in messages.
 
     Raises:
         ArgumentError: If there are too few subjects for so many folds.
@@ -115,7 +126,8 @@ def groups_out(of: Recordings, count: int, valid_fraction: float, seed: int) -> 
     dealt = [subject for of_kind in kinds for subject in of_kind]
     groups = [tuple(sorted(dealt[k::count])) for k in range(count)]
     return [
-        _fold(of, f"group {k + 1}", group, valid_fraction, seed) for k, group in enumerate(groups)
+        _fold(of, f"group {k + 1}", group, valid_fraction, seed, file)
+        for k, group in enumerate(groups)
     ]
 
 
@@ -140,9 +152,11 @@ def named_out(
     return [_fold(of, "test", tuple(dict.fromkeys(test)), valid_fraction, seed, file)]
 
 
-def final_fold(of: Recordings, valid_fraction: float, seed: int) -> Fold:
+def final_fold(
+    of: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
+) -> Fold:
     """Return the fold of the model that is kept: all subjects train it or stop it."""
-    return _fold(of, FINAL, (), valid_fraction, seed)
+    return _fold(of, FINAL, (), valid_fraction, seed, file)
 
 
 def subjects_of(of: Recordings) -> list[str]:
@@ -182,7 +196,10 @@ def _fold(
 def _stopping(
     of: Recordings, others: Sequence[str], fraction: float, seed: int, name: str
 ) -> set[str]:
-    """Return those who say when to stop, from each kind of subject in proportion."""
+    """Return those who say when to stop, from each kind of subject in proportion.
+
+    Nobody is taken without whom a class could not be learned, as long as there is somebody else.
+    """
     kinds = _by_classes(of, others, seed, name)
     count = max(len(kinds), round(fraction * len(others)))
     keyed = [
@@ -190,8 +207,14 @@ def _stopping(
         for of_kind in kinds.values()
         for rank, subject in enumerate(of_kind)
     ]
-    most = len(others) - 1
-    return {subject for _, subject in sorted(keyed, key=lambda k: k[0])[: min(count, most)]}
+    order = [subject for _, subject in sorted(keyed, key=lambda k: k[0])]
+    classes = {subject: set(kind) for kind, of_kind in kinds.items() for subject in of_kind}
+    known, chosen = set().union(*classes.values()), set[str]()
+    for subject in order:
+        left = [other for other in order if other not in chosen and other != subject]
+        if len(chosen) < count and left and set().union(*(classes[o] for o in left)) == known:
+            chosen.add(subject)
+    return chosen or set(order[:1])
 
 
 def _by_classes(

@@ -79,12 +79,12 @@ def plan(of: Recordings, config: SignalConfig) -> list[Fold]:
         DataError: If there are too few subjects, or none of a name.
         ArgumentError: If there are fewer subjects than groups.
     """
-    share, seed = config.valid_fraction, config.seed
+    share, seed, file = config.valid_fraction, config.seed, config.data
     if config.tested:
-        return named_out(of, config.tested, share, seed, file=config.data)
+        return named_out(of, config.tested, share, seed, file=file)
     if config.folds:
-        return groups_out(of, config.folds, share, seed)
-    return leave_one_out(of, share, seed)
+        return groups_out(of, config.folds, share, seed, file=file)
+    return leave_one_out(of, share, seed, file=file)
 
 
 def jobs_of(of: Recordings, config: SignalConfig, folder: str | Path) -> list[FoldJob]:

@@ -13,14 +13,13 @@ from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for_end
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import numpy as np
 import torch
 
 from representer.data.signals import Recordings
 from representer.errors import Interrupted, RepresenterError, TrainingError
-from representer.tasks.signal.signal_fold import FoldJob, FoldResult, finished, run_fold
+from representer.tasks.signal.signal_fold import FoldData, FoldJob, FoldResult, finished, run_fold
 from representer.tasks.training.freed_memory import keep_freed_memory
 from representer.tasks.training.interruption import Interruption
 
@@ -76,29 +75,31 @@ def run_folds(
         done = sum(result is not None for result in found.values())
         report(f"{done}/{len(jobs)} {_line(jobs[k], result, of)}")
 
-    if min(processes, len(waiting)) <= 1:
-        for k in waiting:
-            take(k, run_fold(jobs[k], of, digest))
-    else:
-        _in_processes(of, {k: jobs[k] for k in waiting}, digest, processes, take)
+    if waiting:
+        data = FoldData.of_jobs(of, [jobs[k] for k in waiting], digest)
+        if min(processes, len(waiting)) == 1:
+            for k in waiting:
+                take(k, run_fold(jobs[k], data))
+        else:
+            _in_processes(data, {k: jobs[k] for k in waiting}, processes, take)
     return [result for result in found.values() if result is not None]
 
 
 def _in_processes(
-    of: Recordings,
+    data: FoldData,
     jobs: dict[int, FoldJob],
-    digest: str,
     processes: int,
     take: Callable[[int, FoldResult], None],
 ) -> None:
     """Run the jobs in processes, and pass on what each has found as soon as it has."""
     interruption = Interruption()
     with TemporaryDirectory(prefix="representer-") as shared, interruption:
-        np.save(Path(shared) / "signals.npy", of.signals)
+        np.save(Path(shared) / "signals.npy", data.recordings.signals)
         others = set(active_children())
-        without = replace(of, signals=of.signals[:, :0, :0])
+        none = replace(data.recordings, signals=data.recordings.signals[:, :0, :0])
+        without = replace(data, recordings=none)
         pool = ProcessPoolExecutor(
-            min(processes, len(jobs)), get_context("spawn"), _begin, (shared, without, digest)
+            min(processes, len(jobs)), get_context("spawn"), _begin, (shared, without)
         )
         try:
             futures = {pool.submit(_run, job): k for k, job in jobs.items()}
@@ -138,10 +139,10 @@ def _collect(
             )
 
 
-_shared: dict[str, Any] = {}  # of a worker: what all its folds need
+_shared: list[FoldData] = []  # of a worker: what all its folds need
 
 
-def _begin(folder: str, without: Recordings, digest: str) -> None:
+def _begin(folder: str, without: FoldData) -> None:
     """Prepare a worker: one thread, the signals from the disk's cache, and an end with its parent.
 
     The terminal's Ctrl-C reaches all processes; the parent alone listens, and ends the others.
@@ -151,7 +152,7 @@ def _begin(folder: str, without: Recordings, digest: str) -> None:
     keep_freed_memory()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     signals = np.load(Path(folder) / "signals.npy", mmap_mode="r", allow_pickle=False)
-    _shared.update(recordings=replace(without, signals=signals), digest=digest)
+    _shared.append(replace(without, recordings=replace(without.recordings, signals=signals)))
 
 
 def _leave_with_parent() -> None:
@@ -163,7 +164,7 @@ def _leave_with_parent() -> None:
 
 def _run(job: FoldJob) -> FoldResult | Failure:
     try:
-        return run_fold(job, _shared["recordings"], _shared["digest"])
+        return run_fold(job, _shared[-1])
     except RepresenterError as error:  # its constructor may need more than its message
         return Failure(str(error), error.exit_code, isinstance(error, Interrupted))
 

@@ -1,0 +1,67 @@
+"""A signal classifier that reads as samples come: one step of its cell for every stride."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError, ShapeError
+from representer.models.signal_classifier import SignalClassifier
+
+
+class SignalStream:
+    """Reads a signal stride by stride, and answers after each.
+
+    After all strides of a window, the answer is that of the classifier for the window. Memory and
+    time of a step do not depend on how much was read before.
+
+    Args:
+        model: A classifier; it is put into evaluation mode.
+
+    Attributes:
+        steps: How many strides were read since the start.
+    """
+
+    def __init__(self, model: SignalClassifier) -> None:
+        self._model = model.eval()
+        self._like = next(model.parameters())
+        self.reset()
+
+    def reset(self) -> None:
+        """Start anew, with a signal that has nothing to do with what was read."""
+        self._state: Any = None
+        self._sum: Tensor | float = 0.0
+        self.steps = 0
+
+    @torch.no_grad()
+    def step(self, samples: Tensor) -> Tensor:
+        """Read the samples of one stride.
+
+        Args:
+            samples: ``(C, stride)``, standardised as in training.
+
+        Returns:
+            The probability of each class ``(classes,)``.
+
+        Raises:
+            ShapeError: If they are of another shape.
+            KindError: If they are no floating-point tensor.
+        """
+        c = self._model.config
+        if not isinstance(samples, Tensor) or not samples.is_floating_point():
+            kind = str(samples.dtype) if isinstance(samples, Tensor) else type(samples).__name__
+            raise KindError("samples", kind, "a floating-point tensor (channels, stride)")
+        if samples.shape != (c.num_channels, c.stride):
+            raise ShapeError("samples", samples.shape, f"({c.num_channels}, {c.stride})")
+        x = samples.to(self._like).t()[:, None]
+        if c.stride == 1:
+            state, self._state = self._model.cell.step(x[0], self._state)  # type: ignore[operator]
+        else:
+            output, self._state = self._model.cell(x, self._state)
+            state = output[-1]
+        self.steps += 1
+        self._sum = self._sum + state
+        pooled = self._sum / self.steps if c.pooling == "mean" else state
+        return self._model.head(pooled)[0].softmax(dim=-1)

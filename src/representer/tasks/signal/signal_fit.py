@@ -1,0 +1,85 @@
+"""``fit signal``: from recordings of several subjects to a model, tested on subjects left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from representer.tasks.options import as_yaml
+from representer.tasks.packages import require
+from representer.tasks.report import write_report
+from representer.tasks.signal.signal_baseline import band_power_baseline
+from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.signal.signal_data import SignalData, prepare
+from representer.tasks.signal.signal_fold import FoldData, FoldJob, TrainedSide, train_side
+from representer.tasks.signal.signal_folds import final_fold
+from representer.tasks.signal.signal_loso import plan, run_loso
+from representer.tasks.signal.signal_model import build_model
+from representer.tasks.signal.signal_results import details_of, metrics_of, summary, verdict
+from representer.tasks.signal.signal_run import TASK
+from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.training.progress import say
+
+NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
+
+
+def fit(config: SignalConfig) -> dict[str, Any]:
+    """Leave subjects out in turn, train a model of all of them, and write the run folder.
+
+    The figures are those of the folds, whose models are kept in ``RUN/folds``. The model of the
+    run itself, which `predict` asks, is trained on all subjects, some of whom say when to stop.
+    Nothing is written before the data have been read and found good.
+
+    Args:
+        config: The run.
+
+    Returns:
+        The metrics, as in metrics.json.
+
+    Raises:
+        RepresenterError: As ``errors`` lists them; the message has the place and the mend.
+    """
+    require("fit signal", *NEEDED)
+    config = with_out(config)
+    data = prepare(config)
+    folds = plan(data.recordings, config)
+    build_model(config, data.recordings, config.seed)  # what it refuses is better known now
+    is_again = config.demo and Path(config.out or "").exists()  # a demo has nothing to lose
+    with RunFolder(config.out or "", resume=config.resume or is_again) as run:
+        if not (run.path / "config.yaml").exists():
+            run.write_text("config.yaml", as_yaml(config))
+        run.write_json("splits.json", {"folds": [fold.to_dict() for fold in folds]})
+        say(f"{len(folds)} folds of {len(data.recordings)} windows, {data.recordings.seconds:g} s "
+            f"each, of {len(data.report['subjects'])} subjects")  # fmt: skip
+        found = run_loso(data.recordings, config, run.path)
+        final = train_final(run, config, data)
+        baseline = None
+        if config.baselines:
+            baseline = band_power_baseline(data.recordings, folds, config.standardise)
+        metrics = metrics_of(config, data, found, final, baseline)
+        verdicts = [verdict(rival) for rival in metrics["baselines"]]
+        run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
+        run.write_json("details.json", details_of(config, data, final) | {"verdicts": verdicts})
+        run.write_json("metrics.json", metrics)
+        page = write_report(run.path)
+        print(summary(metrics))
+        print(f"report: {page}")
+        return metrics
+
+
+def with_out(config: SignalConfig) -> SignalConfig:
+    """Return the configuration with a run folder, named after the data where none was chosen."""
+    name = "signal-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
+    return replace(config, out=config.out or f"runs/{name}")
+
+
+def train_final(run: RunFolder, config: SignalConfig, data: SignalData) -> TrainedSide:
+    """Train the model of the run on all subjects, or go on with it."""
+    subjects, share = data.recordings, config.valid_fraction
+    fold = final_fold(subjects, share, config.seed, file=config.data)
+    say(f"the model of the run: trained on {len(fold.train)} subjects, stopped by "
+        f"{', '.join(fold.valid)}")  # fmt: skip
+    job = FoldJob(replace(config, resume=False), fold, run.path)
+    shared = FoldData.of_jobs(data.recordings, [job], data.digest)
+    return train_side(run, job, shared, is_shown=True)

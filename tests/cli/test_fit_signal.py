@@ -1,0 +1,314 @@
+"""``fit signal`` and what follows: evaluate, predict, report, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from representer.cli.main import entry_point
+from representer.data.signals import resampled, synthetic_recordings, write_npz
+
+TINY = [
+    "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
+    "--batch-size", "16", "--lr", "0.01",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return synthetic_recordings(subjects=4, windows=10)
+
+
+@pytest.fixture(scope="module")
+def data(drawn, tmp_path_factory):
+    path = tmp_path_factory.mktemp("signals") / "drawn.npz"
+    write_npz(path, drawn)
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    out = data.parent / "run"
+    assert entry_point(["fit", "signal", str(data), "--out", str(out), *TINY]) == 0
+    return out
+
+
+def written(folder, **changes):
+    """Write arrays that may not fit, and return the file."""
+    x = np.random.default_rng(0).normal(size=(12, 2, 60))
+    arrays = {"X": x, "y": np.arange(12) % 2, "subject": np.arange(12) // 4, "fs": 50} | changes
+    path = folder / "bad.npz"
+    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
+    return path
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def probabilities(text: str) -> np.ndarray:
+    return np.asarray([[float(row["probability_apart"])] for row in rows_of(text)])
+
+
+def test_a_run_holds_everything_that_was_promised(fitted):
+    names = {path.name for path in fitted.iterdir()}
+    assert names >= {
+        "config.yaml", "model.json", "model.safetensors", "metrics.jsonl", "metrics.json",
+        "details.json", "splits.json", "report.html", "folds",
+    }  # fmt: skip
+    metrics = json.loads((fitted / "metrics.json").read_text())
+    assert list(metrics["by_subject"]) == [f"subject {k}" for k in range(4)]
+    assert metrics["mean"] == pytest.approx(np.mean(list(metrics["by_subject"].values())))
+    assert metrics["test"]["count"] == 40
+    (rival,) = metrics["baselines"]
+    assert rival["by_subject"].keys() == metrics["by_subject"].keys()
+    counts = [rival["difference"][name] for name in ("better", "worse", "equal")]
+    assert sum(counts) == 4
+    folds = json.loads((fitted / "splits.json").read_text())["folds"]
+    assert [fold["test"] for fold in folds] == [[f"subject {k}"] for k in range(4)]
+
+
+def test_the_report_has_bars_test_confusion_and_folds(fitted):
+    page = (fitted / "report.html").read_text(encoding="utf-8")
+    for part in (
+        "Accuracy on each subject", "Wilcoxon", "Confusion", "Folds", "said when to stop",
+        "log band power", "Learning curves", "standardised by",
+    ):  # fmt: skip
+        assert part in page
+    assert "<script" not in page
+
+
+def test_report_writes_the_page_again(run, fitted):
+    before = (fitted / "report.html").read_text(encoding="utf-8")
+    (fitted / "report.html").unlink()
+    assert run("report", fitted).code == 0
+    assert (fitted / "report.html").read_text(encoding="utf-8") == before
+
+
+def test_evaluate_on_a_fold_gives_the_figures_of_the_fold(run, fitted, drawn, tmp_path):
+    metrics = json.loads((fitted / "metrics.json").read_text())
+    path = tmp_path / "one.npz"
+    write_npz(path, drawn.take(drawn.subjects == "subject 2"))
+    fold = next((fitted / "folds").glob("002-*"))
+    outcome = run("evaluate", fold, path)
+    found = json.loads(outcome.out.splitlines()[-1])
+    assert found["by_subject"] == {"subject 2": metrics["by_subject"]["subject 2"]}
+    assert "the model was trained with" not in outcome.err
+    assert "the model was trained with subject 2;" in run("evaluate", fitted, path).err
+
+
+def test_predict_answers_every_window_with_its_subject(run, fitted, data, drawn, tmp_path):
+    out = tmp_path / "out.csv"
+    assert run("predict", fitted, data, "-o", out).code == 0
+    found = rows_of(out.read_text())
+    assert [row["subject"] for row in found] == drawn.subjects.tolist()
+    assert [int(row["window"]) for row in found] == list(range(40))
+    for row in found:
+        chances = {name: float(row[f"probability_{name}"]) for name in drawn.classes}
+        assert sum(chances.values()) == pytest.approx(1, abs=1e-5)
+        assert row["prediction"] == max(chances, key=lambda name: chances[name])
+
+
+def test_a_stream_ends_with_the_answer_for_the_window(run, fitted, data):
+    whole = probabilities(run("predict", fitted, data).out)
+    outcome = run("predict", fitted, data, "--stream")
+    rows = rows_of(outcome.out)
+    assert [float(row["second"]) for row in rows[:6]] == [0.25, 0.4, 0.55, 0.7, 0.85, 1.0]
+    assert np.allclose(probabilities(outcome.out)[5::6], whole, atol=2e-6)
+    assert "240 steps of 15 samples, 150 ms of the signal each: p50 " in outcome.err
+    assert "which a live stream has to know beforehand" in outcome.err
+
+
+def test_channels_in_another_order_are_reordered_by_name(run, fitted, data, drawn, tmp_path):
+    path = tmp_path / "turned.npz"
+    write_npz(path, drawn.in_order(("ch2", "ch0", "ch3", "ch1")))
+    assert run("predict", fitted, path).out == run("predict", fitted, data).out
+
+
+def test_channels_that_the_model_lacks_are_left_out_with_a_notice(
+    run, fitted, data, drawn, tmp_path
+):
+    more = replace(
+        drawn,
+        signals=np.concatenate([drawn.signals[:, :1], drawn.signals], axis=1),
+        channels=("EOG", *drawn.channels),
+    )
+    write_npz(tmp_path / "more.npz", more)
+    outcome = run("predict", fitted, tmp_path / "more.npz")
+    assert outcome.out == run("predict", fitted, data).out
+    assert "more.npz: the model has not seen the channels EOG; left out" in outcome.err
+
+
+def test_a_missing_channel_is_told(run, fitted, drawn, tmp_path):
+    write_npz(tmp_path / "few.npz", drawn.in_order(("ch0", "ch1", "ch3")))
+    outcome = run("predict", fitted, tmp_path / "few.npz")
+    assert outcome.code == 2
+    assert "few.npz: the channels ch2 are missing" in outcome.error
+
+
+def test_another_sampling_rate_is_resampled_with_a_notice(run, fitted, data, drawn, tmp_path):
+    write_npz(tmp_path / "fast.npz", resampled(drawn, 200))
+    outcome = run("predict", fitted, tmp_path / "fast.npz")
+    assert "fast.npz: resampled from 200 Hz to 100 Hz" in outcome.err
+    ours = probabilities(run("predict", fitted, data).out)
+    assert np.abs(probabilities(outcome.out) - ours).max() < 0.05
+
+
+def test_longer_windows_are_cut_and_shorter_ones_told(run, fitted, drawn, tmp_path):
+    longer = replace(drawn, signals=np.concatenate([drawn.signals, drawn.signals], axis=2))
+    write_npz(tmp_path / "long.npz", longer)
+    outcome = run("predict", fitted, tmp_path / "long.npz")
+    assert "long.npz: 40 windows of 2 s are cut into 80 of 1 s" in outcome.err
+    assert len(rows_of(outcome.out)) == 80
+    write_npz(tmp_path / "short.npz", replace(drawn, signals=drawn.signals[:, :, :90]))
+    outcome = run("predict", fitted, tmp_path / "short.npz")
+    assert "short.npz: window 0 of subject subject 0 is shorter than a window of 1 s" in (
+        outcome.error
+    )
+
+
+def test_predict_needs_no_classes_and_evaluate_knows_its_own(run, fitted, data, drawn, tmp_path):
+    path = tmp_path / "bare.npz"
+    np.savez(path, X=drawn.signals, subject=drawn.subjects, fs=100)
+    assert run("predict", fitted, path).out == run("predict", fitted, data).out
+    assert "bare.npz: the keys y are missing" in run("evaluate", fitted, path).error
+    write_npz(path, replace(drawn, classes=("apart", "together")))
+    error = run("evaluate", fitted, path).error
+    assert "bare.npz: the model does not know the class together; it knows apart, in step" in error
+
+
+def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
+    run, fitted, drawn, tmp_path
+):
+    renamed = replace(drawn, classes=("in step", "apart"))  # all labels are turned round
+    write_npz(tmp_path / "turned.npz", renamed)
+    write_npz(tmp_path / "given.npz", drawn)
+    ours, turned = (
+        json.loads(run("evaluate", fitted, tmp_path / name).out.splitlines()[-1])["accuracy"]
+        for name in ("given.npz", "turned.npz")
+    )
+    assert ours == pytest.approx(1 - turned)
+
+
+def test_a_finished_run_is_there_at_once_with_resume(run, fitted, data, tmp_path):
+    out = tmp_path / "again"
+    shutil.copytree(fitted, out)
+    before = json.loads((out / "metrics.json").read_text())
+    assert run("fit", "signal", data, "--out", out, *TINY).code == 2
+    outcome = run("fit", "signal", data, "--out", out, *TINY, "--resume")
+    assert outcome.code == 0
+    assert "4 of 4 folds are there already" in outcome.err
+    after = json.loads((out / "metrics.json").read_text())
+    assert after["folds"] == before["folds"]
+    assert after["valid"] == before["valid"]
+    other = run("fit", "signal", data, "--out", out, *TINY, "--resume", "--stride", "10")
+    assert "--stride is 10; expected 15, with which the run in" in other.error
+
+
+def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
+    out, names = tmp_path / "named", "subject 3,subject 1"
+    outcome = run(
+        "fit", "signal", data, "--out", out, *TINY, "--epochs", "1", "--test-subjects", names,
+        "--baselines", "false", "--window-seconds", "0.5", "--resample", "50",
+        "--standardise", "training",
+    )  # fmt: skip
+    assert outcome.code == 0
+    assert "drawn.npz: resampled from 100 Hz to 50 Hz" in outcome.err
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert list(metrics["by_subject"]) == ["subject 1", "subject 3"]
+    assert metrics["test"]["count"] == 40  # twice twenty halves
+    assert metrics["baselines"] == []
+    model = json.loads((out / "model.json").read_text())
+    assert (model["samples"], model["model"]["sampling_rate"]) == (25, 50.0)
+    assert len(model["standardisation"]["mean"]) == 4
+    stream = run("predict", out, data, "--stream")
+    assert "which a live stream has to know" not in stream.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "words", "message"),
+    [
+        ({"y": None, "fs": None}, [], "bad.npz: the keys y, fs are missing; there are X, subject"),
+        ({"X": np.full((12, 2, 60), np.nan)}, [],
+         "bad.npz: window 0 of subject 0 has samples that are not finite, in channel ch0"),
+        ({}, ["--window-seconds", "2"],
+         "bad.npz: window 0 of subject 0 is shorter than a window of 2 s: it has 1.2 s"),
+        ({}, ["--stride", "61"],
+         "bad.npz: window 0 of subject 0 has 60 samples, fewer than the 61 of one step"),
+        ({"subject": np.arange(12) // 6}, [],
+         "bad.npz: there are 1 subjects besides those to test; expected at least 2"),
+        ({"y": np.asarray([0] * 8 + [1] * 4)}, [],
+         "bad.npz: the subjects that fold '0' is trained on have no window of"),
+        ({}, ["--test-subjects", "0,nobody"], "bad.npz: there is no subject nobody; there are 0,"),
+        ({}, ["--folds", "9"], "--folds is 9; expected 0, or 2 to 3, the number of subjects"),
+        ({}, ["--cell", "rmk-lstm"], "Did you mean 'rkm-lstm'?"),
+        ({}, ["--cell", "torch-lstm"], "The cell 'torch-lstm' has no such option."),
+        ({}, ["--resample", "0.00001"], "expected a rate that is to 50 Hz as whole numbers"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told_before_anything_is_written(run, tmp_path, changes, words, message):
+    out = tmp_path / "run"
+    outcome = run("fit", "signal", written(tmp_path, **changes), "--out", out, *words)
+    assert outcome.code == 2
+    assert message in outcome.error
+    assert not out.exists()
+
+
+def test_a_subject_of_one_class_is_told_with_the_file(run, tmp_path):
+    y = np.asarray([0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1])
+    x = np.random.default_rng(0).normal(size=(16, 2, 60))
+    path = written(tmp_path, X=x, y=y, subject=np.arange(16) // 4)
+    outcome = run("fit", "signal", path, "--out", tmp_path / "run", *TINY, "--epochs", "1",
+                  "--folds", "2", "--baselines", "false")  # fmt: skip
+    assert outcome.code == 0
+    assert "bad.npz: subject 2 has windows of one class; an accuracy" in outcome.err
+    details = json.loads((tmp_path / "run" / "details.json").read_text())
+    assert details["data"]["one_class_subjects"] == ["2"]
+
+
+def test_no_data_is_told(run, tmp_path):
+    outcome = run("fit", "signal", "--out", tmp_path / "run")
+    assert "DATA is None; expected a file of recordings, or --demo" in outcome.error
+
+
+def test_options_of_other_runs_are_refused(run, fitted, data):
+    refused = {
+        "--delimiter": ("evaluate", fitted, data, "--delimiter", ";"),
+        "--smiles": ("predict", fitted, data, "--smiles", "s"),
+        "the run is one of signals": ("explain", fitted, data),
+    }
+    for part, words in refused.items():
+        outcome = run(*words)
+        assert outcome.code == 2
+        assert part in outcome.error
+
+
+def test_options_of_signals_are_refused_by_other_runs(run, trained, table):
+    error = run("predict", trained, table, "--events", "go").error
+    assert "--events is 'go'; expected nothing, since the model is not one of signals" in error
+    error = run("predict", trained, table, "--stream").error
+    assert "--stream is True; expected nothing, since the model is not one of signals" in error
+
+
+def test_the_model_of_another_task_is_told(fitted, trained):
+    from representer.errors import DataError
+    from representer.tasks.signal.signal_run import load_run
+
+    with pytest.raises(DataError, match=r"model\.json: is no model of signals"):
+        load_run(trained)
+
+
+@pytest.mark.slow
+def test_the_demo_learns_what_band_power_cannot(run, tmp_path):
+    outcome = run("fit", "signal", "--demo", "--out", tmp_path / "run")
+    assert outcome.code == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["mean"] >= 0.95
+    assert 0.35 < metrics["baselines"][0]["mean"] < 0.6
+    assert metrics["baselines"][0]["difference"]["p"] < 0.05
