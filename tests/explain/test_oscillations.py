@@ -32,7 +32,7 @@ def coherence(signals):
 
 def test_lags_are_those_that_the_classifier_goes_by():
     found = phase_lags(coherence, noise(), 1, 12.0, RATE, repeats=40)
-    # 16,000 windows turned at random: the error of a mean of phases is of the order of 1/sqrt(16,000)
+    # of 16,000 windows turned at random; the error of a mean of phases falls as their root
     torch.testing.assert_close(found.lags, torch.tensor(LAGS).double(), atol=3.0, rtol=0)
     assert torch.equal(found.evidence.diagonal(), torch.zeros(3, dtype=torch.complex128))
     torch.testing.assert_close(found.evidence, found.evidence.mH)
