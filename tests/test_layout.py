@@ -76,6 +76,9 @@ COVERED_BY = {
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",
         "cli/reproduce", "shared/table",
     ),
+    "tests/papers/test_rkm2019_lfp.py": (
+        "rkm2019/lfp_recovery", "rkm2019/lfp_sets", "rkm2019/lfp_table",
+    ),
     "tests/papers/test_kbdnn2018_charging.py": ("kbdnn2018/charging_report",),
     "tests/papers/test_kbdnn2018_long_term.py": (
         "kbdnn2018/long_term_report", "kbdnn2018/long_term_run",

@@ -36,3 +36,7 @@ def test_nothing_is_said_while_runs_are_missing():
 
 def test_one_cell_alone_has_no_order():
     assert order_lines("1-gram", {"a": 1.0}, {"a": [2.0, 3.0]}) == []
+
+
+def test_cells_that_are_all_level_have_no_order():
+    assert order_lines("x", {"a": 2.0, "b": 1.0}, {"a": [0.5], "b": [0.5]}) == []

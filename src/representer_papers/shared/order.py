@@ -20,7 +20,7 @@ def order_lines(
 
     Returns:
         Lines of Markdown; none where a cell of the paper's was not run, or not with every seed, or
-        where there is one cell alone.
+        where there is one cell alone, or all are level.
     """
     counts = {len(values) for values in ours.values()}
     is_order = len(paper) > 1 and set(paper) == set(ours)
@@ -31,6 +31,8 @@ def order_lines(
 
     cells = list(paper)
     means = {cell: sum(ours[cell]) / seeds for cell in cells}
+    if len(set(means.values())) == 1:
+        return []
     ranks = [rankdata([figures[c] for c in cells]) for figures in (paper, means)]
     rank = np.corrcoef(*ranks)[0, 1]
     lines = [

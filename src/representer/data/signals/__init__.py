@@ -1,5 +1,6 @@
 """Signals: recordings of several subjects, reading, and synthetic ones with a planted truth."""
 
+from representer.data.signals.augmentation import augmented
 from representer.data.signals.mat import read_mat
 from representer.data.signals.mne_files import MarkedWindows, read_mne
 from representer.data.signals.npz import read_npz, write_npz
@@ -14,6 +15,7 @@ __all__ = [
     "MarkedWindows",
     "Recordings",
     "Standardisation",
+    "augmented",
     "cut",
     "default_couplings",
     "read_mat",

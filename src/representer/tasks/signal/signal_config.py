@@ -83,6 +83,9 @@ class SignalConfig:
     pooling: str = option("mean", "states that are read: mean of all or the last", choices=POOLING)
     channel_dropout: float = option(0.1, "part of the channels left out of a window in training")
     dropout: float = option(0.0, "dropout before the last layer")
+    augment: bool = option(
+        False, "change training windows at random: sign, place in time, gains, noise"
+    )
     epochs: int = option(60, "passes over the training windows, at most")
     batch_size: int = option(32, "windows per step")
     lr: float = option(2e-3, "learning rate of Adam")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from representer.data.signals import Recordings
+from representer.data.signals import Recordings, augmented
 from representer.models import SignalClassifier, SignalClassifierConfig
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.training import generators
@@ -94,6 +94,7 @@ def training_task(
 
     def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
         x, y = batch
+        x = augmented(x) if config.augment else x
         return F.cross_entropy(model(x), y), len(y)
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:

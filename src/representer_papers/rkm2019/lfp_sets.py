@@ -1,0 +1,121 @@
+"""The recordings of the Sync-RKM experiment: synthetic ones, and three tasks of two public EEGs.
+
+The mouse recordings of L19 are not public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from representer.data.signals import Recordings, recordings, resampled, synthetic_recordings
+from representer.errors import DataError
+
+RATE = 160.0  # Hz: 40 samples are a quarter of a second, and first frequencies go up to 25 Hz
+# Power of the synthetic classes is equal: only the lags of the channels tell them apart.
+SYNTHETIC: dict[str, Any] = {"subjects": 8, "windows": 300, "seed": 0}
+
+
+@dataclass(frozen=True)
+class SignalSet:
+    """A set of recordings.
+
+    Attributes:
+        name: Its key.
+        title: What a table calls it.
+        read: Reads it from the folder of the data sets.
+        options: What its models and their training have beside the defaults of ``fit signal``.
+        rate: Sampling rate that it is brought to, in Hz; 0 for its own.
+        planted: Whether it is known what is in it.
+    """
+
+    name: str
+    title: str
+    read: Callable[[Path], Recordings]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rate: float = 0.0
+    planted: bool = False
+
+    def recordings(self, root: Path, *, smoke: bool = False) -> Recordings:
+        """Read it, and bring it to its rate; for a smoke run, a few windows of each subject.
+
+        Raises:
+            DataError: If it is not there.
+        """
+        of = self.read(root)
+        if smoke:
+            kept = [np.flatnonzero(of.subjects == s) for s in np.unique(of.subjects)]
+            of = of.take(np.concatenate([rows[:: max(1, len(rows) // 8)] for rows in kept]))
+        return resampled(of, self.rate) if self.rate else of
+
+
+def _synthetic(_: Path) -> Recordings:
+    return synthetic_recordings(**SYNTHETIC)
+
+
+def _arithmetic(root: Path) -> Recordings:
+    """Rest or mental arithmetic, two seconds (Zyma et al., Data 2019)."""
+    path = root / "eeg_mental_arithmetic" / "eegmat_250hz.npz"
+    keys = ("X", "uv_per_count", "fs", "channels", "subject", "state")
+    x, scale, rate, channels, subject, state = _arrays(path, keys)
+    length = 2 * int(rate)
+    count = x.shape[2] // length
+    signals = (x[..., : count * length] * np.float32(scale)).reshape(*x.shape[:2], count, length)
+    return recordings(
+        signals.swapaxes(1, 2).reshape(-1, x.shape[1], length),
+        np.repeat(np.asarray(["rest", "arithmetic"])[state.astype(int)], count),
+        np.repeat([f"subject {k:02d}" for k in subject], count),
+        rate,
+        channels,
+        file=path,
+    )
+
+
+def _alcoholism(root: Path, label: str, names: tuple[str, ...]) -> Recordings:
+    """A second after a picture (Zhang et al. 1995); copies of trials are left out."""
+    path = root / "eeg_uci_alcoholism" / "smni_cmi.npz"
+    keys = ("counts", "offset_uv", "uv_per_count", "fs", "channels", "subject", label, "duplicate")
+    counts, offset, scale, rate, channels, subject, labels, copied = _arrays(path, keys)
+    signals = offset[..., None] + counts * np.float32(scale)
+    known = np.asarray(names)[labels.astype(int)]
+    kept = ~copied.astype(bool)
+    return recordings(signals[kept], known[kept], subject[kept], rate, channels, file=path)
+
+
+def _group(root: Path) -> Recordings:
+    return _alcoholism(root, "alcoholic", ("control", "alcoholic"))
+
+
+def _condition(root: Path) -> Recordings:
+    return _alcoholism(root, "condition", ("one", "match", "other"))
+
+
+def _arrays(path: Path, keys: tuple[str, ...]) -> list[Any]:
+    if not path.is_file():
+        raise DataError("there is no such file", file=path, mend="Pass --data DIR.")
+    with np.load(path, allow_pickle=False) as archive:
+        missing = [key for key in keys if key not in archive.files]
+        if missing:
+            raise DataError(f"the arrays {', '.join(missing)} are missing", file=path)
+        return [archive[key][()] for key in keys]
+
+
+# A gain from subject to subject and the place of a window must not matter, but the power may.
+_EEG = {
+    "stride": 10, "lr": 5e-3, "dropout": 0.5, "channel_dropout": 0.2, "augment": True,
+    "epochs": 25, "patience": 10,
+}  # fmt: skip
+_PLANTED = {"stride": 10, "lr": 2e-2, "epochs": 30, "patience": 0}
+SIGNAL_SETS: Mapping[str, SignalSet] = {
+    s.name: s
+    for s in (
+        SignalSet("synthetic", "synthetic, lags only", _synthetic, _PLANTED, planted=True),
+        SignalSet("arithmetic", "mental arithmetic", _arithmetic, _EEG, RATE),
+        SignalSet("alcoholism", "alcoholism, group", _group, _EEG, RATE),
+        SignalSet("condition", "alcoholism, condition", _condition, _EEG, RATE),
+    )
+}

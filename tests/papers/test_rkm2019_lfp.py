@@ -1,0 +1,174 @@
+"""The table of Sync-RKMs: its data sets, its folds, its rows and what they say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from representer.errors import ArgumentError, DataError
+from representer.tasks.recipe import Request
+from representer_papers.rkm2019 import RECIPES
+from representer_papers.rkm2019.lfp import BASELINE, CELLS, config_of
+from representer_papers.rkm2019.lfp_sets import RATE, SIGNAL_SETS
+from representer_papers.rkm2019.lfp_table import write_table
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A folder with tiny files of the two EEGs."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "eeg_mental_arithmetic").mkdir()
+    np.savez(
+        tmp_path / "eeg_mental_arithmetic" / "eegmat_250hz.npz",
+        X=rng.integers(-100, 100, (6, 2, 1100)).astype(np.int16),
+        uv_per_count=np.float32(0.1),
+        fs=np.int32(250),
+        channels=np.asarray(["Fp1", "Fp2"]),
+        subject=np.asarray([0, 0, 1, 1, 2, 2]),
+        state=np.asarray([0, 1] * 3),
+    )
+    (tmp_path / "eeg_uci_alcoholism").mkdir()
+    np.savez(
+        tmp_path / "eeg_uci_alcoholism" / "smni_cmi.npz",
+        counts=rng.integers(-100, 100, (16, 2, 256)).astype(np.int16),
+        offset_uv=np.ones((16, 2), dtype=np.float32),
+        uv_per_count=np.float32(0.5),
+        fs=np.int32(256),
+        channels=np.asarray(["FP1", "FP2"]),
+        subject=np.asarray([f"co{k % 8}" for k in range(16)]),
+        alcoholic=np.asarray([0, 1] * 8),
+        condition=np.asarray([0, 1, 2, 0, 1, 2, 0, 1] * 2),
+        duplicate=np.asarray([False] * 15 + [True]),
+    )
+    return tmp_path
+
+
+def request(root, **changed):
+    options = {"out": root / "out", "seeds": (0,), "smoke": True, "command": "representer"}
+    return Request(**{"data": root, **options, **changed})
+
+
+def test_long_recordings_are_cut_to_two_seconds_of_microvolts(root):
+    of = SIGNAL_SETS["arithmetic"].read(root)
+    with np.load(root / "eeg_mental_arithmetic" / "eegmat_250hz.npz") as file:
+        x = file["X"]
+    assert of.signals.shape == (12, 2, 500)
+    np.testing.assert_allclose(of.signals[3], x[1, :, 500:1000] * 0.1, rtol=1e-5)  # float32
+    assert [of.classes[k] for k in of.labels[:4]] == ["rest", "rest", "arithmetic", "arithmetic"]
+    assert of.subjects.tolist()[::4] == ["subject 00", "subject 01", "subject 02"]
+
+
+def test_copies_of_trials_are_left_out(root):
+    of = SIGNAL_SETS["alcoholism"].read(root)
+    with np.load(root / "eeg_uci_alcoholism" / "smni_cmi.npz") as file:
+        counts = file["counts"]
+    assert len(of) == 15
+    np.testing.assert_allclose(of.signals[2], 1 + counts[2] * 0.5, rtol=1e-6)
+    assert [of.classes[k] for k in of.labels] == ["control", "alcoholic"] * 7 + ["control"]
+    condition = SIGNAL_SETS["condition"].read(root)
+    assert [condition.classes[k] for k in condition.labels[:4]] == ["one", "match", "other", "one"]
+
+
+def test_sets_are_brought_to_the_rate(root):
+    of = SIGNAL_SETS["alcoholism"].recordings(root)
+    assert (of.sampling_rate, of.signals.shape) == (RATE, (15, 2, 160))
+
+
+def test_what_is_missing_is_told(tmp_path, root):
+    with pytest.raises(DataError, match=r"smni_cmi\.npz: there is no such file"):
+        SIGNAL_SETS["condition"].read(tmp_path / "nowhere")
+    np.savez(root / "eeg_uci_alcoholism" / "smni_cmi.npz", fs=256)
+    with pytest.raises(DataError, match=r"arrays counts, offset_uv, .* are missing"):
+        SIGNAL_SETS["condition"].read(root)
+
+
+def test_a_budget_leaves_groups_out_in_place_of_subjects(root):
+    folds = {
+        (budget, subjects): config_of(
+            SIGNAL_SETS["arithmetic"], "cnn", request(root, budget=budget, smoke=False), subjects, 0
+        ).folds
+        for budget in (1.0, 0.25, 0.01)
+        for subjects in (36, 8)
+    }
+    assert folds == {(1.0, 36): 0, (0.25, 36): 9, (0.01, 36): 8} | dict.fromkeys(
+        [(1.0, 8), (0.25, 8), (0.01, 8)], 0
+    )
+
+
+def test_the_sizes_are_the_papers():
+    for signals in SIGNAL_SETS.values():
+        config = config_of(signals, "rkm-lstm", Request(data=Path(), out=Path()), 29, 3)
+        sizes = (config.filters, config.filter_length, config.hidden_size, config.seed)
+        assert sizes == ("wavelet", 40, 30, 3)
+
+
+def test_the_recipe_runs_from_data_to_table(root):
+    chosen = request(root, datasets=("alcoholism",), cells=("rkm-lstm", "cnn", BASELINE))
+    page = RECIPES["rkm-lfp"].run(chosen)
+    text = page.read_text()
+    assert "| RKM-LSTM | 79.02 |" in text
+    assert "8 subjects, 2 folds, seeds 0." in text
+    found = json.loads((root / "out/alcoholism/rkm-lstm-seed0/result.json").read_text())
+    assert sorted(found["by_subject"]) == [f"co{k}" for k in range(8)]
+    shown = 100 * sum(found["by_subject"].values()) / 8
+    assert f"| RKM-LSTM | 79.02 | {shown:.1f} |" in text
+    assert "less the baseline" in text
+    assert (root / "out/alcoholism.svg").is_file()
+    before = (root / "out/alcoholism/rkm-lstm-seed0/folds").stat().st_mtime_ns
+    assert RECIPES["rkm-lfp"].run(chosen).read_text() == text  # nothing is run again
+    assert (root / "out/alcoholism/rkm-lstm-seed0/folds").stat().st_mtime_ns == before
+
+
+def test_what_was_planted_is_set_beside_what_was_recovered(root):
+    chosen = request(root, datasets=("synthetic",), cells=("gated-cnn",))
+    text = RECIPES["rkm-lfp"].run(chosen).read_text()
+    assert "Planted: 10 Hz, lags of 0, 40, 80, 120 degrees." in text
+    found = json.loads((root / "out/synthetic/gated-cnn-seed0/result.json").read_text())
+    recovered = found["recovered"]
+    assert recovered["frequency error"] == pytest.approx(recovered["frequency"] - 10)
+    errors = [
+        (lag - truth + 180) % 360 - 180
+        for lag, truth in zip(recovered["lags"], (0, 40, 80, 120), strict=True)
+    ]
+    assert recovered["largest lag error"] == pytest.approx(max(abs(e) for e in errors))
+    assert f"| {recovered['largest lag error']:.1f} |" in text
+
+
+def test_the_table_tells_of_memory_order_and_seeds(tmp_path):
+    """From results that are written by hand: five subjects, two seeds, all cells."""
+    share = {row: 0.9 - 0.05 * k for k, row in enumerate((*CELLS, BASELINE))}
+    for place, (row, accuracy) in enumerate(share.items()):
+        for seed in (0, 1):
+            folder = tmp_path / "condition" / f"{row}-seed{seed}"
+            folder.mkdir(parents=True)
+            level = accuracy + 0.002 * seed * (10 + place)
+            by_subject = {f"s{k}": level + 0.003 * k * place for k in range(5)}
+            described = {"row": row, "seed": seed, "classes": 3, "folds": 5}
+            (folder / "result.json").write_text(json.dumps(described | {"by_subject": by_subject}))
+    signals = SIGNAL_SETS["condition"]
+    asked = Request(data=tmp_path, out=tmp_path, command="representer", table_only=True)
+    text = write_table(asked, [signals]).read_text()
+    assert "| n-gram LSTM | 80.24 | 91.0 ± 1.4 |" in text  # 90 and 92
+    assert "Spearman's rank correlation 1.00" in text
+    # the rkm-lstm is the second row, the gated CNN the fifth, the CNN the sixth: 4.4 points a row,
+    # and a tenth of a point for the seeds
+    assert "CNN (SyncNet) by +17.2 points" in text
+    assert "Gated CNN by +12.9 points" in text
+    assert "n-gram LSTM, the best here, less the baseline: +30.1 points; better on 5" in text
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"cells": ("gru",)}, "cells"),
+        ({"datasets": ("mice",)}, "datasets"),
+        ({"preset": "authors_code"}, "preset"),
+        ({"lengths": (5,)}, "lengths"),
+    ],
+)
+def test_choices_that_there_are_not_are_refused(root, changed, said):
+    with pytest.raises(ArgumentError, match=said):
+        RECIPES["rkm-lfp"].run(request(root, **changed))
