@@ -1,0 +1,35 @@
+"""The benchmark of signals: it verifies, measures everything, and tells the goal."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import pytest
+
+from representer.ops import core
+
+
+@pytest.fixture
+def signals(bench) -> ModuleType:
+    """Return the script as a module."""
+    return bench("signals")
+
+
+@pytest.mark.parametrize("stride", [1, 20])
+def test_another_model_is_not_measured(signals: ModuleType, stride, monkeypatch):
+    signals.verify(stride, 60)
+    right = signals.Unfolded.states
+    monkeypatch.setattr(signals.Unfolded, "states", lambda self, x: right(self, x.roll(1, 2)))
+    with pytest.raises(SystemExit, match=r"is not nn\.LSTM"):
+        signals.verify(stride, 60)
+
+
+@pytest.mark.skipif(core.LIBRARY is None, reason=core.MISSING or "")
+def test_every_candidate_is_in_the_table(signals: ModuleType):
+    found = {stride: signals.measure(stride, 80, 2, 3) for stride in (1, 20)}
+    steps = {stride: signals.latencies(stride, 4) for stride in (1, 20)}
+    page = signals.page(found, steps, ("0.1", "0.2"))
+    for name in (*signals.CELLS, signals.PEER):
+        assert page.count(f"| {name} |") == 2
+    assert "The goal is 2 times" in page
+    assert all(seconds == sorted(seconds) and seconds[0] > 0 for seconds in steps.values())
