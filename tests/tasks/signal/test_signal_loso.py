@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +17,8 @@ from representer.errors import ArgumentError, DataError, Interrupted
 from representer.tasks.signal import signal_fold, signal_loso, signal_processes
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject, jobs_of, run_loso
+from representer.tasks.storage import checkpoint
+from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.training.training_files import read_weights
 
 TINY = SignalConfig(
@@ -181,3 +187,31 @@ def test_a_digest_tells_recordings_apart(drawn):
         replace(drawn, subjects=drawn.subjects[::-1]), replace(drawn, sampling_rate=50.0),
     ]  # fmt: skip
     assert len({ours, *map(signal_loso.digest_of, others)}) == 5
+
+
+@pytest.mark.slow
+def test_a_signal_stops_all_processes_where_they_can_go_on(tmp_path):
+    out = tmp_path / "run"
+    words = [sys.executable, "-m", "representer", "fit", "signal", "--demo", "--out", str(out)]
+    words += ["--jobs", "2", "--epochs", "2000", "--patience", "0"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and len(saved_steps(out)) < 2:
+            time.sleep(0.2)
+        time.sleep(2)  # in the midst of both
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 143
+    assert "stopped: SIGTERM came; finished folds are kept" in said
+    assert all(steps[-1] > 0 for steps in saved_steps(out))
+    for folder in (out / "folds").iterdir():  # nobody holds it any more
+        RunFolder(folder, resume=True).close()
+
+
+def saved_steps(out) -> list[list[int]]:
+    """Return the checkpoints of each fold that has any."""
+    found = [checkpoint.steps(folder) for folder in out.glob("folds/*/checkpoints")]
+    return [steps for steps in found if steps]
