@@ -12,11 +12,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from representer.data.signals import synthetic_recordings
+from representer.data.signals import standardisation, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.tasks.signal import signal_fold, signal_loso, signal_processes
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject, jobs_of, run_loso
+from representer.tasks.signal.signal_processes import run_folds
+from representer.tasks.signal.signal_run import load_run
 from representer.tasks.storage import checkpoint
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.training.training_files import read_weights
@@ -49,19 +51,38 @@ def test_every_window_is_answered_by_a_model_that_never_saw_its_subject(drawn, d
         assert set(drawn.subjects[fold.rows]) == set(fold.fold.test)
 
 
-def test_what_a_test_subject_does_changes_nothing_in_training(drawn, done, tmp_path):
-    folder, _ = done
+@pytest.mark.parametrize("kind", standardisation.KINDS)
+def test_what_a_test_subject_does_changes_nothing_in_training(drawn, tmp_path, kind):
+    config = replace(TINY, epochs=1, standardise=kind)
     changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
     of_test = drawn.subjects == "subject 2"
     changed.signals[of_test] = 1e3 * changed.signals[of_test][::-1] + 7
     changed.labels[of_test] = 1 - changed.labels[of_test]
-    job = jobs_of(changed, TINY, tmp_path)[2]
-    assert job.fold.test == ("subject 2",)
-    signal_fold.run_fold(job, signal_fold.FoldData(changed, "none", "another digest"))
-    name = job.folder.name
-    ours, _ = read_weights(job.folder / "model.safetensors")
-    theirs, _ = read_weights(folder / "folds" / name / "model.safetensors")
+    found = []
+    for place, of in (("given", drawn), ("changed", changed)):
+        job = jobs_of(of, config, tmp_path / place)[2]
+        assert job.fold.test == ("subject 2",)
+        run_folds(of, [job], digest=place, processes=1, report=quiet)
+        row = (job.folder / "metrics.jsonl").read_text()
+        found.append((read_weights(job.folder / "model.safetensors")[0], row))
+    (ours, our_row), (theirs, their_row) = found
     assert all(np.array_equal(ours[key], theirs[key]) for key in theirs)
+    assert our_row == their_row
+
+
+def test_a_fold_is_answered_by_its_best_weights_on_windows_like_those_of_training(drawn, tmp_path):
+    config = replace(TINY, epochs=5, lr=0.3, standardise="training")
+    found = run_loso(drawn, config, tmp_path, report=quiet)
+    assert any(fold.best_epoch < fold.epochs for fold in found.folds)
+    for folder, fold in zip(sorted((tmp_path / "folds").iterdir()), found.folds, strict=True):
+        trained = load_run(folder)
+        valid = drawn.take(np.isin(drawn.subjects, fold.fold.valid))
+        chances = trained.probabilities(valid)[np.arange(len(valid)), valid.labels]
+        assert fold.valid["valid_loss"] == pytest.approx(-np.log(chances).mean(), abs=1e-5)
+        ours = trained.probabilities(drawn.take(fold.rows))
+        assert np.allclose(ours, fold.probabilities, atol=1e-6)
+        rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        assert fold.valid["valid_loss"] == min(row["valid_loss"] for row in rows)
 
 
 def test_every_fold_begins_with_weights_of_its_own(drawn):
