@@ -100,6 +100,7 @@ COVERED_BY = {
         "string_graph2017/table3",
     ),
     "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
+    "tests/tasks/signal/test_signal_filters.py": ("tasks/report/signal_figures",),
     "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),
     "tests/tasks/storage/test_checkpoint.py": (
         "tasks/storage/checkpoint/checkpoint", "tasks/storage/checkpoint/container",

@@ -166,7 +166,8 @@ def subjects(ours: Mapping[str, float], theirs: Mapping[str, float] | None, chan
         shares = [100 * theirs[name] for name in ours]
         axes.bar([p + wide / 2 for p in places], shares, wide, color=BASELINE, label="baseline")
     axes.axhline(100 * chance, color=INK, linestyle=":", linewidth=1, label="commonest class")
-    axes.set_xticks(places, list(ours), rotation=90 if len(ours) > 8 else 0)
+    is_crowded = len(ours) > 8 or len(" ".join(ours)) > 40
+    axes.set_xticks(places, list(ours), rotation=90 if is_crowded else 0)
     axes.set_ylim(0, 100)
     axes.set_ylabel("accuracy (%)")
     axes.set_xlabel("subject that was left out")

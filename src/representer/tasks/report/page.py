@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError, MissingExtraError
-from representer.tasks.report import figures
+from representer.tasks.report import figures, signal_figures
 from representer.tasks.storage import atomic
 
 if TYPE_CHECKING:
@@ -130,8 +130,20 @@ def render_signal(
                 metrics["by_subject"], rival and rival["by_subject"], metrics["chance"]
             ),
             curves=figures.loss_curves(_losses(history)) if history else "",
+            filters=_filters(details["filters"]) if details.get("filters") else None,
         )
     )
+
+
+def _filters(found: dict[str, Any]) -> dict[str, Any]:
+    channels = found["channels"]
+    cards = [{**card, "picture": signal_figures.wavelet(card, channels)} for card in found["cards"]]
+    lags = [
+        {**row, "map": signal_figures.scalp(row["weights"], channels, f"Weights, {row['class']}")}
+        for row in found["lags"]
+    ]
+    bands = found["importance"] and signal_figures.importance(found["importance"])
+    return {**found, "cards": cards, "lags": lags, "bands": bands}
 
 
 def _losses(history: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:

@@ -12,6 +12,7 @@ from representer.tasks.report import write_report
 from representer.tasks.signal.signal_baseline import band_power_baseline
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_data import SignalData, prepare
+from representer.tasks.signal.signal_filters import describe_filters
 from representer.tasks.signal.signal_fold import FoldData, FoldJob, TrainedSide, train_side
 from representer.tasks.signal.signal_folds import final_fold
 from representer.tasks.signal.signal_loso import plan, run_loso
@@ -60,7 +61,11 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         metrics = metrics_of(config, data, found, final, baseline)
         verdicts = [verdict(rival) for rival in metrics["baselines"]]
         run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
-        run.write_json("details.json", details_of(config, data, final) | {"verdicts": verdicts})
+        details = details_of(config, data, final) | {"verdicts": verdicts}
+        details["filters"] = describe_filters(
+            data.recordings, run.path, found.folds, is_wavelet=config.filters == "wavelet"
+        )
+        run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
         page = write_report(run.path)
         print(summary(metrics))

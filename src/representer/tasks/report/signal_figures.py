@@ -1,0 +1,86 @@
+"""Pictures of what a model of signals goes by: wavelets, bands, maps of the scalp."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from representer.tasks.report.figures import BASELINE, INK, MODEL, VALID, _canvas, _canvases, _svg
+
+_DRAWN = 8  # channels of a waveform, the strongest
+_LEAST = 4  # known positions from which on a map says something
+
+
+def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
+    """Draw one wavelet: the waveform of its strongest channels, and its spectrum.
+
+    Args:
+        card: Of ``signal_filters.describe_filters``.
+        channels: Names of the channels.
+    """
+    import numpy as np
+
+    figure, (waves, spectrum) = _canvases(7.2, 2.2, 2)
+    wave, times = np.asarray(card["waveform"]), np.asarray(card["times"])
+    strongest = np.argsort(-np.asarray(card["amplitudes"]))[:_DRAWN]
+    for place, channel in enumerate(strongest):
+        shade = 0.35 + 0.65 * (1 - place / len(strongest))
+        waves.plot(1000 * times, wave[channel], color=MODEL, alpha=shade, linewidth=1.2,
+                   label=channels[channel])  # fmt: skip
+    waves.set_xlabel("ms from the middle of the window")
+    waves.legend(frameon=False, labelcolor=INK, fontsize=7, ncols=2)
+    power = (np.abs(np.fft.rfft(wave, 1024)) ** 2).sum(0)
+    step = times[1] - times[0] if len(times) > 1 else 1.0
+    spectrum.plot(np.fft.rfftfreq(1024, step), power / power.max(), color=MODEL)
+    spectrum.axvline(card["frequency"], color=VALID, linewidth=1, linestyle=":")
+    spectrum.set_xlabel("Hz")
+    spectrum.set_ylabel("power, of the largest")
+    return _svg(figure, f"Wavelet of the {card['gate']} gate, unit {card['unit']}")
+
+
+def importance(found: Mapping[str, Any]) -> str:
+    """Draw by how much the margin falls without each band."""
+    figure, axes = _canvas(7.2, 2.4)
+    axes.bar(found["frequencies"], found["loss"], color=MODEL, width=0.8)
+    axes.axhline(0, color=BASELINE, linewidth=0.7)
+    axes.set_xlabel("band that is taken out (Hz, middle)")
+    axes.set_ylabel("fall of the margin")
+    return _svg(figure, "What each band is good for")
+
+
+def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
+    """Draw values of channels as a map of the scalp, where the 10-5 system knows their names.
+
+    Args:
+        values: One of each channel.
+        channels: Their names, in any case.
+        title: Said to those who cannot see the picture.
+
+    Returns:
+        SVG; empty if fewer than four channels are known, or mne is not installed.
+    """
+    try:
+        import mne
+    except ImportError:
+        return ""
+    built_in = mne.channels.get_builtin_montages()
+    system = next(name for name in ("colin27_1005", "standard_1005") if name in built_in)
+    places = mne.channels.make_standard_montage(system).get_positions()["ch_pos"]
+    known = {name.lower(): name for name in places}
+    rows = [k for k, name in enumerate(channels) if name.lower() in known]
+    if len(rows) < _LEAST:
+        return ""
+    names = [known[channels[k].lower()] for k in rows]
+    info = mne.create_info(names, 100.0, "eeg", verbose="error")
+    info.set_montage(system, on_missing="ignore", verbose="error")
+    figure, axes = _canvas(2.4, 2.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of layouts and old names
+        import numpy as np
+
+        mne.viz.plot_topomap(
+            np.asarray([values[k] for k in rows]), info, axes=axes, show=False, cmap="Blues",
+            contours=3,
+        )  # fmt: skip
+    return _svg(figure, title)

@@ -1,0 +1,102 @@
+"""What a report shows of the filters of a signal run."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from representer.data.signals import Standardisation, synthetic_recordings, write_npz
+from representer.explain import band_importance, wavelet_cards
+from representer.tasks.report import signal_figures
+from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.signal.signal_fit import fit
+from representer.tasks.signal.signal_run import load_run
+
+TINY = {"hidden_size": 3, "filter_length": 20, "stride": 10, "epochs": 1, "baselines": False}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return synthetic_recordings(subjects=3, windows=4)
+
+
+@pytest.fixture(scope="module")
+def runs(drawn, tmp_path_factory):
+    """A run with wavelets, and one with dense filters."""
+    folder = tmp_path_factory.mktemp("filters")
+    write_npz(folder / "drawn.npz", drawn)
+    for filters in ("wavelet", "dense"):
+        chosen = SignalConfig(
+            data=str(folder / "drawn.npz"), out=str(folder / filters), filters=filters, **TINY
+        )
+        fit(chosen)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(runs):
+    return json.loads((runs / "wavelet" / "details.json").read_text())["filters"]
+
+
+def test_the_strongest_wavelets_of_the_final_model_are_shown(runs, found):
+    cards = wavelet_cards(load_run(runs / "wavelet").model.cell)[:6]
+    assert [(c["gate"], c["unit"]) for c in found["cards"]] == [(c.gate, c.unit) for c in cards]
+    np.testing.assert_allclose(found["cards"][0]["waveform"], cards[0].waveform, atol=1e-6)
+
+
+def test_what_came_back_is_counted_over_folds(found):
+    shares = {row["models"] for row in found["recurring"]}
+    assert shares <= {1 / 3, 2 / 3, 1.0}
+    assert sum(row["energy"] for row in found["recurring"]) <= 1 + 1e-9
+
+
+def test_bands_are_those_of_the_folds_on_the_windows_they_are_tested_on(runs, drawn, found):
+    losses = []
+    for number, subject in enumerate(["subject_0", "subject_1", "subject_2"]):
+        one = load_run(runs / "wavelet" / "folds" / f"{number:03d}-{subject}")
+        tested = Standardisation("subject").apply(
+            drawn.take(drawn.subjects == subject.replace("_", " "))
+        )
+        signals, labels = torch.from_numpy(tested.signals), torch.from_numpy(tested.labels)
+        losses.append(band_importance(one.model, signals, labels, 100.0).loss)
+    mean = torch.stack(losses).mean(0)
+    np.testing.assert_allclose(found["importance"]["loss"], mean, atol=1e-6)  # of float32
+    assert found["importance"]["best"] == 1.0 + int(mean.argmax())
+
+
+def test_every_class_has_lags_of_every_channel(drawn, found):
+    assert [row["class"] for row in found["lags"]] == list(drawn.classes)
+    for row in found["lags"]:
+        assert (len(row["lags"]), row["lags"][0]) == (4, 0.0)
+        assert math.hypot(*row["weights"]) == pytest.approx(1, abs=1e-3)
+
+
+def test_dense_filters_have_bands_and_lags_but_no_cards(runs):
+    details = json.loads((runs / "dense" / "details.json").read_text())
+    found = details["filters"]
+    assert found["cards"] == found["recurring"] == []
+    assert found["importance"]
+    page = (runs / "dense" / "report.html").read_text()
+    assert "What it goes by" in page
+    assert "Wavelets" not in page
+
+
+def test_the_page_shows_all_of_it(runs, found):
+    page = (runs / "wavelet" / "report.html").read_text()
+    assert page.count('aria-label="Wavelet of the') == len(found["cards"])
+    assert 'aria-label="What each band is good for"' in page
+    assert "What came back" in page
+    card = found["cards"][0]
+    assert f"{card['gate']} gate, unit {card['unit']}: {card['frequency']:.1f} Hz" in page
+
+
+def test_known_channels_have_a_map_of_the_scalp():
+    pytest.importorskip("mne")
+    values = [0.1, 0.2, 0.3, 0.4, 0.5]
+    drawn = signal_figures.scalp(values, ["FZ", "cz", "Pz", "O1", "ch7"], "Weights")
+    assert drawn.startswith('<svg role="img" aria-label="Weights"')
+    assert signal_figures.scalp(values, ["a", "b", "c", "Cz", "Pz"], "Weights") == ""
