@@ -1,8 +1,9 @@
-// One kernel expansion as polynomials between its sorted centres, and how moments are shifted.
+// One kernel expansion as polynomials around and between its sorted centres, and how moments are shifted.
 //
-// Between two of the sorted centres f is a polynomial, kept as its Taylor coefficients at the centre
-// below (at the first one for what lies below all): a search finds the interval, a few products the
-// value. The gradient with respect to the input is that polynomial's slope.
+// The range of the centres is cut into equal cells. In a cell with one centre f is a polynomial about it
+// whose last coefficient differs on its two sides; in a cell without, it is that of the interval between
+// two centres. So an input costs a table of cells, a table of polynomials, and no search; only a cell
+// with several centres needs one. The gradient with respect to the input is the polynomial's slope.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +19,15 @@ enum Green { GREEN_ABS, GREEN_RELU, GREEN_GAUSSIAN, GREEN_CUBIC };  // the order
 
 // The polynomials of one feature, DEGREE 1 for |u| and max(0, u), 3 for |u|^3.
 template <class Real, int DEGREE> struct Expansion {
-    static constexpr int P = DEGREE + 1;
+    static constexpr int P = DEGREE + 1, MANY = 128;
     struct Piece {
-        Real base, taylor[P];
-        Real touching;  // the slope at the next centre, where g has none
+        Real base, taylor[DEGREE], last[2];  // `last` below the base and above
     };
     int64_t count;               // K
-    std::vector<Real> centers;   // sorted (K), and two that lie above all
+    std::vector<Real> centers;   // sorted (K)
     std::vector<int64_t> order;  // where each stood
-    std::vector<Piece> pieces;   // (K + 1)
+    std::vector<Piece> pieces;   // (2 K + 1): about each centre, and of each interval about the centre below
+    std::vector<Real> touching;  // (2 K + 1): the slope at a base, where g has none
 
     void build(const Real* c, const Real* chi, int64_t k_count, int green) {
         count = k_count;
@@ -34,59 +35,130 @@ template <class Real, int DEGREE> struct Expansion {
         for (int64_t k = 0; k < count; ++k) order[k] = k;
         // NaN goes last, so that the order is one; every value is then NaN anyway
         std::stable_sort(order.begin(), order.end(), [c](int64_t i, int64_t j) { return c[i] < c[j] || (c[i] == c[i] && c[j] != c[j]); });
-        centers.resize(count + 2);
+        centers.resize(count);
         for (int64_t k = 0; k < count; ++k) centers[k] = c[order[k]];
-        centers[count] = centers[count + 1] = INFINITY;
         polynomials(chi, green);
-        cells();
+        cut();
     }
 
-    // How many centres lie strictly below a. Without branches where a cell has at most two centres.
-    REPRESENTER_INLINE int64_t below(Real a) const {
-        const uint32_t start = starts[cell_of(a)];
-        int64_t at = start >> 1;
-        at += centers[at] < a;
-        at += centers[at] < a;
-        if (__builtin_expect(start & 1, 0)) at = std::lower_bound(centers.begin() + at, centers.begin() + count, a) - centers.begin();
-        return at;
+    // f of `lanes` inputs, which may be where they are read.
+    void values(const Real* a, Real* f, int64_t lanes) const {
+        int32_t cell[MANY];
+        for (int64_t first = 0; first < lanes; first += MANY) {
+            const int some = int(std::min<int64_t>(MANY, lanes - first));
+            for (int n = 0; n < some; ++n) cell[n] = cell_of(a[first + n]);
+            for (int n = 0; n < some; ++n) {
+                const Real at = a[first + n];
+                const Piece& q = pieces[piece_of(cells[cell[n]], at)];
+                const Real t = at - q.base, last = q.last[t > 0], *p = q.taylor;
+                f[first + n] = DEGREE == 1 ? p[0] + t * last : p[0] + t * (p[1 % DEGREE] + t * (p[2 % DEGREE] + t * last));
+            }
+        }
     }
-    REPRESENTER_INLINE Real value(Real a, int64_t j) const {
-        const Piece& q = pieces[j];
-        const Real t = a - q.base, *p = q.taylor;
-        if (DEGREE == 1) return p[0] + p[1] * t;
-        return p[0] + t * (p[1] + t * (p[2 % P] + t * p[3 % P]));
+    // What inputs leave for the gradients of centres and coefficients.
+    struct Sums {
+        std::vector<Real> recent;   // of each piece's two sides the moments of the gradients about the base
+        std::vector<double> total;  // the same of the inputs before, as recent ones are few enough for sums in Real
+        std::vector<double> on;     // of each base the gradients of the inputs on it
+        int64_t taken = 0;          // recent inputs
+
+        explicit Sums(int64_t centres) : recent(2 * P * (2 * centres + 1)), total(recent.size()), on(2 * centres + 1) {}
+        void settle() {
+            for (size_t r = 0; r < total.size(); ++r) total[r] += double(recent[r]), recent[r] = 0;
+            taken = 0;
+        }
+        void add(Sums& other) {
+            settle(), other.settle();
+            for (size_t r = 0; r < total.size(); ++r) total[r] += other.total[r];
+            for (size_t r = 0; r < on.size(); ++r) on[r] += other.on[r];
+        }
+    };
+    // The gradients of f become those of the inputs.
+    void slopes(const Real* a, Real* grad, int64_t lanes, Sums& sums) const {
+        typedef Real Moments __attribute__((vector_size(P * sizeof(Real))));
+        int32_t cell[MANY];
+        const Piece* const table = pieces.data();  // what is written below might be these, for the compiler
+        const int32_t* const piece_at = cells.data();
+        Real* const recent = sums.recent.data();
+        for (int64_t first = 0; first < lanes; first += MANY) {
+            const int some = int(std::min<int64_t>(MANY, lanes - first));
+            if ((sums.taken += some) > 4096) sums.settle(), sums.taken = some;
+            for (int n = 0; n < some; ++n) cell[n] = cell_of(a[first + n]);
+            for (int n = 0; n < some; ++n) {
+                const Real at = a[first + n], w = grad[first + n];
+                const int64_t place = piece_of(piece_at[cell[n]], at);
+                const Piece& q = table[place];
+                const Real t = at - q.base, last = q.last[t > 0], *p = q.taylor;
+                Real slope = DEGREE == 1 ? last : p[1 % DEGREE] + t * (2 * p[2 % DEGREE] + t * 3 * last), power = w;
+                Moments own, total;
+                for (int r = 0; r < P; ++r, power *= t) own[r] = power;
+                Real* side = recent + (2 * place + (t > 0)) * P;
+                std::memcpy(&total, side, sizeof total);
+                total += own;
+                std::memcpy(side, &total, sizeof total);
+                if (DEGREE == 1 && __builtin_expect(t == 0, 0)) slope = touching[place], sums.on[place] += double(w);
+                grad[first + n] = w * slope;
+            }
+        }
     }
-    REPRESENTER_INLINE Real slope(Real a, int64_t j) const {
-        const Piece& q = pieces[j];
-        const Real t = a - q.base, *p = q.taylor;
-        if (DEGREE == 1) return centers[j] == a ? q.touching : p[1];
-        return p[1] + t * (2 * p[2 % P] + t * 3 * p[3 % P]);
+    // The moments of each interval about the centre below, (K + 1, P).
+    std::vector<double> moments(const Sums& sums) const {
+        std::vector<double> all((count + 1) * P, 0.0);
+        const auto add = [&all](int64_t interval, const double* m) {
+            for (int r = 0; r < P; ++r) all[interval * P + r] += m[r];
+        };
+        for (int64_t k = 0; k < count; ++k) {
+            double below[P];
+            for (int r = 0; r < P; ++r) below[r] = sums.total[2 * k * P + r];
+            if (k) lower<DEGREE>(below, double(centers[k]) - double(centers[k - 1]));
+            add(k, below), add(k + 1, &sums.total[(2 * k + 1) * P]);
+        }
+        for (int64_t j = 0; j <= count; ++j)
+            for (int side = 0; side < 2; ++side) add(j, &sums.total[(2 * (count + j) + side) * P]);
+        return all;
+    }
+
+    // Add a line to f.
+    void add(Real slope, Real value) {
+        for (int64_t j = 0; j <= 2 * count; ++j) {
+            Piece& q = pieces[j];
+            q.taylor[0] += slope * q.base + value, touching[j] += slope;
+            if (DEGREE == 1) q.last[0] += slope, q.last[1] += slope;
+            else q.taylor[1 % DEGREE] += slope;
+        }
     }
 
   private:
-    std::vector<uint32_t> starts;  // of each cell: twice the centres in those before, 1 more if it has many
+    std::vector<int32_t> cells;  // the piece of each, or less than 0 if it has many centres: -1 less those before
     Real origin, scale, last_cell;
 
     // The same rounding for centres and inputs, so that a centre in an earlier cell is below.
-    REPRESENTER_INLINE int cell_of(Real a) const {
+    REPRESENTER_INLINE int32_t cell_of(Real a) const {
         Real t = (a - origin) * scale;
         t = t > 0 ? t : 0;  // NaN too
-        return int(t < last_cell ? t : last_cell);
+        return int32_t(t < last_cell ? t : last_cell);
     }
-    void cells() {
-        int wanted = 16;
-        while (wanted < 4 * count && wanted < 4096) wanted *= 2;
+    REPRESENTER_INLINE int64_t piece_of(int32_t piece, Real a) const {
+        return __builtin_expect(piece >= 0, 1) ? piece : searched(a, -1 - piece);
+    }
+    __attribute__((noinline)) int64_t searched(Real a, int64_t first) const {
+        const int64_t j = std::lower_bound(centers.begin() + first, centers.end(), a) - centers.begin();
+        return j < count && centers[j] == a ? j : count + j;
+    }
+    void cut() {
+        int64_t wanted = 16;
+        while (wanted < 8 * count && wanted < 4096) wanted *= 2;
         last_cell = Real(wanted - 1);
         origin = centers[0];
         const Real wide = centers[count - 1] - origin;
         scale = wide > 0 && wide < INFINITY ? Real(wanted) / wide : Real(0);
         if (!(scale < INFINITY)) scale = 0;
-        starts.assign(wanted + 1, 0);
-        for (int64_t k = 0; k < count; ++k) starts[cell_of(centers[k]) + 1] += 1;
-        uint32_t before = 0;
-        for (int i = 0; i < wanted; ++i) {
-            const uint32_t own = starts[i + 1];
-            starts[i] = before * 2 + (own > 2);
+        cells.assign(wanted, 0);
+        for (int64_t k = 0; k < count; ++k) cells[cell_of(centers[k])] += 1;
+        int64_t before = 0;
+        for (int32_t& cell : cells) {
+            const int64_t own = cell;
+            cell = int32_t(own == 0 ? count + before : own == 1 ? before : -1 - before);
             before += own;
         }
     }
@@ -102,29 +174,27 @@ template <class Real, int DEGREE> struct Expansion {
                 p[2] += below_sign * x * 3 * u, p[3] += below_sign * x;
             }
         }
-        pieces.resize(count + 1);
-        put(0, p, centers[0]);
+        pieces.resize(2 * count + 1), touching.assign(2 * count + 1, Real(0));
+        put(count, p, p[DEGREE], centers[0]);
         for (int64_t k = 0; k < count; ++k) {
-            if (k) {
-                const double h = double(centers[k]) - double(centers[k - 1]);
-                shift<DEGREE>(p, h);
-            }
+            if (k) shift<DEGREE>(p, double(centers[k]) - double(centers[k - 1]));
+            const double below = p[DEGREE];
             p[DEGREE] += (1 - below_sign) * double(chi[order[k]]);  // g turns from s u^m to u^m
-            put(k + 1, p, centers[k]);
+            put(k, p, below, centers[k]), put(count + k + 1, p, p[DEGREE], centers[k]);
         }
-        if (DEGREE != 1) return;
         for (int64_t k = 0; k < count;) {  // the centres at one place have no slope there
             int64_t end = k;
             double own = 0;
             while (end < count && centers[end] == centers[k]) own += chi[order[end++]];
             if (end == k) end = k + 1;  // NaN
-            for (int64_t i = k; i < end; ++i) pieces[i].touching = Real(double(pieces[k].taylor[1]) - below_sign * own);
+            touching[k] = Real(double(pieces[k].last[0]) - below_sign * own);
             k = end;
         }
     }
-    void put(int64_t j, const double* p, Real base) {
-        pieces[j].base = base, pieces[j].touching = 0;
-        for (int r = 0; r < P; ++r) pieces[j].taylor[r] = Real(p[r]);
+    void put(int64_t j, const double* p, double below, Real base) {
+        Piece& q = pieces[j];
+        q.base = base, q.last[0] = Real(below), q.last[1] = Real(p[DEGREE]);
+        for (int r = 0; r < DEGREE; ++r) q.taylor[r] = Real(p[r]);
     }
 
   public:

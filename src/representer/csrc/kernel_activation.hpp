@@ -9,36 +9,48 @@
 
 #include "core.hpp"
 #include "expansion.hpp"
+#include "tile.hpp"
 #include "vec.hpp"
 #include "workspace.hpp"
 
 namespace representer {
 namespace REPRESENTER_ISA {
 
-template <class Real, int DEGREE> void piecewise_forward(const RepresenterActivation& p) {
-    const int64_t F = p.features, BLOCK = 512;
-    std::vector<Expansion<Real, DEGREE>> of(F);
-    for (int64_t i = 0; i < F; ++i)
+// The expansions of all features.
+template <class Real, int DEGREE> std::vector<Expansion<Real, DEGREE>> expansions(const RepresenterActivation& p) {
+    std::vector<Expansion<Real, DEGREE>> of(p.features);
+    for (int64_t i = 0; i < p.features; ++i)
         of[i].build(static_cast<const Real*>(p.centers) + i * p.count, static_cast<const Real*>(p.coefficients) + i * p.count, p.count, p.green);
-    const int64_t blocks = (p.rows + BLOCK - 1) / BLOCK;
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static)
-    for (int64_t block = 0; block < blocks; ++block) {
-        const int64_t last = std::min(p.rows, (block + 1) * BLOCK);
-        for (int64_t i = 0; i < F; ++i) {
-            const Expansion<Real, DEGREE>& e = of[i];
-            const Real* x = static_cast<const Real*>(p.input) + i;
-            Real* y = static_cast<Real*>(p.output) + i;
-            for (int64_t n = block * BLOCK; n < last; ++n) y[n * F] = e.value(x[n * F], e.below(x[n * F]));
+    return of;
+}
+
+// Rows that are turned over at once, so that every feature lies together and its tables stay in the cache.
+inline int64_t rows_at_once(int64_t features) { return std::max<int64_t>(64, std::min<int64_t>(480, 16384 / std::max<int64_t>(features, 1))); }
+
+template <class Real, int DEGREE> void piecewise_forward(const RepresenterActivation& p) {
+    const int64_t F = p.features, ROWS = rows_at_once(F);
+    const auto of = expansions<Real, DEGREE>(p);
+    const int64_t bands = std::max<int64_t>(1, std::min<int64_t>(p.threads, (p.rows + ROWS - 1) / ROWS));
+#pragma omp parallel for num_threads(p.threads) if (bands > 1) schedule(static)
+    for (int64_t band = 0; band < bands; ++band) {
+        Workspace<Real> turned(ROWS * F, false);
+        const int64_t end = share(p.rows, bands, band + 1);
+        for (int64_t first = share(p.rows, bands, band); first < end; first += ROWS) {
+            const int64_t rows = std::min(ROWS, end - first);
+            transpose_matrix(static_cast<const Real*>(p.input) + first * F, rows, F, turned.at(0));
+            for (int64_t i = 0; i < F; ++i) of[i].values(turned.at(i * rows), turned.at(i * rows), rows);
+            transpose_matrix(turned.at(0), F, rows, static_cast<Real*>(p.output) + first * F);
         }
     }
 }
 
 template <class Real, int DEGREE>
-void centre_gradients(const RepresenterActivation& p, const Expansion<Real, DEGREE>& e, int64_t feature, const double* moments) {
+void centre_gradients(const RepresenterActivation& p, const Expansion<Real, DEGREE>& e, int64_t feature, const typename Expansion<Real, DEGREE>::Sums& sums) {
     constexpr int P = DEGREE + 1;
     typedef Expansion<Real, DEGREE> Own;
     const int64_t K = p.count;
-    const double sign = p.green == GREEN_RELU ? 0 : -1, *on = moments + (K + 1) * P;
+    const double sign = p.green == GREEN_RELU ? 0 : -1;
+    const std::vector<double> moments = e.moments(sums);
     const Real* chi = static_cast<const Real*>(p.coefficients) + feature * K;
     Real *dc = static_cast<Real*>(p.grad_centers) + feature * K, *dchi = static_cast<Real*>(p.grad_coefficients) + feature * K;
     std::vector<double> under(K * 2);  // what the inputs below each centre give
@@ -59,50 +71,32 @@ void centre_gradients(const RepresenterActivation& p, const Expansion<Real, DEGR
         dchi[place] = Real(over[DEGREE] + sign * under[2 * k]);
         int64_t first = k;  // inputs on this centre were counted below the first at its place
         while (first && e.centers[first - 1] == e.centers[k]) --first;
-        const double below = under[2 * k + 1] - (DEGREE == 1 ? on[first] : 0);
+        const double below = under[2 * k + 1] - (DEGREE == 1 ? sums.on[first] : 0);
         dc[place] = Real(-DEGREE * double(chi[place]) * (over[DEGREE - 1] + sign * below));
     }
 }
 
 template <class Real, int DEGREE> void piecewise_backward(const RepresenterActivation& p) {
-    constexpr int P = DEGREE + 1;
-    const int64_t F = p.features, K = p.count, BLOCK = 512, width = (K + 1) * P + K;
-    std::vector<Expansion<Real, DEGREE>> of(F);
-    for (int64_t i = 0; i < F; ++i)
-        of[i].build(static_cast<const Real*>(p.centers) + i * K, static_cast<const Real*>(p.coefficients) + i * K, K, p.green);
-    // of every interval the moments, and of every centre what lies on it; one copy a thread
-    const int64_t bands = std::max<int64_t>(1, std::min<int64_t>(p.threads, (p.rows + BLOCK - 1) / BLOCK));
-    std::vector<double> sums(bands * F * width, 0.0);
+    const int64_t F = p.features, ROWS = rows_at_once(F);
+    const auto of = expansions<Real, DEGREE>(p);
+    const int64_t bands = std::max<int64_t>(1, std::min<int64_t>(p.threads, (p.rows + ROWS - 1) / ROWS));
+    std::vector<typename Expansion<Real, DEGREE>::Sums> sums(bands * F, typename Expansion<Real, DEGREE>::Sums(p.count));
 #pragma omp parallel for num_threads(p.threads) if (bands > 1) schedule(static)
     for (int64_t band = 0; band < bands; ++band) {
-        std::vector<Real> block(width);  // few enough rows for sums in Real
+        Workspace<Real> inputs(ROWS * F, false), grads(ROWS * F, false);
         const int64_t end = share(p.rows, bands, band + 1);
-        for (int64_t first = share(p.rows, bands, band); first < end; first += BLOCK) {
-            const int64_t last = std::min(end, first + BLOCK);
-            for (int64_t i = 0; i < F; ++i) {
-                const Expansion<Real, DEGREE>& e = of[i];
-                const Real *x = static_cast<const Real*>(p.input) + i, *g = static_cast<const Real*>(p.grad) + i;
-                Real *dx = static_cast<Real*>(p.grad_input) + i, *on = block.data() + (K + 1) * P;
-                std::fill(block.begin(), block.end(), Real(0));
-                for (int64_t n = first; n < last; ++n) {
-                    const Real a = x[n * F], w = g[n * F];
-                    const int64_t j = e.below(a);
-                    dx[n * F] = w * e.slope(a, j);
-                    const Real t = a - e.pieces[j].base;
-                    Real *m = block.data() + j * P, power = w;
-                    for (int r = 0; r < P; ++r, power *= t) m[r] += power;
-                    if (DEGREE == 1 && __builtin_expect(e.centers[j] == a && j < K, 0)) on[j] += w;
-                }
-                double* own = sums.data() + (band * F + i) * width;
-                for (int64_t r = 0; r < width; ++r) own[r] += block[r];
-            }
+        for (int64_t first = share(p.rows, bands, band); first < end; first += ROWS) {
+            const int64_t rows = std::min(ROWS, end - first);
+            transpose_matrix(static_cast<const Real*>(p.input) + first * F, rows, F, inputs.at(0));
+            transpose_matrix(static_cast<const Real*>(p.grad) + first * F, rows, F, grads.at(0));
+            for (int64_t i = 0; i < F; ++i) of[i].slopes(inputs.at(i * rows), grads.at(i * rows), rows, sums[band * F + i]);
+            transpose_matrix(grads.at(0), F, rows, static_cast<Real*>(p.grad_input) + first * F);
         }
     }
     for (int64_t i = 0; i < F; ++i) {
-        double* own = sums.data() + i * width;
-        for (int64_t band = 1; band < bands; ++band)
-            for (int64_t r = 0; r < width; ++r) own[r] += sums[(band * F + i) * width + r];
-        centre_gradients<Real, DEGREE>(p, of[i], i, own);
+        for (int64_t band = 1; band < bands; ++band) sums[i].add(sums[band * F + i]);
+        sums[i].settle();
+        centre_gradients<Real, DEGREE>(p, of[i], i, sums[i]);
     }
 }
 

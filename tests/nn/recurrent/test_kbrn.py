@@ -137,6 +137,17 @@ def test_steps_beyond_those_that_are_kept_share_the_last_row():
     torch.testing.assert_close(norm.running[:, 2], pooled)
 
 
+def test_statistics_of_the_same_steps_are_taken_in_alike_whether_or_not_that_can_be_seen():
+    generator = torch.Generator().manual_seed(0)
+    norms = [nn.KBRN(INPUT, HIDDEN, max_steps=9, momentum=0.5).directions[0].norm for _ in range(2)]
+    for start in (0, 3, 3, 3, 5):
+        used = torch.rand(2, 4, HIDDEN, generator=generator)
+        norms[0].update(used, torch.tensor([start]).expand(6), None)
+        norms[1].update(used, torch.full((6,), start), None)
+    assert norms[0].batches.tolist() == [1, 1, 1, 4, 3, 4, 4, 1, 1] == norms[1].batches.tolist()
+    torch.testing.assert_close(norms[0].running, norms[1].running)
+
+
 def test_the_authors_statistics_are_those_of_the_batch_in_evaluation_too():
     layer, x = build("batch"), batch()
     torch.testing.assert_close(layer(x)[0], by_hand(layer, x))

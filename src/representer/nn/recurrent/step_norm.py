@@ -92,6 +92,9 @@ class StepNorm(nn.Module):
         time, rows = used.shape[1], len(self.batches)
         if lengths is None and not steps.stride(0):  # all at the same step
             steps = steps[:1]
+            if _can_be_read(steps) and int(steps) + time <= rows:
+                self._update_rows(slice(int(steps), int(steps) + time), used)
+                return
         t = torch.arange(time, device=used.device)[:, None]
         real = torch.ones_like(steps + t) if lengths is None else (t < lengths).long()
         if lengths is not None:  # steps of one sequence took no statistics
@@ -107,6 +110,19 @@ class StepNorm(nn.Module):
         share = torch.where(total > 0, share, 0.0).to(used.dtype)
         self.running.lerp_(fresh, share.expand_as(fresh))
 
+    def _update_rows(self, rows: slice, used: Tensor) -> None:
+        """Take in statistics of which each has a row of its own: a tenth of the work."""
+        batches = self.batches[rows].add_(1)
+        share = (1 / batches).clamp(min=self.momentum).to(used.dtype)[:, None]
+        self.running[:, rows].lerp_(used, share.expand_as(used))
+
     def extra_repr(self) -> str:
         """Return the sizes."""
         return f"{self.scale.shape[1]}, max_steps={len(self.batches)}, momentum={self.momentum}"
+
+
+def _can_be_read(steps: Tensor) -> bool:
+    """Return whether a number can be read without waiting for it, or breaking a graph."""
+    if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(steps):  # pyright: ignore
+        return False
+    return steps.device.type == "cpu"
