@@ -68,9 +68,13 @@ COVERED_BY = {
         "ops/rkm_scan/products", "ops/string_scan/arguments",
         "ops/products", "ops/string_scan/gradient", "ops/string_scan/reference",
         "ops/walk_aggregate/cpp", "ops/walk_aggregate/reference", "ops/walk_aggregate/samples",
+        "ops/walk_rounds/samples",
     ),
     "tests/ops/walk_aggregate/test_walk_aggregate.py": (
         "ops/walk_aggregate/arguments", "functional/walk_aggregate",
+    ),
+    "tests/ops/walk_rounds/test_walk_rounds.py": (
+        "ops/walk_rounds/arguments", "ops/walk_rounds/rounds", "functional/walk_rounds",
     ),
     "tests/papers/test_rkm2019_documents.py": (
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",

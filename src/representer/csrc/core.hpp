@@ -139,10 +139,12 @@ struct RepresenterScan {
     void* final_state;        // (B, H); gradient of c0 in the backward pass
 };
 
-// N nodes, H units, E edges with K features; weights are (K, H).
+// N nodes, H units, E edges with K features; weights are (K, H). The rows of the nodes lie as far
+// apart as is said, so that they may be columns of one matrix.
 struct RepresenterWalk {
     int64_t nodes, units, edges, features;
     int32_t threads, activation;  // Nonlinearity of the shifted messages
+    int64_t x_row, gate_row, output_row, grad_row, grad_x_row, grad_gate_row;
     const void* x;                // (N, H)
     const int64_t* edge_index;    // (2, E)
     const void* edge_attr;        // (E, K)

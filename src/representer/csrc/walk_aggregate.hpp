@@ -13,39 +13,52 @@ namespace representer {
 namespace REPRESENTER_ISA {
 
 enum WalkParts { SHIFTED = 1, FACTORED = 2, GATED = 4 };
-constexpr int64_t RUN = 512;  // edges whose share in a weight's gradient is summed before it is added
+constexpr int RUN = 12;  // edges whose products with the weights are computed at once
+constexpr int ABREAST = 3;
 
 // N vectors of units from `first` on, over all edges; only a band of one vector may be RAGGED, that
 // is, have fewer units than lanes.
 template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
     static constexpr int V = Lanes<Real>::n;
     typedef Vec<Real> Row[N];
+    typedef Vec<Real> Rows[RUN][N];  // of the edges of a run
 
   public:
     WalkBand(const RepresenterWalk& args, int64_t first)
         : p(args), first(first), count(RAGGED ? int(args.units - first) : V) {}
 
     void forward() const {
-        for (int64_t e = 0; e < p.edges; ++e) {
-            Row before, t, f, s;
-            message(e, before, t, f, s);
-            for (int j = 0; j < N; ++j) {
-                if (PARTS & FACTORED) t[j] *= f[j];
-                if (PARTS & GATED) t[j] *= s[j] * Real(p.scale);
+        Rows b, f, g;
+        for (int64_t start = 0; start < p.edges; start += RUN) {
+            const int edges = run(start);
+            weigh(start, edges, b, f, g);
+            for (int i = 0; i < edges; ++i) {
+                Row before, t, s;
+                message(start + i, b[i], g[i], before, t, s);
+                for (int j = 0; j < N; ++j) {
+                    if (PARTS & FACTORED) t[j] *= f[i][j];
+                    if (PARTS & GATED) t[j] *= s[j] * Real(p.scale);
+                }
+                add(p.output, target(start + i), p.output_row, t);
             }
-            add(p.output, target(e), t);
         }
     }
 
     void backward(Real* grad_edges) const {
         Workspace<Real> sums(3 * p.features * N * V);
+        Real *shift = sums.at(0), *factor = sums.at(p.features * N * V), *gate = sums.at(2 * p.features * N * V);
+        Rows b, f, g;  // products with the weights, and then what they get
         for (int64_t start = 0; start < p.edges; start += RUN) {
-            const int64_t end = start + RUN < p.edges ? start + RUN : p.edges;
-            for (int64_t e = start; e < end; ++e) step(e, sums.at(0), grad_edges);
-            flush(p.grad_shift, sums.at(0));
-            flush(p.grad_factor, sums.at(p.features * N * V));
-            flush(p.grad_edge_gate, sums.at(2 * p.features * N * V));
+            const int edges = run(start);
+            weigh(start, edges, b, f, g);
+            for (int i = 0; i < edges; ++i) step(start + i, b[i], f[i], g[i]);
+            if (PARTS & SHIFTED) gather(start, edges, b, p.shift, shift, grad_edges);
+            if (PARTS & FACTORED) gather(start, edges, f, p.factor, factor, grad_edges);
+            if ((PARTS & GATED) && p.edge_gate) gather(start, edges, g, p.edge_gate, gate, grad_edges);
         }
+        flush(p.grad_shift, shift);
+        flush(p.grad_factor, factor);
+        flush(p.grad_edge_gate, gate);
     }
 
   private:
@@ -56,97 +69,113 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
     REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return RAGGED ? load(from, count) : load<Real>(from); }
     REPRESENTER_INLINE void put(Real* to, Vec<Real> v) const { RAGGED ? store(to, v, count) : store<Real>(to, v); }
 
+    int run(int64_t start) const { return p.edges - start < RUN ? int(p.edges - start) : RUN; }
     int64_t source(int64_t e) const { return p.edge_index[e]; }
     int64_t target(int64_t e) const { return p.edge_index[p.edges + e]; }
     const Real* attributes(int64_t e) const { return static_cast<const Real*>(p.edge_attr) + e * p.features; }
 
-    void read(const void* of, int64_t row, Row& to) const {
-        const Real* from = static_cast<const Real*>(of) + row * p.units + first;
+    REPRESENTER_INLINE void read(const void* of, int64_t node, int64_t row, Row& to) const {
+        const Real* from = static_cast<const Real*>(of) + node * row + first;
         for (int j = 0; j < N; ++j) to[j] = get(from + j * V);
     }
-    void add(void* of, int64_t row, const Row& terms) const {
-        Real* to = static_cast<Real*>(of) + row * p.units + first;
+    REPRESENTER_INLINE void add(void* of, int64_t node, int64_t row, const Row& terms) const {
+        Real* to = static_cast<Real*>(of) + node * row + first;
         for (int j = 0; j < N; ++j) put(to + j * V, get(to + j * V) + terms[j]);
     }
-    // to += W a of the band's units; weights are (K, H)
-    void multiply_add(const void* weight, const Real* a, Row& to) const {
-        const Real* row = static_cast<const Real*>(weight) + first;
-        for (int64_t k = 0; k < p.features; ++k, row += p.units) {
-            const Vec<Real> a_k = splat<Real>(a[k]);
-            for (int j = 0; j < N; ++j) to[j] += a_k * get(row + j * V);
-        }
+
+    // B a, F a and G a of the edges of a run.
+    void weigh(int64_t start, int edges, Rows& b, Rows& f, Rows& g) const {
+        if (PARTS & SHIFTED) multiply(p.shift, start, edges, b);
+        if (PARTS & FACTORED) multiply(p.factor, start, edges, f);
+        if (PARTS & GATED) multiply(p.edge_gate, start, edges, g);
+    }
+    void multiply(const void* weight, int64_t start, int edges, Rows& to) const {
+        int i = 0;
+        for (; i + ABREAST <= edges; i += ABREAST) multiply_some<ABREAST>(weight, start + i, to + i);
+        for (; i < edges; ++i) multiply_some<1>(weight, start + i, to + i);
+    }
+    template <int A> REPRESENTER_INLINE void multiply_some(const void* weight, int64_t e, Row* to) const {
+        Vec<Real> total[A][N] = {};
+        const Real *row = static_cast<const Real*>(weight) + first, *a = attributes(e);
+        for (int64_t k = 0; weight && k < p.features; ++k, row += p.units)
+            for (int j = 0; j < N; ++j) {
+                const Vec<Real> w = get(row + j * V);
+                for (int i = 0; i < A; ++i) total[i][j] += w * a[i * p.features + k];
+            }
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) to[i][j] = total[i][j];
     }
 
-    // x[u] + B a, tau of it, F a, and the open gate.
-    REPRESENTER_INLINE void message(int64_t e, Row& before, Row& t, Row& f, Row& s) const {
-        const Real* a = attributes(e);
-        read(p.x, source(e), before);
-        if (PARTS & SHIFTED) multiply_add(p.shift, a, before);
+    // x[u] + B a, tau of it, and the open gate.
+    REPRESENTER_INLINE void message(int64_t e, const Row& b, const Row& g, Row& before, Row& t, Row& s) const {
+        read(p.x, source(e), p.x_row, before);
         for (int j = 0; j < N; ++j) {
+            if (PARTS & SHIFTED) before[j] += b[j];
             t[j] = PARTS & SHIFTED ? value<Real>(p.activation, before[j]) : before[j];
-            f[j] = Vec<Real>{};
         }
-        if (PARTS & FACTORED) multiply_add(p.factor, a, f);
         if (PARTS & GATED) {
             Row q;
-            read(p.source_gate, source(e), s);
-            read(p.target_gate, target(e), q);
-            for (int j = 0; j < N; ++j) s[j] += q[j];
-            if (p.edge_gate) multiply_add(p.edge_gate, a, s);
-            for (int j = 0; j < N; ++j) s[j] = sigmoid<Real>(s[j]);
+            read(p.source_gate, source(e), p.gate_row, s);
+            read(p.target_gate, target(e), p.gate_row, q);
+            for (int j = 0; j < N; ++j) s[j] = sigmoid<Real>(s[j] + q[j] + g[j]);
         }
     }
 
-    REPRESENTER_INLINE void step(int64_t e, Real* sums, Real* grad_edges) const {
-        Row before, t, f, s, dy, dz, df, dg;
-        message(e, before, t, f, s);
-        read(p.grad, target(e), dy);
+    // Adds to the nodes' gradients, and leaves what the weights get in the place of their products.
+    REPRESENTER_INLINE void step(int64_t e, Row& b, Row& f, Row& g) const {
+        Row before, t, s, dy, dz;
+        message(e, b, g, before, t, s);
+        read(p.grad, target(e), p.grad_row, dy);
         for (int j = 0; j < N; ++j) {
             Vec<Real> dt = PARTS & FACTORED ? dy[j] * f[j] : dy[j];
             if (PARTS & GATED) {
                 const Vec<Real> gate = s[j] * Real(p.scale);
-                dg[j] = dt * t[j] * gate * (Real(1) - s[j]);
+                g[j] = dt * t[j] * gate * (Real(1) - s[j]);
                 dt *= gate;
                 dy[j] *= gate;
             }
-            df[j] = dy[j] * t[j];
+            if (PARTS & FACTORED) f[j] = dy[j] * t[j];
             dz[j] = PARTS & SHIFTED ? dt * slope<Real>(p.activation, before[j], t[j]) : dt;
+            if (PARTS & SHIFTED) b[j] = dz[j];
         }
-        add(p.grad_x, source(e), dz);
+        add(p.grad_x, source(e), p.grad_x_row, dz);
         if (PARTS & GATED) {
-            add(p.grad_source, source(e), dg);
-            add(p.grad_target, target(e), dg);
-        }
-        const Real* a = attributes(e);
-        for (int64_t k = 0; k < p.features; ++k) {
-            const Vec<Real> a_k = splat<Real>(a[k]);
-            Vec<Real> to_edge{};
-            if (PARTS & SHIFTED) part(p.shift, dz, k, a_k, sums, 0, grad_edges, to_edge);
-            if (PARTS & FACTORED) part(p.factor, df, k, a_k, sums, 1, grad_edges, to_edge);
-            if ((PARTS & GATED) && p.edge_gate) part(p.edge_gate, dg, k, a_k, sums, 2, grad_edges, to_edge);
-            if (grad_edges) grad_edges[e * p.features + k] += sum<Real>(to_edge);
+            add(p.grad_source, source(e), p.grad_gate_row, g);
+            add(p.grad_target, target(e), p.grad_gate_row, g);
         }
     }
 
-    // What one weight gets from an edge, and the edge's feature k from it.
-    REPRESENTER_INLINE void part(const void* weight, const Row& d, int64_t k, Vec<Real> a_k, Real* sums, int which,
-                                 const Real* grad_edges, Vec<Real>& to_edge) const {
-        Real* total = sums + (which * p.features + k) * N * V;
-        const Real* row = static_cast<const Real*>(weight) + k * p.units + first;
-        for (int j = 0; j < N; ++j) {
-            store<Real>(total + j * V, load<Real>(total + j * V) + d[j] * a_k);
-            if (grad_edges) to_edge += d[j] * get(row + j * V);
-        }
+    // What a weight gets from the edges of a run, and their features from it.
+    void gather(int64_t start, int edges, const Rows& d, const void* weight, Real* sums, Real* grad_edges) const {
+        int64_t k = 0;
+        for (; k + ABREAST <= p.features; k += ABREAST) gather_some<ABREAST>(start, edges, d, k, sums);
+        for (; k < p.features; ++k) gather_some<1>(start, edges, d, k, sums);
+        for (int i = 0; grad_edges && i < edges; ++i)
+            for (k = 0; k < p.features; ++k) {
+                const Real* row = static_cast<const Real*>(weight) + k * p.units + first;
+                Vec<Real> to_edge{};
+                for (int j = 0; j < N; ++j) to_edge += d[i][j] * get(row + j * V);
+                grad_edges[(start + i) * p.features + k] += sum<Real>(to_edge);
+            }
+    }
+    template <int A>
+    REPRESENTER_INLINE void gather_some(int64_t start, int edges, const Rows& d, int64_t k, Real* sums) const {
+        Vec<Real> total[A][N];
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) total[i][j] = load<Real>(sums + ((k + i) * N + j) * V);
+        const Real* a = attributes(start) + k;
+        for (int e = 0; e < edges; ++e, a += p.features)
+            for (int j = 0; j < N; ++j)
+                for (int i = 0; i < A; ++i) total[i][j] += d[e][j] * a[i];
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) store<Real>(sums + ((k + i) * N + j) * V, total[i][j]);
     }
 
-    void flush(void* gradient, Real* sums) const {
-        if (!gradient) return;
-        for (int64_t k = 0; k < p.features; ++k)
+    void flush(void* gradient, const Real* sums) const {
+        for (int64_t k = 0; gradient && k < p.features; ++k)
             for (int j = 0; j < N; ++j) {
                 Real* to = static_cast<Real*>(gradient) + k * p.units + first + j * V;
-                Real* from = sums + (k * N + j) * V;
-                put(to, get(to) + load<Real>(from));
-                store<Real>(from, Vec<Real>{});
+                put(to, get(to) + load<Real>(sums + (k * N + j) * V));
             }
     }
 };

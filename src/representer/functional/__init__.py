@@ -18,6 +18,7 @@ from representer.functional.string_kernel import string_kernel, string_kernel_de
 from representer.functional.string_scan import string_scan, string_states
 from representer.functional.walk_aggregate import walk_aggregate, walk_aggregate_definition
 from representer.functional.walk_kernel import local_kernel_definition, walk_kernel_definition
+from representer.functional.walk_rounds import walk_rounds
 from representer.functional.wavelet import (
     wavelet_filters,
     wavelet_filters_definition,
@@ -52,6 +53,7 @@ __all__ = [
     "walk_aggregate",
     "walk_aggregate_definition",
     "walk_kernel_definition",
+    "walk_rounds",
     "walk_states",
     "walks_end",
     "wavelet_filters",

@@ -6,6 +6,7 @@ from representer.ops import kernel_activation as _kernel_activation
 from representer.ops import rkm_scan as _rkm_scan
 from representer.ops import string_scan as _string_scan
 from representer.ops import walk_aggregate as _walk_aggregate
+from representer.ops import walk_rounds as _walk_rounds
 from representer.ops.op import Backend, Op, Sample
 from representer.ops.selection import Choice, explain_backend, use_backend
 
@@ -16,6 +17,7 @@ OPS: dict[str, Op] = {
         _rkm_scan,
         _string_scan,
         _walk_aggregate,
+        _walk_rounds,
         _kernel_activation,
         _kbrn_scan,
     )
@@ -27,6 +29,7 @@ kernel_activation = _kernel_activation.kernel_activation
 rkm_scan = _rkm_scan.rkm_scan
 string_scan = _string_scan.string_scan
 walk_aggregate = _walk_aggregate.walk_aggregate
+walk_rounds = _walk_rounds.walk_rounds
 
 __all__ = [
     "OPS",
@@ -42,4 +45,5 @@ __all__ = [
     "string_scan",
     "use_backend",
     "walk_aggregate",
+    "walk_rounds",
 ]

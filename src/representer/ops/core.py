@@ -78,7 +78,8 @@ GramStruct = _struct(
 )
 WalkStruct = _struct(
     "WalkStruct",
-    "l:nodes l:units l:edges l:features i:threads i:activation p:x p:edge_index p:edge_attr"
+    "l:nodes l:units l:edges l:features i:threads i:activation l:x_row l:gate_row l:output_row"
+    " l:grad_row l:grad_x_row l:grad_gate_row p:x p:edge_index p:edge_attr"
     " p:shift p:factor p:edge_gate p:source_gate p:target_gate p:out p:grad p:grad_x p:grad_edges"
     " p:grad_shift p:grad_factor p:grad_source p:grad_target p:grad_edge_gate d:scale",
 )

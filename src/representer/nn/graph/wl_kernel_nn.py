@@ -15,6 +15,7 @@ from representer.nn.graph.graph_options import DecayOption, check_decay, checked
 from representer.nn.graph.relabelling import Relabelling
 from representer.nn.graph.walk_states import WalkStates, draw
 from representer.nn.recurrent.options import check_size
+from representer.ops import walk_rounds
 
 if TYPE_CHECKING:
     from representer.kernels import WeisfeilerLehmanKernel
@@ -143,10 +144,13 @@ class WLKernelNN(nn.Module):
         batch_size: int | None = None,
     ) -> Tensor:
         """Return h_G of each graph; arguments and errors as of ``RandomWalkKernelNN``."""
-        levels = self._levels(x, edge_index, edge_attr, self._read)
-        total = levels[0][-1]
-        for states in levels[1:]:
-            total = total + states[-1]
+        if self._is_joined():
+            total = self._joined(x, edge_index, edge_attr)
+        else:
+            levels = self._levels(x, edge_index, edge_attr, self._read)
+            total = levels[0][-1]
+            for states in levels[1:]:
+                total = total + states[-1]
         final = NONLINEARITIES[self.activation or "identity"]
         return final.value(sum_of_graphs(total, batch, batch_size))
 
@@ -228,6 +232,33 @@ class WLKernelNN(nn.Module):
             return x
         h = F.linear(x, self.embedding).to(self.embedding.dtype)
         return NONLINEARITIES[self.sigma].value(h)
+
+    def _is_joined(self) -> bool:
+        """Whether ``ops.walk_rounds`` computes the layer: the same with fewer, larger products."""
+        walks, r = self._walks(0), self.relabelling
+        is_explained = bool(walks.sums.explain or r.sums.explain)  # which masks single messages
+        return self.share_references and self.edge_dim is not None and not is_explained
+
+    def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
+        """Return c_n of every node, summed over the levels that are read out."""
+        edges = self._check(x, edge_index, edge_attr)
+        walks, r = self._walks(0), self.relabelling
+        assert edges is not None
+        assert r.edge_weight is not None
+        assert walks.edge_weight is not None
+        weights = [r.weight.flatten(0, 1), walks.weight.flatten(0, 1)]
+        bias = r.weight.new_zeros(2 * r.channels) if r.bias is None else r.bias.flatten()
+        biases = [bias, r.weight.new_zeros(len(weights[1]))]
+        if walks.gate_weight is not None and walks.gate_bias is not None:
+            weights.append(walks.gate_weight.flatten(0, 1))
+            biases += [torch.zeros_like(walks.gate_bias), walks.gate_bias]
+        total = walk_rounds(
+            self._first(x), edge_index, edges, torch.cat(weights), torch.cat(biases),
+            r.neighbours, r.edge_weight, walks.edge_weight, walks.gate_edge, depth=self.depth,
+            first=self._read[0], scale=walks.gate_scale, activation=self.sigma,
+        )  # fmt: skip
+        lam = walks.decay_value()
+        return total if lam is None or self.decay == 1.0 else lam ** (self.order - 1) * total
 
     def _levels(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, levels: tuple[int, ...]

@@ -29,6 +29,19 @@ def forward(*operands: Any) -> Tensor:
     return walk_aggregate(named.pop("nodes"), named.pop("edge_index"), **named)
 
 
+def add_sums(p: Forward, output: Tensor) -> None:
+    """Add the sums to ``output``."""
+    output.add_(forward(*p))
+
+
+def add_gradients(p: Backward, into: Gradients) -> None:
+    """Add the gradients; those of weights are ``(K, H)``, empty ones are not wanted."""
+    for name, found in backward(*p)._asdict().items():
+        to = getattr(into, name)
+        if to.numel() and found.numel():
+            to.add_(found.mT if name in ("shift", "factor", "edge_gate") else found)
+
+
 def backward(*operands: Any) -> Gradients:
     """Return the gradients."""
     p = Backward(*operands)

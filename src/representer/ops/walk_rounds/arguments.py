@@ -1,0 +1,131 @@
+"""The operands of walk_rounds and of its gradient, and where the rounds write what."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class Forward(NamedTuple):
+    """Operands of the forward operator; shapes as in ``functional.walk_rounds``."""
+
+    labels: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor
+    weight: Tensor
+    bias: Tensor
+    neighbours: Tensor
+    shift: Tensor
+    factor: Tensor
+    edge_gate: Tensor | None
+    depth: int
+    first: int
+    scale: float
+    activation: str
+    keep: bool  # what the gradient needs
+
+    SCHEMA = (
+        "(Tensor labels, Tensor edge_index, Tensor edge_attr, Tensor weight, Tensor bias,"
+        " Tensor neighbours, Tensor shift, Tensor factor, Tensor? edge_gate, int depth,"
+        " int first, float scale, str activation, bool keep, str backend)"
+        " -> (Tensor, Tensor, Tensor)"
+    )
+
+
+class Backward(NamedTuple):
+    """Operands of the gradient operator; ``hidden`` and ``tape`` are what the forward kept."""
+
+    grad_output: Tensor
+    labels: Tensor
+    edge_index: Tensor
+    edge_attr: Tensor
+    weight: Tensor
+    bias: Tensor
+    neighbours: Tensor
+    shift: Tensor
+    factor: Tensor
+    edge_gate: Tensor | None
+    hidden: Tensor
+    tape: Tensor
+    depth: int
+    first: int
+    scale: float
+    activation: str
+    needs_edges: bool
+
+    SCHEMA = (
+        "(Tensor grad_output, Tensor labels, Tensor edge_index, Tensor edge_attr, Tensor weight,"
+        " Tensor bias, Tensor neighbours, Tensor shift, Tensor factor, Tensor? edge_gate,"
+        " Tensor hidden, Tensor tape, int depth, int first, float scale, str activation,"
+        " bool needs_edges, str backend)"
+        " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
+    )
+
+
+class Gradients(NamedTuple):
+    """Results of the gradient operator; empty for what is absent or not needed."""
+
+    labels: Tensor
+    edge_attr: Tensor
+    weight: Tensor
+    bias: Tensor
+    neighbours: Tensor
+    shift: Tensor
+    factor: Tensor
+    edge_gate: Tensor
+
+
+class Columns(NamedTuple):
+    """Where the parts of the products of a round lie in its rows."""
+
+    inner: slice
+    own: slice
+    walks: list[slice]  # p_1 … p_n
+    source: slice
+    target: slice
+    all: slice
+
+    @staticmethod
+    def of(p: Forward | Backward) -> Columns:
+        """Return the columns of a call."""
+        d, (steps, H, _) = p.labels.shape[1], p.factor.shape
+        gate = 0 if p.edge_gate is None else H
+        parts, end = [], 0
+        for width in (d, d, *[H] * (steps + 1), gate, gate):
+            parts.append(slice(end, end + width))
+            end += width
+        return Columns(parts[0], parts[1], parts[2:-2], parts[-2], parts[-1], slice(0, end))
+
+    def used(self, p: Forward | Backward, level: int) -> slice:
+        """Return the columns that a round needs."""
+        start = 0 if level < p.depth - 1 else self.own.stop
+        return slice(start, self.all.stop if level >= p.first else self.own.stop)
+
+
+class Rows(NamedTuple):
+    """What a round writes, a row a node: parts of one stretch of memory, each without gaps."""
+
+    products: Tensor  # (N, R)
+    sums: Tensor  # (n - 1, N, H), of c_2 … c_n
+    told: Tensor  # (N, d), the sum for the relabelling
+    fresh: Tensor  # (N, d), sigma of which is the new label
+
+    @staticmethod
+    def of(p: Forward | Backward, memory: Tensor) -> Rows:
+        """Divide the memory of a round."""
+        shapes = _shapes(p)
+        parts = memory.split([prod(shape) for shape in shapes])
+        return Rows(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
+
+
+def kept_shapes(p: Forward) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shapes of the labels and of the rounds' memory that are kept."""
+    rounds = p.depth if p.keep else 0
+    return (max(rounds - 1, 0), *p.labels.shape), (rounds, sum(map(prod, _shapes(p))))
+
+
+def _shapes(p: Forward | Backward) -> list[tuple[int, ...]]:
+    (N, d), (steps, H, _) = p.labels.shape, p.factor.shape
+    return [(N, len(p.weight)), (steps, N, H), (N, d), (N, d)]
