@@ -44,6 +44,24 @@ def test_the_authors_code_is_a_choice_of_options():
     torch.testing.assert_close(found, K.sum(0, keepdim=True), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("readout", ["sum", "last"])
+@pytest.mark.parametrize("decay", [0.5, "learned", "gated"])
+def test_all_rounds_in_one_are_the_rounds_one_by_one(decay, readout, order):
+    torch.manual_seed(0)
+    net = WLKernelNN(3, 4, 3, order, decay, edge_dim=2, readout=readout, gate_scale=2.0, dtype=F64)
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.7)
+    arguments = (
+        torch.randn(6, 3, dtype=F64), torch.randint(0, 6, (2, 11)), torch.randn(11, 2, dtype=F64)
+    )  # fmt: skip
+    found = []
+    for y in (net(*arguments)[0], net.node_states(*arguments)[:, -1].sum(0)):
+        gradients = torch.autograd.grad(y.cos().sum(), list(net.parameters()), allow_unused=True)
+        found.append((y, [torch.zeros(()) if g is None else g.abs().sum() for g in gradients]))
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10, check_dtype=False)
+
+
 def test_the_authors_network_has_its_number_of_parameters():
     """263,376 with gates at width 175 and 259,601 without at 200, two more linear maps included."""
     for width, decay, total in ((175, "gated", 263_376), (200, 1.0, 259_601)):
