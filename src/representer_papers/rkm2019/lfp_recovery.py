@@ -50,7 +50,7 @@ def recovered(of: Recordings, folder: Path, folds: Sequence[FoldResult]) -> dict
         "frequency": float(np.mean(centres)),
         "frequency error": float(np.mean(centres) - planted.frequency),
         "worst fold": float(max(centres, key=lambda f: abs(f - planted.frequency))),
-        "lags": lags.tolist(),
+        "lags": (lags + 0.0).tolist(),  # no -0.0
         "largest lag error": math.fabs(max(off.tolist(), key=abs)),
         "planted": {"frequency": planted.frequency, "lags": list(planted.lags)},
     }
