@@ -82,12 +82,14 @@ def test_threads_change_nothing(words):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("green", ["abs", "relu", "cubic"])
-def test_inputs_on_centres_have_torchs_slopes(backend, green):
+@pytest.mark.parametrize("has_line", [False, True])
+def test_inputs_on_centres_have_torchs_slopes(backend, green, has_line):
     """Whole numbers everywhere, so that sums lie on centres, some of them at one place."""
     draw = torch.Generator().manual_seed(0)
     whole = lambda *shape: torch.randint(-2, 3, shape, generator=draw).double()  # noqa: E731
     given = {"z": whole(1, 40, 3), "h0": whole(40, 3), "centers": whole(3, 6),
              "coefficients": whole(3, 6) / 8, "weight": whole(3, 3)}  # fmt: skip
+    given |= {"line": whole(3, 2)} if has_line else {}
     given = {name: x.requires_grad_() for name, x in given.items()} | {"green": green}
     found = values_and_gradients(lambda **of: kbrn_scan(**of, backend=backend), given)
     assert_near(found, values_and_gradients(functional.kbrn_scan, given), 1e-10)

@@ -79,6 +79,7 @@ def test_blocks_of_rows_and_threads_add_up(backend, green, rows):
     generator = torch.Generator().manual_seed(rows)
     a = torch.randn(rows, 3, generator=generator).double()
     c, chi = (torch.randn(3, 20, generator=generator).double() for _ in range(2))
+    c[0, 0] = a[-1, 0]  # an input on a centre, for the last thread
     compare(a, c, chi, green, backend)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
