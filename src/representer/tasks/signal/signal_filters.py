@@ -66,16 +66,15 @@ def _oscillations(
     width = max(1.0, 1.0 / of.seconds)
     if of.sampling_rate < 8 * width or of.seconds * of.sampling_rate < 8:
         return {"importance": None, "lags": []}
-    losses, count = 0.0, len(of.channels)
+    count = len(of.channels)
     sums = [torch.zeros(count, count, dtype=torch.complex128) for _ in of.classes]
     asked = [_windows(of, fold, one) for fold, one in zip(folds, trained, strict=True)]
     highest = min(HIGHEST, of.sampling_rate / 2)
-    for one, (signals, labels) in zip(trained, asked, strict=True):
-        bands = band_importance(
-            one.model, signals, labels, of.sampling_rate, width=width, highest=highest
-        )
-        losses = losses + bands.loss / len(trained)
-    mean = bands._replace(loss=losses)
+    bands = [
+        band_importance(one.model, *windows, of.sampling_rate, width=width, highest=highest)
+        for one, windows in zip(trained, asked, strict=True)
+    ]
+    mean = bands[0]._replace(loss=torch.stack([one.loss for one in bands]).mean(0))
     best = float(mean.frequencies[mean.loss.argmax()])
     wide = min(4 * width, of.sampling_rate / 2 - width)
     for one, (signals, _) in zip(trained, asked, strict=True):
