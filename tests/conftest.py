@@ -27,10 +27,3 @@ def _poison_uninitialised_memory() -> Iterator[None]:
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(before)
-
-
-@pytest.fixture(autouse=True)
-def _keep_denormal_numbers() -> Iterator[None]:
-    """Take back what some recipes ask of the processor; other tests need the smallest numbers."""
-    yield
-    torch.set_flush_denormal(False)

@@ -7,12 +7,19 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.tasks.recipe import GROUP, Request
 from representer_papers.kbdnn2018 import RECIPES
+from representer_papers.kbdnn2018.options import one_thread
 from representer_papers.kbdnn2018.xor import XOR, Setting, train
+
+
+def flushes():
+    """Say whether the processor takes numbers too small to be normal for 0."""
+    return torch.full((1,), 1e-310, dtype=torch.float64).mul(1.0).item() == 0
 
 
 def test_the_package_announces_its_recipes():
@@ -36,6 +43,7 @@ def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, ca
     monkeypatch.setattr("representer_papers.kbdnn2018.xor.CENTERS", (5,))
     command = ["reproduce", "kbrn-xor", "--smoke", "--out", str(tmp_path / "out")]
     assert entry_point(command) == 0, capsys.readouterr().err
+    assert not flushes()  # the tests after this one need the smallest numbers
     table = (tmp_path / "out/table.md").read_text("utf-8")
     assert "Smoke run" in table
     rows = [line for line in table.splitlines() if line.startswith(("| 2 |", "| 4 |"))]
@@ -57,3 +65,21 @@ def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, ca
 def test_what_the_recipe_does_not_have_is_refused(tmp_path, asked, message):
     with pytest.raises(ArgumentError, match=message):
         XOR.run(Request(tmp_path, tmp_path / "out", **asked))
+
+
+@pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot")
+def test_the_thread_and_the_smallest_numbers_come_back_also_after_an_error():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with one_thread():
+            assert flushes()
+            assert torch.get_num_threads() == 1
+        assert not flushes()
+        assert torch.get_num_threads() == 2
+        with pytest.raises(ZeroDivisionError), one_thread():
+            raise ZeroDivisionError
+        assert not flushes()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

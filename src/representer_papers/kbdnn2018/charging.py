@@ -49,21 +49,22 @@ def run(request: Request) -> Path:
         ArgumentError: If a choice is not one of those there are.
     """
     from representer_papers.kbdnn2018.charging_report import write_report
-    from representer_papers.kbdnn2018.options import chosen, refuse_others, use_one_thread
+    from representer_papers.kbdnn2018.options import chosen, one_thread, refuse_others
     from representer_papers.kbdnn2018.problems import CHARGES
 
     refuse_others(request, ("cells",))
     if request.preset not in CHARGES:
         raise ArgumentError("preset", request.preset, f"one of {', '.join(CHARGES)}")
-    use_one_thread()
     updates = 3 if request.smoke else max(1, round(request.budget * UPDATES))
     test = 50 if request.smoke else TEST
     request.out.mkdir(parents=True, exist_ok=True)
-    found = [
-        _result(request, Setting(cell, request.preset, seed, updates, test))
+    settings = [
+        Setting(cell, request.preset, seed, updates, test)
         for cell in chosen("cells", request.cells, CELLS)
         for seed in request.seeds
     ]
+    with one_thread():
+        found = [_result(request, setting) for setting in settings]
     return write_report(request, [f for f in found if f is not None])
 
 

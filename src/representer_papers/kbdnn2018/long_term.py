@@ -144,13 +144,12 @@ def run_one(out: Path, setting: Setting) -> str:
     from representer.tasks.storage.run_folder import RunFolder
     from representer.tasks.training.freed_memory import keep_freed_memory
     from representer_papers.kbdnn2018.long_term_run import train
-    from representer_papers.kbdnn2018.options import use_one_thread
+    from representer_papers.kbdnn2018.options import one_thread
 
-    use_one_thread()
     keep_freed_memory()
     folder = out / setting.name
     try:
-        with RunFolder(folder, resume=True) as run_folder:
+        with one_thread(), RunFolder(folder, resume=True) as run_folder:
             if is_done(out, setting):  # by another process, meanwhile
                 return f"{setting.name}: is there"
             found = train(run_folder, setting)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from representer.errors import ArgumentError
 from representer.tasks.recipe import Request
@@ -37,12 +38,19 @@ def chosen(name: str, asked: Sequence[str], known: Sequence[str]) -> tuple[str, 
     return tuple(asked) or tuple(known)
 
 
-def use_one_thread() -> None:
-    """Let torch take one thread: these networks are too small for more.
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch take one thread within: these networks are too small for more.
 
-    Numbers too small to be normal are slow on processors, and mean nothing here.
+    Numbers too small to be normal are slow on processors, and mean nothing here; they are 0 within.
     """
     import torch
 
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)

@@ -51,13 +51,12 @@ def run(request: Request) -> Path:
     Raises:
         ArgumentError: If a choice is made that this recipe does not have.
     """
-    from representer_papers.kbdnn2018.options import refuse_others, use_one_thread
+    from representer_papers.kbdnn2018.options import one_thread, refuse_others
     from representer_papers.kbdnn2018.xor_report import write_report
 
     refuse_others(request, ())
     if request.preset not in PRESETS:
         raise ArgumentError("preset", request.preset, f"one of {', '.join(PRESETS)}")
-    use_one_thread()
     updates = 200 if request.smoke else max(1, round(request.budget * UPDATES))
     settings = [
         Setting(bits, centers, penalty, seed, updates)
@@ -67,7 +66,8 @@ def run(request: Request) -> Path:
         for centers in CENTERS
     ]
     request.out.mkdir(parents=True, exist_ok=True)
-    found = [_result(request, setting) for setting in settings]
+    with one_thread():
+        found = [_result(request, setting) for setting in settings]
     return write_report(request, [f for f in found if f is not None])
 
 
