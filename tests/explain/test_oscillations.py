@@ -9,7 +9,7 @@ import torch
 
 from representer.data.signals import default_couplings, synthetic_recordings
 from representer.errors import ArgumentError, ShapeError
-from representer.explain import band_importance, phase_lags
+from representer.explain import PhaseLags, band_importance, combined_lags, phase_lags
 from representer.models import SignalClassifier, SignalClassifierConfig
 
 RATE, LAGS = 100.0, (0.0, 70.0, -100.0)
@@ -48,6 +48,52 @@ def test_the_signals_have_no_say_in_the_lags():
 def test_the_other_class_has_the_opposite_evidence():
     one, other = (phase_lags(coherence, noise(), label, 12.0, RATE) for label in (1, 0))
     torch.testing.assert_close(one.evidence, -other.evidence)
+
+
+def of_lags(lags, strengths, scale=1.0):
+    """Return what a model says that goes by these lags, with channels of these strengths."""
+    steps = torch.exp(-1j * torch.deg2rad(torch.tensor(lags, dtype=torch.float64)))
+    leading = steps * torch.tensor(strengths, dtype=torch.float64)
+    return PhaseLags(
+        torch.tensor(lags), torch.tensor(strengths), scale * torch.outer(leading, leading.conj())
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_models_count_alike_however_large_their_margins_are(scale):
+    one, other = of_lags((0.0, 20.0), (1.0, 1.0)), of_lags((0.0, 80.0), (1.0, 1.0), scale)
+    found = combined_lags([one, other])
+    expected = torch.tensor([0.0, 50.0]).double()  # half-way, by symmetry
+    torch.testing.assert_close(found.lags, expected, atol=1e-10, rtol=0)
+    torch.testing.assert_close(found.evidence, (one.evidence + other.evidence / scale) / 4)
+    none = of_lags((0.0, 0.0), (0.0, 0.0))
+    torch.testing.assert_close(combined_lags([one, none, other]).lags, found.lags)
+
+
+def test_one_model_alone_says_what_it_said():
+    alone = phase_lags(coherence, noise(), 1, 12.0, RATE)
+    found = combined_lags([alone])
+    torch.testing.assert_close(found.lags, alone.lags)
+    torch.testing.assert_close(found.weights, alone.weights)
+    assert float(found.evidence.norm()) == pytest.approx(1)
+
+
+def test_weights_are_the_channels_parts():
+    found = combined_lags([of_lags((0.0, 30.0, -90.0), (2.0, 3.0, 6.0))])
+    torch.testing.assert_close(found.weights, torch.tensor([2 / 7, 3 / 7, 6 / 7]).double())
+
+
+def test_channels_in_step_are_0_apart_and_not_minus_0():
+    found = combined_lags([of_lags((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))])
+    assert torch.equal(found.lags, torch.zeros(3).double())
+    assert not found.lags.signbit().any()
+
+
+def test_what_cannot_be_put_together_is_told():
+    with pytest.raises(ArgumentError, match="found"):
+        combined_lags([])
+    with pytest.raises(ShapeError, match=r"evidence .* as that of the first model"):
+        combined_lags([of_lags((0.0, 0.0), (1.0, 1.0)), of_lags((0.0,) * 3, (1.0,) * 3)])
 
 
 def test_elsewhere_there_is_no_evidence():
@@ -119,18 +165,16 @@ def test_planted_frequency_and_lags_are_recovered_by_trained_models():
     signals = (signals - signals.mean(2, keepdim=True)) / signals.std(2, keepdim=True)
     labels = torch.from_numpy(drawn.labels)
     held = torch.from_numpy(drawn.subjects == "subject 7")
-    evidence, centres = 0, []
+    said, centres = [], []
     for seed in range(4):
         model = trained(signals[~held], labels[~held], seed)
         with torch.no_grad():
             right = (model(signals[held]).argmax(1) == labels[held]).double().mean()
         assert right >= 0.95
         centres.append(band_importance(model, signals[held], labels[held], RATE).centre)
-        found = phase_lags(model, signals, 1, 10.0, RATE).evidence
-        evidence = evidence + found / found.norm()
+        said.append(phase_lags(model, signals, 1, 10.0, RATE))
     assert sum(centres) / 4 == pytest.approx(planted.frequency, abs=0.5)
-    leading = torch.linalg.eigh(evidence).eigenvectors[:, -1]
-    lags = -torch.rad2deg(torch.angle(leading * leading[0].conj()))
+    lags = combined_lags(said).lags
     torch.testing.assert_close(lags, torch.tensor(planted.lags).double(), atol=5.0, rtol=0)
 
 

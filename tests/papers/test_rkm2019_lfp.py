@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
+from representer.data.signals import Standardisation, synthetic_recordings
 from representer.errors import ArgumentError, DataError
 from representer.tasks.recipe import Request
-from representer_papers.rkm2019 import RECIPES
+from representer_papers.rkm2019 import RECIPES, lfp_recovery
 from representer_papers.rkm2019.lfp import BASELINE, CELLS, config_of
 from representer_papers.rkm2019.lfp_sets import RATE, SIGNAL_SETS
 from representer_papers.rkm2019.lfp_table import write_table
@@ -135,6 +139,42 @@ def test_what_was_planted_is_set_beside_what_was_recovered(root):
     ]
     assert recovered["largest lag error"] == pytest.approx(max(abs(e) for e in errors))
     assert f"| {recovered['largest lag error']:.1f} |" in text
+
+
+def goes_by(lags):
+    """Return a classifier that goes by the power at 10 Hz of channels brought in step."""
+    wave = torch.exp(-2j * math.pi * 0.1 * torch.arange(100, dtype=torch.float64))
+    steps = torch.exp(1j * torch.deg2rad(torch.tensor(lags, dtype=torch.float64)))
+
+    def classify(signals):
+        at = torch.einsum("bct,t,c->b", signals.to(torch.complex128), wave, steps)
+        return torch.stack((torch.zeros(len(at)).double(), at.abs().square() / 100 - 5), dim=1)
+
+    return classify
+
+
+def test_the_models_of_all_folds_have_a_say_in_what_is_recovered(monkeypatch):
+    """Of two models, one is as much above the planted lags as the other is below them."""
+    of = synthetic_recordings(subjects=2, windows=400)
+    folds = [
+        SimpleNamespace(fold=SimpleNamespace(name=f"fold {k}"), rows=np.arange(len(of)))
+        for k in range(2)
+    ]
+    models = {
+        lfp_recovery.folder_name(fold.fold, k): goes_by(lags)
+        for k, (fold, lags) in enumerate(
+            zip(folds, [(0.0, 80.0, 120.0, 160.0), (0.0, 0.0, 40.0, 80.0)], strict=True)
+        )
+    }
+    standard = Standardisation("subject")
+    monkeypatch.setattr(
+        lfp_recovery,
+        "load_run",
+        lambda folder: SimpleNamespace(model=models[folder.name], standardisation=standard),
+    )
+    found = lfp_recovery.recovered(of, Path(), folds)
+    assert found["frequency"] == pytest.approx(10, abs=0.5)
+    assert found["lags"] == pytest.approx([0, 40, 80, 120], abs=15)  # either alone is 40 off
 
 
 def test_the_table_tells_of_memory_order_and_seeds(tmp_path):

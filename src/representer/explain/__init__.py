@@ -7,6 +7,7 @@ from representer.explain.oscillations import (
     BandImportance,
     PhaseLags,
     band_importance,
+    combined_lags,
     phase_lags,
 )
 from representer.explain.reference_card import NearWord, ReferenceCard, reference_card
@@ -46,6 +47,7 @@ __all__ = [
     "WalkShare",
     "WaveletCard",
     "band_importance",
+    "combined_lags",
     "frequent_ngrams",
     "influence",
     "memory_ledger",

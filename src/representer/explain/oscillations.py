@@ -15,7 +15,7 @@ are the lags that speak for class k most.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -49,10 +49,12 @@ class PhaseLags(NamedTuple):
 
     Attributes:
         lags: By how many degrees each channel runs behind the first ``(C,)``, from -180 to 180.
+        weights: By how much each channel has a part in it ``(C,)``; their squares sum to 1.
         evidence: Q ``(C, C)``, complex Hermitian, 0 on its diagonal, in units of the margin.
     """
 
     lags: Tensor
+    weights: Tensor
     evidence: Tensor
 
 
@@ -142,10 +144,39 @@ def phase_lags(
         against = torch.einsum("bct,bdt->bcd", unit, unit.conj()).to(torch.complex128)
         weight = (margin - margin.mean()).to(torch.complex128)
         evidence += torch.einsum("b,bcd->cd", weight, against).cpu() / (repeats * len(signals))
-    evidence.fill_diagonal_(0)
+    return _of_evidence(evidence.fill_diagonal_(0))
+
+
+def combined_lags(found: Sequence[PhaseLags]) -> PhaseLags:
+    r"""Put together what several models say of one class.
+
+    .. math::
+        Q = \frac{1}{n} \sum_{i=1}^n Q_i / \|Q_i\|
+
+    so every model counts alike, however large its margins are; one without any evidence has no say.
+
+    Args:
+        found: Of each model, by `phase_lags` for the same class and channels.
+
+    Raises:
+        ArgumentError: If there is none.
+        ShapeError: If they are of different numbers of channels.
+    """
+    if not found:
+        raise ArgumentError("found", found, "the lags of one model or more")
+    evidence = torch.zeros_like(found[0].evidence)
+    for one in found:
+        if one.evidence.shape != evidence.shape:
+            expected = f"{tuple(evidence.shape)}, as that of the first model"
+            raise ShapeError("evidence", one.evidence.shape, expected)
+        evidence += one.evidence / one.evidence.norm().clamp(min=1e-30) / len(found)
+    return _of_evidence(evidence)
+
+
+def _of_evidence(evidence: Tensor) -> PhaseLags:
     leading = torch.linalg.eigh(evidence).eigenvectors[:, -1]
-    lags = -torch.rad2deg(torch.angle(leading * leading[0].conj()))
-    return PhaseLags(lags, evidence)
+    lags = 0.0 - torch.rad2deg(torch.angle(leading * leading[0].conj()))  # 0 - 0 is not -0
+    return PhaseLags(lags, leading.abs(), evidence)
 
 
 def _band(signals: Tensor, middle: float, width: float, rate: float) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from representer.data.signals import Recordings, default_couplings
-from representer.explain import band_importance, phase_lags
+from representer.explain import band_importance, combined_lags, phase_lags
 from representer.tasks.signal.signal_fold import FoldResult, folder_name
 from representer.tasks.signal.signal_loso import FOLDS
 from representer.tasks.signal.signal_run import load_run
@@ -31,7 +31,7 @@ def recovered(of: Recordings, folder: Path, folds: Sequence[FoldResult]) -> dict
     """
     planted = default_couplings(len(of.channels))[-1]
     label = of.classes.index(planted.name)
-    centres, evidence = [], torch.zeros(len(of.channels), len(of.channels), dtype=torch.complex128)
+    centres, found = [], []
     for number, fold in enumerate(folds):
         trained = load_run(folder / FOLDS / folder_name(fold.fold, number))
         standard = trained.standardisation.apply(of)
@@ -41,16 +41,14 @@ def recovered(of: Recordings, folder: Path, folds: Sequence[FoldResult]) -> dict
         centres.append(importance.centre)
         # the evidence is asked for at the frequency found, not at the planted one
         at = min(max(importance.centre, 3.0), of.sampling_rate / 2 - 3.0)
-        one = phase_lags(trained.model, signals, label, at, of.sampling_rate).evidence
-        evidence += one / one.norm().clamp(min=1e-12)
-    leading = torch.linalg.eigh(evidence).eigenvectors[:, -1]
-    lags = -torch.rad2deg(torch.angle(leading * leading[0].conj())).numpy()
+        found.append(phase_lags(trained.model, signals, label, at, of.sampling_rate))
+    lags = combined_lags(found).lags.numpy()
     off = np.degrees(np.angle(np.exp(1j * np.radians(lags - np.asarray(planted.lags)))))
     return {
         "frequency": float(np.mean(centres)),
         "frequency error": float(np.mean(centres) - planted.frequency),
         "worst fold": float(max(centres, key=lambda f: abs(f - planted.frequency))),
-        "lags": (lags + 0.0).tolist(),  # no -0.0
+        "lags": lags.tolist(),
         "largest lag error": math.fabs(max(off.tolist(), key=abs)),
         "planted": {"frequency": planted.frequency, "lags": list(planted.lags)},
     }

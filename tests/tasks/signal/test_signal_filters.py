@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 
 import numpy as np
 import pytest
 import torch
 
 from representer.data.signals import Standardisation, synthetic_recordings, write_npz
-from representer.explain import band_importance, wavelet_cards
+from representer.explain import band_importance, combined_lags, phase_lags, wavelet_cards
 from representer.tasks.report import signal_figures
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_fit import fit
@@ -54,25 +53,37 @@ def test_what_came_back_is_counted_over_folds(found):
     assert sum(row["energy"] for row in found["recurring"]) <= 1 + 1e-9
 
 
-def test_bands_are_those_of_the_folds_on_the_windows_they_are_tested_on(runs, drawn, found):
-    losses = []
+@pytest.fixture(scope="module")
+def tested(runs, drawn):
+    """Each fold's model, with the signals and labels of the windows that it is tested on."""
+    folds = []
     for number, subject in enumerate(["subject_0", "subject_1", "subject_2"]):
         one = load_run(runs / "wavelet" / "folds" / f"{number:03d}-{subject}")
-        tested = Standardisation("subject").apply(
+        own = Standardisation("subject").apply(
             drawn.take(drawn.subjects == subject.replace("_", " "))
         )
-        signals, labels = torch.from_numpy(tested.signals), torch.from_numpy(tested.labels)
-        losses.append(band_importance(one.model, signals, labels, 100.0).loss)
+        folds.append((one.model, torch.from_numpy(own.signals), torch.from_numpy(own.labels)))
+    return folds
+
+
+def test_bands_are_those_of_the_folds_on_the_windows_they_are_tested_on(tested, found):
+    losses = [band_importance(*fold, 100.0).loss for fold in tested]
     mean = torch.stack(losses).mean(0)
     np.testing.assert_allclose(found["importance"]["loss"], mean, atol=1e-6)  # of float32
     assert found["importance"]["best"] == 1.0 + int(mean.argmax())
 
 
-def test_every_class_has_lags_of_every_channel(drawn, found):
+def test_every_class_has_the_lags_that_the_models_of_all_folds_go_by(tested, drawn, found):
     assert [row["class"] for row in found["lags"]] == list(drawn.classes)
-    for row in found["lags"]:
-        assert (len(row["lags"]), row["lags"][0]) == (4, 0.0)
-        assert math.hypot(*row["weights"]) == pytest.approx(1, abs=1e-3)
+    best = found["importance"]["best"]
+    for label, row in enumerate(found["lags"]):
+        of_models = [
+            phase_lags(model, signals, label, best, 100.0, width=4.0)
+            for model, signals, _ in tested
+        ]
+        expected = combined_lags(of_models)
+        np.testing.assert_allclose(row["lags"], expected.lags, atol=1e-2)  # of float32 models
+        np.testing.assert_allclose(row["weights"], expected.weights, atol=1e-4)
 
 
 def test_dense_filters_have_bands_and_lags_but_no_cards(runs):

@@ -13,6 +13,7 @@ from representer.data.signals import Recordings
 from representer.explain import (
     WaveletCard,
     band_importance,
+    combined_lags,
     phase_lags,
     recurring_oscillations,
     wavelet_cards,
@@ -66,8 +67,6 @@ def _oscillations(
     width = max(1.0, 1.0 / of.seconds)
     if of.sampling_rate < 8 * width or of.seconds * of.sampling_rate < 8:
         return {"importance": None, "lags": []}
-    count = len(of.channels)
-    sums = [torch.zeros(count, count, dtype=torch.complex128) for _ in of.classes]
     asked = [_windows(of, fold, one) for fold, one in zip(folds, trained, strict=True)]
     highest = min(HIGHEST, of.sampling_rate / 2)
     bands = [
@@ -77,10 +76,15 @@ def _oscillations(
     mean = bands[0]._replace(loss=torch.stack([one.loss for one in bands]).mean(0))
     best = float(mean.frequencies[mean.loss.argmax()])
     wide = min(4 * width, of.sampling_rate / 2 - width)
-    for one, (signals, _) in zip(trained, asked, strict=True):
-        for label, evidence in enumerate(sums):
-            lags = phase_lags(one.model, signals, label, best, of.sampling_rate, width=wide)
-            evidence += lags.evidence / lags.evidence.norm().clamp(min=1e-12)
+    lags = [
+        combined_lags(
+            [
+                phase_lags(one.model, signals, label, best, of.sampling_rate, width=wide)
+                for one, (signals, _) in zip(trained, asked, strict=True)
+            ]
+        )
+        for label in range(len(of.classes))
+    ]
     return {
         "importance": {
             "frequencies": mean.frequencies.tolist(),
@@ -89,8 +93,8 @@ def _oscillations(
             "centre": mean.centre,
         },
         "lags": [
-            {"class": name, "lags": _lags(evidence), "weights": _weights(evidence)}
-            for name, evidence in zip(of.classes, sums, strict=True)
+            {"class": name, "lags": found.lags.tolist(), "weights": found.weights.tolist()}
+            for name, found in zip(of.classes, lags, strict=True)
         ],
     }
 
@@ -102,12 +106,3 @@ def _windows(
     whole = one.standardisation.apply(of.take(fold.rows))  # of all windows of its subjects
     rows = np.unique(np.linspace(0, len(whole) - 1, min(len(whole), WINDOWS)).round().astype(int))
     return torch.from_numpy(whole.signals[rows]), torch.from_numpy(whole.labels[rows])
-
-
-def _lags(evidence: torch.Tensor) -> list[float]:
-    leading = torch.linalg.eigh(evidence).eigenvectors[:, -1]
-    return (-torch.rad2deg(torch.angle(leading * leading[0].conj()))).round(decimals=1).tolist()
-
-
-def _weights(evidence: torch.Tensor) -> list[float]:
-    return torch.linalg.eigh(evidence).eigenvectors[:, -1].abs().round(decimals=4).tolist()
