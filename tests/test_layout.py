@@ -111,7 +111,9 @@ COVERED_BY = {
         "tasks/storage/checkpoint/tree",
     ),
     "tests/tasks/test_doctor.py": ("tasks/self_check",),
-    "tests/tasks/test_report.py": ("tasks/report/figures", "tasks/report/page"),
+    "tests/tasks/test_report.py": (
+        "tasks/report/canvas", "tasks/report/figures", "tasks/report/page",
+    ),
     "tests/tasks/training/test_trainer.py": (
         "tasks/training/metrics_log", "tasks/training/snapshot", "tasks/training/training_files",
         "tasks/training/training_result", "tasks/training/training_state",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 
 import pytest
+import torch
 
 from representer.ops import core
 
@@ -33,6 +34,16 @@ def test_a_wrong_sum_is_not_timed(graphs, monkeypatch):
 
 
 def test_an_epoch_trains_every_network(graphs, monkeypatch):
+    made = []
+
+    def recorded(build):
+        return lambda *sizes, **options: made.append(build(*sizes, **options)) or made[-1]
+
+    for name in ("Gine", "WLKernelNN"):
+        monkeypatch.setattr(graphs, name, recorded(getattr(graphs, name)))
     monkeypatch.setattr(graphs, "COUNT", 4)
-    for candidate in graphs.epochs().candidates:
+    for candidate, net in zip(graphs.epochs().candidates, made, strict=True):
+        before = {name: weight.detach().clone() for name, weight in net.named_parameters()}
         candidate.run()
+        same = [n for n, weight in net.named_parameters() if torch.equal(weight, before[n])]
+        assert not same, candidate.name

@@ -60,7 +60,9 @@ def run(request: Request) -> Path:
     return write_table(request, sets)
 
 
-def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, seed: int) -> Any:
+def config_of(
+    signals: SignalSet, cell: str, request: Request, subjects: int, seed: int
+) -> SignalConfig:
     """Return the settings of a model: L19's sizes, and what the data set has of its own.
 
     Args:

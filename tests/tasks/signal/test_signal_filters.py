@@ -111,3 +111,10 @@ def test_known_channels_have_a_map_of_the_scalp():
     drawn = signal_figures.scalp(values, ["FZ", "cz", "Pz", "O1", "ch7"], "Weights")
     assert drawn.startswith('<svg role="img" aria-label="Weights"')
     assert signal_figures.scalp(values, ["a", "b", "c", "Cz", "Pz"], "Weights") == ""
+
+
+def test_a_place_of_the_scalp_with_two_names_is_drawn_once():
+    pytest.importorskip("mne")
+    names, values = ["Fz", "Cz", "Pz", "T7"], [0.1, 0.2, 0.3, 0.4]
+    once = signal_figures.scalp(values, names, "Weights")
+    assert signal_figures.scalp([0.9, *values], ["T3", *names], "Weights") == once

@@ -1,24 +1,12 @@
-"""The pictures of a report: SVG to be put into the page, in the colours of the page.
-
-Text and axes are drawn in ``currentColor``, so that the same picture is read on light and on dark.
-"""
+"""The pictures of a report: results, learning curves, predictions, subjects."""
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from representer.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-INK = "#010203"  # drawn in this, shown in the colour of the page's text
-MODEL, BASELINE, VALID = "#3b82c4", "#8a8f98", "#d9822b"
+from representer.tasks.report.canvas import BASELINE, INK, MODEL, VALID, canvas, canvases, svg
 
 
 @dataclass(frozen=True)
@@ -34,7 +22,7 @@ class Result:
 
 def comparison(results: Sequence[Result]) -> str:
     """Draw accuracies with their 95 % intervals, one row each, best on top as given."""
-    figure, axes = _canvas(7.2, 0.55 + 0.42 * len(results))
+    figure, axes = canvas(7.2, 0.55 + 0.42 * len(results))
     rows = range(len(results) - 1, -1, -1)
     for row, result in zip(rows, results, strict=True):
         colour = MODEL if result.is_model else BASELINE
@@ -46,7 +34,7 @@ def comparison(results: Sequence[Result]) -> str:
     axes.set_xlabel("accuracy on the test documents (%), with 95 % interval")
     axes.grid(axis="x", color=BASELINE, alpha=0.3, linewidth=0.7)
     axes.tick_params(axis="y", length=0)
-    return _svg(figure, "Accuracy of the model and of the baselines")
+    return svg(figure, "Accuracy of the model and of the baselines")
 
 
 def learning_curves(
@@ -61,7 +49,7 @@ def learning_curves(
         accuracies: Curves by name, points ``(epoch, share)``.
         best_epoch: Where the kept weights come from; marked.
     """
-    figure, (left, right) = _canvases(9.0, 3.0, 2)
+    figure, (left, right) = canvases(9.0, 3.0, 2)
     colours = {"training": MODEL, "validation": VALID}
     for name, points in losses.items():
         left.plot(*zip(*points, strict=True), "-o", color=colours[name], markersize=3, label=name)
@@ -78,7 +66,7 @@ def learning_curves(
         if best_epoch is not None:
             axes.axvline(best_epoch, color=INK, linestyle=":", linewidth=1, label="weights kept")
         axes.legend(frameon=False, labelcolor=INK)
-    return _svg(figure, "Learning curves: loss and accuracy per epoch")
+    return svg(figure, "Learning curves: loss and accuracy per epoch")
 
 
 def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
@@ -87,7 +75,7 @@ def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
     Args:
         history: Rows of metrics.jsonl, with ``train_loss`` and ``valid_loss`` in nats per token.
     """
-    figure, axes = _canvas(7.2, 3.0)
+    figure, axes = canvas(7.2, 3.0)
     colours = {"train_loss": MODEL, "valid_loss": VALID}
     for name, colour in colours.items():
         points = [(row["epoch"], math.exp(row[name])) for row in history if row.get(name)]
@@ -103,7 +91,7 @@ def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
     axes.locator_params(axis="x", integer=True)
     axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
     axes.legend(frameon=False, labelcolor=INK)
-    return _svg(figure, "Learning curves: perplexity per epoch")
+    return svg(figure, "Learning curves: perplexity per epoch")
 
 
 def parity(points: Sequence[Sequence[float]], name: str) -> str:
@@ -113,7 +101,7 @@ def parity(points: Sequence[Sequence[float]], name: str) -> str:
         points: Truth, answer and deviation of each molecule.
         name: Of the target.
     """
-    figure, axes = _canvas(4.8, 4.4)
+    figure, axes = canvas(4.8, 4.4)
     truth, answers, deviations = zip(*points, strict=True)
     axes.errorbar(
         truth, answers, yerr=deviations, fmt="o", color=MODEL, ecolor=BASELINE, alpha=0.7,
@@ -124,7 +112,7 @@ def parity(points: Sequence[Sequence[float]], name: str) -> str:
     axes.set_xlabel(f"true {name}")
     axes.set_ylabel(f"predicted {name}")
     axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
-    return _svg(figure, "Predicted against true values")
+    return svg(figure, "Predicted against true values")
 
 
 def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
@@ -133,7 +121,7 @@ def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     Args:
         losses: Curves by name, ``"training"`` and ``"validation"``, points ``(epoch, loss)``.
     """
-    figure, axes = _canvas(7.2, 3.0)
+    figure, axes = canvas(7.2, 3.0)
     for name, points in losses.items():
         if points:
             colour = {"training": MODEL, "validation": VALID}[name]
@@ -145,7 +133,7 @@ def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     axes.locator_params(axis="x", integer=True)
     axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
     axes.legend(frameon=False, labelcolor=INK)
-    return _svg(figure, "Learning curves: loss per epoch")
+    return svg(figure, "Learning curves: loss per epoch")
 
 
 def subjects(ours: Mapping[str, float], theirs: Mapping[str, float] | None, chance: float) -> str:
@@ -156,7 +144,7 @@ def subjects(ours: Mapping[str, float], theirs: Mapping[str, float] | None, chan
         theirs: Of the baseline, on the same subjects.
         chance: What the commonest class alone would give; a line.
     """
-    figure, axes = _canvas(min(14.0, 2.5 + 0.35 * len(ours)), 3.2)
+    figure, axes = canvas(min(14.0, 2.5 + 0.35 * len(ours)), 3.2)
     wide = 0.4 if theirs else 0.7
     places = list(range(len(ours)))
     shares = [100 * share for share in ours.values()]
@@ -173,41 +161,4 @@ def subjects(ours: Mapping[str, float], theirs: Mapping[str, float] | None, chan
     axes.set_xlabel("subject that was left out")
     axes.legend(frameon=False, labelcolor=INK, ncols=3, loc="lower right",
                 bbox_to_anchor=(1, 1))  # fmt: skip
-    return _svg(figure, "Accuracy on each subject")
-
-
-def _canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    figure, (axes,) = _canvases(width, height, 1)
-    return figure, axes
-
-
-def _canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
-    try:
-        from matplotlib import rc_context
-        from matplotlib.figure import Figure
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-    except ImportError as error:
-        raise MissingExtraError("the report's pictures", "matplotlib", "train") from error
-    with rc_context({"font.size": 10}):
-        figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=0.08))
-        axes = [figure.add_subplot(1, count, i + 1) for i in range(count)]
-    for a in axes:
-        a.patch.set_alpha(0)
-        a.spines[["top", "right"]].set_visible(False)
-        a.spines[["left", "bottom"]].set_color(INK)
-        a.tick_params(colors=INK)
-        a.xaxis.label.set_color(INK)
-        a.yaxis.label.set_color(INK)
-    return figure, axes
-
-
-def _svg(figure: Figure, title: str) -> str:
-    from matplotlib import rc_context
-
-    buffer = io.StringIO()
-    # text stays text: it takes the page's font, can be selected, and costs a tenth of the outlines
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    drawing = buffer.getvalue().replace(INK, "currentColor")
-    drawing = drawing[drawing.index("<svg") :]
-    return drawing.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    return svg(figure, "Accuracy on each subject")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from representer.tasks.report.figures import BASELINE, INK, MODEL, VALID, _canvas, _canvases, _svg
+from representer.tasks.report.canvas import BASELINE, INK, MODEL, VALID, canvas, canvases, svg
 
 _DRAWN = 8  # channels of a waveform, the strongest
 _LEAST = 4  # known positions from which on a map says something
@@ -21,7 +20,7 @@ def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
     """
     import numpy as np
 
-    figure, (waves, spectrum) = _canvases(7.2, 2.2, 2)
+    figure, (waves, spectrum) = canvases(7.2, 2.2, 2)
     wave, times = np.asarray(card["waveform"]), np.asarray(card["times"])
     strongest = np.argsort(-np.asarray(card["amplitudes"]))[:_DRAWN]
     for place, channel in enumerate(strongest):
@@ -36,17 +35,17 @@ def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
     spectrum.axvline(card["frequency"], color=VALID, linewidth=1, linestyle=":")
     spectrum.set_xlabel("Hz")
     spectrum.set_ylabel("power, of the largest")
-    return _svg(figure, f"Wavelet of the {card['gate']} gate, unit {card['unit']}")
+    return svg(figure, f"Wavelet of the {card['gate']} gate, unit {card['unit']}")
 
 
 def importance(found: Mapping[str, Any]) -> str:
     """Draw by how much the margin falls without each band."""
-    figure, axes = _canvas(7.2, 2.4)
+    figure, axes = canvas(7.2, 2.4)
     axes.bar(found["frequencies"], found["loss"], color=MODEL, width=0.8)
     axes.axhline(0, color=BASELINE, linewidth=0.7)
     axes.set_xlabel("band that is taken out (Hz, middle)")
     axes.set_ylabel("fall of the margin")
-    return _svg(figure, "What each band is good for")
+    return svg(figure, "What each band is good for")
 
 
 def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
@@ -60,6 +59,8 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
     Returns:
         SVG; empty if fewer than four channels are known, or mne is not installed.
     """
+    import numpy as np
+
     try:
         import mne
     except ImportError:
@@ -68,19 +69,15 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
     system = next(name for name in ("colin27_1005", "standard_1005") if name in built_in)
     places = mne.channels.make_standard_montage(system).get_positions()["ch_pos"]
     known = {name.lower(): name for name in places}
-    rows = [k for k, name in enumerate(channels) if name.lower() in known]
+    found = {known[name.lower()]: k for k, name in enumerate(channels) if name.lower() in known}
+    # T3 is the old name of T7: a place is drawn once
+    rows = sorted({tuple(places[name]): k for name, k in found.items()}.values())
     if len(rows) < _LEAST:
         return ""
     names = [known[channels[k].lower()] for k in rows]
     info = mne.create_info(names, 100.0, "eeg", verbose="error")
     info.set_montage(system, on_missing="ignore", verbose="error")
-    figure, axes = _canvas(2.4, 2.2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of layouts and old names
-        import numpy as np
-
-        mne.viz.plot_topomap(
-            np.asarray([values[k] for k in rows]), info, axes=axes, show=False, cmap="Blues",
-            contours=3,
-        )  # fmt: skip
-    return _svg(figure, title)
+    figure, axes = canvas(2.4, 2.2)
+    shown = np.asarray([values[k] for k in rows])
+    mne.viz.plot_topomap(shown, info, axes=axes, show=False, cmap="Blues", contours=3)
+    return svg(figure, title)

@@ -1,0 +1,66 @@
+"""What the pictures of a report are drawn on: figures that become SVG in the colours of the page.
+
+Text and axes are drawn in ``currentColor``, so that the same picture is read on light and on dark.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+from representer.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+INK = "#010203"  # drawn in this, shown in the colour of the page's text
+MODEL, BASELINE, VALID = "#3b82c4", "#8a8f98", "#d9822b"
+
+
+def canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a figure with one pair of axes; sizes in inches.
+
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+    """
+    figure, (axes,) = canvases(width, height, 1)
+    return figure, axes
+
+
+def canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
+    """Return a figure with several pairs of axes side by side; sizes in inches.
+
+    Raises:
+        MissingExtraError: If matplotlib is not installed.
+    """
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+        from matplotlib.layout_engine import ConstrainedLayoutEngine
+    except ImportError as error:
+        raise MissingExtraError("the report's pictures", "matplotlib", "train") from error
+    with rc_context({"font.size": 10}):
+        figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=0.08))
+        axes = [figure.add_subplot(1, count, i + 1) for i in range(count)]
+    for a in axes:
+        a.patch.set_alpha(0)
+        a.spines[["top", "right"]].set_visible(False)
+        a.spines[["left", "bottom"]].set_color(INK)
+        a.tick_params(colors=INK)
+        a.xaxis.label.set_color(INK)
+        a.yaxis.label.set_color(INK)
+    return figure, axes
+
+
+def svg(figure: Figure, title: str) -> str:
+    """Return a figure as SVG for the page; the title is said to those who cannot see it."""
+    from matplotlib import rc_context
+
+    buffer = io.StringIO()
+    # text stays text: it takes the page's font, can be selected, and costs a tenth of the outlines
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    drawing = buffer.getvalue().replace(INK, "currentColor")
+    drawing = drawing[drawing.index("<svg") :]
+    return drawing.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
