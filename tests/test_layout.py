@@ -62,10 +62,14 @@ COVERED_BY = {
         "ops/kbrn_scan/arguments", "ops/kbrn_scan/samples",
     ),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
+    "tests/ops/separable_convolution/test_separable_convolution.py": (
+        "functional/separable_convolution",
+    ),
     "tests/ops/test_ops.py": (  # generated over every backend
         "ops/gated_scan/cpp", "ops/kbrn_scan/cpp", "ops/kbrn_scan/reference",
         "ops/kernel_activation/cpp", "ops/kernel_activation/reference",
-        "ops/rkm_scan/products", "ops/string_scan/arguments",
+        "ops/rkm_scan/products", "ops/separable_convolution/cpp",
+        "ops/separable_convolution/reference", "ops/string_scan/arguments",
         "ops/products", "ops/string_scan/gradient", "ops/string_scan/reference",
         "ops/walk_aggregate/cpp", "ops/walk_aggregate/reference", "ops/walk_aggregate/samples",
         "ops/walk_rounds/samples",

@@ -9,7 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from representer.functional import wavelet_filters, wavelet_filters_definition, wavelet_times
+from representer.functional import (
+    wavelet_factors,
+    wavelet_filters,
+    wavelet_filters_definition,
+    wavelet_times,
+)
 
 
 def test_the_grid_of_40_samples_goes_from_minus_20_to_19():
@@ -21,13 +26,18 @@ def test_the_grid_of_40_samples_goes_from_minus_20_to_19():
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 9))
-def test_the_coefficients_are_those_of_21(units: int, channels: int, n: int):
+def test_the_coefficients_are_those_of_21_and_so_are_sums_of_two_products(
+    units: int, channels: int, n: int
+):
     amplitude, phase = torch.randn(2, units, channels, dtype=torch.float64)
     frequency, decay = torch.rand(2, units, dtype=torch.float64)
     filters = wavelet_filters(amplitude, frequency, phase, decay, n)
     assert filters.shape == (units, channels, n)
     expected = wavelet_filters_definition(amplitude, frequency, phase, decay, n)
     torch.testing.assert_close(filters, expected, rtol=1e-12, atol=1e-12)
+    mix, taps = wavelet_factors(amplitude, frequency, phase, decay, n)
+    product = torch.einsum("roi,ron->oin", mix, taps)
+    torch.testing.assert_close(product, expected, rtol=1e-12, atol=1e-12)
 
 
 def test_a_wavelet_answers_most_to_its_own_frequency():

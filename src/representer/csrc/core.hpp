@@ -165,6 +165,19 @@ struct RepresenterWalk {
     double scale;                 // of an open gate
 };
 
+// A convolution with O filters of I channels and n slots, each a sum of R products.
+struct RepresenterSeparable {
+    int64_t time, batch, outputs, channels, length, rank, stride, dilation;  // T, B, O, I, n, R
+    int32_t threads;
+    const void* x;     // (S, B, I) with S > (T - 1) stride + (n - 1) dilation
+    const void* mix;   // (R, I, O)
+    const void* taps;  // (R, n, O)
+    void* output;      // (T, B, O)
+    const void* grad;  // (T, B, O)
+    void* grad_mix;
+    void* grad_taps;
+};
+
 // N inputs of F features, each with an expansion of K centres.
 struct RepresenterActivation {
     int64_t rows, features, count;  // N, F, K

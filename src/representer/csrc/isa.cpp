@@ -8,6 +8,7 @@
 #include "machine.hpp"
 #include "rkm_backward.hpp"
 #include "rkm_forward.hpp"
+#include "separable_convolution.hpp"
 #include "string_backward.hpp"
 #include "string_forward.hpp"
 #include "string_gram.hpp"
@@ -51,6 +52,10 @@ REPRESENTER_DEFINE(kbrn_forward, f32, float, RepresenterKbrn, kbrn<float COMMA f
 REPRESENTER_DEFINE(kbrn_forward, f64, double, RepresenterKbrn, kbrn<double COMMA false>)
 REPRESENTER_DEFINE(kbrn_backward, f32, float, RepresenterKbrn, kbrn<float COMMA true>)
 REPRESENTER_DEFINE(kbrn_backward, f64, double, RepresenterKbrn, kbrn<double COMMA true>)
+REPRESENTER_DEFINE(separable_forward, f32, float, RepresenterSeparable, separable<float COMMA false>)
+REPRESENTER_DEFINE(separable_forward, f64, double, RepresenterSeparable, separable<double COMMA false>)
+REPRESENTER_DEFINE(separable_backward, f32, float, RepresenterSeparable, separable<float COMMA true>)
+REPRESENTER_DEFINE(separable_backward, f64, double, RepresenterSeparable, separable<double COMMA true>)
 REPRESENTER_DEFINE(product, f32, float, RepresenterProduct, product<float>)
 REPRESENTER_DEFINE(product, f64, double, RepresenterProduct, product<double>)
 REPRESENTER_DEFINE(transposed, f32, float, RepresenterProduct, transposed<float>)

@@ -13,6 +13,10 @@ from representer.functional.recurrent_kernel import (
     recurrent_kernel_definition,
 )
 from representer.functional.rkm_scan import rkm_scan
+from representer.functional.separable_convolution import (
+    separable_convolution,
+    separable_convolution_definition,
+)
 from representer.functional.string_chain import StringChain
 from representer.functional.string_kernel import string_kernel, string_kernel_definition
 from representer.functional.string_scan import string_scan, string_states
@@ -20,6 +24,7 @@ from representer.functional.walk_aggregate import walk_aggregate, walk_aggregate
 from representer.functional.walk_kernel import local_kernel_definition, walk_kernel_definition
 from representer.functional.walk_rounds import walk_rounds
 from representer.functional.wavelet import (
+    wavelet_factors,
     wavelet_filters,
     wavelet_filters_definition,
     wavelet_times,
@@ -46,6 +51,8 @@ __all__ = [
     "recurrent_kernel_definition",
     "relabel",
     "rkm_scan",
+    "separable_convolution",
+    "separable_convolution_definition",
     "string_kernel",
     "string_kernel_definition",
     "string_scan",
@@ -56,6 +63,7 @@ __all__ = [
     "walk_rounds",
     "walk_states",
     "walks_end",
+    "wavelet_factors",
     "wavelet_filters",
     "wavelet_filters_definition",
     "wavelet_times",

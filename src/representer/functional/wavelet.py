@@ -42,6 +42,24 @@ def wavelet_filters(
     return amplitude[..., None] * torch.cos(angle) * window
 
 
+def wavelet_factors(
+    amplitude: Tensor, frequency: Tensor, phase: Tensor, decay: Tensor, n: int
+) -> tuple[Tensor, Tensor]:
+    """Return what wavelet filters are sums of products of; arguments as of ``wavelet_filters``.
+
+    alpha cos(omega t + phi) = (alpha cos phi) cos(omega t) + (alpha sin phi) (-sin(omega t))
+
+    Returns:
+        What each channel has of the two ``(2, …, O, I)``, and the two under their window
+        ``(2, …, O, n)``; slot s multiplies x_{t - s}.
+    """
+    t = wavelet_times(n, like=amplitude)
+    angle = frequency[..., None] * t
+    window = torch.exp(-decay[..., None] * t.square())
+    mix = torch.stack((amplitude * phase.cos(), amplitude * phase.sin()))
+    return mix, torch.stack((angle.cos(), -angle.sin())) * window
+
+
 def wavelet_filters_definition(
     amplitude: Tensor, frequency: Tensor, phase: Tensor, decay: Tensor, n: int
 ) -> Tensor:

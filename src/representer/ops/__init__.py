@@ -4,6 +4,7 @@ from representer.ops import gated_scan as _gated_scan
 from representer.ops import kbrn_scan as _kbrn_scan
 from representer.ops import kernel_activation as _kernel_activation
 from representer.ops import rkm_scan as _rkm_scan
+from representer.ops import separable_convolution as _separable_convolution
 from representer.ops import string_scan as _string_scan
 from representer.ops import walk_aggregate as _walk_aggregate
 from representer.ops import walk_rounds as _walk_rounds
@@ -20,6 +21,7 @@ OPS: dict[str, Op] = {
         _walk_rounds,
         _kernel_activation,
         _kbrn_scan,
+        _separable_convolution,
     )
 }
 
@@ -27,6 +29,7 @@ gated_scan = _gated_scan.gated_scan
 kbrn_scan = _kbrn_scan.kbrn_scan
 kernel_activation = _kernel_activation.kernel_activation
 rkm_scan = _rkm_scan.rkm_scan
+separable_convolution = _separable_convolution.separable_convolution
 string_scan = _string_scan.string_scan
 walk_aggregate = _walk_aggregate.walk_aggregate
 walk_rounds = _walk_rounds.walk_rounds
@@ -42,6 +45,7 @@ __all__ = [
     "kbrn_scan",
     "kernel_activation",
     "rkm_scan",
+    "separable_convolution",
     "string_scan",
     "use_backend",
     "walk_aggregate",

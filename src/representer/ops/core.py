@@ -83,6 +83,11 @@ WalkStruct = _struct(
     " p:shift p:factor p:edge_gate p:source_gate p:target_gate p:out p:grad p:grad_x p:grad_edges"
     " p:grad_shift p:grad_factor p:grad_source p:grad_target p:grad_edge_gate d:scale",
 )
+SeparableStruct = _struct(
+    "SeparableStruct",
+    "l:time l:batch l:outputs l:channels l:length l:rank l:stride l:dilation i:threads p:x p:mix"
+    " p:taps p:out p:grad p:grad_mix p:grad_taps",
+)
 ActivationStruct = _struct(
     "ActivationStruct",
     "l:rows l:features l:count i:green i:threads p:x p:centers p:coefficients p:grad p:out"

@@ -33,8 +33,8 @@ def wavelet_layer(name: str, **options: Any) -> RecurrentKernelMachine:
     return layer
 
 
-def _bank(**options: Any) -> WaveletFilters:
-    bank = WaveletFilters(2, INPUT, 5, N, dtype=torch.float64, **options)
+def _bank(channels: int = INPUT, n: int = N, **options: Any) -> WaveletFilters:
+    bank = WaveletFilters(2, channels, 5, n, dtype=torch.float64, **options)
     bank.reset_parameters(0.0)
     torch.nn.init.normal_(bank.phase)
     return bank
@@ -42,12 +42,14 @@ def _bank(**options: Any) -> WaveletFilters:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("dilation", "stride"), [(1, 1), (2, 1), (1, 3), (2, 3)])
+@pytest.mark.parametrize(("channels", "n"), [(INPUT, N), (14, 30)])
 def test_the_convolution_is_the_product_with_every_window(
-    reverse: bool, dilation: int, stride: int
+    reverse: bool, dilation: int, stride: int, channels: int, n: int
 ):
-    bank = _bank(dilation=dilation, stride=stride)
-    x = torch.randn(TIME, 2, INPUT, dtype=torch.float64)
-    zeros = x.new_zeros(bank.reach, 2, INPUT)
+    bank = _bank(channels, n, dilation=dilation, stride=stride)
+    assert bank.is_separable == (n > N)
+    x = torch.randn(TIME, 2, channels, dtype=torch.float64)
+    zeros = x.new_zeros(bank.reach, 2, channels)
     product = bank(torch.cat((x, zeros) if reverse else (zeros, x)), reverse=reverse)
     order = [0] if reverse else []
     for gate, filters in enumerate(bank.effective()):

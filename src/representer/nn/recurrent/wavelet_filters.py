@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from representer.functional import wavelet_filters
+from representer import ops
+from representer.functional import wavelet_factors, wavelet_filters
 
 AMPLITUDE = 0.05  # of the first filters: alpha ~ U(-AMPLITUDE, AMPLITUDE)
 FREQUENCY = 1.0  # omega ~ U(0, FREQUENCY), radians per sample
@@ -106,12 +107,34 @@ class WaveletFilters(nn.Module):
         """Return the filters as used, ``(G, H, I, n)``."""
         return wavelet_filters(*self.parts(), self.n)
 
+    @property
+    def is_separable(self) -> bool:
+        """Whether mixing the channels of each sample is cheaper than a filter for each channel.
+
+        Counted are products, forward and backward; the counts decide as measurements do.
+        """
+        channels = self.amplitude.shape[-1]
+        return 3 * (channels * self.stride + self.n) < channels * self.n
+
     def forward(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
         """Convolve the extended sequence ``(P + T, B, I)``: ``(T / stride, B, G, H)``."""
-        filters = self.effective()
-        kernel = filters.flatten(0, 1) if reverse else filters.flatten(0, 1).flip(-1)
         seen = extended if reverse else extended[self.stride - 1 :]
-        product = F.conv1d(
-            seen.permute(1, 2, 0), kernel.to(seen.dtype), stride=self.stride, dilation=self.dilation
+        if self.is_separable:
+            product = self._by_factors(seen, reverse)
+        else:
+            filters = self.effective().flatten(0, 1)
+            kernel = (filters if reverse else filters.flip(-1)).to(seen.dtype)
+            product = F.conv1d(
+                seen.permute(1, 2, 0), kernel, stride=self.stride, dilation=self.dilation
+            ).permute(2, 0, 1)
+        return product.unflatten(-1, self.frequency.shape)
+
+    def _by_factors(self, seen: Tensor, reverse: bool) -> Tensor:
+        mix, taps = (part.flatten(1, 2) for part in wavelet_factors(*self.parts(), self.n))
+        return ops.separable_convolution(
+            seen,
+            mix.to(seen.dtype),
+            (taps if reverse else taps.flip(-1)).to(seen.dtype),
+            stride=self.stride,
+            dilation=self.dilation,
         )
-        return product.permute(2, 0, 1).unflatten(-1, filters.shape[:2])

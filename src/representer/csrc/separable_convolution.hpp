@@ -1,0 +1,243 @@
+// separable_convolution: y[t] = sum_r sum_k taps[r, k] (mix[r] . x[t stride + k dilation]), with gradient.
+//
+// A thread owns two vectors of filters and goes through the batch and through time in chunks, so that
+// what the channels are mixed to stays in the cache, and every run gives the same bits. Channels are
+// mixed once for each sample and not for each slot: 2 (I stride + n) products in place of I n.
+#pragma once
+
+#include <new>
+#include <type_traits>
+
+#include "core.hpp"
+#include "vec.hpp"
+#include "workspace.hpp"
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+constexpr int64_t CHUNK = 256;  // steps
+
+// N vectors of filters from `first` on; only a band of one vector may be RAGGED, that is, have fewer
+// filters than lanes.
+template <class Real, int N, bool RAGGED> class SeparableBand {
+    static constexpr int V = Lanes<Real>::n, W = N * V, SUMS = 12 / N;
+    typedef Vec<Real> Row[N];
+
+  public:
+    SeparableBand(const RepresenterSeparable& args, int64_t first)
+        : p(args), first(first), count(RAGGED ? int(args.outputs - first) : V),
+          reach((args.length - 1) * args.dilation), chunk(args.time < CHUNK ? args.time : CHUNK),
+          samples((chunk - 1) * args.stride + reach + 1), taps(args.rank * args.length * W), mix(args.rank * args.channels * W),
+          mixed(args.rank * samples * W) {
+        pack(p.taps, p.rank * p.length, taps.at(0));
+        pack(p.mix, p.rank * p.channels, mix.at(0));
+    }
+
+    void forward() const {
+        Workspace<int64_t> offsets(p.length);
+        for (int64_t k = 0; k < p.length; ++k) *offsets.at(k) = k * p.dilation;
+        each_chunk([&](int64_t b, int64_t start, int64_t steps) {
+            mix_channels(b, start, steps);
+            for (int64_t t = 0; t < steps; t += SUMS) {
+                const int some = steps - t < SUMS ? int(steps - t) : SUMS;
+                Row y[SUMS] = {};
+                for (int64_t r = 0; r < p.rank; ++r)
+                    correlate(some, tap(r, 0), 1, p.length, offsets.at(0), at(r, t * p.stride), p.stride, y);
+                for (int i = 0; i < some; ++i) put(output(start + t + i, b), y[i]);
+            }
+        });
+    }
+
+    void backward() const {
+        const int64_t pad = reach / p.stride + 1, most = samples / p.stride + 1;
+        Workspace<Real> grad((pad + most + SUMS) * W), of_taps(p.rank * p.length * W), of_mix(p.rank * p.channels * W);
+        Workspace<Real> of_mixed((samples + SUMS * p.stride) * W);
+        Workspace<int64_t> offsets(p.length);
+        each_chunk([&](int64_t b, int64_t start, int64_t steps) {
+            mix_channels(b, start, steps);
+            for (int64_t t = 0; t < most + SUMS; ++t)  // zeros behind the last step
+                for (int j = 0; j < N; ++j)
+                    store<Real>(grad.at((pad + t) * W + j * V), t < steps ? get(gradient(start + t, b) + j * V) : Vec<Real>{});
+            for (int64_t r = 0; r < p.rank; ++r) {
+                in_groups(p.length, [&](auto group, int64_t k, int done) {
+                    gather<group.value>(at(r, k * p.dilation), p.dilation * W, p.stride * W, grad.at(pad * W), steps, done,
+                                        of_taps.at((r * p.length + k) * W));
+                });
+                spread(r, steps, pad, grad.at(0), offsets.at(0), of_mixed.at(0));
+                in_groups(p.channels, [&](auto group, int64_t c, int done) {
+                    gather_mix<group.value>(input(start * p.stride, b) + c, span(steps), of_mixed.at(0), done,
+                                            of_mix.at((r * p.channels + c) * W));
+                });
+            }
+        });
+        unpack(of_taps.at(0), p.rank * p.length, p.grad_taps);
+        unpack(of_mix.at(0), p.rank * p.channels, p.grad_mix);
+    }
+
+  private:
+    const RepresenterSeparable& p;
+    const int64_t first;
+    const int count;  // of filters in a vector
+    const int64_t reach, chunk, samples;
+    Workspace<Real> taps, mix, mixed;  // (R, n, W), (R, I, W) and, of a chunk, (R, samples, W)
+
+    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return RAGGED ? load(from, count) : load<Real>(from); }
+    REPRESENTER_INLINE void put(Real* to, const Row& v) const {
+        for (int j = 0; j < N; ++j) RAGGED ? store(to + j * V, v[j], count) : store<Real>(to + j * V, v[j]);
+    }
+    Real* output(int64_t t, int64_t b) const { return static_cast<Real*>(p.output) + (t * p.batch + b) * p.outputs + first; }
+    const Real* gradient(int64_t t, int64_t b) const { return static_cast<const Real*>(p.grad) + (t * p.batch + b) * p.outputs + first; }
+    const Real* input(int64_t s, int64_t b) const { return static_cast<const Real*>(p.x) + (s * p.batch + b) * p.channels; }
+    Real* tap(int64_t r, int64_t k) const { return taps.at((r * p.length + k) * W); }
+    Real* at(int64_t r, int64_t s) const { return mixed.at((r * samples + s) * W); }
+    int64_t span(int64_t steps) const { return (steps - 1) * p.stride + reach + 1; }
+
+    void pack(const void* from, int64_t rows, Real* to) const {
+        for (int64_t i = 0; i < rows; ++i)
+            for (int j = 0; j < N; ++j) store<Real>(to + i * W + j * V, get(static_cast<const Real*>(from) + i * p.outputs + first + j * V));
+    }
+    void unpack(const Real* from, int64_t rows, void* to) const {
+        for (int64_t i = 0; i < rows; ++i) {
+            Row v;
+            for (int j = 0; j < N; ++j) v[j] = load<Real>(from + i * W + j * V);
+            put(static_cast<Real*>(to) + i * p.outputs + first, v);
+        }
+    }
+    template <class Body> void each_chunk(Body body) const {
+        for (int64_t b = 0; b < p.batch; ++b)
+            for (int64_t start = 0; start < p.time; start += chunk)
+                body(b, start, p.time - start < chunk ? p.time - start : chunk);
+    }
+
+    // What the channels of the samples of a chunk are mixed to.
+    void mix_channels(int64_t b, int64_t start, int64_t steps) const {
+        const int64_t all = span(steps);
+        for (int64_t r = 0; r < p.rank; ++r) {
+            int64_t s = 0;
+            for (; s + SUMS <= all; s += SUMS) mix_some<SUMS>(r, s, input(start * p.stride + s, b));
+            for (; s < all; ++s) mix_some<1>(r, s, input(start * p.stride + s, b));
+        }
+    }
+    template <int A> REPRESENTER_INLINE void mix_some(int64_t r, int64_t s, const Real* x) const {
+        const int64_t next = p.batch * p.channels;
+        Row total[A] = {};
+        const Real* weight = mix.at(r * p.channels * W);
+        for (int64_t c = 0; c < p.channels; ++c, weight += W)
+            for (int j = 0; j < N; ++j) {
+                const Vec<Real> w = load<Real>(weight + j * V);
+                for (int i = 0; i < A; ++i) total[i][j] += w * x[i * next + c];
+            }
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) store<Real>(at(r, s + i) + j * V, total[i][j]);
+    }
+
+    // y[i] += sum_k taps[k every] z[i stride + offsets[k]] for the first `some` i.
+    void correlate(int some, const Real* tap, int64_t every, int64_t number, const int64_t* offsets, const Real* z, int64_t stride,
+                   Row* y) const {
+        if (some == SUMS) return correlate_some<SUMS>(tap, every, number, offsets, z, stride, y);
+        for (int i = 0; i < some; ++i) correlate_some<1>(tap, every, number, offsets, z + i * stride * W, stride, y + i);
+    }
+    template <int A> void correlate_some(const Real* tap, int64_t every, int64_t number, const int64_t* offsets, const Real* z,
+                                         int64_t stride, Row* y) const {
+        Row total[A];
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) total[i][j] = y[i][j];
+        for (int64_t k = 0; k < number; ++k, tap += every * W) {
+            const Real* from = z + offsets[k] * W;
+            for (int j = 0; j < N; ++j) {
+                const Vec<Real> w = load<Real>(tap + j * V);
+                for (int i = 0; i < A; ++i) total[i][j] += w * load<Real>(from + i * stride * W + j * V);
+            }
+        }
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) y[i][j] = total[i][j];
+    }
+
+    // A range in groups as large as there are registers; the last one begins earlier, `done` before
+    // what is left.
+    template <class Body> static void in_groups(int64_t number, Body body) {
+        int64_t i = 0;
+        for (; i + SUMS <= number; i += SUMS) body(std::integral_constant<int, SUMS>(), i, 0);
+        if (i && i < number) return body(std::integral_constant<int, SUMS>(), number - SUMS, int(i + SUMS - number));
+        for (; i < number; ++i) body(std::integral_constant<int, 1>(), i, 0);
+    }
+
+    // Of A slots of the taps' gradient: sum_t z[t stride + k dilation] dy[t].
+    template <int A>
+    void gather(const Real* z, int64_t across, int64_t down, const Real* grad, int64_t steps, int done, Real* to) const {
+        Row total[A] = {};
+        for (int64_t t = 0; t < steps; ++t, z += down, grad += W)
+            for (int j = 0; j < N; ++j) {
+                const Vec<Real> d = load<Real>(grad + j * V);
+                for (int i = 0; i < A; ++i) total[i][j] += d * load<Real>(z + i * across + j * V);
+            }
+        add<A>(total, done, to);
+    }
+
+    // Of A channels of the mix's gradient: sum_s x[s, c] dz[s].
+    template <int A> void gather_mix(const Real* x, int64_t all, const Real* dz, int done, Real* to) const {
+        const int64_t next = p.batch * p.channels;
+        Row total[A] = {};
+        for (int64_t s = 0; s < all; ++s, x += next, dz += W)
+            for (int j = 0; j < N; ++j) {
+                const Vec<Real> d = load<Real>(dz + j * V);
+                for (int i = 0; i < A; ++i) total[i][j] += d * x[i];
+            }
+        add<A>(total, done, to);
+    }
+    template <int A> static void add(const Row* total, int done, Real* to) {
+        for (int i = done; i < A; ++i)
+            for (int j = 0; j < N; ++j) store<Real>(to + i * W + j * V, load<Real>(to + i * W + j * V) + total[i][j]);
+    }
+
+    // The gradient of what was mixed: a sample takes part in the steps whose slots meet it. Samples
+    // of one remainder by the stride have the same slots.
+    void spread(int64_t r, int64_t steps, int64_t pad, const Real* grad, int64_t* offsets, Real* to) const {
+        const int64_t all = span(steps);
+        for (int64_t rest = 0; rest < p.stride && rest < all; ++rest) {
+            int64_t start = 0;
+            while (start < p.length && start * p.dilation % p.stride != rest) ++start;
+            int64_t every = 1;
+            while (every * p.dilation % p.stride) ++every;
+            int64_t number = 0;
+            for (int64_t k = start; k < p.length; k += every) offsets[number++] = -((k * p.dilation - rest) / p.stride);
+            for (int64_t q = 0; q * p.stride + rest < all; q += SUMS) {
+                Row dz[SUMS] = {};
+                if (number) correlate(SUMS, tap(r, start), every, number, offsets, grad + (pad + q) * W, 1, dz);
+                for (int i = 0; i < SUMS; ++i)  // what is beyond the end is not read
+                    for (int j = 0; j < N; ++j) store<Real>(to + ((q + i) * p.stride + rest) * W + j * V, dz[i][j]);
+            }
+        }
+    }
+};
+
+template <class Real, bool BACKWARD, int N, bool RAGGED> void separable_band(const RepresenterSeparable& p, int64_t first) {
+    const SeparableBand<Real, N, RAGGED> band(p, first);
+    BACKWARD ? band.backward() : band.forward();
+}
+
+template <class Real, bool BACKWARD> int separable(const RepresenterSeparable& p) {
+    constexpr int64_t V = Lanes<Real>::n;
+    if (!p.batch || p.time <= 0) return 0;
+    const int64_t bands = (p.outputs + 2 * V - 1) / (2 * V);
+    int failed = 0;
+#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(dynamic, 1)
+    for (int64_t i = 0; i < bands; ++i) {
+        const int64_t first = i * 2 * V, left = p.outputs - first;
+        try {
+            if (left >= 2 * V) {
+                separable_band<Real, BACKWARD, 2, false>(p, first);
+            } else {
+                if (left >= V) separable_band<Real, BACKWARD, 1, false>(p, first);
+                if (left % V) separable_band<Real, BACKWARD, 1, true>(p, first + left / V * V);
+            }
+        } catch (const std::bad_alloc&) {
+#pragma omp atomic write
+            failed = 2;
+        }
+    }
+    return failed;
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer

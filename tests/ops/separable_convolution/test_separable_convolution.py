@@ -1,0 +1,91 @@
+"""Convolutions with separable filters: chunks, threads, the gradient of the input, refusals."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from representer import functional
+from representer.errors import ArgumentError, KindError, ShapeError
+from representer.ops import OPS, core, separable_convolution
+from representer.ops.separable_convolution import reference
+
+BACKENDS = [b.name for b in OPS["separable_convolution"].backends.values() if not b.missing]
+EACH = pytest.mark.parametrize("backend", BACKENDS)
+
+
+def _operands(samples=60, batch=2, channels=3, filters=5, n=7, rank=2):
+    generator = torch.Generator().manual_seed(1)
+    shapes = (samples, batch, channels), (rank, filters, channels), (rank, filters, n)
+    return [torch.randn(s, generator=generator, dtype=torch.float64) for s in shapes]
+
+
+@EACH
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (3, 2), (2, 4)])
+@pytest.mark.parametrize("rank", [1, 3])
+def test_every_sum_as_written(backend: str, stride: int, dilation: int, rank: int):
+    operands = _operands(rank=rank)
+    options = {"stride": stride, "dilation": dilation}
+    found = separable_convolution(*operands, **options, backend=backend)
+    expected = functional.separable_convolution_definition(*operands, **options)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
+
+
+@EACH
+@pytest.mark.parametrize("filters", [3, 8, 11, 40])  # of an instruction set's vectors, and not
+@pytest.mark.parametrize("samples", [7, 262, 263, 600])  # at the borders of a chunk
+def test_steps_and_filters_of_any_number(backend: str, filters: int, samples: int):
+    operands = [x.requires_grad_() for x in _operands(samples, 1, 2, filters)]
+    found = separable_convolution(*operands, backend=backend)
+    expected = functional.separable_convolution(*operands)
+    weight = torch.randn_like(expected)
+    pairs = zip(
+        (found, *torch.autograd.grad(found, operands, weight)),
+        (expected, *torch.autograd.grad(expected, operands, weight)),
+        strict=True,
+    )
+    for ours, theirs in pairs:
+        scale = max(1.0, theirs.abs().max().item())
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10 * scale)
+
+
+@EACH
+def test_what_is_not_asked_for_is_not_computed(backend: str, monkeypatch: pytest.MonkeyPatch):
+    x, mix, taps = _operands()
+    mix.requires_grad_()
+    monkeypatch.setattr(reference, "conv1d_input", None)  # the expensive part
+    separable_convolution(x, mix, taps, backend=backend).sum().backward()
+    assert mix.grad is not None
+    assert mix.grad.abs().min() > 0
+
+
+@pytest.mark.skipif(core.LIBRARY is None, reason=core.MISSING)
+def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
+    operands = [x.requires_grad_() for x in _operands(90, 3, 4, 70)]
+    results = []
+    for threads in (1, 3):
+        monkeypatch.setattr(core, "threads", lambda number=threads: number)
+        y = separable_convolution(*operands, backend="cpp")
+        results.append((y, *torch.autograd.grad(y.square().sum(), operands[1:])))
+    for one, three in zip(*results, strict=True):
+        assert torch.equal(one, three)
+
+
+def test_operands_that_do_not_fit():
+    x, mix, taps = _operands()
+    with pytest.raises(ShapeError, match="more than 6 samples"):
+        separable_convolution(x[:6], mix, taps)
+    with pytest.raises(ShapeError, match="more than 60 samples"):
+        separable_convolution(x, mix, taps, dilation=10)
+    with pytest.raises(ShapeError, match="mix"):
+        separable_convolution(x, mix[:, :, :2], taps)
+    with pytest.raises(ShapeError, match="taps"):
+        separable_convolution(x, mix, taps[0])
+    with pytest.raises(KindError, match="float"):
+        separable_convolution(x.long(), mix, taps)
+    with pytest.raises(KindError, match=r"Use mix\.to"):
+        separable_convolution(x, mix.float(), taps)
+    with pytest.raises(ArgumentError, match="stride"):
+        separable_convolution(x, mix, taps, stride=0)
+    with pytest.raises(ArgumentError, match="dilation"):
+        separable_convolution(x, mix, taps, dilation=0)
