@@ -49,7 +49,7 @@ template <class Real, int N, bool RAGGED> class SeparableBand {
     }
 
     void backward() const {
-        const int64_t pad = reach / p.stride + 1, most = samples / p.stride + 1;
+        const int64_t pad = reach / p.stride, most = samples / p.stride + 1;
         Workspace<Real> grad((pad + most + SUMS) * W), of_taps(p.rank * p.length * W), of_mix(p.rank * p.channels * W);
         Workspace<Real> of_mixed((samples + SUMS * p.stride) * W);
         Workspace<int64_t> offsets(p.length);
@@ -200,7 +200,7 @@ template <class Real, int N, bool RAGGED> class SeparableBand {
             int64_t every = 1;
             while (every * p.dilation % p.stride) ++every;
             int64_t number = 0;
-            for (int64_t k = start; k < p.length; k += every) offsets[number++] = -((k * p.dilation - rest) / p.stride);
+            for (int64_t k = start; k < p.length; k += every) offsets[number++] = -(k * p.dilation / p.stride);
             for (int64_t q = 0; q * p.stride + rest < all; q += SUMS) {
                 Row dz[SUMS] = {};
                 if (number) correlate(SUMS, tap(r, start), every, number, offsets, grad + (pad + q) * W, 1, dz);
