@@ -78,7 +78,7 @@ def test_the_report_has_bars_test_confusion_and_folds(fitted):
     page = (fitted / "report.html").read_text(encoding="utf-8")
     for part in (
         "Accuracy on each subject", "Wilcoxon", "Confusion", "Folds", "said when to stop",
-        "log band power", "Learning curves", "standardised by",
+        "log band power", "Learning curves", "standardised by", '<table class="matrix">',
     ):  # fmt: skip
         assert part in page
     assert "<script" not in page

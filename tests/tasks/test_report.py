@@ -92,6 +92,9 @@ def test_the_confusion_matrix_has_every_cell(page, tmp_path):
     shown = [int(n) for n in re.findall(r">(\d+)</td>", table)]
     assert shown == [n for row in metrics["test"]["confusion"] for n in row]
     assert [n for n in NAMES if f"<th>{n}</th>" in table] == NAMES
+    shades = [float(shade) for shade in re.findall(r"var\(--heat\), ([\d.]+)\)", table)]
+    shares = [n / sum(row) for row in metrics["test"]["confusion"] for n in row]
+    assert shades == pytest.approx([0.75 * share for share in shares], abs=0.0051)  # two digits
 
 
 def test_many_classes_give_a_list_of_confusions_instead_of_a_matrix(tmp_path):
@@ -108,6 +111,10 @@ def test_a_model_without_mistakes_says_so(tmp_path):
 
 
 def test_dropped_rows_are_listed_with_reason_and_lines(page):
+    row = page[page.index('<td title="sha256 abab') :]
+    assert re.findall(r"<td.*?>(.*?)</td>", row)[:4] == [
+        "news.csv", "all parts", "7\u202f603", "7\u202f600"
+    ]  # fmt: skip
     assert "3 × no text (line 17, 90, 204)" in page
 
 
