@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +108,32 @@ def test_processes_find_what_one_process_finds(drawn, done, tmp_path):
     assert np.array_equal(again.probabilities, found.probabilities)
     assert len(lines) == 4
     assert lines[-1].startswith("4/4 subject ")
+    assert all(path.is_dir() for path in (tmp_path / "folds").iterdir())  # no copy is left
+
+
+def test_a_copy_of_a_killed_process_is_removed_and_one_in_use_is_not(tmp_path):
+    code = f"""
+import os, sys, numpy
+from pathlib import Path
+from representer.tasks.signal.signal_processes import _copied
+with _copied(numpy.ones(3), Path({str(tmp_path)!r})) as copy:
+    print(copy, flush=True)
+    sys.stdin.read()
+"""
+    other = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with other:
+        assert other.stdout is not None
+        left = Path(other.stdout.readline().strip())
+        with signal_processes._copied(np.zeros(2), tmp_path) as copy:
+            assert np.load(copy).tolist() == [0, 0]
+            assert np.load(left).tolist() == [1, 1, 1]
+        other.kill()
+    assert list(tmp_path.iterdir()) == [left]
+    with signal_processes._copied(np.zeros(2), tmp_path) as copy:
+        assert list(tmp_path.iterdir()) == [copy]
+    assert not list(tmp_path.iterdir())
 
 
 def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for_end
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile
 
 import numpy as np
 import torch
@@ -24,6 +26,7 @@ from representer.tasks.training.freed_memory import keep_freed_memory
 from representer.tasks.training.interruption import Interruption
 
 _POLL = 0.2  # seconds until a signal is heard
+_COPY = ".signals-"  # how the name of the copy begins
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ def _in_processes(
 ) -> None:
     """Run the jobs in processes, and pass on what each has found as soon as it has."""
     interruption = Interruption()
-    with TemporaryDirectory(prefix="representer-") as shared, interruption:
-        np.save(Path(shared) / "signals.npy", data.recordings.signals)
+    beside = next(iter(jobs.values())).folder.parent
+    with _copied(data.recordings.signals, beside) as shared, interruption:
         others = set(active_children())
         none = replace(data.recordings, signals=data.recordings.signals[:, :0, :0])
         without = replace(data, recordings=none)
@@ -116,6 +119,21 @@ def _in_processes(
                 worker.terminate()  # it saves what it has
             for worker in workers:
                 worker.join()
+
+
+@contextmanager
+def _copied(signals: np.ndarray, folder: Path) -> Iterator[Path]:
+    """Keep a copy of the signals in a folder, and remove those that killed processes have left."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for left in folder.glob(f"{_COPY}*"):
+        with suppress(OSError), left.open("rb") as file:  # locked, or removed by another process
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            left.unlink()
+    with NamedTemporaryFile(dir=folder, prefix=_COPY, suffix=".npy") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # until this process ends, in whatever way
+        np.save(file, signals)
+        file.flush()
+        yield Path(file.name)
 
 
 def _collect(
@@ -142,7 +160,7 @@ def _collect(
 _shared: list[FoldData] = []  # of a worker: what all its folds need
 
 
-def _begin(folder: str, without: FoldData) -> None:
+def _begin(copy: Path, without: FoldData) -> None:
     """Prepare a worker: one thread, the signals from the disk's cache, and an end with its parent.
 
     The terminal's Ctrl-C reaches all processes; the parent alone listens, and ends the others.
@@ -151,7 +169,7 @@ def _begin(folder: str, without: FoldData) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    signals = np.load(Path(folder) / "signals.npy", mmap_mode="r", allow_pickle=False)
+    signals = np.load(copy, mmap_mode="r", allow_pickle=False)
     _shared.append(replace(without, recordings=replace(without.recordings, signals=signals)))
 
 
