@@ -37,9 +37,10 @@ def test_the_units_of_tanh_are_tanh():
     torch.testing.assert_close(f(x), x.tanh(), rtol=0, atol=1e-3)
 
 
-def test_long_sequences_begin_with_orthogonal_recurrent_and_small_input_weights():
+@pytest.mark.parametrize("cell", ["kbrn-long", "kbrn-long-grown", "tanh-long-grown"])
+def test_long_sequences_begin_with_orthogonal_recurrent_and_small_input_weights(cell: str):
     torch.manual_seed(0)
-    part = long_term_network("kbrn-long", "paper").layer.directions[0]
+    part = long_term_network(cell, "paper").layer.directions[0]
     torch.testing.assert_close(part.recurrent @ part.recurrent.T, torch.eye(20))
     assert part.input_weight.abs().max() <= 0.6
 

@@ -15,11 +15,12 @@ from representer.tasks.recipe import Recipe, Request
 SOURCE = "M18 Figs. 4-6"
 FUNCTIONS = ("or", "and", "xor", "iff")
 CELLS = (
-    "kbrn", "kbrn-fitted", "kbrn-long", "kbrn-grown", "tanh", "tanh-grown", "lstm", "lstm-sigmoid",
+    "kbrn", "kbrn-fitted", "kbrn-long", "kbrn-grown", "kbrn-long-grown", "tanh", "tanh-grown",
+    "tanh-long-grown", "lstm", "lstm-sigmoid",
 )  # fmt: skip
 SHORT, LONG = tuple(range(5, 51, 5)), (60, 80, 100, 150, 200)
 UPDATES = 100_000
-STAGES = (10, 25, 50, 100)  # of what grows: a length is left when it is solved
+STAGES = (10, 25, 50, 100, 200, 500)  # of what grows: a length is left when it is solved
 PRESETS = ("paper", "authors_code")
 
 

@@ -15,9 +15,11 @@ CELLS = {
     "kbrn": "learned activations from zero, as the authors start them",
     "kbrn-fitted": "learned activations that begin as tanh, absolute values for g",
     "kbrn-long": "`kbrn-fitted` from orthogonal recurrent weights and small input weights",
+    "kbrn-long-grown": "`kbrn-long` on sequences that grow, with the gradient's norm cut at 1",
     "kbrn-grown": "`kbrn-fitted` on sequences that grow, with the gradient's norm cut at 1",
     "tanh": "tanh units with the same normalisation, not learned",
     "tanh-grown": "`tanh` on sequences that grow, with the gradient's norm cut at 1",
+    "tanh-long-grown": "`tanh` with the start and the sequences of `kbrn-long-grown`",
     "lstm": "the standard LSTM",
     "lstm-sigmoid": "the authors' LSTM: the sigmoid in every place",
     "rnn": "sigmoid units",
@@ -129,7 +131,7 @@ def _normalised(cell: str, preset: str, units: int, centers: int) -> KBRN | None
     if cell.startswith("lstm"):
         return None
     layer = KBRN(1, units, init="tanh", limits=(-RANGE, RANGE), **common)
-    if cell == "kbrn-long":
+    if "-long" in cell:
         direction = cast(KBRNDirection, layer.directions[0])
         nn.init.orthogonal_(direction.recurrent)
         nn.init.trunc_normal_(direction.input_weight, std=LONG, a=-2 * LONG, b=2 * LONG)
