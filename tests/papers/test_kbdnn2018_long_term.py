@@ -123,7 +123,7 @@ def test_solved_runs_are_counted_and_their_functions_drawn(solved, tmp_path):
 
 def test_without_a_choice_long_sequences_are_for_learned_activations_and_one_function(tmp_path):
     asked = settings(Request(tmp_path, tmp_path, seeds=(0, 1)))
-    assert len(asked) == 2 * (10 * 4 * 8 + 5 * 6)
+    assert len(asked) == 2 * (10 * 4 * 10 + 5 * 8)
     assert {(s.function, s.cell[:4]) for s in asked if s.time > 50} == {
         ("iff", "kbrn"), ("iff", "tanh"),
     }  # fmt: skip
