@@ -237,6 +237,22 @@ def test_a_digest_tells_recordings_apart(drawn):
     assert len({ours, *map(signal_loso.digest_of, others)}) == 5
 
 
+def test_a_process_that_was_told_to_stop_begins_no_other_fold(drawn, tmp_path, monkeypatch):
+    begun = []
+
+    def told_to_stop(job, data):
+        begun.append(job)
+        raise Interrupted("SIGTERM came", 143)
+
+    monkeypatch.setattr(signal_processes, "_shared", [None])
+    monkeypatch.setattr(signal_processes, "_stopped", [])
+    monkeypatch.setattr(signal_processes, "run_fold", told_to_stop)
+    jobs = jobs_of(drawn, TINY, tmp_path)
+    outcomes = [signal_processes._run(job) for job in jobs]
+    assert begun == jobs[:1]
+    assert outcomes == [signal_processes.Failure("SIGTERM came", 143, True)] * len(jobs)
+
+
 @pytest.mark.slow
 def test_a_signal_stops_all_processes_where_they_can_go_on(tmp_path):
     out = tmp_path / "run"

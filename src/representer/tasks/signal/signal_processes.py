@@ -158,6 +158,7 @@ def _collect(
 
 
 _shared: list[FoldData] = []  # of a worker: what all its folds need
+_stopped: list[Failure] = []  # of a worker: what it was told to stop by
 
 
 def _begin(copy: Path, without: FoldData) -> None:
@@ -181,10 +182,15 @@ def _leave_with_parent() -> None:
 
 
 def _run(job: FoldJob) -> FoldResult | Failure:
+    if _stopped:  # a job that the pool had handed out already
+        return _stopped[0]
     try:
         return run_fold(job, _shared[-1])
     except RepresenterError as error:  # its constructor may need more than its message
-        return Failure(str(error), error.exit_code, isinstance(error, Interrupted))
+        failure = Failure(str(error), error.exit_code, isinstance(error, Interrupted))
+    if failure.is_interruption:
+        _stopped.append(failure)
+    return failure
 
 
 def _line(job: FoldJob, result: FoldResult, of: Recordings) -> str:
