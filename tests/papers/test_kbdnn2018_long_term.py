@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
+import torch
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
@@ -68,10 +70,17 @@ def test_sequences_grow_when_their_length_is_solved(tmp_path, monkeypatch):
         "two_bits",
         lambda f, time, *rest: lengths.append(time) or draw(f, time, *rest),
     )
+    norms, cut = [], torch.nn.utils.clip_grad_norm_
+    monkeypatch.setattr(
+        torch.nn.utils, "clip_grad_norm_", lambda p, norm: norms.append(norm) or cut(p, norm)
+    )
     monkeypatch.setattr(long_term_run, "SAVE", 30)
     run_one(tmp_path, setting)
     found = metrics(tmp_path, setting)
     assert found["stopped_by"] == "solved"
+    assert set(norms) == {1.0}
+    assert replace(setting, cell="kbrn-long-grown").clip == 0.1
+    assert replace(setting, cell="kbrn-long").clip == math.inf
     trained = lengths[: found["updates"]]
     assert trained == sorted(trained)
     assert set(trained) == {3, 4, 5}

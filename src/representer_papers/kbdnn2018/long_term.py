@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -50,6 +51,11 @@ class Setting:
     def grows(self) -> bool:
         """Whether it begins with shorter sequences."""
         return self.cell.endswith("-grown")
+
+    @property
+    def clip(self) -> float:
+        """At what norm the gradient is cut."""
+        return (0.1 if "-long" in self.cell else 1.0) if self.grows else math.inf
 
     @property
     def stages(self) -> tuple[int, ...]:

@@ -21,7 +21,6 @@ from representer_papers.kbdnn2018.problems import two_bits
 
 BATCH, EPOCH, TEST, SAVE = 500, 10, 5000, 500
 ENOUGH = 0.99
-CLIP = 1.0
 SPAN, POINTS = 4.0, 161
 
 
@@ -50,7 +49,7 @@ def train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
         right += float(((answer > 0.5) == (y > 0.5)).float().mean()) / EPOCH
         optimizer.zero_grad()
         (answer - y).square().mean().backward()
-        norm = torch.nn.utils.clip_grad_norm_(trained, CLIP if setting.grows else math.inf)
+        norm = torch.nn.utils.clip_grad_norm_(trained, setting.clip)
         if not math.isfinite(float(norm)):
             stopped_by = "diverged"
             break

@@ -15,7 +15,7 @@ CELLS = {
     "kbrn": "learned activations from zero, as the authors start them",
     "kbrn-fitted": "learned activations that begin as tanh, absolute values for g",
     "kbrn-long": "`kbrn-fitted` from orthogonal recurrent weights and small input weights",
-    "kbrn-long-grown": "`kbrn-long` on sequences that grow, with the gradient's norm cut at 1",
+    "kbrn-long-grown": "`kbrn-long` on sequences that grow, with the gradient's norm cut at 0.1",
     "kbrn-grown": "`kbrn-fitted` on sequences that grow, with the gradient's norm cut at 1",
     "tanh": "tanh units with the same normalisation, not learned",
     "tanh-grown": "`tanh` on sequences that grow, with the gradient's norm cut at 1",
