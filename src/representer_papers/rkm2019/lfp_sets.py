@@ -41,7 +41,7 @@ class SignalSet:
     planted: bool = False
 
     def recordings(self, root: Path, *, smoke: bool = False) -> Recordings:
-        """Read it, and bring it to its rate; for a smoke run, a few windows of each subject and class.
+        """Read it at its rate; for a smoke run, a few windows of each subject and class.
 
         Raises:
             DataError: If it is not there.
