@@ -78,7 +78,8 @@ COVERED_BY = {
         "ops/walk_aggregate/arguments", "functional/walk_aggregate",
     ),
     "tests/ops/walk_rounds/test_walk_rounds.py": (
-        "ops/walk_rounds/arguments", "ops/walk_rounds/rounds", "functional/walk_rounds",
+        "ops/walk_rounds/arguments", "ops/walk_rounds/cpp", "ops/walk_rounds/reference",
+        "functional/walk_rounds",
     ),
     "tests/papers/test_rkm2019_documents.py": (
         "rkm2019/datasets", "rkm2019/report", "rkm2019/table2",

@@ -145,6 +145,7 @@ struct RepresenterWalk {
     int64_t nodes, units, edges, features;
     int32_t threads, activation;  // Nonlinearity of the shifted messages
     int64_t x_row, gate_row, output_row, grad_row, grad_x_row, grad_gate_row;
+    int64_t targets, first_node;  // how far behind its source a target lies; the number of node 0
     const void* x;                // (N, H)
     const int64_t* edge_index;    // (2, E)
     const void* edge_attr;        // (E, K)
@@ -176,6 +177,34 @@ struct RepresenterSeparable {
     const void* grad;  // (T, B, O)
     void* grad_mix;
     void* grad_taps;
+};
+
+// The rounds of a Weisfeiler-Lehman network; both directions of ops/walk_rounds.
+struct RepresenterRounds {
+    int64_t nodes, channels, units, edges, features, steps, depth, first;  // steps: of a walk, n - 1
+    int32_t threads, activation, keep;  // whether every round has its part of hidden and tape, or all the same
+    const void* labels;                 // (N, d)
+    const int64_t* edge_index;          // (2, E)
+    const void* edge_attr;              // (E, K)
+    const void* weight;                 // (R, d)
+    const void* bias;                   // (R)
+    const void* neighbours;             // (d, d)
+    const void* shift;                  // (K, d)
+    const void* factor;                 // (n - 1, K, H)
+    const void* edge_gate;              // (K, H) or null
+    void* output;                       // (N, H)
+    void* hidden;                       // (L - 1, N, d)
+    void* tape;                         // (L, N (R + (n - 1) H + d))
+    const void* grad_output;            // (N, H)
+    void* grad_labels;
+    void* grad_edges;                   // (threads, E, K) zeros, to be summed, or null
+    void* grad_weight;                  // (R, d)
+    void* grad_bias;                    // zeros, as those below of weights of edges
+    void* grad_neighbours;              // (d, d)
+    void* grad_shift;                   // (K, d)
+    void* grad_factor;                  // (n - 1, K, H)
+    void* grad_edge_gate;               // (K, H)
+    double scale;                       // of an open gate
 };
 
 // N inputs of F features, each with an expansion of K centres.

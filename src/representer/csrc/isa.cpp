@@ -13,6 +13,7 @@
 #include "string_forward.hpp"
 #include "string_gram.hpp"
 #include "walk_aggregate.hpp"
+#include "walk_rounds.hpp"
 
 #define REPRESENTER_JOIN(a, b, c) a##_##b##_##c
 #define REPRESENTER_ENTRY(operation, type, isa) REPRESENTER_JOIN(representer_##operation, type, isa)
@@ -44,6 +45,10 @@ REPRESENTER_DEFINE(walk_forward, f32, float, RepresenterWalk, walk<float COMMA f
 REPRESENTER_DEFINE(walk_forward, f64, double, RepresenterWalk, walk<double COMMA false>)
 REPRESENTER_DEFINE(walk_backward, f32, float, RepresenterWalk, walk<float COMMA true>)
 REPRESENTER_DEFINE(walk_backward, f64, double, RepresenterWalk, walk<double COMMA true>)
+REPRESENTER_DEFINE(rounds_forward, f32, float, RepresenterRounds, rounds<float COMMA false>)
+REPRESENTER_DEFINE(rounds_forward, f64, double, RepresenterRounds, rounds<double COMMA false>)
+REPRESENTER_DEFINE(rounds_backward, f32, float, RepresenterRounds, rounds<float COMMA true>)
+REPRESENTER_DEFINE(rounds_backward, f64, double, RepresenterRounds, rounds<double COMMA true>)
 REPRESENTER_DEFINE(activation_forward, f32, float, RepresenterActivation, activation_forward<float>)
 REPRESENTER_DEFINE(activation_forward, f64, double, RepresenterActivation, activation_forward<double>)
 REPRESENTER_DEFINE(activation_backward, f32, float, RepresenterActivation, activation_backward<float>)

@@ -70,8 +70,8 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
     REPRESENTER_INLINE void put(Real* to, Vec<Real> v) const { RAGGED ? store(to, v, count) : store<Real>(to, v); }
 
     int run(int64_t start) const { return p.edges - start < RUN ? int(p.edges - start) : RUN; }
-    int64_t source(int64_t e) const { return p.edge_index[e]; }
-    int64_t target(int64_t e) const { return p.edge_index[p.edges + e]; }
+    int64_t source(int64_t e) const { return p.edge_index[e] - p.first_node; }
+    int64_t target(int64_t e) const { return p.edge_index[p.targets + e] - p.first_node; }
     const Real* attributes(int64_t e) const { return static_cast<const Real*>(p.edge_attr) + e * p.features; }
 
     REPRESENTER_INLINE void read(const void* of, int64_t node, int64_t row, Row& to) const {

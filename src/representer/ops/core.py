@@ -79,7 +79,7 @@ GramStruct = _struct(
 WalkStruct = _struct(
     "WalkStruct",
     "l:nodes l:units l:edges l:features i:threads i:activation l:x_row l:gate_row l:output_row"
-    " l:grad_row l:grad_x_row l:grad_gate_row p:x p:edge_index p:edge_attr"
+    " l:grad_row l:grad_x_row l:grad_gate_row l:targets l:first_node p:x p:edge_index p:edge_attr"
     " p:shift p:factor p:edge_gate p:source_gate p:target_gate p:out p:grad p:grad_x p:grad_edges"
     " p:grad_shift p:grad_factor p:grad_source p:grad_target p:grad_edge_gate d:scale",
 )
@@ -87,6 +87,13 @@ SeparableStruct = _struct(
     "SeparableStruct",
     "l:time l:batch l:outputs l:channels l:length l:rank l:stride l:dilation i:threads p:x p:mix"
     " p:taps p:out p:grad p:grad_mix p:grad_taps",
+)
+RoundsStruct = _struct(
+    "RoundsStruct",
+    "l:nodes l:channels l:units l:edges l:features l:steps l:depth l:first i:threads i:activation"
+    " i:keep p:labels p:edge_index p:edge_attr p:weight p:bias p:neighbours p:shift p:factor"
+    " p:edge_gate p:out p:hidden p:tape p:grad_output p:grad_labels p:grad_edges p:grad_weight"
+    " p:grad_bias p:grad_neighbours p:grad_shift p:grad_factor p:grad_edge_gate d:scale",
 )
 ActivationStruct = _struct(
     "ActivationStruct",

@@ -83,6 +83,26 @@ def test_without_edges_or_nodes_it_has_an_answer(empty, backend):
 
 
 @every_backend
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("order", ["graph by graph", "mixed"])
+def test_a_batch_of_many_graphs_is_their_edges_in_any_order(order, threads, backend):
+    """The core takes some graphs at a time, if the edges lie graph by graph."""
+    given, draw = tensors((280, 700, K, 9, 20, 3), True, F64), torch.Generator().manual_seed(1)
+    graphs = torch.randint(0, 40, (700,), generator=draw).sort().values  # of seven nodes each
+    ends = 7 * graphs + torch.randint(0, 7, (2, 700), generator=draw)
+    if order == "mixed":
+        ends = ends[:, torch.randperm(700, generator=draw)]
+    given |= {"edge_index": ends, "depth": 3, "activation": "tanh"}
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        ours = found(lambda **o: walk_rounds(**o, backend=backend), given)
+    finally:
+        torch.set_num_threads(before)
+    torch.testing.assert_close(ours, found(functional.walk_rounds, given), rtol=1e-10, atol=1e-10)
+
+
+@every_backend
 def test_without_a_gradient_the_rounds_are_not_kept(backend):
     given = operands()
     *_, hidden, tape = torch.ops.representer.walk_rounds(

@@ -91,6 +91,8 @@ def _struct(p: Forward | Backward, output: Tensor | None, *gradients: Tensor | N
         core.threads(),
         _CODES[p.activation],
         *(0 if x is None else x.stride(0) for x in placed),
+        p.edge_index.shape[1],
+        0,
         pointer(nodes),
         *map(pointer, read),
         pointer(source),

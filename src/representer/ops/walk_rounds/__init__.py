@@ -13,8 +13,8 @@ from representer.functional import nonlinearity
 from representer.ops import core
 from representer.ops.checks import check_floating, check_like, may_need_gradient
 from representer.ops.op import Backend, Op
-from representer.ops.walk_aggregate import check_edge_index, cpp, reference
-from representer.ops.walk_rounds import rounds
+from representer.ops.walk_aggregate import check_edge_index
+from representer.ops.walk_rounds import cpp, reference
 from representer.ops.walk_rounds.arguments import Backward, Forward, Gradients, kept_shapes
 from representer.ops.walk_rounds.samples import samples
 
@@ -147,17 +147,6 @@ def _gradient(ctx: Any, grad_output: Tensor, *_: Any) -> tuple[Tensor | None, ..
     return (*wanted, None)
 
 
-def _backend(name: str, devices: tuple[str, ...], by: rounds.Sums, missing: str = "") -> Backend:
-    return Backend(
-        name,
-        devices,
-        lambda *operands: rounds.forward(by, Forward(*operands)),
-        lambda *operands: rounds.backward(by, Backward(*operands)),
-        missing,
-        cpp.refuses if name == "cpp" else lambda *operands: "",
-    )
-
-
 OP = Op("walk_rounds", walk_rounds, functional.walk_rounds, samples)
 OP.register(
     Forward.SCHEMA,
@@ -169,5 +158,5 @@ OP.register(
     batch_axes={},
     result_axes=(),
 )
-OP.add_backend(_backend("reference", (), reference))
-OP.add_backend(_backend("cpp", ("cpu",), cpp, core.MISSING))
+OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -107,10 +107,9 @@ class Columns(NamedTuple):
 class Rows(NamedTuple):
     """What a round writes, a row a node: parts of one stretch of memory, each without gaps."""
 
-    products: Tensor  # (N, R)
+    products: Tensor  # (N, R); in the place of own what sigma makes the new label of
     sums: Tensor  # (n - 1, N, H), of c_2 … c_n
     told: Tensor  # (N, d), the sum for the relabelling
-    fresh: Tensor  # (N, d), sigma of which is the new label
 
     @staticmethod
     def of(p: Forward | Backward, memory: Tensor) -> Rows:
@@ -128,4 +127,4 @@ def kept_shapes(p: Forward) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 def _shapes(p: Forward | Backward) -> list[tuple[int, ...]]:
     (N, d), (steps, H, _) = p.labels.shape, p.factor.shape
-    return [(N, len(p.weight)), (steps, N, H), (N, d), (N, d)]
+    return [(N, len(p.weight)), (steps, N, H), (N, d)]

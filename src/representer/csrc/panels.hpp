@@ -1,0 +1,174 @@
+// Products of the rows of a matrix with weights that are packed once, and sums of products over rows.
+//
+// Rows may lie apart, and what a product starts from and where it goes is the caller's: a bias, an
+// activation or a column of a wider matrix costs no pass of its own.
+#pragma once
+
+#include <type_traits>
+
+#include "tile.hpp"
+#include "workspace.hpp"
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+constexpr int PAIR = 2;                         // vectors of a panel: of its tiles, the ones that
+constexpr int TILE_ROWS = ACCUMULATORS / PAIR;  // read least beside what they compute
+constexpr int64_t NEAR = 96;                    // rows that stay in the cache while all panels pass
+
+// The first `count` of the columns from `column` on that there are, at most a vector.
+template <class Real> REPRESENTER_INLINE int lanes_left(int64_t columns, int64_t column) {
+    const int64_t left = columns - column;
+    return left < Lanes<Real>::n ? (left < 0 ? 0 : int(left)) : Lanes<Real>::n;
+}
+
+// f(column, count) for the vectors of a row; the compiler knows the count of all but the last.
+template <class Real, class F> REPRESENTER_INLINE void each_vector(int64_t columns, F f) {
+    constexpr int V = Lanes<Real>::n;
+    int64_t c = 0;
+    for (; c + V <= columns; c += V) f(c, V);
+    if (c < columns) f(c, int(columns - c));
+}
+
+template <int M = TILE_ROWS, class F> REPRESENTER_INLINE void with_rows(int rows, F f) {
+    if constexpr (M > 1)
+        if (rows < M) return with_rows<M - 1>(rows, f);
+    f(std::integral_constant<int, M>{});
+}
+
+// f(M, row) for tiles of M rows, of nearly equal height.
+template <class F> void each_tile(int64_t rows, F f) {
+    const int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+    for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t row = share(rows, tiles, i);
+        with_rows(int(share(rows, tiles, i + 1) - row), [&](auto M) { f(M, row); });
+    }
+}
+
+template <class Real> class Panels {
+    static constexpr int V = Lanes<Real>::n;
+    static constexpr int64_t WIDE = PAIR * V;
+
+  public:
+    Panels(int64_t depth, int64_t outputs)
+        : depth(depth), outputs(outputs), packed(round_up(outputs, WIDE) * depth, false) {}
+
+    void pack_transposed(const Real* weight) {  // (outputs, depth)
+        pack_outputs(weight, 1, outputs, depth, PAIR, packed.at(0));
+    }
+    void pack(const Real* weight) {  // (depth, outputs)
+        pack_columns(weight, depth, outputs, PAIR, packed.at(0));
+    }
+
+    // done(row, column, count, start(row, column, count) + a[row, :] W[from : from + inputs, column]) for all
+    // rows and vectors of columns.
+    template <class Start, class Done>
+    void multiply_rows(
+        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t rows, int threads, Start start,
+        Done done) const {
+        const int64_t shares = threads < rows ? threads : rows;
+#pragma omp parallel for num_threads(shares) if (shares > 1) schedule(static, 1)
+        for (int64_t i = 0; i < shares; ++i) {
+            const int64_t last = share(rows, shares, i + 1);
+            for (int64_t near = share(rows, shares, i); near < last; near += NEAR)
+                for (int64_t column = 0; column < outputs; column += WIDE)
+                    each_tile(last - near < NEAR ? last - near : NEAR, [&](auto M, int64_t row) {
+                        tile<decltype(M)::value>(a, a_row, from, inputs, near + row, column, start, done);
+                    });
+        }
+    }
+
+  private:
+    const int64_t depth, outputs;
+    Workspace<Real> packed;
+
+    template <int M, class Start, class Done>
+    void tile(
+        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t row, int64_t column, Start& start,
+        Done& done) const {
+        if (column + WIDE <= outputs)
+            tile_of<M, true>(a, a_row, from, inputs, row, column, start, done);
+        else
+            tile_of<M, false>(a, a_row, from, inputs, row, column, start, done);
+    }
+    template <int M, bool WHOLE, class Start, class Done>
+    __attribute__((noinline)) void tile_of(
+        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t row, int64_t column, Start& start,
+        Done& done) const {
+        Vec<Real> acc[M][PAIR] = {};
+        const Real* rows[M];
+        const auto count = [&](int j) { return WHOLE ? V : lanes_left<Real>(outputs, column + j * V); };
+        for (int r = 0; r < M; ++r) {
+            rows[r] = a + (row + r) * a_row;
+            for (int j = 0; j < PAIR; ++j)
+                if (count(j)) acc[r][j] = start(row + r, column + j * V, count(j));
+        }
+        multiply<Real, M, PAIR>(acc, rows, inputs, packed.at(column * depth + from * WIDE));
+        for (int r = 0; r < M; ++r)
+            for (int j = 0; j < PAIR; ++j)
+                if (count(j)) done(row + r, column + j * V, count(j), acc[r][j]);
+    }
+};
+
+template <class Real, int M>
+REPRESENTER_INLINE void add_tile(const Vec<Real> (&acc)[M][PAIR], Real* c, int64_t c_row, const int (&left)[PAIR]) {
+    constexpr int V = Lanes<Real>::n;
+    if (left[PAIR - 1] == V) {  // the usual one, free of branches
+        for (int r = 0; r < M; ++r, c += c_row)
+            for (int j = 0; j < PAIR; ++j) store<Real>(c + j * V, load<Real>(c + j * V) + acc[r][j]);
+        return;
+    }
+    for (int r = 0; r < M; ++r, c += c_row)
+        for (int j = 0; j < PAIR; ++j)
+            if (left[j]) store(c + j * V, load(c + j * V, left[j]) + acc[r][j], left[j]);
+}
+
+// C (m, n) += A' B over all rows, A (rows, m) without gaps, B (rows, n), of which it also adds up the rows if
+// `total` is given.
+template <class Real>
+void add_outer(
+    const Real* a, int64_t m, const Real* b, int64_t b_row, int64_t n, int64_t rows, int threads, Real* c,
+    int64_t c_row, Real* total) {
+    constexpr int V = Lanes<Real>::n;
+    constexpr int64_t WIDE = PAIR * V;
+    const int64_t groups = (n + WIDE - 1) / WIDE, shares = threads < groups ? threads : groups;
+    Workspace<Real> scratch(shares * NEAR * (m + WIDE), false);
+#pragma omp parallel for num_threads(shares) if (shares > 1) schedule(static, 1)
+    for (int64_t i = 0; i < shares; ++i) {
+        Real *turned = scratch.at(i * NEAR * (m + WIDE)), *panel = turned + NEAR * m;
+        const int64_t end = share(groups, shares, i + 1) * WIDE;
+        const int64_t slices = (rows + NEAR - 1) / NEAR;
+        for (int64_t slice = 0; slice < slices; ++slice) {
+            const int64_t first = share(rows, slices, slice), count = share(rows, slices, slice + 1) - first;
+            transpose_matrix(a + first * m, count, m, turned);
+            for (int64_t column = share(groups, shares, i) * WIDE; column < end && column < n; column += WIDE) {
+                const int left[PAIR] = {lanes_left<Real>(n, column), lanes_left<Real>(n, column + V)};
+                Vec<Real> sums[PAIR] = {};
+                for (int64_t k = 0; k < count; ++k)
+                    for (int j = 0; j < PAIR; ++j) {
+                        const Real* from = b + (first + k) * b_row + column + j * V;
+                        const Vec<Real> v = left[PAIR - 1] == V ? load<Real>(from)
+                                            : left[j]           ? load(from, left[j])
+                                                                : Vec<Real>{};
+                        sums[j] += v;
+                        store<Real>(panel + (k * PAIR + j) * V, v);
+                    }
+                for (int j = 0; j < PAIR && total; ++j)
+                    if (left[j]) {
+                        Real* to = total + column + j * V;
+                        store(to, load(to, left[j]) + sums[j], left[j]);
+                    }
+                each_tile(m, [&](auto M, int64_t row) {
+                    Vec<Real> acc[M][PAIR] = {};
+                    const Real* of[M];
+                    for (int r = 0; r < M; ++r) of[r] = turned + (row + r) * count;
+                    multiply<Real, M, PAIR>(acc, of, count, panel);
+                    add_tile<Real, M>(acc, c + row * c_row + column, c_row, left);
+                });
+            }
+        }
+    }
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer

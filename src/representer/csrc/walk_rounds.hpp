@@ -1,0 +1,300 @@
+// walk_rounds: the rounds of a Weisfeiler-Lehman network, with gradient.
+//
+//   P = h W' + c,   c_1 = p_1,  c_j = p_j o S_j,  S_j = gated sums of c_{j-1},   y += c_n
+//   told = sums of sigma(inner + B a),   z = own + told U',   h' = sigma(z)
+//
+// Of a round it keeps P, whose columns are (inner, own, p_1 ... p_n, gate's source, target), with z in the
+// place of own where the slope needs it (of a relu it is the label's), then S_2 ... S_n and told.
+//
+// Where a batch lies graph by graph, as PyG makes it, all rounds of a few graphs come before the next few, so
+// that what they write stays in the cache.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "core.hpp"
+#include "panels.hpp"
+#include "walk_aggregate.hpp"
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+// Nodes and edges that lie together and have no edge to others.
+struct Part {
+    int64_t node, nodes, edge, edges;
+};
+
+// The graph in parts of at least `least` nodes, as far as the order of its edges allows.
+inline std::vector<Part> parts_of(const int64_t* index, int64_t nodes, int64_t edges, int64_t least) {
+    std::vector<int64_t> lowest(edges + 1, nodes);  // end of the edges from there on
+    for (int64_t e = edges - 1; e >= 0; --e) lowest[e] = std::min({lowest[e + 1], index[e], index[edges + e]});
+    std::vector<Part> parts;
+    int64_t node = 0, edge = 0, highest = -1;
+    for (int64_t e = 0; e < edges; ++e) {
+        if (highest < lowest[e] && highest + 1 - node >= least && nodes - highest > least) {
+            parts.push_back({node, highest + 1 - node, edge, e - edge});
+            node = highest + 1, edge = e;
+        }
+        highest = std::max({highest, index[e], index[edges + e]});
+    }
+    parts.push_back({node, nodes - node, edge, edges - edge});
+    return parts;
+}
+
+template <class Real> class Rounds {
+  public:
+    explicit Rounds(const RepresenterRounds& args)
+        : p(args), d(args.channels), H(args.units),
+          R(2 * d + (args.steps + 1 + (args.edge_gate ? 2 : 0)) * H),
+          parts(parts_of(args.edge_index, args.nodes, args.edges, args.threads > 1 ? args.nodes : NEAR)),
+          most(std::max_element(parts.begin(), parts.end(), smaller)->nodes), states(most * std::max(d, H), false),
+          slopes(most * std::max(d, H), false) {}
+
+    void forward() {
+        Panels<Real> relabelling(d, 2 * d), walks(d, R - 2 * d), neighbours(d, d);
+        relabelling.pack_transposed(of(p.weight));
+        walks.pack_transposed(of(p.weight) + 2 * d * d);
+        neighbours.pack_transposed(of(p.neighbours));
+        for (const Part& part : parts) {
+            at = part;
+            clear(output(), H);
+            const Real* h = labels(-1);
+            for (int64_t level = 0; level < p.depth; ++level) {
+                if (level < p.depth - 1) project(h, relabelling, 0, products(level));
+                if (level >= p.first) {
+                    project(h, walks, 2 * d, products(level));
+                    walk(level);
+                }
+                if (level < p.depth - 1) relabel(level, neighbours);
+                h = labels(level);
+            }
+        }
+    }
+
+    void backward() {
+        Panels<Real> weight(R, d), neighbours(d, d);
+        weight.pack(of(p.weight));
+        neighbours.pack(of(p.neighbours));
+        Workspace<Real> Z(most * R, false), dW(d * R), dU(d * d), dlabels(most * d, false);
+        for (const Part& part : parts) {
+            at = part;
+            for (int64_t level = p.depth - 1; level >= 0; --level) {
+                if (level < p.depth - 1) relabel_gradient(level, dlabels.at(0), neighbours, Z.at(0), dU.at(0));
+                if (level >= p.first) walk_gradient(level, Z.at(0));
+                const int64_t from = level < p.depth - 1 ? 0 : 2 * d, to = level >= p.first ? R : 2 * d;
+                Real *dh = level ? dlabels.at(0) : of(p.grad_labels) + at.node * d, *total = of(p.grad_bias) + from;
+                add_outer(
+                    labels(level - 1), d, Z.at(from), R, to - from, at.nodes, p.threads, dW.at(from), R, total);
+                weight.multiply_rows(
+                    Z.at(from), R, from, to - from, at.nodes, p.threads, nothing,
+                    [=](int64_t v, int64_t c, int n, Vec<Real> sum) {
+                        store(dh + v * d + c, sum, n);
+                        fetch(level - 1, v, c);
+                    });
+            }
+        }
+        transpose_matrix(dW.at(0), d, R, of(p.grad_weight));
+        transpose_matrix(dU.at(0), d, d, of(p.grad_neighbours));
+    }
+
+  private:
+    const RepresenterRounds& p;
+    const int64_t d, H, R;
+    const std::vector<Part> parts;
+    const int64_t most;              // nodes of a part
+    Workspace<Real> states, slopes;  // of its nodes, for whoever writes them
+    Part at{};
+
+    static bool smaller(const Part& a, const Part& b) { return a.nodes < b.nodes; }
+    static Vec<Real> nothing(int64_t, int64_t, int) { return Vec<Real>{}; }
+    static const Real* of(const void* x) { return static_cast<const Real*>(x); }
+    static Real* of(void* x) { return static_cast<Real*>(x); }
+
+    // Rows of the part's nodes.
+    Real* kept(int64_t level, int64_t before, int64_t columns) const {
+        const int64_t round = p.keep ? level : 0;
+        return of(p.tape) + p.nodes * (round * (R + p.steps * H + d) + before) + at.node * columns;
+    }
+    Real* products(int64_t level) const { return kept(level, 0, R); }
+    Real* sums(int64_t level, int64_t j) const { return kept(level, R + j * H, H); }  // S_{j+2}
+    Real* told(int64_t level) const { return kept(level, R + p.steps * H, d); }
+    Real* output() const { return of(p.output) + at.node * H; }
+    Real* labels(int64_t level) const {  // after a round
+        if (level < 0) return const_cast<Real*>(of(p.labels)) + at.node * d;
+        return of(p.hidden) + ((p.keep ? level : 0) * p.nodes + at.node) * d;
+    }
+    int64_t walk_column(int64_t j) const { return 2 * d + j * H; }  // of p_{j+1}
+    int64_t gate_column() const { return walk_column(p.steps + 1); }
+
+    template <class F> void each_node(F f) const {
+#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static)
+        for (int64_t v = 0; v < at.nodes; ++v) f(v);
+    }
+    void clear(Real* x, int64_t columns) const { std::memset(x, 0, at.nodes * columns * sizeof(Real)); }
+    template <bool BACKWARD> static void run(const RepresenterWalk& call) {
+        if (representer::REPRESENTER_ISA::walk<Real, BACKWARD>(call)) throw std::bad_alloc();
+    }
+
+    void project(const Real* h, const Panels<Real>& panels, int64_t column, Real* P) const {
+        const Real* bias = of(p.bias) + column;
+        const int64_t row = R;
+        panels.multiply_rows(
+            h, d, 0, d, at.nodes, p.threads, [=](int64_t, int64_t c, int n) { return load(bias + c, n); },
+            [=](int64_t v, int64_t c, int n, Vec<Real> sum) { store(P + v * row + column + c, sum, n); });
+    }
+
+    RepresenterWalk edges(const Real* x, int64_t x_row, int64_t units) const {
+        RepresenterWalk call{};
+        call.nodes = at.nodes, call.units = units, call.edges = at.edges, call.features = p.features;
+        call.threads = p.threads, call.activation = IDENTITY;
+        call.x = x, call.x_row = x_row;
+        call.edge_index = p.edge_index + at.edge, call.targets = p.edges, call.first_node = at.node;
+        call.edge_attr = of(p.edge_attr) + at.edge * p.features;
+        call.grad_edges = p.grad_edges ? of(p.grad_edges) + at.edge * p.features : nullptr;
+        call.scale = p.scale;
+        return call;
+    }
+    // A vector's share of what the gradient reads of a node next, while products keep the processor busy.
+    REPRESENTER_INLINE void fetch(int64_t level, int64_t v, int64_t c) const {
+        if (level < 0) return;
+        const int64_t line = 64 / sizeof(Real), from = c * R / d, to = std::min(R, (c + Lanes<Real>::n) * R / d);
+        const Real* row = products(level) + v * R;
+        for (int64_t i = from; i < to; i += line) __builtin_prefetch(row + i);
+        __builtin_prefetch(labels(level) + v * d + c);
+        __builtin_prefetch(told(level) + v * d + c);
+        if (p.steps && c < H) __builtin_prefetch(sums(level, p.steps - 1) + v * H + c);
+    }
+
+    // What a node's neighbours tell it.
+    RepresenterWalk messages(int64_t level) const {
+        RepresenterWalk call = edges(products(level), R, d);
+        call.shift = p.shift, call.activation = p.activation;
+        return call;
+    }
+    // The sum of c_{j+1} over the neighbours.
+    RepresenterWalk step(int64_t level, int64_t j) {
+        const Real *P = products(level), *p_j = P + walk_column(j);
+        RepresenterWalk call = edges(j ? states.at(0) : p_j, j ? H : R, H);
+        if (j) {
+            const Real* S = sums(level, j - 1);
+            Real* c_j = states.at(0);
+            each_node([=](int64_t v) {
+                each_vector<Real>(H, [&](int64_t c, int n) {
+                    store(c_j + v * H + c, load(p_j + v * R + c, n) * load(S + v * H + c, n), n);
+                });
+            });
+        }
+        call.factor = of(p.factor) + j * p.features * H;
+        if (p.edge_gate) {
+            call.edge_gate = p.edge_gate, call.gate_row = R;
+            call.source_gate = P + gate_column(), call.target_gate = P + gate_column() + H;
+        }
+        return call;
+    }
+
+    void walk(int64_t level) {
+        for (int64_t j = 0; j < p.steps; ++j) {
+            clear(sums(level, j), H);
+            RepresenterWalk call = step(level, j);
+            call.output = sums(level, j), call.output_row = H;
+            run<false>(call);
+        }
+        const Real *last = products(level) + walk_column(p.steps), *S = p.steps ? sums(level, p.steps - 1) : nullptr;
+        Real* y = output();
+        each_node([=](int64_t v) {
+            each_vector<Real>(H, [&](int64_t c, int n) {
+                Vec<Real> x = load(last + v * R + c, n);
+                if (S) x *= load(S + v * H + c, n);
+                store(y + v * H + c, load(y + v * H + c, n) + x, n);
+            });
+        });
+    }
+
+    void relabel(int64_t level, const Panels<Real>& neighbours) {
+        Real *z = products(level) + d, *next = labels(level);
+        const int64_t row = R, columns = d;
+        const int sigma = p.activation;
+        clear(told(level), d);
+        RepresenterWalk call = messages(level);
+        call.output = told(level), call.output_row = d;
+        run<false>(call);
+        neighbours.multiply_rows(
+            told(level), d, 0, d, at.nodes, p.threads,
+            [=](int64_t v, int64_t c, int n) { return load(z + v * row + c, n); },
+            [=](int64_t v, int64_t c, int n, Vec<Real> sum) {
+                if (sigma != RELU) store(z + v * row + c, sum, n);
+                store(next + v * columns + c, value<Real>(sigma, sum), n);
+            });
+    }
+
+    // From dh of the new label those of inner and own, which go to Z, and of U.
+    void relabel_gradient(int64_t level, const Real* dh, const Panels<Real>& neighbours, Real* Z, Real* dU) {
+        const Real *z = products(level) + d, *y = labels(level);
+        Real* dtold = states.at(0);
+        const int64_t columns = d;
+        each_node([=](int64_t v) {
+            std::memset(Z + v * R, 0, d * sizeof(Real));
+            each_vector<Real>(d, [&](int64_t c, int n) {
+                const Vec<Real> label = load(y + v * d + c, n);
+                const Vec<Real> before = p.activation == RELU ? label : load(z + v * R + c, n);
+                store(Z + v * R + d + c, load(dh + v * d + c, n) * slope<Real>(p.activation, before, label), n);
+            });
+        });
+        neighbours.multiply_rows(
+            Z + d, R, 0, d, at.nodes, p.threads, nothing,
+            [=](int64_t v, int64_t c, int n, Vec<Real> sum) { store(dtold + v * columns + c, sum, n); });
+        add_outer(told(level), d, Z + d, R, d, at.nodes, p.threads, dU, d, static_cast<Real*>(nullptr));
+        RepresenterWalk call = messages(level);
+        call.grad = dtold, call.grad_row = d;
+        call.grad_x = Z, call.grad_x_row = R;
+        call.grad_shift = p.grad_shift;
+        run<true>(call);
+    }
+
+    // Of p_1 ... p_n and the gate's halves, to Z.
+    void walk_gradient(int64_t level, Real* Z) {
+        const Real *P = products(level), *dc = of(p.grad_output) + at.node * H;
+        const int64_t gates = R - gate_column();
+        Workspace<Real> before(p.steps > 1 ? at.nodes * H : 0, false);
+        each_node([=](int64_t v) {
+            std::memset(Z + v * R + gate_column(), 0, gates * sizeof(Real));
+            if (p.steps) std::memset(Z + v * R + walk_column(0), 0, H * sizeof(Real));
+            if (!p.steps) std::memcpy(Z + v * R + walk_column(0), dc + v * H, H * sizeof(Real));
+        });
+        for (int64_t j = p.steps - 1; j >= 0; --j) {
+            const Real *S = sums(level, j), *p_j = P + walk_column(j + 1);
+            Real *dp_j = Z + walk_column(j + 1), *dS = slopes.at(0);
+            each_node([=](int64_t v) {
+                each_vector<Real>(H, [&](int64_t c, int n) {
+                    const Vec<Real> to = load(dc + v * H + c, n);
+                    store(dp_j + v * R + c, to * load(S + v * H + c, n), n);
+                    store(dS + v * H + c, to * load(p_j + v * R + c, n), n);
+                });
+            });
+            if (j) clear(before.at(0), H);
+            RepresenterWalk call = step(level, j);
+            call.grad = dS, call.grad_row = H;
+            call.grad_x = j ? before.at(0) : Z + walk_column(0), call.grad_x_row = j ? H : R;
+            call.grad_factor = of(p.grad_factor) + j * p.features * H;
+            if (p.edge_gate) {
+                call.grad_source = Z + gate_column(), call.grad_target = Z + gate_column() + H;
+                call.grad_gate_row = R, call.grad_edge_gate = p.grad_edge_gate;
+            }
+            run<true>(call);
+            dc = before.at(0);
+        }
+    }
+};
+
+template <class Real, bool BACKWARD> int rounds(const RepresenterRounds& p) {
+    Rounds<Real> of(p);
+    if (BACKWARD)
+        of.backward();
+    else
+        of.forward();
+    return 0;
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer
