@@ -74,14 +74,19 @@ def test_members_differ_in_their_weights_and_answer_for_themselves():
 
 
 def test_the_authors_first_weights_are_small_and_their_biases_0():
+    """Those of the relabelling are parts of matrices of 2 H and H + 6 columns."""
     torch.manual_seed(0)
     model = GraphRegressor(GraphRegressorConfig(82, hidden_size=150))
+    relabelling = "network.relabelling."
+    joined = {f"{relabelling}neighbours": 300, f"{relabelling}edge_weight": 156}
     for name, parameter in model.named_parameters():
         if "bias" in name:
             assert not parameter.any(), name
-        else:
-            wanted = min(parameter.shape[-1] ** -0.5, 0.1)
+        elif name != f"{relabelling}weight":
+            wanted = min(joined.get(name, parameter.shape[-1]) ** -0.5, 0.1)
             assert parameter.std().item() == pytest.approx(wanted, rel=0.1), name
+    own = [weight.std().item() for weight in model.network.relabelling.weight]
+    assert own == pytest.approx([156**-0.5, 300**-0.5], rel=0.05)
     plain = GraphRegressor(GraphRegressorConfig(82, hidden_size=150, initial="fan-in"))
     bonds = plain.network.walks[0].edge_weight
     assert bonds.std().item() == pytest.approx(6**-0.5, rel=0.15)

@@ -105,12 +105,35 @@ class GraphEnsemble(nn.Module):
 
 
 def draw_as_authors(model: nn.Module) -> None:
-    """Draw all weights from N(0, min(1/√fan_in, 1/10)²), as L17's code; biases are 0."""
-    for name, parameter in model.named_parameters():
-        if name.rpartition(".")[2] in _BIASES:
+    """Draw all weights from N(0, min(1/√fan_in, 1/10)²), as L17's code; biases are 0.
+
+    fan_in is that of the authors' matrices: those of the relabelling are U_1 [h_v, sum] and
+    U_2 [h_u, e], which are in two parts here. Batch normalisation is left as it is.
+    """
+    model.apply(_draw)
+
+
+def _draw(module: nn.Module) -> None:
+    """Draw the weights that a module has itself."""
+    if isinstance(module, nn.BatchNorm1d):
+        return
+    from representer.nn import Relabelling
+
+    for name, parameter in module.named_parameters(recurse=False):
+        if name in _BIASES:
             nn.init.zeros_(parameter)
+        elif isinstance(module, Relabelling):
+            (V, U_1), U_2, B = module.weight, module.neighbours, module.edge_weight
+            _draw_from(2 * module.channels, U_1, U_2)
+            _draw_from(module.channels + (0 if B is None else B.shape[1]), V, B)
         else:
-            nn.init.normal_(parameter, std=min(parameter.shape[-1] ** -0.5, 0.1))
+            _draw_from(parameter.shape[-1], parameter)
+
+
+def _draw_from(fan_in: int, *weights: Tensor | None) -> None:
+    for weight in weights:
+        if weight is not None:
+            nn.init.normal_(weight, std=min(fan_in**-0.5, 0.1))
 
 
 def _network(c: GraphRegressorConfig) -> nn.Module:

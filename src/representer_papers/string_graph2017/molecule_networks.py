@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer import nn as layers
+from representer.models import draw_as_authors
 from representer.ops import walk_aggregate
 from representer_papers.shared.graph_store import GraphBatch
 
@@ -133,35 +134,11 @@ class MoleculeNetwork(nn.Module):
         self.body = _body(row, atoms, bonds, units)
         self.head = nn.Sequential(nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 1))
         if row != "gine":  # which is no network of the paper's, and starts as PyG has it
-            self.apply(_draw)
+            draw_as_authors(self)
 
     def forward(self, graphs: GraphBatch) -> Tensor:
         """Return the numbers ``(G,)``."""
         return self.head(self.body(graphs)).squeeze(1)
-
-
-def _draw(module: nn.Module) -> None:
-    """Draw the weights that a module has itself; fan_in is that of the authors' matrices.
-
-    Theirs of the relabelling are U_1 [h_v, sum] and U_2 [h_u, e], which are in two parts here.
-    """
-    if isinstance(module, nn.BatchNorm1d):
-        return
-    for name, parameter in module.named_parameters(recurse=False):
-        if name in ("bias", "gate_bias"):
-            nn.init.zeros_(parameter)
-        elif isinstance(module, layers.Relabelling):
-            (V, U_1), U_2, B = module.weight, module.neighbours, module.edge_weight
-            _draw_from(2 * module.channels, U_1, U_2)
-            _draw_from(module.channels + (0 if B is None else B.shape[1]), V, B)
-        else:
-            _draw_from(parameter.shape[-1], parameter)
-
-
-def _draw_from(fan_in: int, *weights: Tensor | None) -> None:
-    for weight in weights:
-        if weight is not None:
-            nn.init.normal_(weight, std=min(fan_in**-0.5, 0.1))
 
 
 def _body(row: str, atoms: int, bonds: int, units: int) -> nn.Module:
