@@ -46,12 +46,12 @@ on the same splits. ± is the standard deviation over the splits."""
 OF_UNCERTAINTY = """\
 Every deviation is √(a v + b), where v is what the model itself says and a and b have the greatest
 likelihood on the validation molecules; *constant* has a = 0. The Gaussian processes compare the
-last hidden layers, of all members or of the first alone, which costs a fifth of the training; the
-Bayesian last layer is linear in that of the first. Errors are those of the answer of the model in
-question. log loss is the mean negative log density of the truth, in nats; the columns in percent
-say how much of the truth lies in the intervals that promise so much; rank is Spearman's correlation
-of the deviation and the size of the error. `fit molecule` answers by the Gaussian process of all
-members."""
+last hidden layers, of all members or of the first alone, which costs a fifth of the training, and
+have a line through these members' answers beside; the Bayesian last layer is linear in that of the
+first. Errors are those of the answer of the model in question. log loss is the mean negative log
+density of the truth, in nats; the columns in percent say how much of the truth lies in the
+intervals that promise so much; rank is Spearman's correlation of the deviation and the size of the
+error. `fit molecule` answers by the Gaussian process of all members."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,12 @@ def uncertainties(data: MoleculeData, trained: TrainedMolecule) -> dict[str, Row
     layers = [layers_of(trained.model, part.graphs) for part in parts]
     first = [layer[:, : trained.model.config.hidden_size] for layer in layers]
     rows = {}
-    for name, own in ((f"Gaussian process, {len(answers[0])} members", layers),
-                      ("Gaussian process, one member", first)):  # fmt: skip
-        process = fit_process(own[0], truth[0])
-        asked = [process.predict(layer) for layer in own]
+    for name, own, said in (
+        (f"Gaussian process, {len(answers[0])} members", layers, means),
+        ("Gaussian process, one member", first, [a[0] for a in answers]),
+    ):
+        process = fit_process(own[0], said[0], truth[0])
+        asked = [process.predict(*of_part) for of_part in zip(own, said, strict=True)]
         rows[name] = row([a[0] for a in asked], [a[1] for a in asked], truth)
     scale = StandardScaler().fit(first[0])
     linear = BayesianRidge().fit(scale.transform(first[0]), truth[0][:, 0])

@@ -90,7 +90,8 @@ def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig)
     process = None
     if config.answers == "process" and len(data.train) <= MOST:
         layers = layers_of(model, data.train.graphs)
-        process = fit_process(layers, data.train.values, config.seed)
+        means = plain.mean(data.train.graphs)
+        process = fit_process(layers, means, data.train.values, config.seed)
     trained = replace(plain, process=process)
     numbers, variances = _numbers(trained, data.valid.graphs)
     return replace(trained, calibration=calibrate(numbers, variances, data.valid.values))
@@ -113,7 +114,7 @@ def _numbers(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return answers of a regression ``(N, K)`` and how sure the model itself says it is."""
     if trained.process is not None:
-        return trained.process.predict(layers_of(trained.model, graphs))
+        return trained.process.predict(layers_of(trained.model, graphs), trained.mean(graphs))
     found = trained.targets.in_unit(outputs_of(trained.model, graphs))
     return found.mean(0), found.var(0)
 
