@@ -6,8 +6,11 @@ import csv
 import io
 import json
 import math
+import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -18,6 +21,8 @@ from representer.data.molecules import assembled_molecules, scaffold
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import prepare
 from representer.tasks.molecule.molecule_model import training_task
+from representer.tasks.storage import checkpoint
+from representer.tasks.storage.failpoints import VARIABLE
 from representer.tasks.training.training_files import read_weights
 
 TINY = [
@@ -321,6 +326,26 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(run, molecules, tmp_
     for name in ("model.safetensors", "final.safetensors"):
         assert (out / name).read_bytes() == (whole / name).read_bytes()
     assert (out / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
+
+
+def test_a_killed_run_goes_on_to_the_same_weights(run, numbers, molecules, tmp_path):
+    """SIGKILL in the middle of a save, then --resume: as if nothing had happened."""
+    out = tmp_path / "run"
+    words = ["fit", "molecule", molecules, "--out", out, *TINY, "--target", "atoms,rings"]
+    killed = subprocess.run(
+        [sys.executable, "-m", "representer", *map(str, words)],
+        env={**os.environ, VARIABLE: "ckpt.written:3:kill"}, capture_output=True, check=False,
+    )  # fmt: skip
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert len(checkpoint.steps(out / "checkpoints")) == 2
+    assert not (out / "metrics.json").exists()
+    assert run(*words, "--resume").code == 0
+    for folder in (".", "gine"):
+        for name in ("model.safetensors", "process.safetensors", "metrics.jsonl"):
+            ours, whole = (root / folder / name for root in (out, numbers))
+            assert ours.read_bytes() == whole.read_bytes(), ours
+    assert (out / "splits.json").read_bytes() == (numbers / "splits.json").read_bytes()
+    assert not list(out.rglob("*.tmp"))
 
 
 def test_options_of_other_tasks_are_refused(run, numbers, trained, molecules, table):
