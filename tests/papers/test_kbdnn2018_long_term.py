@@ -13,7 +13,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.tasks.recipe import Request
 from representer.tasks.storage.run_folder import RunFolder
-from representer_papers.kbdnn2018 import long_term, long_term_run
+from representer_papers.kbdnn2018 import long_term, long_term_report, long_term_run
 from representer_papers.kbdnn2018.long_term import LONG_TERM, Setting, is_done, run_one, settings
 
 SETTING = Setting("iff", 4, "kbrn-fitted", "paper", 0, 40, tiny=True)
@@ -150,3 +150,11 @@ def test_without_a_choice_long_sequences_are_for_learned_activations_and_one_fun
 def test_what_the_recipe_does_not_have_is_refused(tmp_path, asked, message):
     with pytest.raises(ArgumentError, match=message):
         LONG_TERM.run(Request(tmp_path, tmp_path / "out", **asked))
+
+
+def test_steep_units_are_counted_among_those_that_learn():
+    runs = [
+        {"test": 1.0, "stopped_by": "solved", "steep": n, "setting": {"cell": cell}}
+        for cell, n in (("tanh-grown", 0), ("kbrn-grown", 7), ("kbrn-long", 9))
+    ]
+    assert "7 to 9 of 20" in long_term_report._about_tests(runs)

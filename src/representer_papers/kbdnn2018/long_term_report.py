@@ -98,7 +98,7 @@ def _about_tests(runs: Runs) -> str:
     running = [run["test_running"] for run in runs if "test_running" in run]
     if running:
         line += f"; one by one with running statistics {100 * min(running):.2f} % or more"
-    steep = [run["steep"] for run in runs if "steep" in run and run["setting"]["cell"] != "tanh"]
+    steep = [run["steep"] for run in runs if "steep" in run and _is_learned(run)]
     if steep:
         line += f". Units with |f'| > 1 on [-4, 4]: {min(steep)} to {max(steep)} of 20"
     return f"{line}."
@@ -112,15 +112,18 @@ def _pictures(out: Path, found: Runs) -> list[str]:
         updates = {cell: _points(_of(own, cell=cell), solved=False) for cell in CELLS}
         sign = SIGNS[function]
         drawings += [
-            {"title": f"{sign}: {what}", "lines": lines, "xlabel": "T", "marks": True}
-            for what, lines in (("share of seeds that solve it", counts), ("mean updates", updates))
+            {"title": f"{sign}: {what}", "lines": lines, "xlabel": "T", "marks": True, "ylim": ylim}
+            for what, lines, ylim in (
+                ("share of seeds that solve it", counts, (-0.05, 1.05)),
+                ("mean updates", updates, None),
+            )
         ]
     panels(
         out / "curves.svg", drawings, columns=2, title="Solved runs, and updates", size=(3.4, 2.0)
     )
     lines = ["![Solved runs, and updates](curves.svg)"]
     shown = [run for run in found if "functions" in run and run["stopped_by"] == "solved"]
-    shown = [run for run in shown if run["setting"]["cell"] != "tanh"]
+    shown = [run for run in shown if _is_learned(run)]
     if shown:
         run = max(shown, key=lambda r: (r["setting"]["function"] == "iff", r["setting"]["time"]))
         _draw_functions(out / "functions.svg", run)
@@ -129,6 +132,10 @@ def _pictures(out: Path, found: Runs) -> list[str]:
         told = f"The learned functions on [-4, 4] ({told}); dashed frames where |f'| > 1:"
         lines += ["", told, "", "![Learned functions](functions.svg)"]
     return lines
+
+
+def _is_learned(run: dict[str, Any]) -> bool:
+    return not run["setting"]["cell"].startswith("tanh")
 
 
 def _points(runs: Runs, *, solved: bool) -> list[tuple[float, float]]:

@@ -11,6 +11,8 @@ from representer.errors import MissingExtraError
 from representer.tasks.storage.atomic import write_text
 
 COLOURS = ("#3b82c4", "#d9822b", "#5aa469", "#8a63b8", "#b04a5a", "#6b7280")
+COLOURS += ("#2a9d8f", "#d66ba0", "#8c8c2a", "#1f2937")
+LEGEND = 5  # labels of a row
 Points = Sequence[tuple[float, float]]
 
 
@@ -28,7 +30,7 @@ def panels(
         path: The file.
         drawings: Of each axes a dict with ``title``, and with ``lines`` (points by label),
             ``dots`` (points), ``framed`` (whether its frame is dashed), ``log`` (whether x is),
-            ``xlabel``, ``ylabel``, ``marks`` (whether lines have marks).
+            ``xlabel``, ``ylabel``, ``ylim``, ``marks`` (whether lines have marks).
         columns: Axes of a row.
         title: What the picture shows, for those who cannot see it.
         size: Of one axes in inches.
@@ -51,6 +53,7 @@ def panels(
             for spine in axes.spines.values():
                 spine.set_linestyle((0, (4, 2)))
                 spine.set_color(COLOURS[1])
+        axes.set_ylim(drawing.get("ylim"))
         axes.set_title(drawing["title"], fontsize=8)
         axes.set_xlabel(drawing.get("xlabel", ""), fontsize=7)
         axes.set_ylabel(drawing.get("ylabel", ""), fontsize=7)
@@ -67,7 +70,7 @@ def panels(
             handles.values(),
             handles,
             loc="outside lower center",
-            ncols=len(handles),
+            ncols=min(LEGEND, len(handles)),
             fontsize=7,
             frameon=False,
         )
@@ -79,7 +82,7 @@ def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, li
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("the pictures", "matplotlib", "train") from error
-    width, height = columns * size[0], rows * size[1] + 0.3
+    width, height = columns * size[0], rows * size[1] + 0.4
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
