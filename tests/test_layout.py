@@ -62,6 +62,7 @@ COVERED_BY = {
         "ops/kbrn_scan/arguments", "ops/kbrn_scan/samples",
     ),
     "tests/ops/rkm_scan/test_rkm_scan.py": ("ops/rkm_scan/arguments",),
+    "tests/ops/test_core.py": ("ops/structs",),
     "tests/ops/separable_convolution/test_separable_convolution.py": (
         "functional/separable_convolution",
     ),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +18,14 @@ from torch import Tensor
 
 from representer.errors import BackendError
 from representer.functional import Cell
-from representer.ops import OPS, core, gated_scan, rkm_scan
+from representer.ops import OPS, core, gated_scan, rkm_scan, structs
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from .test_ops import DTYPES, TOLERANCE
 
 NEEDS_CORE = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 EVERY_SET = pytest.mark.parametrize("name", core.USABLE or ["portable"])
+STRUCTS = Path(structs.__file__)
 COMPILERS = ("c++", "g++", "clang++", "cl")
 DEADLINE = 60  # seconds for a child process, most of them for importing torch
 
@@ -101,7 +104,7 @@ def test_a_transposed_matrix_is_that_of_torch(
 def test_without_memory_an_error_is_raised():
     nothing = torch.zeros(1)
     pointers = (core.pointer(nothing),) * 3
-    arguments = core.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
+    arguments = structs.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
     with pytest.raises(MemoryError, match="product: no memory for the packed weights"):
         core.call("product", torch.float32, arguments)
 
@@ -148,6 +151,32 @@ def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
     assert obstacles == str([True] * len(OPS))
     assert refusal.startswith("BackendError")
     assert "the C++ core does not load" in refusal
+
+
+@pytest.mark.parametrize("digest", [None, "0123456789abcdef"])
+@pytest.mark.skipif(compiler() is None, reason="there is no compiler")
+def test_a_core_of_other_arguments_is_not_used_and_it_is_said_how_to_mend_it(digest, tmp_path):
+    source, library = tmp_path / "other.cpp", tmp_path / "other.so"
+    exported = f'extern "C" const char* representer_structs() {{ return "{digest}"; }}'
+    source.write_text(exported if digest else "")
+    subprocess.run([str(compiler()), "-shared", "-fPIC", source, "-o", library], check=True)
+    found = run_child(
+        """
+        print(core.MISSING, core.USABLE)
+        print(same(passes(None), passes("reference")))
+        """,
+        REPRESENTER_CORE=str(library),
+    )
+    reason, same = found.splitlines()
+    came = digest[:12] if digest else "none"
+    assert f"was built for arguments of the digest {came}, this version expects" in reason
+    assert "build it again by installing the package again []" in reason
+    assert same == "True"
+
+
+@NEEDS_CORE
+def test_the_core_was_built_for_the_structs_that_are_here():
+    assert core._digest(core.LIBRARY) == hashlib.sha256(STRUCTS.read_bytes()).hexdigest()
 
 
 @NEEDS_CORE

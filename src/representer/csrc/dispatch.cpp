@@ -1,5 +1,7 @@
-// Which of the instruction sets in this library the machine can run.
+// Which of the instruction sets in this library the machine can run, and for which arguments it was built.
 #include <cstring>
+
+extern "C" const char* representer_structs() { return REPRESENTER_STRUCTS; }
 
 extern "C" int representer_runs(const char* isa) {
     if (!std::strcmp(isa, "portable")) return 1;

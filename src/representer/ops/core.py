@@ -1,7 +1,7 @@
 """The compiled core: found, loaded and called through its plain C interface.
 
-The structs are the twins of those in ``csrc/core.hpp``. Nothing is compiled here; without the
-library, ``MISSING`` says why and every op runs on its reference backend.
+Nothing is compiled here; without the library, ``MISSING`` says why and every op runs on its
+reference backend. A library that was built for other arguments counts as missing.
 """
 
 from __future__ import annotations
@@ -19,95 +19,10 @@ from torch import Tensor
 import representer
 from representer.errors import BackendError
 from representer.functional import NONLINEARITIES, Cell, StringChain
+from representer.ops.structs import DIGEST, CellStruct, ChainStruct, ProductStruct
 
 INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # the fastest first
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
-_INTEGERS = {"i": ctypes.c_int32, "l": ctypes.c_int64, "p": ctypes.c_void_p, "d": ctypes.c_double}
-
-
-def _struct(name: str, fields: str, *before: tuple[str, Any]) -> Any:
-    """Make a struct from ``"kind:name …"``; kinds are int32, int64 (l), pointer and double."""
-    pairs = [field.split(":") for field in fields.split()]
-    typed = [(label, _INTEGERS[kind]) for kind, label in pairs]
-    return type(name, (ctypes.Structure,), {"_fields_": [*before, *typed]})
-
-
-CellStruct = _struct(
-    "CellStruct",
-    "i:input_gate i:forget_gate i:output_gate i:candidate i:output i:memory i:gates i:seen",
-)
-ForwardStruct = _struct(
-    "ForwardStruct",
-    "l:time l:batch l:units l:features i:reverse i:threads i:biased p:x l:x_time l:x_batch"
-    " p:input_weight p:bias p:weight p:h0 p:c0 p:gate_values p:norm p:hold p:lengths p:out p:h"
-    " p:c p:gates p:cells p:fresh d:epsilon",
-    ("cell", CellStruct),
-)
-BackwardStruct = _struct(
-    "BackwardStruct",
-    "l:time l:batch l:units i:reverse i:threads p:grad_output l:grad_time l:grad_batch p:grad_h"
-    " p:grad_c p:out p:gates p:cells p:fresh p:weight p:h0 p:c0 p:gate_values p:norm p:hold"
-    " p:lengths p:grad_z p:extra_h p:grad_c0 p:grad_fresh p:grad_normed d:epsilon",
-    ("cell", CellStruct),
-)
-ChainStruct = _struct(
-    "ChainStruct",
-    "i:order i:combine i:normalized i:sums i:decay i:highway i:activation i:products i:states",
-)
-StringForwardStruct = _struct(
-    "StringForwardStruct",
-    "l:time l:batch l:units l:features i:reverse i:threads i:biased p:x p:input_weight p:bias"
-    " p:decay p:weight p:h0 p:c0 p:carry p:mask p:lengths p:out p:h p:c p:products p:states",
-    ("chain", ChainStruct),
-)
-StringBackwardStruct = _struct(
-    "StringBackwardStruct",
-    "l:time l:batch l:units i:reverse i:threads p:grad_output l:grad_time l:grad_batch p:grad_h"
-    " p:grad_c p:products p:states p:decay p:weight p:c0 p:carry p:mask p:lengths p:grad_z"
-    " p:grad_carry p:extra_h p:grad_c0 p:grad_decay",
-    ("chain", ChainStruct),
-)
-ScanStruct = _struct(
-    "ScanStruct",
-    "l:time l:batch l:units i:reverse i:threads i:decay p:u p:f p:c0 p:lengths p:states p:final",
-)
-GramStruct = _struct(
-    "GramStruct",
-    "l:rows l:columns l:features l:order i:threads i:symmetric i:trailing p:x p:y p:x_starts"
-    " p:y_starts p:out d:decay",
-)
-WalkStruct = _struct(
-    "WalkStruct",
-    "l:nodes l:units l:edges l:features i:threads i:activation l:x_row l:gate_row l:output_row"
-    " l:grad_row l:grad_x_row l:grad_gate_row l:targets l:first_node p:x p:edge_index p:edge_attr"
-    " p:shift p:factor p:edge_gate p:source_gate p:target_gate p:out p:grad p:grad_x p:grad_edges"
-    " p:grad_shift p:grad_factor p:grad_source p:grad_target p:grad_edge_gate d:scale",
-)
-SeparableStruct = _struct(
-    "SeparableStruct",
-    "l:time l:batch l:outputs l:channels l:length l:rank l:stride l:dilation i:threads p:x p:mix"
-    " p:taps p:out p:grad p:grad_mix p:grad_taps",
-)
-RoundsStruct = _struct(
-    "RoundsStruct",
-    "l:nodes l:channels l:units l:edges l:features l:steps l:depth l:first i:threads i:activation"
-    " i:keep p:labels p:edge_index p:edge_attr p:weight p:bias p:neighbours p:shift p:factor"
-    " p:edge_gate p:out p:hidden p:tape p:grad_output p:grad_labels p:grad_edges p:grad_weight"
-    " p:grad_bias p:grad_neighbours p:grad_shift p:grad_factor p:grad_edge_gate d:scale",
-)
-ActivationStruct = _struct(
-    "ActivationStruct",
-    "l:rows l:features l:count i:green i:threads p:x p:centers p:coefficients p:grad p:out"
-    " p:grad_x p:grad_centers p:grad_coefficients d:bandwidth",
-)
-KbrnStruct = _struct(
-    "KbrnStruct",
-    "l:time l:batch l:units l:count i:green i:threads i:of_batch l:stat_kind l:stat_time"
-    " l:stat_batch p:z p:weight p:h0 p:centers p:coefficients p:line p:norm p:statistics p:lengths"
-    " p:out p:h p:used p:normed p:grad_output p:grad_h p:grad_z p:grad_h0 p:grad_centers"
-    " p:grad_coefficients p:grad_line p:grad_norm d:bandwidth d:epsilon",
-)
-ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 
 # by benchmarks/cells.py: forward and backward on the reference beside the core
@@ -120,9 +35,25 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
     if path is None:
         return None, f"the C++ core was not built; {_COST}: reinstall with a C++ compiler present"
     try:
-        return ctypes.CDLL(str(Path(path).absolute())), ""
+        library = ctypes.CDLL(str(Path(path).absolute()))
     except OSError as error:
         return None, f"the C++ core does not load; {_COST}: {error}"
+    came = _digest(library)
+    if came != DIGEST:
+        return None, (
+            f"the C++ core {path} was built for arguments of the digest {came[:12]}, this version "
+            f"expects {DIGEST[:12]}; {_COST}: build it again by installing the package again"
+        )
+    return library, ""
+
+
+def _digest(library: ctypes.CDLL) -> str:
+    """Return the digest of the structs that a library was built for."""
+    try:
+        library.representer_structs.restype = ctypes.c_char_p
+    except AttributeError:  # older than digests
+        return "none"
+    return library.representer_structs().decode()
 
 
 LIBRARY, MISSING = _load()

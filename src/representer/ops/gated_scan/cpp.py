@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.sequence import Steps, previous
 
 
@@ -46,7 +46,7 @@ def _run(
     time, batch, units = u.shape
     states, final = u.new_empty(u.shape), start.new_empty(start.shape)
     decay = {0: 0, 1: 1, 3: 2}[f.dim()]
-    arguments = core.ScanStruct(
+    arguments = structs.ScanStruct(
         time, batch, units, reverse, core.threads(), decay, core.pointer(u), core.pointer(f),
         core.pointer(start), core.pointer(lengths), core.pointer(states), core.pointer(final),
     )  # fmt: skip

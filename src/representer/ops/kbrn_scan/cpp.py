@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from representer.functional.kernel_activation import GREENS
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.core import pointer
 from representer.ops.kbrn_scan.arguments import Backward, Forward
 from representer.ops.kbrn_scan.reference import finish
@@ -62,7 +62,7 @@ def _call(operation: str, p: Forward | Backward, like: Tensor, **given: Tensor |
     strides = (0, 0, 0) if statistics is None else statistics.stride()[:3]
     lengths = None if p.lengths is None else p.lengths.long().contiguous()
     tensors |= {"statistics": statistics, "lengths": lengths, **given}
-    arguments = core.KbrnStruct(
+    arguments = structs.KbrnStruct(
         time=time, batch=batch, units=units, count=p.centers.shape[1],
         green=list(GREENS).index(p.green), threads=core.threads(), of_batch=p.of_batch,
         stat_kind=strides[0], stat_time=strides[1], stat_batch=strides[2],

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from representer.functional.kernel_activation import GREENS
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.core import pointer
 
 
@@ -54,7 +54,7 @@ def _call(
     bandwidth: float,
 ) -> None:
     rows, features = input.shape
-    arguments = core.ActivationStruct(
+    arguments = structs.ActivationStruct(
         rows, features, tables[0].shape[1], list(GREENS).index(green), core.threads(),
         *map(pointer, (input, *tables, grad, *results)), bandwidth,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from representer.functional.rkm_scan import EPS
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.core import pointer
 from representer.ops.products import input_products
 from representer.ops.rkm_scan.arguments import Backward, Forward
@@ -37,7 +37,7 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
     h, c = p.h0.new_empty(batch, units), p.h0.new_empty(batch, units)
     kept = [p.h0.new_empty(shape) for shape in p.kept_shapes]
     features = 0 if input_weight is None else input_weight.shape[2]
-    arguments = core.ForwardStruct(
+    arguments = structs.ForwardStruct(
         core.cell_struct(p.cell), time, batch, units, features, p.reverse, core.threads(),
         0 if bias is None else gates, pointer(x), x.stride(0), x.stride(1),
         *map(pointer, constants), pointer(lengths), pointer(output), pointer(h), pointer(c),
@@ -60,7 +60,7 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
     dz, to_h, to_c = gates.new_empty(gates.shape), *(p.h0.new_empty(p.h0.shape) for _ in range(2))
     g_fresh = gates.new_empty(p.cells.shape) if p.needs_static else None
     g_normed = gates.new_empty(p.cells.shape) if p.norm is not None else None
-    arguments = core.BackwardStruct(
+    arguments = structs.BackwardStruct(
         core.cell_struct(p.cell), time, batch, units, p.reverse, core.threads(),
         pointer(grad), grad.stride(0), grad.stride(1), pointer(grad_h), pointer(grad_c),
         pointer(p.output), pointer(gates), pointer(p.cells), pointer(p.fresh),

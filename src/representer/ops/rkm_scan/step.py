@@ -15,7 +15,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from representer.functional.cell import Cell
 from representer.functional.rkm_scan import EPS
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.rkm_scan.cpp import KNOWN
 from representer.ops.selection import chosen_backend
 
@@ -71,7 +71,7 @@ class Step:
         self.gates, self.seen, self.units = len(cell.gates), len(cell.recurrent_gates), units
         self.needs_static = "static" in (cell.input_gate, cell.forget_gate)
         self.is_known = (self.gates, self.seen) in KNOWN
-        self.template = core.ForwardStruct(
+        self.template = structs.ForwardStruct(
             core.cell_struct(cell), 1, 0, units, 0, False, 1, epsilon=EPS
         )
 
@@ -105,7 +105,7 @@ class Step:
         """
         output, h, c = torch.empty_like(h0), torch.empty_like(h0), torch.empty_like(h0)
         input_weight, bias, weight, static, norm = operands
-        s = core.ForwardStruct.from_buffer_copy(self.template)
+        s = structs.ForwardStruct.from_buffer_copy(self.template)
         s.batch, s.x, (_, s.features) = x.shape[0], x.data_ptr(), x.shape
         s.x_batch = s.features
         s.h0, s.c0, s.input_weight = h0.data_ptr(), c0.data_ptr(), input_weight.data_ptr()

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.core import pointer
 from representer.ops.separable_convolution.reference import of_input
 
@@ -48,7 +48,7 @@ def _call(
 ) -> None:
     rank, _, n = taps.shape
     x, mix, taps = x.contiguous(), *(w.transpose(1, 2).contiguous() for w in (mix, taps))
-    arguments = core.SeparableStruct(
+    arguments = structs.SeparableStruct(
         *y.shape, x.shape[2], n, rank, stride, dilation, core.threads(),
         *map(pointer, (x, mix, taps, y, *gradients)),
     )  # fmt: skip

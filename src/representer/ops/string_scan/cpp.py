@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.core import pointer
 from representer.ops.sequence import Steps
 from representer.ops.string_scan.arguments import Backward, Forward
@@ -26,7 +26,7 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
     h, c = p.h0.new_empty(p.h0.shape), p.h0.new_empty(p.c0.shape)
     kept = [p.h0.new_empty(shape) for shape in p.kept_shapes]
     features = 0 if p.input_weight is None else p.input_weight.shape[2]
-    arguments = core.StringForwardStruct(
+    arguments = structs.StringForwardStruct(
         core.chain_struct(p.chain, p.decay), time, batch, units, features, p.reverse,
         core.threads(), 0 if p.bias is None else len(p.bias), *map(pointer, read),
         pointer(lengths), pointer(output), pointer(h), pointer(c),
@@ -48,7 +48,7 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
     dz, to_h, to_c = new(p.products.shape), new(p.h0.shape), new(p.c0.shape)
     d_carry = new(p.output.shape) if p.chain.highway else None
     d_decay = None if p.decay is None else new(p.h0.shape)
-    arguments = core.StringBackwardStruct(
+    arguments = structs.StringBackwardStruct(
         core.chain_struct(p.chain, p.decay), time, batch, units, p.reverse, core.threads(),
         pointer(grad), grad.stride(0), grad.stride(1), pointer(grad_h), pointer(grad_c),
         pointer(p.products), pointer(p.states), *map(pointer, read), pointer(lengths),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from representer.functional import StringChain
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.rkm_scan.step import is_ready
 
 
@@ -40,7 +40,7 @@ class Step:
         self.of_decay = (units,) if is_learned else ()
         decay = None if chain.is_gated else torch.empty(self.of_decay)
         struct = core.chain_struct(chain, decay)
-        self.template = core.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
+        self.template = structs.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
 
     def fits(self, x: Tensor, operands: Operands) -> bool:
         """Whether the core may read these operands: nothing else protects its memory."""
@@ -72,7 +72,7 @@ class Step:
         """
         output, h, c = torch.empty_like(h0), torch.empty_like(h0), torch.empty_like(c0)
         input_weight, bias, decay, weight = operands
-        s = core.StringForwardStruct.from_buffer_copy(self.template)
+        s = structs.StringForwardStruct.from_buffer_copy(self.template)
         s.x = x.data_ptr()
         s.batch, s.features = x.shape
         s.h0, s.c0, s.input_weight = h0.data_ptr(), c0.data_ptr(), input_weight.data_ptr()

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from representer.functional import NONLINEARITIES
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.core import pointer
 from representer.ops.walk_aggregate.arguments import Backward, Forward, Gradients, check_ends
 
@@ -84,7 +84,7 @@ def _struct(p: Forward | Backward, output: Tensor | None, *gradients: Tensor | N
         source, target = source.contiguous(), target.contiguous()
     grad, grad_x, _, _, _, grad_source, *_ = gradients
     placed = (nodes, source, output, grad, grad_x, grad_source)
-    struct = core.WalkStruct(
+    struct = structs.WalkStruct(
         *p.nodes.shape,
         p.edge_index.shape[1],
         0 if p.edge_attr is None else p.edge_attr.shape[1],

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from representer.functional import NONLINEARITIES
-from representer.ops import core
+from representer.ops import core, structs
 from representer.ops.core import pointer
 from representer.ops.walk_aggregate.arguments import check_ends
 from representer.ops.walk_rounds.arguments import Backward, Forward, Gradients, kept_shapes
@@ -66,7 +66,7 @@ def _call(
     read += [None if x is None else x.mT for x in (p.shift, p.factor, p.edge_gate)]
     read = [None if x is None else x.contiguous() for x in read]
     steps, H, K = p.factor.shape
-    struct = core.RoundsStruct(
+    struct = structs.RoundsStruct(
         *p.labels.shape,
         H,
         p.edge_index.shape[1],
