@@ -116,6 +116,8 @@ _EEG = {
 # Where a subject is of one class, by a subject's own figures the class would be taken out; and its
 # few subjects that stop the training are so surely right or wrong that their loss says little.
 _GROUP = {**_EEG, "standardise": "training", "monitor": "accuracy", "epochs": 40, "patience": 0}
+# What a brain answers to a picture has its sign and its place in time.
+_ANSWER = {**_EEG, "augment": False}
 _PLANTED = {"stride": 10, "lr": 2e-2, "epochs": 30, "patience": 0}
 SIGNAL_SETS: Mapping[str, SignalSet] = {
     s.name: s
@@ -123,6 +125,6 @@ SIGNAL_SETS: Mapping[str, SignalSet] = {
         SignalSet("synthetic", "synthetic, lags only", _synthetic, _PLANTED, planted=True),
         SignalSet("arithmetic", "mental arithmetic", _arithmetic, _EEG, RATE),
         SignalSet("alcoholism", "alcoholism, group", _group, _GROUP, RATE),
-        SignalSet("condition", "alcoholism, condition", _condition, _EEG, RATE),
+        SignalSet("condition", "alcoholism, condition", _condition, _ANSWER, RATE),
     )
 }

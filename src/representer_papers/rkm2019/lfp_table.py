@@ -24,7 +24,10 @@ _ABOUT = (
     "early by subjects of the training side. Filters of 40 samples, 30 a gate, as in the paper;",
     "its recordings of 29 mice are not public, so that its column is there for the order alone.",
     "The EEGs are brought to 160 Hz, and a cell makes a step every 10 samples. Standardisation by",
-    "subject; in training on the EEGs signs, places in time, gains and noise are drawn at random.",
+    "subject; for the alcoholism group, where a subject has one class, by the training subjects,",
+    "and the epoch is that of the best accuracy and not of the least loss. Signs, places in time,",
+    "gains and noise of training windows are drawn at random on the EEGs, but not for the",
+    "condition: the answer to a picture has its sign and its place in time.",
     "Where there are fewer folds than subjects, a fold leaves a group of subjects out.",
 )
 _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {
