@@ -18,7 +18,7 @@ READY := .venv/.ready
 setup: $(READY)
 
 # A new package changes what the editable installation maps; so does the core.
-PARTS := $(shell find src -name __init__.py) $(wildcard src/representer/csrc/*)
+PARTS := $(shell find src -name __init__.py) $(wildcard src/representer/csrc/*) src/representer/ops/structs.py
 
 $(READY): pyproject.toml constraints.txt $(PARTS)
 	@echo "setup: an environment in .venv, with torch and what the tests need (a few minutes the first time)"

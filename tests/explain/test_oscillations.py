@@ -89,6 +89,12 @@ def test_channels_in_step_are_0_apart_and_not_minus_0():
     assert not found.lags.signbit().any()
 
 
+def test_without_evidence_no_channel_has_a_part():
+    found = combined_lags([of_lags((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))])
+    assert not found.weights.any()
+    assert not found.lags.any()
+
+
 def test_what_cannot_be_put_together_is_told():
     with pytest.raises(ArgumentError, match="found"):
         combined_lags([])

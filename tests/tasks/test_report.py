@@ -10,7 +10,7 @@ import pytest
 from made_up_run import NAMES, write_made_up_run
 
 from representer.errors import DataError
-from representer.tasks.report import write_report
+from representer.tasks.report import canvas, write_report
 from representer.tasks.report.figures import Result, comparison, learning_curves
 
 
@@ -135,3 +135,10 @@ def test_a_run_without_baselines_has_a_report_too(tmp_path):
 def test_an_unfinished_run_says_what_is_missing_and_how_to_go_on(tmp_path):
     with pytest.raises(DataError, match=r"there is no metrics\.json.*--resume"):
         write_report(tmp_path)
+
+
+def test_the_title_of_a_picture_may_hold_anything():
+    figure, _ = canvas.canvas(2.0, 1.0)
+    drawing = canvas.svg(figure, 'a"><script>alert(1)</script>')
+    assert "<script>" not in drawing
+    assert 'aria-label="a&quot;&gt;&lt;script&gt;' in drawing

@@ -49,7 +49,8 @@ class PhaseLags(NamedTuple):
 
     Attributes:
         lags: By how many degrees each channel runs behind the first ``(C,)``, from -180 to 180.
-        weights: By how much each channel has a part in it ``(C,)``; their squares sum to 1.
+        weights: By how much each channel has a part in it ``(C,)``; their squares sum to 1,
+            or to 0 without any evidence.
         evidence: Q ``(C, C)``, complex Hermitian, 0 on its diagonal, in units of the margin.
     """
 
@@ -174,7 +175,7 @@ def combined_lags(found: Sequence[PhaseLags]) -> PhaseLags:
 
 
 def _of_evidence(evidence: Tensor) -> PhaseLags:
-    leading = torch.linalg.eigh(evidence).eigenvectors[:, -1]
+    leading = torch.linalg.eigh(evidence).eigenvectors[:, -1] * evidence.any()
     lags = 0.0 - torch.rad2deg(torch.angle(leading * leading[0].conj()))  # 0 - 0 is not -0
     return PhaseLags(lags, leading.abs(), evidence)
 

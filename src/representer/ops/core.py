@@ -67,6 +67,7 @@ def _usable() -> list[str]:
 
 USABLE = _usable()
 _chosen = USABLE[:1]
+_NOTHING = ctypes.c_double()  # where weights without entries lie
 _forked = False
 
 
@@ -121,6 +122,11 @@ def threads() -> int:
 def pointer(tensor: Tensor | None) -> int | None:
     """Return the address of a tensor's first entry, for a struct; None for no tensor."""
     return None if tensor is None else tensor.data_ptr()
+
+
+def weight_pointer(tensor: Tensor | None) -> int | None:
+    """Return `pointer`, but an address for a weight without entries too: it is there, as 0."""
+    return None if tensor is None else tensor.data_ptr() or ctypes.addressof(_NOTHING)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """The arguments of the compiled core: twins of the structs in ``csrc/core.hpp``, field by field.
 
-The build stores this file's digest in the library, and `core` refuses a library with another one:
-wherever the layouts differ, the core would read and write where it must not.
+The build stores this file's digest in the library, and `core` refuses a library with another one,
+which would read and write where it must not. So a struct is changed here and there together.
 """
 
 from __future__ import annotations
@@ -98,4 +98,7 @@ KbrnStruct = _struct(
 )
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
-DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+try:
+    DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+except OSError:  # in an archive, where no library can be either
+    DIGEST = "unknown"

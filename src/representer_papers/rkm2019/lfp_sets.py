@@ -114,7 +114,7 @@ _EEG = {
     "epochs": 25, "patience": 10,
 }  # fmt: skip
 # Where a subject is of one class, by a subject's own figures the class would be taken out; and its
-# few subjects that stop the training are so surely right or wrong that their loss says little.
+# few subjects that choose the epoch are so surely right or wrong that their loss says little.
 _GROUP = {**_EEG, "standardise": "training", "monitor": "accuracy", "epochs": 40, "patience": 0}
 # What a brain answers to a picture has its sign and its place in time.
 _ANSWER = {**_EEG, "augment": False}

@@ -20,14 +20,14 @@ from representer_papers.shared.table import heading, smoke_warning
 Found = dict[str, dict[int, dict[str, Any]]]  # row, seed
 _ABOUT = (
     "",
-    "Mean over the subjects of each one's accuracy in %, with fresh weights in each fold, stopped",
-    "early by subjects of the training side. Filters of 40 samples, 30 a gate, as in the paper;",
-    "its recordings of 29 mice are not public, so that its column is there for the order alone.",
-    "The EEGs are brought to 160 Hz, and a cell makes a step every 10 samples. Standardisation by",
-    "subject; for the alcoholism group, where a subject has one class, by the training subjects,",
-    "and the epoch is that of the best accuracy and not of the least loss. Signs, places in time,",
-    "gains and noise of training windows are drawn at random on the EEGs, but not for the",
-    "condition: the answer to a picture has its sign and its place in time.",
+    "Mean over the subjects of each one's accuracy in %, with fresh weights in each fold, whose",
+    "epoch subjects of the training side choose. Filters of 40 samples, 30 a gate, as in the",
+    "paper; its recordings of 29 mice are not public, so that its column is there for the order",
+    "alone. The EEGs are brought to 160 Hz, and a cell makes a step every 10 samples.",
+    "Standardisation by subject; for the alcoholism group, where a subject has one class, by the",
+    "training subjects, and the epoch is that of the best accuracy and not of the least loss.",
+    "Signs, places in time, gains and noise of training windows are drawn at random on the EEGs,",
+    "but not for the condition: the answer to a picture has its sign and its place in time.",
     "Where there are fewer folds than subjects, a fold leaves a group of subjects out.",
 )
 _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {

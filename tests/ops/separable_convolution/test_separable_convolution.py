@@ -55,6 +55,13 @@ def test_what_is_not_asked_for_is_not_computed(backend: str, monkeypatch: pytest
     mix.requires_grad_()
     monkeypatch.setattr(reference, "conv1d_input", None)  # the expensive part
     separable_convolution(x, mix, taps, backend=backend).sum().backward()
+    turned = (x.mT.contiguous().mT, mix.detach(), taps)  # the gradient's layout is not the input's
+    arguments = (torch.ones(54, 2, 5, dtype=x.dtype), *turned, 1, 1, False, backend)
+    torch.library.opcheck(
+        torch.ops.representer.separable_convolution_backward.default,
+        arguments,
+        test_utils=("test_schema", "test_faketensor"),
+    )
     assert mix.grad is not None
     assert mix.grad.abs().min() > 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import signal
 import subprocess
@@ -133,6 +134,24 @@ with _copied(numpy.ones(3), Path({str(tmp_path)!r})) as copy:
     assert list(tmp_path.iterdir()) == [left]
     with signal_processes._copied(np.zeros(2), tmp_path) as copy:
         assert list(tmp_path.iterdir()) == [copy]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_copy_that_another_process_removed_before_it_was_locked_is_made_again(
+    tmp_path, monkeypatch
+):
+    lock, copies = fcntl.flock, []
+
+    def late(file, how):
+        copies.append(Path(file.name))
+        if len(copies) == 1:
+            copies[0].unlink()
+        lock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with signal_processes._copied(np.ones(2), tmp_path) as copy:
+        assert copy == copies[1]
+        assert np.load(copy).tolist() == [1, 1]
     assert not list(tmp_path.iterdir())
 
 

@@ -79,9 +79,16 @@ def _fake(x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int, _: s
 
 
 def _backward_fake(
-    grad: Tensor, x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int, *_: Any
+    grad: Tensor,
+    x: Tensor,
+    mix: Tensor,
+    taps: Tensor,
+    stride: int,
+    dilation: int,
+    of_x: bool,
+    _: str,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return x.new_empty(x.shape), mix.new_empty(mix.shape), taps.new_empty(taps.shape)
+    return x.new_empty(x.shape if of_x else 0), mix.new_empty(mix.shape), taps.new_empty(taps.shape)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from representer.ops import core, structs
@@ -23,11 +22,11 @@ def forward(x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int) ->
 def backward(
     grad: Tensor, x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int, of_x: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x, zeros if it is not asked for, of mix and of taps."""
+    """Return the gradients of x, empty if it is not asked for, of mix and of taps."""
     grad = grad.contiguous()
     dmix, dtaps = (w.new_zeros(w.shape[0], w.shape[2], w.shape[1]) for w in (mix, taps))
     _call("separable_backward", x, mix, taps, grad, (grad, dmix, dtaps), stride, dilation)
-    dx = of_input(grad, x, mix, taps, stride, dilation) if of_x else torch.zeros_like(x)
+    dx = of_input(grad, x, mix, taps, stride, dilation) if of_x else x.new_empty(0)
     return dx, dmix.transpose(1, 2).contiguous(), dtaps.transpose(1, 2).contiguous()
 
 

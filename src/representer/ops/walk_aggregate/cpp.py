@@ -8,7 +8,7 @@ from torch import Tensor
 
 from representer.functional import NONLINEARITIES
 from representer.ops import core, structs
-from representer.ops.core import pointer
+from representer.ops.core import pointer, weight_pointer
 from representer.ops.walk_aggregate.arguments import Backward, Forward, Gradients, check_ends
 
 _CODES = {name: code for code, name in enumerate(NONLINEARITIES)}
@@ -94,7 +94,7 @@ def _struct(p: Forward | Backward, output: Tensor | None, *gradients: Tensor | N
         p.edge_index.shape[1],
         0,
         pointer(nodes),
-        *map(pointer, read),
+        *map(weight_pointer, read),
         pointer(source),
         pointer(target),
         pointer(output),

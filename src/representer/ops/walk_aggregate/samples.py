@@ -53,7 +53,7 @@ def tensors(sizes: tuple[int, int, int, int], parts: str, dtype: torch.dtype) ->
         arguments["edge_attr"] = normal(edges, features)
     for name in ("shift", "factor"):
         if name in parts.split():
-            arguments[name] = normal(units, features, scale=0.3 / features**0.5)
+            arguments[name] = normal(units, features, scale=0.3 / max(features, 1) ** 0.5)
     if "gate" in parts.split():
         arguments["source_gate"] = normal(nodes, units)
         arguments["target_gate"] = normal(nodes, units)

@@ -107,7 +107,8 @@ class Columns(NamedTuple):
 class Rows(NamedTuple):
     """What a round writes, a row a node: parts of one stretch of memory, each without gaps."""
 
-    products: Tensor  # (N, R); in the place of own what sigma makes the new label of
+    # (N, R); in the place of own what sigma makes the new label of, but for relu in the core
+    products: Tensor
     sums: Tensor  # (n - 1, N, H), of c_2 … c_n
     told: Tensor  # (N, d), the sum for the relabelling
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from representer.functional import NONLINEARITIES
 from representer.ops import core, structs
-from representer.ops.core import pointer
+from representer.ops.core import pointer, weight_pointer
 from representer.ops.walk_aggregate.arguments import check_ends
 from representer.ops.walk_rounds.arguments import Backward, Forward, Gradients, kept_shapes
 
@@ -77,7 +77,7 @@ def _call(
         core.threads(),
         _CODES[p.activation],
         keep,
-        *map(pointer, read),
+        *map(weight_pointer, read),
         *map(pointer, results),
         *(pointer(x) if x is not None and x.numel() else None for x in gradients),
         p.scale,

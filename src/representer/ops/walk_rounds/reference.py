@@ -82,11 +82,11 @@ def backward(*operands: Any) -> Gradients:
     p = Backward(*operands)
     at, dy = Columns.of(p), p.grad_output
     (_, d), (steps, H, K) = p.labels.shape, p.factor.shape
-    dW, dc, dU = (torch.zeros_like(x) for x in (p.weight, p.bias, p.neighbours))
+    dW, dc, dU = (x.new_zeros(x.shape) for x in (p.weight, p.bias, p.neighbours))
     none = dy.new_empty(0)
     dB, dF = dy.new_zeros(K, d), dy.new_zeros(steps, K, H)
     dG = none if p.edge_gate is None else dy.new_zeros(K, H)
-    d_edges = torch.zeros_like(p.edge_attr) if p.needs_edges else none
+    d_edges = p.edge_attr.new_zeros(p.edge_attr.shape) if p.needs_edges else none
     Z, dh = dy.new_empty(len(p.labels), at.all.stop), none
     for level in reversed(range(p.depth)):
         rows, used = Rows.of(p, p.tape[level]), at.used(p, level)

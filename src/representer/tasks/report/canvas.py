@@ -5,6 +5,7 @@ Text and axes are drawn in ``currentColor``, so that the same picture is read on
 
 from __future__ import annotations
 
+import html
 import io
 from typing import TYPE_CHECKING
 
@@ -63,4 +64,4 @@ def svg(figure: Figure, title: str) -> str:
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")
     drawing = drawing[drawing.index("<svg") :]
-    return drawing.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    return drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1)

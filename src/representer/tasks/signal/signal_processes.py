@@ -129,11 +129,19 @@ def _copied(signals: np.ndarray, folder: Path) -> Iterator[Path]:
         with suppress(OSError), left.open("rb") as file:  # locked, or removed by another process
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             left.unlink()
-    with NamedTemporaryFile(dir=folder, prefix=_COPY, suffix=".npy") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # until this process ends, in whatever way
-        np.save(file, signals)
-        file.flush()
-        yield Path(file.name)
+    while True:
+        with NamedTemporaryFile(dir=folder, prefix=_COPY, suffix=".npy", delete=False) as file:
+            path = Path(file.name)
+            fcntl.flock(file, fcntl.LOCK_EX)  # until this process ends, in whatever way
+            if not path.exists():  # another process took it for one that was left
+                continue
+            try:
+                np.save(file, signals)
+                file.flush()
+                yield path
+            finally:
+                path.unlink(missing_ok=True)
+        return
 
 
 def _collect(
