@@ -27,7 +27,8 @@ from report import machine_table, publish, table
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import MoleculeData, prepare
 from representer.tasks.molecule.molecule_fit import fit
-from representer.tasks.molecule.molecule_model import layers_of, outputs_of
+from representer.tasks.molecule.molecule_mixture import mixture, process_parts
+from representer.tasks.molecule.molecule_model import layers_and_outputs_of
 from representer.tasks.molecule.molecule_process import fit_process
 from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
 from representer.tasks.molecule.molecule_uncertainty import (
@@ -39,19 +40,20 @@ from representer.tasks.molecule.molecule_uncertainty import (
 
 ABOUT = """\
 Written by the command below; no number here was typed. `fit molecule` with its defaults: an
-ensemble of five gated WL kernel networks of 64 units, 40 epochs, answering by a Gaussian process on
-their last layers (GINE likewise); a tenth of the molecules each to validate and to test; baselines
-on the same splits. ± is the standard deviation over the splits."""
+ensemble of five gated WL kernel networks of 64 units, 40 epochs, answering together with a Gaussian
+process on their last layers (GINE likewise); a tenth of the molecules each to validate and to test;
+baselines on the same splits. ± is the standard deviation over the splits."""
 
 OF_UNCERTAINTY = """\
 Every deviation is √(a v + b), where v is what the model itself says and a and b have the greatest
 likelihood on the validation molecules; *constant* has a = 0. The Gaussian processes compare the
-last hidden layers, of all members or of the first alone, which costs a fifth of the training, and
-have a line through these members' answers beside; the Bayesian last layer is linear in that of the
-first. Errors are those of the answer of the model in question. log loss is the mean negative log
-density of the truth, in nats; the columns in percent say how much of the truth lies in the
-intervals that promise so much; rank is Spearman's correlation of the deviation and the size of the
-error. `fit molecule` answers by the Gaussian process of all members."""
+last hidden layers, of all members or of the first alone, which costs a fifth of the training. What
+part of the answer is the process's and what the networks', the validation molecules say, by least
+squares. The Bayesian last layer is linear in that of the first member. Errors are those of the
+answer of the model in question. log loss is the mean negative log density of the truth, in nats;
+the columns in percent say how much of the truth lies in the intervals that promise so much; rank is
+Spearman's correlation of the deviation and the size of the error. `fit molecule` answers by the
+ensemble and the process."""
 
 
 @dataclass(frozen=True)
@@ -116,25 +118,34 @@ def uncertainties(data: MoleculeData, trained: TrainedMolecule) -> dict[str, Row
 
     targets, parts = trained.targets, (data.train, data.valid, data.test)
     truth = [part.values for part in parts]
-    answers = [targets.in_unit(outputs_of(trained.model, part.graphs)) for part in parts]
+    found = [layers_and_outputs_of(trained.model, part.graphs) for part in parts]
+    layers = [layer for layer, _ in found]
+    answers = [targets.in_unit(outputs) for _, outputs in found]
     means, variances = [a.mean(0) for a in answers], [a.var(0) for a in answers]
-    layers = [layers_of(trained.model, part.graphs) for part in parts]
     first = [layer[:, : trained.model.config.hidden_size] for layer in layers]
+    none = [0 * v for v in variances]
+    members = len(answers[0])
     rows = {}
     for name, own, said in (
-        (f"Gaussian process, {len(answers[0])} members", layers, means),
-        ("Gaussian process, one member", first, [a[0] for a in answers]),
+        (f"ensemble of {members} and Gaussian process", layers, (means, variances)),
+        ("one member and Gaussian process", first, ([a[0] for a in answers], none)),
     ):
-        process = fit_process(own[0], said[0], truth[0])
-        asked = [process.predict(*of_part) for of_part in zip(own, said, strict=True)]
-        rows[name] = row([a[0] for a in asked], [a[1] for a in asked], truth)
+        process = fit_process(own[0], truth[0])
+        alone = [process.predict(of_part) for of_part in own]
+        shares = process_parts(alone[1][0], said[0][1], truth[1])
+        networks = zip(*said, strict=True)
+        both = [mixture(shares, *pair) for pair in zip(alone, networks, strict=True)]
+        rows[name] = row([a[0] for a in both], [a[1] for a in both], truth)
+        if own is layers:
+            name = f"Gaussian process alone, of {members} members"
+            rows[name] = row([a[0] for a in alone], [a[1] for a in alone], truth)
     scale = StandardScaler().fit(first[0])
     linear = BayesianRidge().fit(scale.transform(first[0]), truth[0][:, 0])
     asked = [linear.predict(scale.transform(layer), return_std=True) for layer in first]
     columns = [[a[k][:, None] for a in asked] for k in range(2)]
     rows["Bayesian last layer, one member"] = row(columns[0], [s**2 for s in columns[1]], truth)
-    rows[f"ensemble of {len(answers[0])}"] = row(means, variances, truth)
-    rows["ensemble, constant deviation"] = row(means, [0 * v for v in variances], truth)
+    rows[f"ensemble of {members} alone"] = row(means, variances, truth)
+    rows["ensemble, constant deviation"] = row(means, none, truth)
     return rows
 
 
@@ -179,7 +190,7 @@ def errors_table(runs: dict[str, list[dict[str, Any]]]) -> str:
         for one in metrics:
             for entry in (one | {"name": one["model"]}, *one["baselines"]):
                 figures = next(iter(entry["test"].values()))
-                name = entry["name"].partition(", mean")[0].partition(", Gaussian")[0]
+                name = entry["name"].partition(", mean")[0].partition(" and a Gauss")[0]
                 by_name.setdefault(name, {}).setdefault(kind, []).append(figures)
     head = ["", *(f"{what}, {kind}" for kind in runs for what in ("RMSE", "MAE"))]
     return table(

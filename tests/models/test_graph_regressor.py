@@ -73,6 +73,14 @@ def test_members_differ_in_their_weights_and_answer_for_themselves():
     assert not torch.allclose(found[0], found[1])
 
 
+def test_members_outputs_come_from_their_hidden_layers():
+    ensemble = GraphEnsemble(GraphRegressorConfig(**TINY), 3).eval()
+    batch = Batch.from_data_list(graphs())
+    hidden = ensemble.hidden(*of(batch), batch.batch, 3)
+    assert hidden.shape == (3, 3, 5)
+    torch.testing.assert_close(ensemble.outputs(hidden), ensemble(*of(batch), batch.batch, 3))
+
+
 def test_the_authors_first_weights_are_small_and_their_biases_0():
     """Those of the relabelling are parts of matrices of 2 H and H + 6 columns."""
     torch.manual_seed(0)

@@ -16,6 +16,7 @@ from representer.errors import ArgumentError, DataError
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019 import RECIPES, lfp_recovery
 from representer_papers.rkm2019.lfp import BASELINE, CELLS, config_of
+from representer_papers.rkm2019.lfp_answers import averaged
 from representer_papers.rkm2019.lfp_sets import RATE, SIGNAL_SETS
 from representer_papers.rkm2019.lfp_table import write_table
 
@@ -124,6 +125,31 @@ def test_the_recipe_runs_from_data_to_table(root):
     before = (root / "out/alcoholism/rkm-lstm-seed0/folds").stat().st_mtime_ns
     assert RECIPES["rkm-lfp"].run(chosen).read_text() == text  # nothing is run again
     assert (root / "out/alcoholism/rkm-lstm-seed0/folds").stat().st_mtime_ns == before
+
+
+def test_seeds_answer_together_by_their_mean_probability(root):
+    chosen = request(root, datasets=("alcoholism",), cells=("cnn", BASELINE), seeds=(0, 1))
+    text = RECIPES["rkm-lfp"].run(chosen).read_text()
+    found = [
+        json.loads((root / f"out/alcoholism/cnn-seed{seed}/result.json").read_text())["answers"]
+        for seed in (0, 1)
+    ]
+    assert found[0]["subjects"] == found[1]["subjects"]  # of one window, whatever the folds
+    of = SIGNAL_SETS["alcoholism"].recordings(root, smoke=True)
+    assert found[0]["labels"] == of.labels.tolist()
+    chances = (np.array(found[0]["probabilities"]) + found[1]["probabilities"]) / 2
+    right = chances.argmax(1) == of.labels
+    shown = 100 * np.mean([right[of.subjects == s].mean() for s in np.unique(of.subjects)])
+    assert f"| CNN (SyncNet) | 2 | {shown:.1f} | " in text
+
+
+def test_seeds_answer_together_only_if_the_answers_of_all_are_known():
+    sure = {"subjects": ["a", "a", "b"], "labels": [0, 1, 1]}
+    first = {"answers": sure | {"probabilities": [[0.9, 0.1], [0.7, 0.3], [0.4, 0.6]]}}
+    second = {"answers": sure | {"probabilities": [[0.4, 0.6], [0.2, 0.8], [0.5, 0.5]]}}
+    assert averaged({0: first, 1: second}) == {"a": 1.0, "b": 1.0}
+    assert averaged({0: first}) is None
+    assert averaged({0: first, 1: second, 2: {}}) is None
 
 
 def test_what_was_planted_is_set_beside_what_was_recovered(root):

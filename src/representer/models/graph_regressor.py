@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -77,6 +77,10 @@ class GraphRegressor(nn.Module):
         """Return the hidden layer of each graph ``(num_graphs, H)``; arguments as of `forward`."""
         return self.head[:-1](self.encode(*graphs))
 
+    def outputs(self, hidden: Tensor) -> Tensor:
+        """Return the outputs of each graph ``(num_graphs, outputs)`` from its hidden layer."""
+        return self.head[-1](hidden)
+
 
 class GraphEnsemble(nn.Module):
     """Several graph regressors, alike but for their first weights, asked together.
@@ -102,6 +106,19 @@ class GraphEnsemble(nn.Module):
     def forward(self, *graphs: Any) -> Tensor:
         """Return the outputs of every member; arguments as of ``GraphRegressor``."""
         return torch.stack([member(*graphs) for member in self.members])
+
+    def hidden(self, *graphs: Any) -> Tensor:
+        """Return every member's hidden layer ``(size, num_graphs, H)``; arguments as of forward."""
+        return torch.stack([member.hidden(*graphs) for member in self._regressors])
+
+    def outputs(self, hidden: Tensor) -> Tensor:
+        """Return the outputs ``(size, num_graphs, outputs)`` of hidden layers."""
+        pairs = zip(self._regressors, hidden, strict=True)
+        return torch.stack([member.outputs(own) for member, own in pairs])
+
+    @property
+    def _regressors(self) -> list[GraphRegressor]:
+        return cast("list[GraphRegressor]", list(self.members))
 
 
 def draw_as_authors(model: nn.Module) -> None:

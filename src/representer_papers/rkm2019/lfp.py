@@ -107,6 +107,7 @@ def _rows(request: Request) -> tuple[str, ...]:
 def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> None:
     from representer.tasks.signal.signal_loso import plan, run_loso
     from representer.tasks.storage import atomic
+    from representer_papers.rkm2019.lfp_answers import KEY, described
 
     of = signals.recordings(request.data, smoke=request.smoke)
     for seed in request.seeds:
@@ -123,23 +124,30 @@ def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> Non
                     "by_subject": loso.accuracy_by_subject(of),
                     "seconds": loso.seconds,
                     "parameters": _parameters(config, of),
+                    KEY: described(of, loso.rows, loso.probabilities),
                 }
                 if signals.planted:
                     from representer_papers.rkm2019.lfp_recovery import recovered
 
                     found["recovered"] = recovered(of, folder, loso.folds)
-            described = {"row": row, "seed": seed, "classes": len(of.classes), **found}
-            described |= {"folds": len(plan(of, config)), "config": asdict(config)}
-            atomic.write_json(folder / "result.json", described)
+            result = {"row": row, "seed": seed, "classes": len(of.classes), **found}
+            result |= {"folds": len(plan(of, config)), "config": asdict(config)}
+            atomic.write_json(folder / "result.json", result)
 
 
 def _baseline(of: Recordings, folds: list[Fold], config: SignalConfig) -> dict[str, Any]:
     from representer.tasks.signal.signal_baseline import band_power_baseline
     from representer.tasks.signal.signal_loso import accuracy_by_subject
+    from representer_papers.rkm2019.lfp_answers import KEY, described
 
     answers = band_power_baseline(of, folds, config.standardise)
     by_subject = accuracy_by_subject(of, answers.rows, answers.probabilities.argmax(axis=1))
-    return {"by_subject": by_subject, "seconds": answers.seconds, "parameters": None}
+    return {
+        "by_subject": by_subject,
+        "seconds": answers.seconds,
+        "parameters": None,
+        KEY: described(of, answers.rows, answers.probabilities),
+    }
 
 
 def _parameters(config: SignalConfig, of: Recordings) -> int:

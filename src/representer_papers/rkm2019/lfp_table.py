@@ -13,6 +13,7 @@ from representer.tasks.report import figures
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer.tasks.storage import atomic
 from representer_papers.rkm2019.lfp import BASELINE, CELLS
+from representer_papers.rkm2019.lfp_answers import together
 from representer_papers.rkm2019.lfp_sets import SignalSet
 from representer_papers.shared.order import order_lines
 from representer_papers.shared.table import heading, smoke_warning
@@ -104,7 +105,35 @@ def _section(request: Request, signals: SignalSet, found: Found) -> list[str]:
         drawn = figures.subjects(ours, theirs, 1 / some["classes"])
         atomic.write_text(request.out / picture, drawn)
         lines += ["", f"![Accuracy of {best} by subject, beside the baseline]({picture})"]
-    return lines + _recovery(cells)
+    return lines + _together(found) + _recovery(cells)
+
+
+def _together(found: Found) -> list[str]:
+    """Return what the models of all seeds answer together, beside the baseline."""
+    answers = together(found)
+    baseline = answers.pop(BASELINE, None)
+    if not answers:
+        return []
+    lines = ["", "The seeds' models answering together, by the mean of their probabilities:", ""]
+    lines += ["| | seeds | accuracy | less the baseline | better, worse | p |"]
+    lines += ["|---|---:|---:|---:|---:|---:|"]
+    for row, by_subject in answers.items():
+        line = f"| {_TITLES[row]} | {len(found[row])} | {_percent(by_subject)} |"
+        if baseline is None:
+            lines.append(f"{line} | | |")
+            continue
+        of = paired_over_subjects(by_subject, baseline)
+        counts = f"{of['better']}, {of['worse']}"
+        lines.append(f"{line} {100 * of['mean']:+.1f} | {counts} | {of['p']:.3f} |")
+    if baseline is not None:
+        lines.append(
+            f"| {_TITLES[BASELINE]} | {len(found[BASELINE])} | {_percent(baseline)} | | | |"
+        )
+    return lines
+
+
+def _percent(by_subject: dict[str, float]) -> str:
+    return f"{100 * statistics.mean(by_subject.values()):.1f}"
 
 
 def _memory(cells: Found) -> list[str]:

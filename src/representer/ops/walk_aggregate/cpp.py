@@ -19,13 +19,8 @@ def forward(*operands: Any) -> Tensor:
     p = Forward(*operands)
     check_ends(p.edge_index, len(p.nodes))
     output = p.nodes.new_zeros(p.nodes.shape)
-    add_sums(p, output)
+    core.call("walk_forward", output.dtype, _struct(p, output, *[None] * 8))
     return output
-
-
-def add_sums(p: Forward, output: Tensor) -> None:
-    """Add the sums to ``output``, whose rows may lie apart."""
-    core.call("walk_forward", output.dtype, _struct(p, output, None, *[None] * 7))
 
 
 def backward(*operands: Any) -> Gradients:
@@ -38,32 +33,24 @@ def backward(*operands: Any) -> Gradients:
             return grad.new_empty(0)
         return grad.new_zeros(tuple(reversed(x.shape)) if transposed else x.shape)
 
+    none = grad.new_empty(0)
+    edges = p.edge_attr if p.needs_edges else None
     found = Gradients(
         nodes=zeros(p.nodes),
-        edge_attr=zeros(p.edge_attr if p.needs_edges else None),
+        edge_attr=none if edges is None else grad.new_zeros(core.threads(), *edges.shape),
         shift=zeros(p.shift, transposed=True),
         factor=zeros(p.factor, transposed=True),
         source_gate=zeros(p.source_gate),
         target_gate=zeros(p.target_gate),
         edge_gate=zeros(p.edge_gate, transposed=True),
     )
-    add_gradients(p._replace(grad_output=grad), found)
+    core.call("walk_backward", grad.dtype, _struct(p, None, grad, *found))
     return found._replace(
+        edge_attr=none if edges is None else found.edge_attr.sum(0),
         shift=found.shift.mT.contiguous() if p.shift is not None else found.shift,
         factor=found.factor.mT.contiguous() if p.factor is not None else found.factor,
         edge_gate=found.edge_gate.mT.contiguous() if p.edge_gate is not None else found.edge_gate,
     )
-
-
-def add_gradients(p: Backward, into: Gradients) -> None:
-    """Add the gradients; those of weights are ``(K, H)``, empty ones are not wanted."""
-    of_bands = into.edge_attr
-    if p.needs_edges and p.edge_attr is not None:
-        of_bands = p.edge_attr.new_zeros(core.threads(), *p.edge_attr.shape)
-    call = into._replace(edge_attr=of_bands)
-    core.call("walk_backward", p.grad_output.dtype, _struct(p, None, p.grad_output, *call))
-    if of_bands is not into.edge_attr:
-        into.edge_attr.add_(of_bands.sum(0))
 
 
 def refuses(nodes: Tensor, *arguments: Any) -> str:
@@ -72,39 +59,26 @@ def refuses(nodes: Tensor, *arguments: Any) -> str:
 
 
 def _struct(p: Forward | Backward, output: Tensor | None, *gradients: Tensor | None) -> Any:
-    """Fill the struct; weights go transposed, so that units lie beside each other.
-
-    The halves of the gate have their rows as far apart as each other, and so have their gradients.
-    """
-    plain = (p.edge_index, p.edge_attr)
-    read = [None if x is None else x.contiguous() for x in plain]
-    read += [None if x is None else x.mT.contiguous() for x in (p.shift, p.factor, p.edge_gate)]
-    nodes, source, target = _rows(p.nodes), _rows(p.source_gate), _rows(p.target_gate)
-    if source is not None and target is not None and source.stride(0) != target.stride(0):
-        source, target = source.contiguous(), target.contiguous()
-    grad, grad_x, _, _, _, grad_source, *_ = gradients
-    placed = (nodes, source, output, grad, grad_x, grad_source)
+    """Fill the struct; weights go transposed, so that units lie beside each other."""
+    plain = (p.nodes, p.edge_index, p.edge_attr, p.source_gate, p.target_gate)
+    nodes, ends, edges, source, target = (None if x is None else x.contiguous() for x in plain)
+    weights = [None if x is None else x.mT.contiguous() for x in (p.shift, p.factor, p.edge_gate)]
+    units = p.nodes.shape[1]
     struct = structs.WalkStruct(
         *p.nodes.shape,
         p.edge_index.shape[1],
         0 if p.edge_attr is None else p.edge_attr.shape[1],
         core.threads(),
         _CODES[p.activation],
-        *(0 if x is None else x.stride(0) for x in placed),
+        *[units] * 6,  # rows lie side by side
         p.edge_index.shape[1],
         0,
-        pointer(nodes),
-        *map(weight_pointer, read),
-        pointer(source),
-        pointer(target),
+        *map(pointer, (nodes, ends, edges)),
+        *map(weight_pointer, weights),
+        *map(pointer, (source, target)),
         pointer(output),
         *(pointer(x) if x is not None and x.numel() else None for x in gradients),
         p.scale,
     )
-    struct.keep_alive = (read, nodes, source, target, output, gradients)
+    struct.keep_alive = (nodes, ends, edges, source, target, weights, output, gradients)
     return struct
-
-
-def _rows(x: Tensor | None) -> Tensor | None:
-    """Return a matrix whose rows are contiguous, which may lie apart."""
-    return x if x is None or x.stride(1) == 1 else x.contiguous()

@@ -73,7 +73,7 @@ class MoleculeConfig:
     members: int = option(5, "models that are trained and asked together")
     answers: str = option(
         "process",
-        "what gives numbers: a Gaussian process on the last layers, or the ensemble's mean",
+        "what gives numbers: the ensemble with a Gaussian process on its last layers, or alone",
         choices=ANSWERS,
     )
     standardize: bool = option(True, "train on targets of mean 0 and deviation 1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -125,27 +125,35 @@ def outputs_of(
         graphs: In any order.
         check: Called after every batch.
     """
-    device = next(model.parameters()).device
     found = []
-    for start in range(0, len(graphs), EVALUATION_BATCH):
-        *tensors, count = collate(graphs[start : start + EVALUATION_BATCH])
-        outputs = model(*(tensor.to(device) for tensor in tensors), count)
-        found.append(outputs.double().cpu().numpy())
+    for inputs in _in_batches(model, graphs):
+        found.append(model(*inputs).double().cpu().numpy())
         check()
     return np.concatenate(found, axis=1)
 
 
 @torch.no_grad()
-def layers_of(model: GraphEnsemble, graphs: Sequence[Any]) -> NDArray[np.float32]:
-    """Return the last hidden layers of all members, side by side ``(N, M H)``."""
+def layers_and_outputs_of(
+    model: GraphEnsemble, graphs: Sequence[Any]
+) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Return the last hidden layers of all members, side by side ``(N, M H)``, and their outputs.
+
+    The outputs ``(M, N, outputs)`` are those of `outputs_of`.
+    """
+    layers, outputs = [], []
+    for inputs in _in_batches(model, graphs):
+        hidden = model.hidden(*inputs)
+        layers.append(torch.cat([*hidden], dim=1).float().cpu().numpy())
+        outputs.append(model.outputs(hidden).double().cpu().numpy())
+    return np.concatenate(layers), np.concatenate(outputs, axis=1)
+
+
+def _in_batches(model: nn.Module, graphs: Sequence[Any]) -> Iterator[Inputs]:
     device = next(model.parameters()).device
-    found = []
     for start in range(0, len(graphs), EVALUATION_BATCH):
         *tensors, count = collate(graphs[start : start + EVALUATION_BATCH])
-        inputs = (*(tensor.to(device) for tensor in tensors), count)
-        hidden = [member.hidden(*inputs) for member in model.members]  # type: ignore[operator]
-        found.append(torch.cat(hidden, dim=1).float().cpu().numpy())
-    return np.concatenate(found)
+        x, edge_index, edge_attr, batch = (tensor.to(device) for tensor in tensors)
+        yield x, edge_index, edge_attr, batch, count
 
 
 def validation(

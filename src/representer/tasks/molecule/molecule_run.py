@@ -18,7 +18,8 @@ from representer.models import GraphEnsemble, GraphRegressorConfig, from_dict, t
 from representer.tasks.molecule.molecule_answers import Answers
 from representer.tasks.molecule.molecule_config import MoleculeConfig, MoleculeReading
 from representer.tasks.molecule.molecule_data import MoleculeData
-from representer.tasks.molecule.molecule_model import layers_of, outputs_of
+from representer.tasks.molecule.molecule_mixture import mixture, process_parts
+from representer.tasks.molecule.molecule_model import layers_and_outputs_of, outputs_of
 from representer.tasks.molecule.molecule_process import FILE as PROCESS
 from representer.tasks.molecule.molecule_process import MOST, LastLayerProcess, fit_process
 from representer.tasks.molecule.molecule_targets import Targets
@@ -44,7 +45,8 @@ class TrainedMolecule:
         reading: The columns of the training data.
         features: Length of the list of atom features.
         calibration: Of a regression's uncertainties; None of a classification.
-        process: What answers instead of the members' mean; None where there are too many molecules.
+        process: What answers together with the networks; None where there are too many molecules.
+        parts: Its part in the answer of each target.
     """
 
     model: GraphEnsemble
@@ -53,13 +55,14 @@ class TrainedMolecule:
     features: int
     calibration: Calibration | None
     process: LastLayerProcess | None = None
+    parts: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
         """The name of what answers."""
         members = len(self.model.members)
         end = f", mean of {members}" if members > 1 else ""
-        end = f", Gaussian process on {members}" if self.process is not None else end
+        end = f"{end} and a Gaussian process" if self.process is not None else end
         return NAMES[self.model.config.network] + end
 
     def mean(self, graphs: Sequence[Any]) -> NDArray[np.float64]:
@@ -80,21 +83,22 @@ class TrainedMolecule:
 def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig) -> TrainedMolecule:
     """Return a trained model with its uncertainties calibrated on the validation molecules.
 
-    Of a regression a Gaussian process on the last layers answers, if it is asked to and can keep
-    all molecules of the training part; otherwise it might know less than the networks, whose mean
-    then answers. The validation part does not choose: the weights were chosen on it already.
+    Of a regression a Gaussian process on the last layers answers too, if it is asked to and can
+    keep all molecules of the training part; otherwise it might know less than the networks.
     """
     plain = TrainedMolecule(model, data.targets, data.reading, config.features, None)
     if not data.targets.is_regression:
         return plain
-    process = None
+    trained, truth = plain, data.valid.values
     if config.answers == "process" and len(data.train) <= MOST:
-        layers = layers_of(model, data.train.graphs)
-        means = plain.mean(data.train.graphs)
-        process = fit_process(layers, means, data.train.values, config.seed)
-    trained = replace(plain, process=process)
+        layers, _ = layers_and_outputs_of(model, data.train.graphs)
+        process = fit_process(layers, data.train.values, config.seed)
+        layers, outputs = layers_and_outputs_of(model, data.valid.graphs)
+        means = data.targets.in_unit(outputs).mean(0)
+        parts = process_parts(process.predict(layers)[0], means, truth)
+        trained = replace(plain, process=process, parts=parts)
     numbers, variances = _numbers(trained, data.valid.graphs)
-    return replace(trained, calibration=calibrate(numbers, variances, data.valid.values))
+    return replace(trained, calibration=calibrate(numbers, variances, truth))
 
 
 def write_uncertainty(run: RunFolder, trained: TrainedMolecule) -> None:
@@ -105,18 +109,21 @@ def write_uncertainty(run: RunFolder, trained: TrainedMolecule) -> None:
         trained.process.write(run)
     else:
         run.remove(PROCESS)
-    kind = "ensemble" if trained.process is None else "process"
-    run.write_json(CALIBRATION, {"kind": kind, **trained.calibration.to_dict()})
+    described = {"kind": "ensemble" if trained.process is None else "process"}
+    described |= {"parts": list(trained.parts), **trained.calibration.to_dict()}
+    run.write_json(CALIBRATION, described)
 
 
 def _numbers(
     trained: TrainedMolecule, graphs: Sequence[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return answers of a regression ``(N, K)`` and how sure the model itself says it is."""
-    if trained.process is not None:
-        return trained.process.predict(layers_of(trained.model, graphs), trained.mean(graphs))
-    found = trained.targets.in_unit(outputs_of(trained.model, graphs))
-    return found.mean(0), found.var(0)
+    layers, outputs = layers_and_outputs_of(trained.model, graphs)
+    found = trained.targets.in_unit(outputs)
+    networks = found.mean(0), found.var(0)
+    if trained.process is None:
+        return networks
+    return mixture(trained.parts, trained.process.predict(layers), networks)
 
 
 def write_inputs(
@@ -167,10 +174,12 @@ def _with_uncertainty(trained: TrainedMolecule, folder: Path) -> TrainedMolecule
     try:
         described = json.loads(read(folder / CALIBRATION))
         found, kind = Calibration.from_dict(described), described["kind"]
-        if np.shape([found.scales, found.noises]) != (2, targets):
+        parts = tuple(map(float, described["parts"])) if kind == "process" else ()
+        of_targets = [found.scales, found.noises, *([parts] if kind == "process" else [])]
+        if any(len(numbers) != targets for numbers in of_targets):
             raise ValueError("numbers of other targets")
     except (ValueError, KeyError, TypeError) as error:
         problem = f"is damaged ({error})"
         raise DataError(problem, file=folder / CALIBRATION, mend="Train again.") from None
     process = LastLayerProcess.read(folder) if kind == "process" else None
-    return replace(trained, calibration=found, process=process)
+    return replace(trained, calibration=found, process=process, parts=parts)
