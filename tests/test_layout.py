@@ -87,7 +87,7 @@ COVERED_BY = {
         "cli/reproduce", "shared/table",
     ),
     "tests/papers/test_rkm2019_lfp.py": (
-        "rkm2019/lfp_recovery", "rkm2019/lfp_sets", "rkm2019/lfp_table",
+        "rkm2019/lfp_answers", "rkm2019/lfp_recovery", "rkm2019/lfp_sets", "rkm2019/lfp_table",
     ),
     "tests/papers/test_kbdnn2018_charging.py": ("kbdnn2018/charging_report",),
     "tests/papers/test_kbdnn2018_long_term.py": (

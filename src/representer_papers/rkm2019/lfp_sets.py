@@ -29,6 +29,7 @@ class SignalSet:
         title: What a table calls it.
         read: Reads it from the folder of the data sets.
         options: What its models and their training have beside the defaults of ``fit signal``.
+        baseline: What the baseline's features are standardised by: what it is best with.
         rate: Sampling rate that it is brought to, in Hz; 0 for its own.
         planted: Whether it is known what is in it.
     """
@@ -37,6 +38,7 @@ class SignalSet:
     title: str
     read: Callable[[Path], Recordings]
     options: Mapping[str, Any] = field(default_factory=dict)
+    baseline: str = "subject"
     rate: float = 0.0
     planted: bool = False
 
@@ -113,9 +115,10 @@ _EEG = {
     "stride": 10, "lr": 5e-3, "dropout": 0.5, "channel_dropout": 0.2, "augment": True,
     "epochs": 25, "patience": 10,
 }  # fmt: skip
-# Where a subject is of one class, by a subject's own figures the class would be taken out; and its
+# Where a subject is of one class, by a subject's own figures the class would be taken out: each
+# window has its own scale there, since those of electrodes differ from subject to subject. And the
 # few subjects that choose the epoch are so surely right or wrong that their loss says little.
-_GROUP = {**_EEG, "standardise": "training", "monitor": "accuracy", "epochs": 40, "patience": 0}
+_GROUP = {**_EEG, "standardise": "window", "monitor": "accuracy", "epochs": 40, "patience": 0}
 # What a brain answers to a picture has its sign and its place in time.
 _ANSWER = {**_EEG, "augment": False}
 _PLANTED = {"stride": 10, "lr": 2e-2, "epochs": 30, "patience": 0}
@@ -123,8 +126,8 @@ SIGNAL_SETS: Mapping[str, SignalSet] = {
     s.name: s
     for s in (
         SignalSet("synthetic", "synthetic, lags only", _synthetic, _PLANTED, planted=True),
-        SignalSet("arithmetic", "mental arithmetic", _arithmetic, _EEG, RATE),
-        SignalSet("alcoholism", "alcoholism, group", _group, _GROUP, RATE),
-        SignalSet("condition", "alcoholism, condition", _condition, _ANSWER, RATE),
+        SignalSet("arithmetic", "mental arithmetic", _arithmetic, _EEG, "subject", RATE),
+        SignalSet("alcoholism", "alcoholism, group", _group, _GROUP, "training", RATE),
+        SignalSet("condition", "alcoholism, condition", _condition, _ANSWER, "training", RATE),
     )
 }
