@@ -13,6 +13,8 @@ import pytest
 
 from representer.cli.main import entry_point
 from representer.data.signals import resampled, synthetic_recordings, write_npz
+from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.signal.signal_data import prepare
 
 TINY = [
     "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
@@ -270,6 +272,20 @@ def test_a_subject_of_one_class_is_told_with_the_file(run, tmp_path):
     assert "bad.npz: subject 2 has windows of one class; an accuracy" in outcome.err
     details = json.loads((tmp_path / "run" / "details.json").read_text())
     assert details["data"]["one_class_subjects"] == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("classes", "standardise", "is_told"),
+    [((0, 1, 0), "subject", True), ((0, 1, 0), "window", False), ((0, 1, 2), "subject", False)],
+)
+def test_where_all_subjects_have_one_class_standardising_by_subject_is_warned_of(
+    tmp_path, capsys, classes, standardise, is_told
+):
+    y = np.repeat([k % 2 for k in classes], 4)
+    y[8:] = [0, 1, 0, 1] if classes[2] == 2 else y[8:]  # the last subject has both
+    prepare(SignalConfig(data=str(written(tmp_path, y=y)), standardise=standardise, stride=10))
+    told = "takes what tells such subjects apart out" in capsys.readouterr().err
+    assert told is is_told
 
 
 def test_no_data_is_told(run, tmp_path):

@@ -60,6 +60,9 @@ def prepare(config: SignalConfig) -> SignalData:
     single = given.one_class_subjects()
     if single:
         say(f"{source}: {_single(single)}; an accuracy of theirs says less than one of two classes")
+    if config.standardise == "subject" and set(single) == set(subjects_of(made)):
+        say("--standardise subject takes what tells such subjects apart out of their windows; "
+            "window and training do not")  # fmt: skip
     report = {
         "source": source,
         "windows": len(made),
