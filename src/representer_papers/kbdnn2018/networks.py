@@ -26,7 +26,6 @@ CELLS = {
 }
 GREENS = {"paper": "relu", "authors_code": "abs"}
 """The Green function of ``kbrn``: the text's and the code's."""
-LONG = 0.3  # deviation of the input weights of ``kbrn-long``
 RANGE = 3.0  # of the fit of tanh, as normalised sums fill it
 
 
@@ -130,11 +129,8 @@ def _normalised(cell: str, preset: str, units: int, centers: int) -> KBRN | None
         return KBRN(1, units, init="zeros", green=GREENS[preset], **common)
     if cell.startswith("lstm"):
         return None
-    layer = KBRN(1, units, init="tanh", limits=(-RANGE, RANGE), **common)
-    if "-long" in cell:
-        direction = cast(KBRNDirection, layer.directions[0])
-        nn.init.orthogonal_(direction.recurrent)
-        nn.init.trunc_normal_(direction.input_weight, std=LONG, a=-2 * LONG, b=2 * LONG)
+    start = "orthogonal" if "-long" in cell else "normal"
+    layer = KBRN(1, units, init="tanh", limits=(-RANGE, RANGE), start=start, **common)
     if cell.startswith("tanh"):  # a hundred straight pieces are tanh to four digits
         for parameter in layer.activation().parameters():
             parameter.requires_grad_(False)

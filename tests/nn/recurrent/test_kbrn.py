@@ -21,6 +21,7 @@ LAYERS = {
     "shared": {"shared": True, "linear_term": True},
     "batch": {"eval_statistics": "batch", "green": "relu"},
     "gaussian": {"green": "gaussian", "bandwidth": 0.7},
+    "long": {"start": "orthogonal"},
     "own": {"green": torch.cos, "init": "random"},
 }
 EVERY = pytest.mark.parametrize("name", LAYERS)
@@ -56,6 +57,19 @@ def by_hand(layer: nn.KBRN, x: Tensor) -> Tensor:
         h = part.activation(a)
         outputs.append(h)
     return torch.stack(outputs)
+
+
+def test_an_orthogonal_start_is_drawn_again_on_reset():
+    torch.manual_seed(0)
+    layer = nn.KBRN(INPUT, HIDDEN, 2, bidirectional=True, start="orthogonal", dtype=torch.float64)
+    identity = torch.eye(HIDDEN, dtype=torch.float64)
+    for part in layer.directions:
+        before = part.recurrent.detach().clone()
+        part.reset_parameters()
+        assert not torch.allclose(part.recurrent, before)
+        torch.testing.assert_close(part.recurrent @ part.recurrent.T, identity)
+        assert part.input_weight.abs().max() <= 0.6  # two deviations
+        assert part.input_weight.std() > 0.1
 
 
 @EVERY
@@ -360,6 +374,7 @@ def test_it_learns_which_of_two_bits_came_first():
         ({"green": "spline"}, "green is 'spline'"),
         ({"init": "sinus"}, "init is 'sinus'"),
         ({"eval_statistics": "none"}, "eval_statistics is 'none'; expected 'running' or 'batch'"),
+        ({"start": "zeros"}, "start is 'zeros'; expected 'normal' or 'orthogonal'"),
         ({"momentum": 2.0}, "momentum is 2.0"),
         ({"eps": 0.0}, "eps is 0.0"),
         ({"max_steps": 0}, "max_steps is 0"),

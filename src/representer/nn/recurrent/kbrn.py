@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError
 from representer.functional.kernel_activation import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
-from representer.nn.recurrent.kbrn_direction import KBRNDirection, Statistics
+from representer.nn.recurrent.kbrn_direction import KBRNDirection, Start, Statistics
 from representer.nn.recurrent.kbrn_layout import KBRNLayout, Outputs
 from representer.nn.recurrent.options import (
     check_probability,
@@ -63,6 +63,8 @@ class KBRN(SequenceLayer):
         eps: Added to the variances.
         max_steps: Steps that have running statistics of their own; later ones share the last.
         variational_dropout: Dropout on each layer's input with one mask a sequence.
+        start: How W and U are drawn: ``"normal"`` as in the authors' code, ``"orthogonal"`` for
+            long sequences, with U orthogonal and W small, so that a state lasts.
         device: Of the parameters.
         dtype: Of the parameters.
 
@@ -101,6 +103,7 @@ class KBRN(SequenceLayer):
         eps: float = 1e-3,
         max_steps: int = 512,
         variational_dropout: float = 0.0,
+        start: Start = "normal",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -116,6 +119,8 @@ class KBRN(SequenceLayer):
         )
         if eval_statistics not in ("running", "batch"):
             raise ArgumentError("eval_statistics", eval_statistics, "'running' or 'batch'")
+        if start not in ("normal", "orthogonal"):
+            raise ArgumentError("start", start, "'normal' or 'orthogonal'")
         if not 0 < eps < float("inf"):
             raise ArgumentError("eps", eps, "a number above 0")
         self.normalize, self.shared, self.eval_statistics = normalize, shared, eval_statistics
@@ -138,6 +143,7 @@ class KBRN(SequenceLayer):
                 if normalize
                 else None,
                 eval_statistics=eval_statistics,
+                start=start,
                 **made,
             )
             for size in features
@@ -184,6 +190,7 @@ class KBRN(SequenceLayer):
             "eps": (self.eps, 1e-3),
             "max_steps": (self.max_steps, 512),
             "variational_dropout": (self.variational_dropout, 0.0),
+            "start": (cast(KBRNDirection, self.directions[0]).start, "normal"),
         }
         options = [
             f"{name}={value!r}" for name, (value, default) in shown.items() if value != default

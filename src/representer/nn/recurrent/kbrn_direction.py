@@ -16,6 +16,8 @@ from representer.nn.regularization.undropped import undropped
 from representer.ops.kbrn_scan import run
 
 Statistics = Literal["running", "batch"]
+Start = Literal["normal", "orthogonal"]
+SMALL = 0.3  # deviation of the input weights beside an orthogonal start
 
 
 class KBRNDirection(nn.Module):
@@ -28,6 +30,7 @@ class KBRNDirection(nn.Module):
         activation: f, of H features or of one.
         norm: Normalisation, or None.
         eval_statistics: Which statistics there are in evaluation.
+        start: How weights are drawn.
         device: Of the parameters.
         dtype: Of the parameters.
 
@@ -46,11 +49,12 @@ class KBRNDirection(nn.Module):
         activation: KernelActivation,
         norm: StepNorm | None,
         eval_statistics: Statistics,
+        start: Start,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
-        self.hidden_size, self.eval_statistics = hidden_size, eval_statistics
+        self.hidden_size, self.eval_statistics, self.start = hidden_size, eval_statistics, start
         weight = torch.empty(hidden_size, input_size, device=device, dtype=dtype)
         recurrent = torch.empty(hidden_size, hidden_size, device=device, dtype=dtype)
         self.input_weight, self.recurrent = nn.Parameter(weight), nn.Parameter(recurrent)
@@ -70,13 +74,16 @@ class KBRNDirection(nn.Module):
         """Draw from a normal distribution cut at two deviations, which are 1 if they may be.
 
         Normalisation makes the scale of the weights nearly indifferent; without it outputs would
-        grow from step to step.
+        grow from step to step. Of an orthogonal start the sums are nearly a rotation of the state.
         """
         recurrent = undropped(self, "recurrent")
         fan_in = self.input_weight.shape[1] + self.hidden_size
         deviation = 1.0 if self.norm is not None else fan_in**-0.5
         for weight in (self.input_weight, recurrent):
-            nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
+            _cut_normal(weight, deviation)
+        if self.start == "orthogonal":
+            nn.init.orthogonal_(recurrent)
+            _cut_normal(self.input_weight, SMALL)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -142,6 +149,10 @@ class KBRNDirection(nn.Module):
             batch_statistics=of_batch, lengths=lengths, green=f.green,
             epsilon=1.0 if norm is None else norm.eps,
         )  # fmt: skip
+
+
+def _cut_normal(weight: Tensor, deviation: float) -> None:
+    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
