@@ -18,9 +18,11 @@ from rdkit import Chem
 
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules, scaffold
+from representer.errors import DataError
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import prepare
 from representer.tasks.molecule.molecule_model import training_task
+from representer.tasks.molecule.molecule_run import load_run
 from representer.tasks.storage import checkpoint
 from representer.tasks.storage.failpoints import VARIABLE
 from representer.tasks.training.training_files import read_weights
@@ -196,8 +198,30 @@ def test_the_answers_may_be_those_of_the_ensemble(run, numbers, molecules):
     outcome = run("fit", "molecule", molecules, "--out", out, *TINY, *words, "--resume")
     assert outcome.code == 0, outcome.err
     assert "WL kernel network, mean of 2" in outcome.out
+    assert "Gaussian process" not in outcome.out
     assert not (out / "process.safetensors").exists()
     assert json.loads((out / "uncertainty.json").read_text())["kind"] == "ensemble"
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"parts": None}, "is of an older version"),
+        ({"parts": [0.5]}, r"is damaged \(numbers of other targets\)"),
+        ({"parts": [0.5, float("nan")]}, r"is damaged \(numbers out of their range\)"),
+        ({"parts": [0.5, 5.0]}, r"is damaged \(numbers out of their range\)"),
+        ({"scales": [[1.0, 2.0]]}, "is damaged"),
+        ({"noises": [None, 1.0]}, "is damaged"),
+    ],
+)
+def test_uncertainties_that_cannot_be_are_refused(numbers, tmp_path, changed, message):
+    out = tmp_path / "run"
+    shutil.copytree(numbers, out)
+    path = out / "uncertainty.json"
+    described = json.loads(path.read_text()) | changed
+    path.write_text(json.dumps({k: v for k, v in described.items() if v is not None}))
+    with pytest.raises(DataError, match=message):
+        load_run(out)
 
 
 def test_an_epoch_has_an_order_of_its_own(molecules):

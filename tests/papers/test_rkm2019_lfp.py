@@ -150,6 +150,10 @@ def test_seeds_answer_together_only_if_the_answers_of_all_are_known():
     assert averaged({0: first, 1: second}) == {"a": 1.0, "b": 1.0}
     assert averaged({0: first}) is None
     assert averaged({0: first, 1: second, 2: {}}) is None
+    fewer = {"answers": {key: rows[:2] for key, rows in second["answers"].items()}}
+    assert averaged({0: first, 1: fewer}) is None
+    others = {"answers": second["answers"] | {"subjects": ["a", "b", "b"]}}
+    assert averaged({0: first, 1: others}) is None
 
 
 def test_what_was_planted_is_set_beside_what_was_recovered(root):

@@ -117,7 +117,8 @@ def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> Non
             folder = request.out / signals.name / f"{row}-seed{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             if row == BASELINE:
-                found = _baseline(of, plan(of, config), signals.baseline)
+                config = replace(config, standardise=signals.baseline)
+                found = _baseline(of, plan(of, config), config.standardise)
             else:
                 loso = run_loso(of, config, folder)
                 found = {

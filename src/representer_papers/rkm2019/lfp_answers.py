@@ -37,10 +37,12 @@ def described(of: Recordings, rows: np.ndarray, probabilities: np.ndarray) -> di
 def averaged(runs: _Runs) -> dict[str, float] | None:
     """Return each subject's accuracy if the seeds answer together.
 
-    None where there are fewer than two, or where some were run before answers were kept.
+    None where there are fewer than two, or where some answered other windows or were run before
+    answers were kept.
     """
     found = [run[KEY] for run in runs.values() if KEY in run]
-    if len(found) < max(2, len(runs)):
+    windows = [(own["subjects"], own["labels"]) for own in found]
+    if len(found) < max(2, len(runs)) or any(of != windows[0] for of in windows):
         return None
     chances = np.mean([own["probabilities"] for own in found], axis=0)
     subjects, labels = np.asarray(found[0]["subjects"]), np.asarray(found[0]["labels"])

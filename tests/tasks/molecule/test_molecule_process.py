@@ -45,6 +45,15 @@ def test_what_it_was_fitted_to_it_answers_and_it_is_unsure_far_away():
     assert (far > variances).all()
 
 
+def test_molecules_that_all_look_alike_get_the_mean():
+    alike = np.ones((60, 4), dtype=np.float32)
+    process = fit_process(alike[:50], VALUES[:50])
+    answers, variances = process.predict(alike[50:])
+    # the likelihood is flat: noise explains all, but for what the search leaves of it
+    np.testing.assert_allclose(answers, np.tile(VALUES[:50].mean(0), (10, 1)), rtol=1e-2, atol=1e-2)
+    assert (variances > 0).all()
+
+
 def test_values_that_are_all_the_same_are_answered():
     process = fit_process(LAYERS[:50], np.full((50, 1), 7.0))
     answers, variances = process.predict(LAYERS[50:])

@@ -17,7 +17,7 @@ from representer.ops.kbrn_scan import run
 
 Statistics = Literal["running", "batch"]
 Start = Literal["normal", "orthogonal"]
-SMALL = 0.3  # deviation of the input weights beside an orthogonal start
+SMALL = 0.3  # deviation of W x beside an orthogonal start, for x of variance 1
 
 
 class KBRNDirection(nn.Module):
@@ -74,7 +74,8 @@ class KBRNDirection(nn.Module):
         """Draw from a normal distribution cut at two deviations, which are 1 if they may be.
 
         Normalisation makes the scale of the weights nearly indifferent; without it outputs would
-        grow from step to step. Of an orthogonal start the sums are nearly a rotation of the state.
+        grow from step to step. Of an orthogonal start the sums are nearly a rotation of the state,
+        however many features the input has.
         """
         recurrent = undropped(self, "recurrent")
         fan_in = self.input_weight.shape[1] + self.hidden_size
@@ -82,8 +83,12 @@ class KBRNDirection(nn.Module):
         for weight in (self.input_weight, recurrent):
             _cut_normal(weight, deviation)
         if self.start == "orthogonal":
-            nn.init.orthogonal_(recurrent)
-            _cut_normal(self.input_weight, SMALL)
+            drawn = torch.empty_like(
+                recurrent, dtype=torch.promote_types(recurrent.dtype, torch.float32)
+            )
+            with torch.no_grad():
+                recurrent.copy_(nn.init.orthogonal_(drawn))
+            _cut_normal(self.input_weight, SMALL * self.input_weight.shape[1] ** -0.5)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 

@@ -80,7 +80,8 @@ class LastLayerProcess:
         own = self.layers.astype(np.float64)
         deviations = own.std(0)
         alive = deviations > 1e-6  # a unit that is off for all molecules says nothing
-        return ((layers - own.mean(0)) / np.where(alive, deviations, 1.0))[:, alive]
+        scaled = (layers - own.mean(0)) / np.where(alive, deviations, 1.0)
+        return scaled[:, alive] if alive.any() else 0 * scaled  # or all molecules are alike
 
     @cached_property
     def _models(self) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -175,11 +176,22 @@ def _with_uncertainty(trained: TrainedMolecule, folder: Path) -> TrainedMolecule
         described = json.loads(read(folder / CALIBRATION))
         found, kind = Calibration.from_dict(described), described["kind"]
         parts = tuple(map(float, described["parts"])) if kind == "process" else ()
-        of_targets = [found.scales, found.noises, *([parts] if kind == "process" else [])]
-        if any(len(numbers) != targets for numbers in of_targets):
-            raise ValueError("numbers of other targets")
+        _require_numbers([found.scales, found.noises], targets)
+        if kind == "process":
+            _require_numbers([parts], targets, most=1.0)
     except (ValueError, KeyError, TypeError) as error:
-        problem = f"is damaged ({error})"
-        raise DataError(problem, file=folder / CALIBRATION, mend="Train again.") from None
+        problem, mend = f"is damaged ({error})", "Train again."
+        if error.args == ("parts",):
+            problem = "is of an older version, whose Gaussian process was another"
+            mend = "Give the command of `fit molecule` again, with --resume."
+        raise DataError(problem, file=folder / CALIBRATION, mend=mend) from None
     process = LastLayerProcess.read(folder) if kind == "process" else None
     return replace(trained, calibration=found, process=process, parts=parts)
+
+
+def _require_numbers(rows: list[tuple[float, ...]], targets: int, most: float = math.inf) -> None:
+    numbers = np.asarray(rows, dtype=np.float64)
+    if numbers.shape != (len(rows), targets):
+        raise ValueError("numbers of other targets")
+    if not ((numbers >= 0) & (numbers <= most) & np.isfinite(numbers)).all():
+        raise ValueError("numbers out of their range")

@@ -55,7 +55,7 @@ def band_power_baseline(of: Recordings, folds: Sequence[Fold], standardise: str)
     Args:
         of: The recordings: resampled and cut, not standardised.
         folds: Of the model.
-        standardise: As the model's windows were.
+        standardise: By what a window gets mean 0 and deviation 1, as a model's windows may.
 
     Raises:
         ArgumentError: If the windows are too short, or the rate too low, for any band.
