@@ -274,6 +274,18 @@ def test_a_subject_of_one_class_is_told_with_the_file(run, tmp_path):
     assert details["data"]["one_class_subjects"] == ["2"]
 
 
+def test_a_run_that_nobody_stops_has_a_report_and_answers(run, data, tmp_path):
+    out = tmp_path / "run"
+    words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "false"]
+    outcome = run("fit", "signal", data, "--out", out, *TINY, *words)
+    assert outcome.code == 0, outcome.err
+    assert "trained on 4 subjects, to the last epoch" in outcome.err
+    page = (out / "report.html").read_text()
+    assert "<td>nobody</td>" in page
+    assert "is trained on all subjects, and is not tested" in page
+    assert run("predict", out, data).code == 0
+
+
 @pytest.mark.parametrize(
     ("classes", "standardise", "is_told"),
     [((0, 1, 0), "subject", True), ((0, 1, 0), "window", False), ((0, 1, 2), "subject", False)],

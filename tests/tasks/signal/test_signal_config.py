@@ -22,7 +22,10 @@ from representer.tasks.signal.signal_config import DEMO, SignalConfig, defaults
         ({"window_seconds": float("inf")}, "window_seconds is inf; expected 0 or more"),
         ({"channel_dropout": 1.0}, "channel_dropout is 1.0; expected a number from 0 up to"),
         ({"lr": 0.0}, "lr is 0.0; expected a number above 0"),
-        ({"valid_fraction": 1.0}, "valid_fraction is 1.0; expected a number between 0 and 1"),
+        (
+            {"valid_fraction": 1.0},
+            "valid_fraction is 1.0; expected a number from 0 up to, not at, 1",
+        ),
         ({"folds": 1}, "folds is 1; expected 0 for each subject, or 2 groups or more"),
         ({"folds": 2, "test_subjects": "a"}, "test_subjects is 'a'; expected nothing with --folds"),
         ({"standardise": "batch"}, "standardise is 'batch'; expected one of subject, window,"),

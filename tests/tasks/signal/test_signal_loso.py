@@ -53,6 +53,20 @@ def test_every_window_is_answered_by_a_model_that_never_saw_its_subject(drawn, d
         assert set(drawn.subjects[fold.rows]) == set(fold.fold.test)
 
 
+def test_where_nobody_says_when_to_stop_the_last_weights_answer(drawn, tmp_path):
+    config = replace(TINY, valid_fraction=0.0, patience=1, epochs=4)
+    (fold, *_), found = jobs_of(drawn, config, tmp_path), run_loso(drawn, config, tmp_path)
+    assert {(f.epochs, f.best_epoch, f.stopped_by) for f in found.folds} == {(4, 4, "epochs")}
+    assert len(fold.fold.train) == 3
+    best, last = (
+        read_weights(fold.folder / f"{name}.safetensors")[0] for name in ("model", "final")
+    )
+    for name, weight in last.items():
+        np.testing.assert_array_equal(weight, best[name])
+    again = run_loso(drawn, config, tmp_path, report=quiet)
+    np.testing.assert_array_equal(again.probabilities, found.probabilities)
+
+
 @pytest.mark.parametrize("kind", standardisation.KINDS)
 def test_what_a_test_subject_does_changes_nothing_in_training(drawn, tmp_path, kind):
     config = replace(TINY, epochs=1, standardise=kind)

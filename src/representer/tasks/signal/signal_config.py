@@ -71,7 +71,9 @@ class SignalConfig:
     )
     folds: int = option(0, "leave so many groups of subjects out in turn; 0: each subject")
     test_subjects: str | None = option(None, "test on these alone, once: A,B", metavar="SUBJECTS")
-    valid_fraction: float = option(0.2, "part of the training subjects that says when to stop")
+    valid_fraction: float = option(
+        0.2, "part of the training subjects that says when to stop; 0: all train, to the last epoch"
+    )
     cell: str = option("rkm-lstm", "recurrent cell; `representer cells` lists them")
     filters: str = option("wavelet", "what the cell reads the signal with", choices=FILTERS)
     filter_length: int = option(40, "samples that a filter sees")
@@ -105,10 +107,9 @@ class SignalConfig:
             self._require(name, getattr(self, name) >= 1, "a whole number of at least 1")
         for name in _NOT_NEGATIVE:
             self._require(name, 0 <= getattr(self, name) < math.inf, "0 or more")
-        for name in ("channel_dropout", "dropout"):
+        for name in ("channel_dropout", "dropout", "valid_fraction"):
             self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
         self._require("lr", 0 < self.lr < math.inf, "a number above 0")
-        self._require("valid_fraction", 0 < self.valid_fraction < 1, "a number between 0 and 1")
         self._require("folds", self.folds != 1, "0 for each subject, or 2 groups or more")
         for name, known in _CHOICES.items():
             self._require(name, getattr(self, name) in known, "one of " + ", ".join(known))

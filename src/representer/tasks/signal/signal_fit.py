@@ -83,8 +83,8 @@ def train_final(run: RunFolder, config: SignalConfig, data: SignalData) -> Train
     """Train the model of the run on all subjects, or go on with it."""
     subjects, share = data.recordings, config.valid_fraction
     fold = final_fold(subjects, share, config.seed, file=config.data)
-    say(f"the model of the run: trained on {len(fold.train)} subjects, stopped by "
-        f"{', '.join(fold.valid)}")  # fmt: skip
+    end = f"stopped by {', '.join(fold.valid)}" if fold.valid else "to the last epoch"
+    say(f"the model of the run: trained on {len(fold.train)} subjects, {end}")
     job = FoldJob(replace(config, resume=False), fold, run.path)
     shared = FoldData.of_jobs(data.recordings, [job], data.digest)
     return train_side(run, job, shared, is_shown=True)

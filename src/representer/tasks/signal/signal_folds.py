@@ -24,11 +24,11 @@ class Fold:
     Attributes:
         name: Of the fold; of those who leave one subject out, the subject.
         train: Whose windows the weights are fitted to.
-        valid: Whose windows say which epoch was best.
+        valid: Whose windows say which epoch was best; none if the last is taken.
         test: Whose windows are answered at the end; none of the model that is kept.
 
     Raises:
-        ArgumentError: If a subject stands on two sides, or one of the first two sides is empty.
+        ArgumentError: If a subject stands on two sides, or nobody is trained on.
     """
 
     name: str
@@ -38,9 +38,8 @@ class Fold:
 
     def __post_init__(self) -> None:
         check_sides({side: getattr(self, side) for side in SIDES})
-        for side in ("train", "valid"):
-            if not getattr(self, side):
-                raise ArgumentError(side, (), f"at least one subject in fold {self.name!r}")
+        if not self.train:
+            raise ArgumentError("train", (), f"at least one subject in fold {self.name!r}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
@@ -88,7 +87,7 @@ def leave_one_out(
     Args:
         of: The recordings.
         valid_fraction: The part of the other subjects that stops the training; at least one, and
-            one of each kind where subjects differ in the classes they have.
+            one of each kind where subjects differ in the classes they have. 0: nobody.
         seed: Who that is depends on it.
         file: Named in messages.
 
@@ -173,13 +172,15 @@ def _fold(
     file: str | Path | None = None,
 ) -> Fold:
     others = [subject for subject in subjects_of(of) if subject not in test]
-    if len(others) < 2:
+    needed = 2 if valid_fraction else 1
+    if len(others) < needed:
+        to_stop = ", and another to say when to stop" if valid_fraction else ""
         raise DataError(
-            f"there are {len(others)} subjects besides those to test; expected at least 2",
+            f"there are {len(others)} subjects besides those to test; expected at least {needed}",
             file=file,
-            mend="One is needed to train on, and another to say when to stop.",
+            mend=f"One is needed to train on{to_stop}.",
         )
-    valid = _stopping(of, others, valid_fraction, seed, name)
+    valid = _stopping(of, others, valid_fraction, seed, name) if valid_fraction else set[str]()
     train = tuple(subject for subject in others if subject not in valid)
     rows = np.isin(of.subjects, train)
     missing = sorted(set(range(len(of.classes))) - set(of.labels[rows].tolist()))

@@ -58,7 +58,7 @@ def trainer_config(config: SignalConfig, seed: int, *, is_shown: bool) -> Traine
         lr=config.lr,
         weight_decay=config.weight_decay,
         clip_norm=config.clip_norm or None,
-        patience=config.patience or None,
+        patience=config.patience or None if config.valid_fraction else None,
         monitor=f"valid_{config.monitor}",
         direction="min" if config.monitor == "loss" else "max",
         seed=seed,
@@ -76,7 +76,7 @@ def training_task(
     Args:
         config: The run.
         train: Standardised windows to train on.
-        valid: Standardised windows that say when to stop.
+        valid: Standardised windows that say when to stop; none if nobody does.
         seed: The order depends on it.
     """
     signals, labels = torch.from_numpy(train.signals), torch.from_numpy(train.labels)
@@ -98,6 +98,8 @@ def training_task(
         return F.cross_entropy(model(x), y), len(y)
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        if not len(valid):  # no figure is best, so that the last weights stay
+            return {"valid_loss": float("nan"), "valid_accuracy": float("nan")}
         chances = probabilities_of(model, valid, check)
         chosen = np.clip(chances[np.arange(len(valid)), valid.labels], 1e-12, None)
         right = chances.argmax(axis=1) == valid.labels
