@@ -4,7 +4,7 @@
 # make test    the fast tests (make test-all: the slow ones too)
 # make check   style, types, layering, spelling
 # make bench   measured speeds, written to docs/results/
-# make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behaviour
+# make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
 .PHONY: setup demo test test-all check format bench sanitize docs clean
 .DEFAULT_GOAL := setup
@@ -59,7 +59,7 @@ sanitize: $(READY)
 	REPRESENTER_CORE=build/sanitize/librepresenter_core.so \
 	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
-	$(BIN)/python -m pytest -n 2 tests/ops tests/nn/recurrent/test_quick_step.py tests/nn/recurrent/test_string_quick_step.py
+	$(BIN)/python -m pytest -n 2 tests/ops tests/nn/recurrent/test_streaming_step.py tests/nn/recurrent/test_string_streaming_step.py
 
 docs: $(READY)
 	@$(PIP) --editable ".[docs]"

@@ -1,4 +1,4 @@
-"""Learned activations beside the sum over all centres and beside torch.tanh.
+"""Learned activations beside the sum over all centers and beside torch.tanh.
 
     python benchmarks/activations.py --out docs/results/activations.md
 
@@ -25,10 +25,10 @@ from timing import Candidate, Rounds, interleave
 
 ROWS, FEATURES, CENTERS = 100_000, 20, (20, 100)
 FORWARD, TRAINING = "forward", "forward + backward"
-SUM, TANH = "sum over all centres", "torch.tanh"
+SUM, TANH = "sum over all centers", "torch.tanh"
 GREENS = ("abs", "cubic", "gaussian")
 GOALS = {(FORWARD, SUM): 80.0, (TRAINING, SUM): 150.0, (FORWARD, TANH): 1 / 3}
-"""At least so many times the speed of these, with |u| and 100 centres."""
+"""At least so many times the speed of these, with |u| and 100 centers."""
 
 
 def main() -> None:
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def tensors(rows: int, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return inputs, centres and coefficients, normal numbers."""
+    """Return inputs, centers and coefficients, normal numbers."""
     draw = torch.Generator().manual_seed(0)
     shapes = ((rows, FEATURES), (FEATURES, count), (FEATURES, count))
     a, c, chi = (torch.randn(shape, generator=draw).requires_grad_() for shape in shapes)
@@ -72,7 +72,7 @@ def verify(count: int) -> None:
         ]
         for ours, theirs in zip(*results, strict=True):
             if (ours - theirs).abs().max() > 1e-4 * theirs.abs().max():
-                raise SystemExit(f"{green} with {count} centres is not the sum")
+                raise SystemExit(f"{green} with {count} centers is not the sum")
 
 
 def measure(rows: int, count: int, mode: str, repeats: int) -> Rounds:
@@ -107,14 +107,14 @@ def page(found: dict[tuple[int, str], Rounds], rows: int, loads: tuple[str, str]
         "",
         "Written by the command below; no number here was typed. One thread, CPU time, float32,",
         f"{rows:,} × {FEATURES} inputs, every feature with a function of its own; candidates",
-        "interleaved in one process, medians. *Sum over all centres* is the definition with |u| as",
+        "interleaved in one process, medians. *Sum over all centers* is the definition with |u| as",
         "torch broadcasts it; ratios are of medians, since what runs after it finds memory cold.",
-        "Sorting the centres is part of every call.",
+        "Sorting the centers is part of every call.",
         "",
         machine_table(" ".join(["python", *sys.argv]), loads),
     ]
     for (count, mode), rounds in found.items():
-        lines += ["", f"## {count} centres, {mode}", "", _table(count, mode, rounds)]
+        lines += ["", f"## {count} centers, {mode}", "", _table(count, mode, rounds)]
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""How fast neighbour sums, graph networks and graph kernels are beside their peers, on one thread.
+"""How fast neighbor sums, graph networks and graph kernels are beside their peers, on one thread.
 
     python benchmarks/graphs.py --out docs/results/graphs.md
 
@@ -28,7 +28,7 @@ from machine import load
 from report import machine_table, publish, spread, table
 from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
 from representer.nn import WLKernelNN
-from representer.nn.graph.neighbour_sum import NeighbourSum
+from representer.nn.graph.neighbor_sum import NeighborSum
 from representer.ops import core, walk_aggregate
 from timing import Candidate, Rounds, interleave
 
@@ -43,7 +43,7 @@ timed, values (and of the operator gradients) were compared.
 *PyG, scatter* is the same message, written as a `MessagePassing` layer: gathered for each edge,
 computed in tensors of edges × units, scattered."""
 PARTS = {
-    "plain": "sum of the neighbours",
+    "plain": "sum of the neighbors",
     "factor": "times a product with the bond, (W_b e)",
     "shift": "relu(x + W_b e), as in GINE",
     "factor gate edge": "gated by σ(p_u + q_v + W_g e), times W_b e",
@@ -54,7 +54,7 @@ ATOMS, BONDS, WIDTH, LEVELS = 40, 6, 64, 4
 COUNT, BATCH = 2_000, 64
 
 
-class Scatter(NeighbourSum):
+class Scatter(NeighborSum):
     """The same sum by PyG's own gather and scatter."""
 
     def forward(self, nodes: Tensor, edge_index: Tensor, **options: Any) -> Tensor:
@@ -227,9 +227,9 @@ def grams(quick: bool) -> list[Section]:
         )
         ours = Candidate(f"kernels.RandomWalkKernel(3), the first {len(few)}",
                          lambda: walks(words[: len(few)]))  # fmt: skip
-        labelled = Section("Labelled walks of three nodes, few graphs", [ours, runs.pop()], "")
-        labelled = Section(labelled.title, labelled.candidates, labelled.candidates[1].name)
-        return [Section("Gram of 200 graphs, 25 nodes, 6 labels", runs, peer), labelled]
+        labeled = Section("Labeled walks of three nodes, few graphs", [ours, runs.pop()], "")
+        labeled = Section(labeled.title, labeled.candidates, labeled.candidates[1].name)
+        return [Section("Gram of 200 graphs, 25 nodes, 6 labels", runs, peer), labeled]
     return [Section("Gram of 200 graphs, 25 nodes, 6 labels", runs, peer)]
 
 
@@ -262,7 +262,7 @@ def main() -> None:
 
     for name, sizes in (("a batch of molecules", MOLECULES), ("one large random graph", LARGE)):
         N, E, K, H = sizes
-        parts.append(f"## Neighbour sums: {name}, {N:,} nodes, {E:,} edges, K = {K}, H = {H}")
+        parts.append(f"## Neighbor sums: {name}, {N:,} nodes, {E:,} edges, K = {K}, H = {H}")
         for kind in PARTS:
             for backward in (False, True):
                 measure(sums(sizes, kind, backward))

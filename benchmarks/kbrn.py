@@ -1,4 +1,4 @@
-"""A training step of KBRN beside a loop that broadcasts inputs against centres at every step.
+"""A training step of KBRN beside a loop that broadcasts inputs against centers at every step.
 
     python benchmarks/kbrn.py --out docs/results/kbrn-speed.md
 
@@ -119,7 +119,7 @@ def page(found: dict[str, Rounds], loads: tuple[str, str]) -> str:
         "# KBRN: a training step",
         "",
         "Written by the command below; no number here was typed. One thread, CPU time, float32,",
-        f"{TIME} steps of {BATCH} sequences, {UNITS} units, {CENTERS} centres, normalisation by",
+        f"{TIME} steps of {BATCH} sequences, {UNITS} units, {CENTERS} centers, normalization by",
         "the statistics of every step; forward, backward and Adam; candidates interleaved in one",
         "process, medians. What the loop broadcasts is fresh memory at every step, which the",
         "system hands out slowly, unless freed memory is kept.",

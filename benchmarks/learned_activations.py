@@ -165,7 +165,7 @@ def page(
         f"images of 8 × 8), a quarter held out, {seeds} seeds with a split each, {epochs} epochs",
         f"of Adam with a rate of {LR:g} for all, batches of {BATCH}; test accuracy after the last",
         "epoch, mean and standard deviation over seeds. Seconds are CPU time of one thread,",
-        f"medians over epochs and seeds. Learned functions have {CENTERS} centres a neuron (KAN: 8",
+        f"medians over epochs and seeds. Learned functions have {CENTERS} centers a neuron (KAN: 8",
         "cubic B-splines an edge).",
         "",
         machine_table(" ".join(["python", *sys.argv]), loads),

@@ -15,7 +15,7 @@ within each round. Other processes do not add to CPU time, but share the caches 
 units; ratios within a tenth of 1 are a tie. Before anything was timed, the values and gradients of
 every layer of ours were compared with those of the torch backend.
 
-The layers of ours are normalised as printed, with a decay that is a gate on x except where it says
+The layers of ours are normalized as printed, with a decay that is a gate on x except where it says
 otherwise. sru is the package of that name; it takes the same three products with x as "order 1,
 highway", its gates see the state as well, and its training on a CPU is a loop in Python. In
 "forward + backward" the input requires its gradient too. The share of the peak counts the products

@@ -86,7 +86,7 @@ def import_sru() -> tuple[Any, str]:
 
 
 def ours(name: str, size: Size) -> StringKernelRNN:
-    """Return one of our layers, normalised as printed."""
+    """Return one of our layers, normalized as printed."""
     return StringKernelRNN(size.features, size.units, normalized=True, **LAYERS[name])
 
 

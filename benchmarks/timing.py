@@ -28,7 +28,7 @@ class Spread:
 
     @staticmethod
     def of(numbers: Sequence[float]) -> Spread:
-        """Summarise numbers, of which there is at least one."""
+        """Summarize numbers, of which there is at least one."""
         ordered = sorted(numbers)
         quarter = len(ordered) // 4
         return Spread(statistics.median(ordered), ordered[quarter], ordered[-1 - quarter])

@@ -1,4 +1,4 @@
-"""What every test stands on: a seed, and uninitialised memory that cannot pass for a result."""
+"""What every test stands on: a seed, and uninitialized memory that cannot pass for a result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _poison_uninitialised_memory() -> Iterator[None]:
+def _poison_uninitialized_memory() -> Iterator[None]:
     """Fill what torch.empty returns with NaN, so that a kernel that skips an entry is seen."""
     assert torch.utils.deterministic.fill_uninitialized_memory  # but only in this mode:
     before = torch.are_deterministic_algorithms_enabled()

@@ -38,7 +38,7 @@ def blocks(page: Path, *languages: str) -> Iterator[tuple[int, str]]:
 
 
 def run_block(code: str, namespace: dict[str, Any], place: str, line: int) -> None:
-    """Run Python, a dialogue with Python, or a command that is shown with all that it prints."""
+    """Run Python, a doctest, or a command that is shown with all that it prints."""
     if code.startswith("$ "):
         command, _, shown = code.partition("\n")
         printed = io.StringIO()

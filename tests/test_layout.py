@@ -33,8 +33,8 @@ COVERED_BY = {
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
     "tests/kernels/test_graphs.py": ("kernels/smiles",),
-    "tests/kernels/test_weisfeiler_lehman_kernel.py": ("kernels/colour_refinement",),
-    "tests/theorems/test_graph2017_wl.py": ("nn/graph/relabelling",),
+    "tests/kernels/test_weisfeiler_lehman_kernel.py": ("kernels/color_refinement",),
+    "tests/theorems/test_graph2017_wl.py": ("nn/graph/relabeling",),
     "tests/kernels/test_random_walk_kernel.py": (
         "kernels/graph_batch", "kernels/graph_kernel", "kernels/label_walks",
         "kernels/local_kernels", "kernels/walk_features",
@@ -52,8 +52,8 @@ COVERED_BY = {
     "tests/models/test_signal_classifier.py": ("models/signal_classifier_config",),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
-    "tests/nn/recurrent/test_quick_step.py": ("ops/rkm_scan/step",),
-    "tests/nn/recurrent/test_string_quick_step.py": ("ops/string_scan/step",),
+    "tests/nn/recurrent/test_streaming_step.py": ("ops/rkm_scan/step",),
+    "tests/nn/recurrent/test_string_streaming_step.py": ("ops/string_scan/step",),
     "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),
     "tests/nn/recurrent/test_kbrn.py": (
         "nn/recurrent/kbrn_direction", "nn/recurrent/kbrn_layout", "nn/recurrent/step_norm",

@@ -80,7 +80,7 @@ def test_the_report_has_bars_test_confusion_and_folds(fitted):
     page = (fitted / "report.html").read_text(encoding="utf-8")
     for part in (
         "Accuracy on each subject", "Wilcoxon", "Confusion", "Folds", "said when to stop",
-        "log band power", "Learning curves", "standardised by", '<table class="matrix">',
+        "log band power", "Learning curves", "standardized by", '<table class="matrix">',
     ):  # fmt: skip
         assert part in page
     assert "<script" not in page
@@ -218,7 +218,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
     outcome = run(
         "fit", "signal", data, "--out", out, *TINY, "--epochs", "1", "--test-subjects", names,
         "--baselines", "false", "--window-seconds", "0.5", "--resample", "50",
-        "--standardise", "training",
+        "--standardize", "training",
     )  # fmt: skip
     assert outcome.code == 0
     assert "drawn.npz: resampled from 100 Hz to 50 Hz" in outcome.err
@@ -228,7 +228,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
     assert metrics["baselines"] == []
     model = json.loads((out / "model.json").read_text())
     assert (model["samples"], model["model"]["sampling_rate"]) == (25, 50.0)
-    assert len(model["standardisation"]["mean"]) == 4
+    assert len(model["standardization"]["mean"]) == 4
     stream = run("predict", out, data, "--stream")
     assert "which a live stream has to know" not in stream.err
 
@@ -287,15 +287,15 @@ def test_a_run_that_nobody_stops_has_a_report_and_answers(run, data, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("classes", "standardise", "is_told"),
+    ("classes", "standardize", "is_told"),
     [((0, 1, 0), "subject", True), ((0, 1, 0), "window", False), ((0, 1, 2), "subject", False)],
 )
-def test_where_all_subjects_have_one_class_standardising_by_subject_is_warned_of(
-    tmp_path, capsys, classes, standardise, is_told
+def test_where_all_subjects_have_one_class_standardizing_by_subject_is_warned_of(
+    tmp_path, capsys, classes, standardize, is_told
 ):
     y = np.repeat([k % 2 for k in classes], 4)
     y[8:] = [0, 1, 0, 1] if classes[2] == 2 else y[8:]  # the last subject has both
-    prepare(SignalConfig(data=str(written(tmp_path, y=y)), standardise=standardise, stride=10))
+    prepare(SignalConfig(data=str(written(tmp_path, y=y)), standardize=standardize, stride=10))
     told = "takes what tells such subjects apart out" in capsys.readouterr().err
     assert told is is_told
 

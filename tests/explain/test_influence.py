@@ -56,10 +56,10 @@ def frozen_gradient_times_input(layer, x):
         if cell.forget_gate != "none":
             f_t = static[1] if cell.forget_gate == "static" else gates["forget"]
             fresh_c = fresh_c + f_t * (h if cell.memory == "output" else c)
-        fresh_h = fresh_c / 2 if cell.output == "linear" else fresh_c
-        fresh_h = fresh_h * gates["output"] if cell.output_gate else fresh_h
+        h_new = fresh_c / 2 if cell.output == "linear" else fresh_c
+        h_new = h_new * gates["output"] if cell.output_gate else h_new
         p_c, p_h = layer.zoneout
-        c, h = p_c * c + (1 - p_c) * fresh_c, p_h * h + (1 - p_h) * fresh_h
+        c, h = p_c * c + (1 - p_c) * fresh_c, p_h * h + (1 - p_h) * h_new
     gradients = [torch.autograd.grad(unit, x, retain_graph=True)[0] for unit in h]
     return torch.stack([(gradient * x).sum(1) for gradient in gradients], dim=1).detach()
 

@@ -119,7 +119,7 @@ def test_the_band_that_counts_is_found():
     assert float(found.loss[11]) == pytest.approx(float(own.mean()))  # nothing is left without it
     others = torch.cat((found.loss[:11], found.loss[12:]))
     assert others.abs().max() < 1e-9  # of sums of some hundred
-    assert found.centre == pytest.approx(12)
+    assert found.center == pytest.approx(12)
 
 
 def test_bands_end_where_they_are_told():
@@ -171,15 +171,15 @@ def test_planted_frequency_and_lags_are_recovered_by_trained_models():
     signals = (signals - signals.mean(2, keepdim=True)) / signals.std(2, keepdim=True)
     labels = torch.from_numpy(drawn.labels)
     held = torch.from_numpy(drawn.subjects == "subject 7")
-    said, centres = [], []
+    said, centers = [], []
     for seed in range(4):
         model = trained(signals[~held], labels[~held], seed)
         with torch.no_grad():
             right = (model(signals[held]).argmax(1) == labels[held]).double().mean()
         assert right >= 0.95
-        centres.append(band_importance(model, signals[held], labels[held], RATE).centre)
+        centers.append(band_importance(model, signals[held], labels[held], RATE).center)
         said.append(phase_lags(model, signals, 1, 10.0, RATE))
-    assert sum(centres) / 4 == pytest.approx(planted.frequency, abs=0.5)
+    assert sum(centers) / 4 == pytest.approx(planted.frequency, abs=0.5)
     lags = combined_lags(said).lags
     torch.testing.assert_close(lags, torch.tensor(planted.lags).double(), atol=5.0, rtol=0)
 

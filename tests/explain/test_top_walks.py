@@ -74,7 +74,7 @@ def test_the_walk_that_is_its_reference_is_the_largest():
     assert second.contribution == 0
 
 
-def test_levels_of_a_relabelled_graph_sum_to_the_output():
+def test_levels_of_a_relabeled_graph_sum_to_the_output():
     G, net = graph(3), made(WLKernelNN, 3, 2, depth=3)
     total = sum(w.contribution for level in range(3) for w in top_walks(net, G, 0, 99, level=level))
     assert total == pytest.approx(net(G.x, G.edge_index)[0, 0].item())

@@ -18,7 +18,7 @@ cells = st.builds(
     names,
     names,
     st.sampled_from(["all", "gates", "none"]),
-    st.sampled_from(["cell", "output", "surplus"]),
+    st.sampled_from(["cell", "output", "expm1"]),
     st.booleans(),
 )
 

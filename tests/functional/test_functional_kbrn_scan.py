@@ -19,7 +19,7 @@ def test_two_steps_by_hand():
     assert not used.any()
 
 
-def test_a_batch_is_normalised_by_its_deviation_at_every_step():
+def test_a_batch_is_normalized_by_its_deviation_at_every_step():
     """Inputs 1 and 5 have mean 3 and deviation 2, then 0 and 20 mean 10 and deviation 10."""
     z = torch.tensor([[1.0, 5.0], [0.0, 20.0]])[:, :, None].double()
     one, norm = torch.ones(1, 1).double(), torch.tensor([[2.0], [0.5]]).double()

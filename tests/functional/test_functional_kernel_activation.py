@@ -11,7 +11,7 @@ from representer.errors import ArgumentError
 from representer.functional import GREENS, green_function, kernel_activation
 
 
-def test_it_is_the_sum_over_the_centres():
+def test_it_is_the_sum_over_the_centers():
     generator = torch.Generator().manual_seed(0)
     a, c, chi = (torch.randn(s, generator=generator).double() for s in ((5, 2), (2, 3), (2, 3)))
     found = kernel_activation(a, c, chi, green="cubic")

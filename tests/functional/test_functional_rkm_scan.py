@@ -12,7 +12,7 @@ from representer.functional import NONLINEARITIES, Cell, cell, rkm_scan
 T, B, H = 4, 2, 3
 CELLS = {name: value for name, value in vars(cell).items() if isinstance(value, Cell)}
 CELLS["RKM"] = Cell("static", "static", False, output="exponential", memory="output")
-CELLS["Gaussian"] = Cell("static", "static", False, output="gaussian", memory="surplus")
+CELLS["Gaussian"] = Cell("static", "static", False, output="gaussian", memory="expm1")
 EVERY_CELL = pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS.keys())
 
 
@@ -42,8 +42,8 @@ def by_hand(cell, z, weight, h, c, static):
         for b, j in itertools.product(range(B), range(H)):
             gate = {name: 1 / (1 + math.exp(-a[b, g, j])) for g, name in enumerate(cell.gates)}
             candidate = functions[cell.candidate](a[b, 0, j].item())
-            surplus = math.exp(c[b][j]) - 1
-            memory = {"cell": c[b][j], "output": h[b][j], "surplus": surplus}[cell.memory]
+            memory_term = math.exp(c[b][j]) - 1
+            memory = {"cell": c[b][j], "output": h[b][j], "expm1": memory_term}[cell.memory]
             f = {"dynamic": gate.get("forget"), "static": static[1, j].item(), "none": 0.0}
             f = f[cell.forget_gate]
             i = {"dynamic": gate.get("input"), "coupled": 1 - f, "static": static[0, j].item()}
@@ -60,13 +60,13 @@ def test_every_cell_is_its_equations(cell):
     torch.testing.assert_close(rkm_scan(z, weight, h0, c0, cell=cell, static=static), expected)
 
 
-def test_the_normalised_cell_is_emitted_and_carried_on():
+def test_the_normalized_cell_is_emitted_and_carried_on():
     z, weight, h0, c0, _ = arguments(CELLS["RAN"], time=1)
     gain, shift = norm = torch.rand(2, H, dtype=torch.float64)
     _, _, plain = rkm_scan(z, weight, h0, c0, cell=CELLS["RAN"])
-    centred = plain - plain.mean(1, keepdim=True)
-    variance = centred.square().mean(1, keepdim=True)
-    expected = gain * centred / (variance + 1e-5).sqrt() + shift
+    centered = plain - plain.mean(1, keepdim=True)
+    variance = centered.square().mean(1, keepdim=True)
+    expected = gain * centered / (variance + 1e-5).sqrt() + shift
     output, h, c = rkm_scan(z, weight, h0, c0, cell=CELLS["RAN"], norm=norm)
     torch.testing.assert_close((output[0], h, c), (expected, expected, expected))
 

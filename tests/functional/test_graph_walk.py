@@ -1,4 +1,4 @@
-"""Chains of states, ends of walks and relabelling, on graphs small enough to count by hand."""
+"""Chains of states, ends of walks and relabeling, on graphs small enough to count by hand."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_gates_and_edges_multiply_the_terms_of_a_sum():
     assert both[:, 1, 0].tolist() == [4, 17, 9]
 
 
-def test_a_relabelling_by_hand():
+def test_a_relabeling_by_hand():
     x = torch.tensor([[1.0], [-2.0], [3.0]], dtype=F64)
     one = torch.ones(1, 1, dtype=F64)
     assert relabel(x, PATH, one, one, one).flatten().tolist() == [1, 2, 3]  # relu of -2 is 0

@@ -55,7 +55,7 @@ def test_only_the_blocks_on_and_above_the_diagonal_are_computed(tmp_path):
     assert calls_of(Counting(), X, X, out=tmp_path / "c.npy", block=5)[0] == 9
 
 
-def test_a_finished_file_is_recognised(tmp_path):
+def test_a_finished_file_is_recognized(tmp_path):
     _, first = calls_of(Counting(), X, out=tmp_path / "k.npy", block=5)
     calls, again = calls_of(Counting(), X, out=tmp_path / "k.npy", block=5)
     assert calls == 0

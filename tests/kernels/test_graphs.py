@@ -18,20 +18,20 @@ from representer.kernels.smiles import read_smiles
 NONE = torch.zeros(2, 0, dtype=torch.int64)
 
 
-def labelled(*words: str) -> nx.Graph:
+def labeled(*words: str) -> nx.Graph:
     graph = nx.path_graph(len(words))
     nx.set_node_attributes(graph, dict(enumerate(words)), "x")
     return graph
 
 
 def test_an_undirected_networkx_graph_has_its_edges_both_ways_and_a_loop_once():
-    graph = labelled("a", "b")
+    graph = labeled("a", "b")
     graph.add_edge(1, 1)
     (item,) = read_graphs([graph]).items
     assert item.edge_index.T.tolist() == [[0, 1], [1, 0], [1, 1]]
     assert item.nodes == ["a", "b"]
     assert item.edges is None
-    (directed,) = read_graphs([nx.DiGraph(labelled("a", "b"))]).items
+    (directed,) = read_graphs([nx.DiGraph(labeled("a", "b"))]).items
     assert directed.edge_index.shape == (2, 2)
     one_way = nx.DiGraph([("v", "u")])
     nx.set_node_attributes(one_way, {"u": [1, 2], "v": [3, 4]}, "x")
@@ -101,7 +101,7 @@ def test_what_is_no_graph_is_named(X, error, message):
 
 
 def test_node_features_of_unequal_length_are_named():
-    graph = labelled("a", "b")
+    graph = labeled("a", "b")
     nx.set_node_attributes(graph, {0: [1.0], 1: [1.0, 2.0]}, "x")
     with pytest.raises(KindError, match=r"X\[0\].x .* numbers, as many for each of the nodes"):
         read_graphs([graph])
@@ -113,7 +113,7 @@ def test_graphs_that_cannot_be_compared_are_named():
     with pytest.raises(ShapeError, match=r"Y\[0\].x has shape \(2, 2\); expected \(2, 3\)"):
         RandomWalkKernel()([wide], [narrow])
     with pytest.raises(KindError, match=r"X\[1\].x is numbers; expected labels"):
-        RandomWalkKernel()([labelled("a"), wide])
+        RandomWalkKernel()([labeled("a"), wide])
     one_edge = Data(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [1]]))
     with pytest.raises(KindError, match=r"X\[0\].edge_attr is None; .* or use edges=False"):
         RandomWalkKernel(edges=True)([one_edge])

@@ -43,7 +43,7 @@ def draw(count: int, seed: int, d: int = 2, nodes: int = 6, edges: int = 9) -> l
     return graphs
 
 
-def labelled(graphs: list[Data], count: int = 3) -> list[nx.MultiDiGraph]:
+def labeled(graphs: list[Data], count: int = 3) -> list[nx.MultiDiGraph]:
     """The same graphs with words for features of nodes and edges."""
     made = []
     for graph in graphs:
@@ -87,7 +87,7 @@ def test_features_and_pairs_are_the_definition(explicit, combine, edges, n, lam,
 @claim
 @given(n=st.integers(1, 3), seed=seeds)
 def test_counted_walks_of_labels_are_the_definition_with_1_for_the_same(edges, n, seed):
-    words = labelled(draw(4, seed))
+    words = labeled(draw(4, seed))
     kernel = RandomWalkKernel(n, 0.5, edges=edges)
     expected = np.empty((4, 4))
     for i, j in product(range(4), repeat=2):
@@ -110,7 +110,7 @@ def test_counted_walks_of_labels_are_the_definition_with_1_for_the_same(edges, n
 @claim
 @given(n=st.integers(1, 3), seed=seeds)
 def test_labels_are_one_hot_features_wherever_they_are_not_counted(n, seed):
-    words = labelled(draw(4, seed))
+    words = labeled(draw(4, seed))
     for combine, nonlinear in (("add", False), ("multiply", "polynomial"), ("add", "polynomial")):
         hot = []
         for graph in words:

@@ -1,4 +1,4 @@
-"""The Weisfeiler-Lehman kernel: bases, relabellings, networks, and what it refuses."""
+"""The Weisfeiler-Lehman kernel: bases, relabelings, networks, and what it refuses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from representer.kernels import (
     WeisfeilerLehmanKernel,
     gram,
 )
-from representer.kernels.colour_refinement import refined
+from representer.kernels.color_refinement import refined
 from representer.kernels.gram_journal import fingerprint
-from representer.nn import Relabelling, WLKernelNN
+from representer.nn import Relabeling, WLKernelNN
 
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]"]
 
@@ -54,14 +54,14 @@ def test_a_base_may_be_any_kernel_of_graphs():
     np.testing.assert_array_equal(twice, first + 2 * by_level[0] + by_level[1])
 
 
-def test_relabelling_sees_bonds_if_asked():
+def test_relabeling_sees_bonds_if_asked():
     alone, bonds = (WeisfeilerLehmanKernel(depth=1, edges=e)(["CC", "C=C"]) for e in (False, True))
     assert alone[0, 1] == 8
     assert bonds[0, 1] == 4
 
 
-def test_relabelling_by_a_network_brings_its_dtype_and_gradients():
-    X, module = graphs(), Relabelling(3, edge_dim=2)
+def test_relabeling_by_a_network_brings_its_dtype_and_gradients():
+    X, module = graphs(), Relabeling(3, edge_dim=2)
     kernel = WeisfeilerLehmanKernel(RandomWalkKernel(2), 2, module, edges=True)
     K = kernel(X)
     assert K.dtype == torch.float64
@@ -71,8 +71,8 @@ def test_relabelling_by_a_network_brings_its_dtype_and_gradients():
     torch.testing.assert_close(clone(kernel)(X), K)
 
 
-def test_a_gram_file_knows_the_weights_of_a_relabelling(tmp_path):
-    X, kernel = graphs(), WeisfeilerLehmanKernel(relabel=Relabelling(3))
+def test_a_gram_file_knows_the_weights_of_a_relabeling(tmp_path):
+    X, kernel = graphs(), WeisfeilerLehmanKernel(relabel=Relabeling(3))
     gram(kernel, X, out=tmp_path / "k.npy")
     with torch.no_grad():
         kernel.relabel.weight.mul_(2)
@@ -90,29 +90,29 @@ def test_a_gram_file_knows_the_edges_of_a_networkx_graph_and_their_features():
     assert len(marks) == 9
 
 
-def test_its_network_has_its_relabelling():
-    module = Relabelling(3)
+def test_its_network_has_its_relabeling():
+    module = Relabeling(3)
     net = WeisfeilerLehmanKernel(RandomWalkKernel(3, 0.5), 2, module).network(3, 4)
     assert isinstance(net, WLKernelNN)
     assert (net.depth, net.order, net.decay) == (3, 3, 0.5)
-    assert net.relabelling is module
+    assert net.relabeling is module
     assert net.kernel.repeat
 
 
 @pytest.mark.parametrize(
     ("kernel", "options", "message"),
     [
-        (WeisfeilerLehmanKernel(), {}, r"relabel is 'discrete'; expected nn.Relabelling\(3\)"),
-        (WeisfeilerLehmanKernel(relabel=Relabelling(2)), {}, "relabel is Relabelling"),
+        (WeisfeilerLehmanKernel(), {}, r"relabel is 'discrete'; expected nn.Relabeling\(3\)"),
+        (WeisfeilerLehmanKernel(relabel=Relabeling(2)), {}, "relabel is Relabeling"),
         (
-            WeisfeilerLehmanKernel(DeepGraphKernel(), relabel=Relabelling(3)), {},
+            WeisfeilerLehmanKernel(DeepGraphKernel(), relabel=Relabeling(3)), {},
             "base is DeepGraphKernel",
         ),
         (
-            WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True), relabel=Relabelling(3)), {},
+            WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True), relabel=Relabeling(3)), {},
             "base is .*With edges=False",
         ),
-        (WeisfeilerLehmanKernel(relabel=Relabelling(3)), {"depth": 2}, "depth is 2; expected 4"),
+        (WeisfeilerLehmanKernel(relabel=Relabeling(3)), {"depth": 2}, "depth is 2; expected 4"),
     ],
 )  # fmt: skip
 def test_a_kernel_without_a_network_says_why(kernel, options, message):
@@ -139,8 +139,8 @@ def test_an_argument_without_a_meaning_is_named(arguments, error, message):
         WeisfeilerLehmanKernel(**arguments)
 
 
-def test_references_are_needed_where_they_are_not_relabelled():
-    kernel = WeisfeilerLehmanKernel(relabel=Relabelling(3), repeat=True)
+def test_references_are_needed_where_they_are_not_relabeled():
+    kernel = WeisfeilerLehmanKernel(relabel=Relabeling(3), repeat=True)
     with pytest.raises(ArgumentError, match="Y is None; expected references"):
         kernel(graphs())
     with pytest.raises(ArgumentError, match="repeat is True; expected False for k"):
@@ -171,7 +171,7 @@ def test_the_counts_are_features_whose_products_are_the_kernel(kernel):
 @pytest.mark.parametrize(
     "kernel",
     [
-        WeisfeilerLehmanKernel(relabel=Relabelling(3)),
+        WeisfeilerLehmanKernel(relabel=Relabeling(3)),
         WeisfeilerLehmanKernel(DeepGraphKernel()),
         WeisfeilerLehmanKernel(RandomWalkKernel(2, edges=True)),
     ],

@@ -46,7 +46,7 @@ def of(data) -> tuple:
 def test_the_papers_networks_have_the_papers_numbers_of_parameters(options, count):
     """reproduction: gated 175 units, without gates 200 units, with 82 and 6 features."""
     model = GraphRegressor(GraphRegressorConfig(82, **options))
-    # the code has no bias on the gate's embedding, nor is the last relabelling used
+    # the code has no bias on the gate's embedding, nor is the last relabeling used
     assert sum(p.numel() for p in model.parameters()) == pytest.approx(count, rel=2e-3)
 
 
@@ -82,18 +82,18 @@ def test_members_outputs_come_from_their_hidden_layers():
 
 
 def test_the_authors_first_weights_are_small_and_their_biases_0():
-    """Those of the relabelling are parts of matrices of 2 H and H + 6 columns."""
+    """Those of the relabeling are parts of matrices of 2 H and H + 6 columns."""
     torch.manual_seed(0)
     model = GraphRegressor(GraphRegressorConfig(82, hidden_size=150))
-    relabelling = "network.relabelling."
-    joined = {f"{relabelling}neighbours": 300, f"{relabelling}edge_weight": 156}
+    relabeling = "network.relabeling."
+    joined = {f"{relabeling}neighbors": 300, f"{relabeling}edge_weight": 156}
     for name, parameter in model.named_parameters():
         if "bias" in name:
             assert not parameter.any(), name
-        elif name != f"{relabelling}weight":
+        elif name != f"{relabeling}weight":
             wanted = min(joined.get(name, parameter.shape[-1]) ** -0.5, 0.1)
             assert parameter.std().item() == pytest.approx(wanted, rel=0.1), name
-    own = [weight.std().item() for weight in model.network.relabelling.weight]
+    own = [weight.std().item() for weight in model.network.relabeling.weight]
     assert own == pytest.approx([156**-0.5, 300**-0.5], rel=0.05)
     plain = GraphRegressor(GraphRegressorConfig(82, hidden_size=150, initial="fan-in"))
     bonds = plain.network.walks[0].edge_weight

@@ -41,7 +41,7 @@ DECAYS = ("scalar", "vector", "full")
 KINDS = {
     **CELLS,  # and what no named cell has: dynamic gates on another memory than the cell
     "gated_output": Cell("dynamic", "dynamic", True, memory="output"),
-    "coupled_surplus": Cell("coupled", "dynamic", True, "tanh", "sigmoid", memory="surplus"),
+    "coupled_expm1": Cell("coupled", "dynamic", True, "tanh", "sigmoid", memory="expm1"),
 }
 
 

@@ -42,7 +42,7 @@ def assert_near(actual: Tensor, expected: Tensor, share: float, what: str) -> No
     assert difference <= share * max(largest, least), f"{what}: off by {difference} of {largest}"
 
 
-def test_uninitialised_memory_cannot_pass_for_a_result():
+def test_uninitialized_memory_cannot_pass_for_a_result():
     assert torch.empty(9).isnan().all()
     assert torch.ones(9).new_empty(9).isnan().all()
 

@@ -1,4 +1,4 @@
-"""Parity as a recipe: learned, penalised, told in a table and a picture."""
+"""Parity as a recipe: learned, penalized, told in a table and a picture."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_one_unit_learns_parity_and_the_penalty_takes_coefficients_away():
     assert plain["solved"] is not None
     assert plain["solved"] < 600
     assert plain["error"] < 0.01
-    penalised = train(Setting(2, 50, 0.05, 1, 600))
-    assert penalised["large"] < plain["large"]
-    assert penalised["variation"] < plain["variation"]
+    penalized = train(Setting(2, 50, 0.05, 1, 600))
+    assert penalized["large"] < plain["large"]
+    assert penalized["variation"] < plain["variation"]
 
 
 def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, capsys, monkeypatch):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from representer.data.signals import Standardisation, synthetic_recordings
+from representer.data.signals import Standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019 import RECIPES, lfp_recovery
@@ -196,11 +196,11 @@ def test_the_models_of_all_folds_have_a_say_in_what_is_recovered(monkeypatch):
             zip(folds, [(0.0, 80.0, 120.0, 160.0), (0.0, 0.0, 40.0, 80.0)], strict=True)
         )
     }
-    standard = Standardisation("subject")
+    standard = Standardization("subject")
     monkeypatch.setattr(
         lfp_recovery,
         "load_run",
-        lambda folder: SimpleNamespace(model=models[folder.name], standardisation=standard),
+        lambda folder: SimpleNamespace(model=models[folder.name], standardization=standard),
     )
     found = lfp_recovery.recovered(of, Path(), folds)
     assert found["frequency"] == pytest.approx(10, abs=0.5)

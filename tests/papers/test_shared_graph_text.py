@@ -42,11 +42,11 @@ def test_a_compressed_file_is_read_alike(tmp_path):
         ("1 1\n", 1, "2 numbers stand where the number of graphs should be"),
         ("1\n0 1\n", 2, "graph 1 has 0 nodes"),
         ("1\n1 0 0\n", 2, "3 numbers stand where the number of nodes and the label of graph 1"),
-        ("1\n1 0\n5\n", 3, "1 numbers stand where the tag and the neighbours of node 0 of 1"),
-        ("1\n2 0\n5 2 1\n5 1 0\n", 3, "2 neighbours are announced, and 1 given"),
-        ("1\n2 0\n5 1 2\n5 1 0\n", 3, r"neighbour 2 is none of the nodes 0 … 1"),
-        ("1\n2 0\n5 1 -1\n5 1 0\n", 3, "neighbour -1 is none"),
-        ("1\n2 0\n5 0\n5 1 0\n", 4, "0 is a neighbour of node 1, but not the other way round"),
+        ("1\n1 0\n5\n", 3, "1 numbers stand where the tag and the neighbors of node 0 of 1"),
+        ("1\n2 0\n5 2 1\n5 1 0\n", 3, "2 neighbors are announced, and 1 given"),
+        ("1\n2 0\n5 1 2\n5 1 0\n", 3, r"neighbor 2 is none of the nodes 0 … 1"),
+        ("1\n2 0\n5 1 -1\n5 1 0\n", 3, "neighbor -1 is none"),
+        ("1\n2 0\n5 0\n5 1 0\n", 4, "0 is a neighbor of node 1, but not the other way round"),
         (TWO + "1 0\n", 8, "there is more than the 2 graphs"),
         (TWO.replace("6 2", "6 2.5"), 4, "'6 2.5 0 2' is not whole numbers"),
     ],
@@ -61,7 +61,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
     ("text", "message"),
     [
         ("3\n1 0\n1 0\n", "the file ends before the number of nodes and the label of graph 2 of 3"),
-        ("1\n3 0\n1 0\n", "the file ends before the tag and the neighbours of node 1 of 3"),
+        ("1\n3 0\n1 0\n", "the file ends before the tag and the neighbors of node 1 of 3"),
     ],
 )
 def test_a_file_that_breaks_off_says_what_is_missing(tmp_path, text, message):

@@ -49,7 +49,7 @@ def test_the_fingerprint_is_the_equations_atom_by_atom(store):
     h = graphs.x
     found = torch.zeros(2, 5, dtype=torch.float64)
     for W, V, S, norm, O in zip(  # noqa: E741  (the equations' letter)
-        net.neighbours, net.bonds, net.own, net.norms, net.outputs, strict=True
+        net.neighbors, net.bonds, net.own, net.norms, net.outputs, strict=True
     ):
         sums = []
         for v in range(len(h)):
@@ -119,12 +119,12 @@ def test_a_batch_gives_what_each_molecule_gives_alone(row, store):
 def test_first_weights_are_the_authors(store):
     torch.manual_seed(0)
     layer = MoleculeNetwork("wl-gated", 82, 6, 175).body.layer
-    relabelling, walks = layer.relabelling, layer.walks[0]
+    relabeling, walks = layer.relabeling, layer.walks[0]
     stds = {
-        relabelling.weight[1]: 350**-0.5,  # U1 [h, sum]
-        relabelling.neighbours: 350**-0.5,
-        relabelling.weight[0]: 181**-0.5,  # U2 [h, bond]
-        relabelling.edge_weight: 181**-0.5,
+        relabeling.weight[1]: 350**-0.5,  # U1 [h, sum]
+        relabeling.neighbors: 350**-0.5,
+        relabeling.weight[0]: 181**-0.5,  # U2 [h, bond]
+        relabeling.edge_weight: 181**-0.5,
         walks.weight: 175**-0.5,
         walks.edge_weight: 0.1,
         walks.gate_weight: 175**-0.5,
@@ -132,7 +132,7 @@ def test_first_weights_are_the_authors(store):
     }
     for weight, std in stds.items():
         assert weight.std().item() == pytest.approx(std, rel=0.06), weight.shape
-    assert not relabelling.bias.any()
+    assert not relabeling.bias.any()
     assert not walks.gate_bias.any()
     network = MoleculeNetwork("neural-fingerprint", 82, 6, 145)
     assert all((norm.weight == 1).all() for norm in network.body.norms)

@@ -24,7 +24,7 @@ LABELS = (INPUTS[:, 0] > 0).long()
 
 
 def model() -> nn.Module:
-    with generators.initialising(1):
+    with generators.initializing(1):
         return nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.2), nn.Linear(8, 2))
 
 

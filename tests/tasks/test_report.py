@@ -71,7 +71,7 @@ def test_axes_say_what_they_show_and_in_which_unit(page):
         assert label in page
 
 
-def test_pictures_take_the_colour_of_the_page():
+def test_pictures_take_the_color_of_the_page():
     drawing = comparison([Result("a & b", 0.9, 0.8, 0.95, is_model=True)])
     assert "currentColor" in drawing
     assert "#000000" not in drawing

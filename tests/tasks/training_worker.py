@@ -22,7 +22,7 @@ import accelerate
 import accelerate.utils
 import safetensors.torch
 import torch
-import torch._dynamo  # imported by the first optimiser otherwise, in every child
+import torch._dynamo  # imported by the first optimizer otherwise, in every child
 
 from representer.errors import RepresenterError
 from representer.models import SequenceClassifier, SequenceClassifierConfig
@@ -49,7 +49,7 @@ def train(job: dict[str, Any]) -> None:
         head_size=8,
         dropout=job.get("dropout", 0.5),
     )
-    with generators.initialising(5):
+    with generators.initializing(5):
         model = SequenceClassifier(settings)
     model.to(torch.float64 if job.get("double") else torch.float32)
     config = TrainerConfig(

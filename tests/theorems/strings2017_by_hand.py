@@ -65,7 +65,7 @@ def mass(length: int, n: int, weight: Weight) -> float:
 
 
 def kernel(x: Tensor, y: Tensor, n: int, weight: Weight, *, add: bool = False) -> float:
-    """K_n(x, y), the double sum of (3) and Table 5 over the n-grams of both, unnormalised."""
+    """K_n(x, y), the double sum of (3) and Table 5 over the n-grams of both, unnormalized."""
     total = 0.0
     for i in ngrams(len(x), n):
         for k in ngrams(len(y), n):

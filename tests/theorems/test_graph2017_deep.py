@@ -18,7 +18,7 @@ from torch import Tensor
 from torch_geometric.data import Data
 
 from representer.kernels import DeepGraphKernel, Gaussian, RandomWalkKernel
-from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, Relabelling
+from representer.nn import DeepGraphKernelNN, RandomWalkKernelNN, Relabeling
 
 theorem = settings(deadline=None, max_examples=6)
 SMALL = st.builds(
@@ -188,17 +188,17 @@ def test_section_3_3_a_single_layer_of_the_kernel_is_the_walk_kernel():
 
 @theorem
 @given(seed=st.integers(0, 2**16))
-def test_9_layers_of_two_nodes_that_add_are_a_relabelling(seed):
+def test_9_layers_of_two_nodes_that_add_are_a_relabeling(seed):
     """h_v = sigma(U_1 h_v + U_2 sum sigma(V h_u)) with U_1 = U W^(2), U_2 = U, V = W^(1)."""
     G = random_graph(4, 9, 2, 1, seed)
     net = network(seed, 1, 2, combine="add")
-    relabelling = Relabelling(2, activation="tanh", bias=False, dtype=torch.float64)
+    relabeling = Relabeling(2, activation="tanh", bias=False, dtype=torch.float64)
     first, second = net.walks[0].weight.detach()
     with torch.no_grad():
-        relabelling.weight[:] = torch.stack((first, net.mixing[0] @ second))
-        relabelling.neighbours[:] = net.mixing[0]
+        relabeling.weight[:] = torch.stack((first, net.mixing[0] @ second))
+        relabeling.neighbors[:] = net.mixing[0]
     c = net.node_states(G.x, G.edge_index)[:, -1]
     h = torch.tanh(c @ net.mixing[0].T)
     reached = [ends_in(G, v, 2) for v in range(4)]  # elsewhere the kernel's case of no walk
-    found = relabelling(G.x, G.edge_index)
+    found = relabeling(G.x, G.edge_index)
     torch.testing.assert_close(found[reached], h[reached], **CLOSE)

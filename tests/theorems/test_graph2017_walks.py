@@ -67,7 +67,7 @@ QUADRATIC = ("polynomial", lambda k: (k + 1) ** 2 / 4)
 @pytest.mark.parametrize("combine", ["multiply", "add"])
 @theorem
 @given(G=GRAPHS, H=GRAPHS, n=st.integers(1, 3), lam=decays)
-def test_section_3_2_neighbours_may_be_aggregated_non_linearly(combine, G, H, n, lam):
+def test_section_3_2_neighbors_may_be_aggregated_non_linearly(combine, G, H, n, lam):
     name, sigma_kernel = QUADRATIC
     kernel = RandomWalkKernel(n, lam, combine, nonlinear=name)
     expected = graph_kernel(G, H, n, lam, combine=combine, sigma_kernel=sigma_kernel)

@@ -23,7 +23,7 @@ from torch_geometric.data import Data
 
 from representer.functional import relabel
 from representer.kernels import RandomWalkKernel, WeisfeilerLehmanKernel
-from representer.nn import Relabelling, WLKernelNN, path_graph
+from representer.nn import Relabeling, WLKernelNN, path_graph
 
 theorem = settings(deadline=None, max_examples=12)
 seeds, decays = st.integers(0, 2**16), st.sampled_from([0.0, 0.4, 1.0])
@@ -35,7 +35,7 @@ def data(graph: Drawn, x: torch.Tensor | None = None) -> Data:
     return Data(x=x, edge_index=graph.edge_index, edge_attr=graph.edge_attr)
 
 
-def coloured(graphs: list[Drawn], count: int = 2) -> list[list[str]]:
+def colored(graphs: list[Drawn], count: int = 2) -> list[list[str]]:
     return [["abc"[int(5 * abs(x[0])) % count] for x in G.x] for G in graphs]
 
 
@@ -53,7 +53,7 @@ def common(a: Counter, b: Counter) -> int:
 @theorem
 @given(G=GRAPHS, H=GRAPHS, depth=st.integers(0, 4))
 def test_11_discrete_levels_count_the_labels_that_both_graphs_have(G, H, depth):
-    labels = coloured([G, H])
+    labels = colored([G, H])
     X, Y = ([as_networkx(g, own)] for g, own in zip((G, H), labels, strict=True))
     expected = 0
     for level in range(depth + 1):
@@ -67,7 +67,7 @@ def test_11_discrete_levels_count_the_labels_that_both_graphs_have(G, H, depth):
     sizes=st.lists(st.integers(1, 7), min_size=2, max_size=4), density=st.floats(0, 1), seed=seeds,
     bonds=st.booleans(),
 )  # fmt: skip
-def test_11_discrete_relabelling_is_the_colour_refinement_of_networkx(sizes, density, seed, bonds):
+def test_11_discrete_relabeling_is_the_color_refinement_of_networkx(sizes, density, seed, bonds):
     rng = np.random.default_rng(seed)
     graphs = []
     for size in sizes:
@@ -120,9 +120,9 @@ def test_11_six_and_two_triangles_cannot_be_told_apart():
     assert (gram == 4 * 36).all()
 
 
-def relabelling(seed: int, channels: int = 3, **options) -> Relabelling:
+def relabeling(seed: int, channels: int = 3, **options) -> Relabeling:
     torch.manual_seed(seed)
-    module = Relabelling(channels, dtype=torch.float64, **options)
+    module = Relabeling(channels, dtype=torch.float64, **options)
     for parameter in module.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return module
@@ -132,10 +132,10 @@ def relabelling(seed: int, channels: int = 3, **options) -> Relabelling:
 @pytest.mark.parametrize("edge_dim", [None, 2])
 @theorem
 @given(G=GRAPHS, seed=seeds)
-def test_10_the_generalised_relabelling(activation, edge_dim, G, seed):
-    r = relabelling(seed, edge_dim=edge_dim, activation=activation)
+def test_10_the_generalized_relabeling(activation, edge_dim, G, seed):
+    r = relabeling(seed, edge_dim=edge_dim, activation=activation)
     sigma = getattr(torch, activation)
-    (V, U1), U2, (b, b_out) = r.weight.detach(), r.neighbours.detach(), r.bias.detach()
+    (V, U1), U2, (b, b_out) = r.weight.detach(), r.neighbors.detach(), r.bias.detach()
     expected = []
     for v in range(len(G.x)):
         total = torch.zeros(3, dtype=torch.float64)
@@ -181,7 +181,7 @@ def test_proposition_2_the_output_is_a_product_in_the_space_of_the_kernel(
     def features(graph: Drawn) -> torch.Tensor:
         parts, x = [], graph.x
         for level in range(L):
-            x = net.relabelling(x, graph.edge_index).detach() if level else x
+            x = net.relabeling(x, graph.edge_index).detach() if level else x
             parts.append(walk_features(Drawn(x, graph.edge_index, graph.edge_attr), n, lam))
         return torch.cat(parts)
 
@@ -193,7 +193,7 @@ def test_proposition_2_the_output_is_a_product_in_the_space_of_the_kernel(
     terms = torch.stack([features(G).norm() * of.norm() for of in psi]).clamp(min=1)
     assert ((net(G.x, G.edge_index)[0] - expected).abs() <= 1e-10 * terms).all()
     base = RandomWalkKernel(n, lam)
-    K = WeisfeilerLehmanKernel(base, L - 1, net.relabelling)([data(G)], [data(H)])
+    K = WeisfeilerLehmanKernel(base, L - 1, net.relabeling)([data(G)], [data(H)])
     product = features(G) @ features(H)  # lam^(n-1) on both sides, where the kernel has it once
     # terms of opposite signs may leave little of themselves
     terms = (features(G).norm() * features(H).norm()).clamp(min=1)
@@ -204,7 +204,7 @@ def test_proposition_2_the_output_is_a_product_in_the_space_of_the_kernel(
 @given(
     G=SMALL, L=st.integers(1, 4), n=st.integers(1, 3), lam=decays, edges=st.booleans(), seed=seeds
 )
-def test_proposition_2_every_level_is_the_walk_kernel_of_the_relabelled_graph(
+def test_proposition_2_every_level_is_the_walk_kernel_of_the_relabeled_graph(
     G, L, n, lam, edges, seed
 ):
     """Theorem 3 on r^(l-1)(G), with the references of the level."""
@@ -229,7 +229,7 @@ def test_proposition_2_every_level_is_the_walk_kernel_of_the_relabelled_graph(
     G=SMALL, L=st.integers(1, 4), n=st.integers(1, 3), lam=decays, edges=st.booleans(), seed=seeds
 )
 def test_proposition_2_the_network_is_its_kernel_with_its_references(G, L, n, lam, edges, seed):
-    """The kernel that compares every relabelling with references as they are."""
+    """The kernel that compares every relabeling with references as they are."""
     net = network(seed, depth=L, order=n, decay=lam, **({"edge_dim": 2} if edges else {}))
     of_edges = net.edge_references() if edges else [None] * 3
     references = [path_graph(*pair) for pair in zip(net.references(), of_edges, strict=True)]

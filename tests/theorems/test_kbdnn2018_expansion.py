@@ -45,7 +45,7 @@ def of_five(at: Tensor, a: Tensor, alpha: Tensor, nu: Tensor) -> Tensor:
 @given(CASES)
 @EACH
 def test_2_to_5_no_function_of_a_fine_grid_is_better(case):
-    """The minimiser of mu/2 int f'^2 + sum (f - y)^2 / 2 has corners at the data alone."""
+    """The minimizer of mu/2 int f'^2 + sum (f - y)^2 / 2 has corners at the data alone."""
     a, y, weight = problem(case)
     between = [
         torch.linspace(0, 1, 8, dtype=torch.float64)[1:] * (high - low) + low
@@ -138,7 +138,7 @@ def test_5_the_rectifier_form_is_the_absolute_value_with_another_line(case):
 
 @given(CASES)
 @EACH
-def test_6_a_few_centres_of_their_own_stand_for_the_data(case):
+def test_6_a_few_centers_of_their_own_stand_for_the_data(case):
     """f_i(a) = sum_k chi_i^k g(a - c_i^k), with minus the rectifier as g."""
     c, chi, _ = problem(case)
     activation = KernelActivation(1, len(c), "relu", init="zeros", dtype=torch.float64)

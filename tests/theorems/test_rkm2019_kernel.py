@@ -169,7 +169,7 @@ def test_footnote_2_the_two_gaussian_forms_agree(size):
 @theorem
 @given(factor=st.floats(0.1, 10), size=sizes)
 def test_footnote_2_the_length_of_inputs_and_filters_has_no_influence(factor, size):
-    """The Gaussian form normalises both."""
+    """The Gaussian form normalizes both."""
     torch.manual_seed(size["seed"])
     x = sequence(size["T"], size["m"])
     layer = RKM(size["m"], size["j"], q="gaussian", feedback=False, dtype=torch.float64)

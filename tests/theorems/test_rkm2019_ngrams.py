@@ -1,4 +1,4 @@
-"""Liang et al. (2019), section 4: n-gram filters, the convolutional cells, the generalised LSTM."""
+"""Liang et al. (2019), section 4: n-gram filters, the convolutional cells, the generalized LSTM."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_a_forget_bias_is_added_to_the_bias_of_the_forget_gate_alone(row):
 
 
 @pytest.mark.parametrize("row", [row for row, (_, sees_h) in FACTORS.items() if sees_h])
-def test_section_6_the_normalised_cell_is_carried_on(row):
+def test_section_6_the_normalized_cell_is_carried_on(row):
     """Layer norm after the computation of c_t: the cell that is emitted is the one kept."""
     layer = TABLE1[row](3, 5, layer_norm=True, dtype=torch.float64)
     norm = layer.cell_norm()
@@ -107,8 +107,8 @@ def test_section_6_the_normalised_cell_is_carried_on(row):
 
     def step(w, x, t, h, c):
         plain = TABLE1_STEPS[row](w, x, t, h, c)[1]
-        centred = plain - plain.mean()
-        c = norm.weight * centred / (centred.square().mean() + 1e-5).sqrt() + norm.bias
+        centered = plain - plain.mean()
+        c = norm.weight * centered / (centered.square().mean() + 1e-5).sqrt() + norm.bias
         emitted = torch.tanh(c) if row in ("LSTM", "Linear Kernel") else c
         gate = 1 / (1 + torch.exp(-w.z("output", x, t, h))) if "output" in w.filters else 1.0
         return gate * emitted, c

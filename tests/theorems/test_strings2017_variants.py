@@ -168,13 +168,13 @@ AA, AB = "aa", "ab"
 BY_HAND = {  # lambda = 1/2, c_2[t] of every t
     "additive as printed": (AB, "abab", {"combine": "add"}, [0, 2, 3 / 2, 3]),
     "additive, exact": (AB, "abab", {"combine": "add_exact"}, [0, 2, 3 / 2, 15 / 4]),
-    "normalised as printed": (AB, "abab", {"normalized": True}, [0, 1 / 4, 1 / 8, 3 / 8]),
-    "normalised, exact": (AB, "abab", {"normalized": "exact"}, [0, 1, 1 / 4, 6 / 11]),
-    "a alone, normalised as printed": (
+    "normalized as printed": (AB, "abab", {"normalized": True}, [0, 1 / 4, 1 / 8, 3 / 8]),
+    "normalized, exact": (AB, "abab", {"normalized": "exact"}, [0, 1, 1 / 4, 6 / 11]),
+    "a alone, normalized as printed": (
         AA, "a" * 8, {"normalized": True},
         [0, 1 / 4, 1 / 2, 11 / 16, 13 / 16, 57 / 64, 15 / 16, 247 / 256],
     ),
-    "a alone, normalised, exact": (AA, "a" * 8, {"normalized": "exact"}, [0, *[1] * 7]),
+    "a alone, normalized, exact": (AA, "a" * 8, {"normalized": "exact"}, [0, *[1] * 7]),
     "a alone, additive as printed": (AA, "aaaa", {"combine": "add"}, [1, 5 / 2, 15 / 4, 37 / 8]),
     "a alone, additive, exact": (AA, "aaaa", {"combine": "add_exact"}, [0, 2, 4, 11 / 2]),
 }  # fmt: skip
@@ -255,7 +255,7 @@ def test_section_4_the_weight_of_an_ngram_is_the_product_of_the_gates_it_skips(d
 @GATES
 @theorem
 @given(size=sizes)
-def test_section_4_normalised_every_token_of_an_ngram_brings_one_minus_its_gate(decay, size):
+def test_section_4_normalized_every_token_of_an_ngram_brings_one_minus_its_gate(decay, size):
     """With 1 - lam_t before each new term; and the exact form divides by the sum of the weights."""
     x, references = draw(**size)
     printed_layer = gated_layer(decay, references, size["seed"], normalized=True)

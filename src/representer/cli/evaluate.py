@@ -20,9 +20,7 @@ SUMMARY = "Test a trained model on a table with answers, recordings, or a text; 
 def add_arguments(parser: Any) -> None:
     """Add the run, the data, how to read them, and what a language model may do with them."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
-    parser.add_argument(
-        "data", type=str, help="labelled table, recordings, or text", metavar="DATA"
-    )
+    parser.add_argument("data", type=str, help="labeled table, recordings, or text", metavar="DATA")
     add_options(parser, ReadOptions)
     add_options(parser, MoleculeReading)
     add_options(parser, SignalReading)

@@ -188,7 +188,7 @@ struct RepresenterRounds {
     const void* edge_attr;              // (E, K)
     const void* weight;                 // (R, d)
     const void* bias;                   // (R)
-    const void* neighbours;             // (d, d)
+    const void* neighbors;             // (d, d)
     const void* shift;                  // (K, d)
     const void* factor;                 // (n - 1, K, H)
     const void* edge_gate;              // (K, H) or null
@@ -200,14 +200,14 @@ struct RepresenterRounds {
     void* grad_edges;                   // (threads, E, K) zeros, to be summed, or null
     void* grad_weight;                  // (R, d)
     void* grad_bias;                    // zeros, as those below of weights of edges
-    void* grad_neighbours;              // (d, d)
+    void* grad_neighbors;              // (d, d)
     void* grad_shift;                   // (K, d)
     void* grad_factor;                  // (n - 1, K, H)
     void* grad_edge_gate;               // (K, H)
     double scale;                       // of an open gate
 };
 
-// N inputs of F features, each with an expansion of K centres.
+// N inputs of F features, each with an expansion of K centers.
 struct RepresenterActivation {
     int64_t rows, features, count;  // N, F, K
     int32_t green, threads;         // Green

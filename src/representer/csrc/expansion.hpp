@@ -1,9 +1,9 @@
-// One kernel expansion as polynomials around and between its sorted centres, and how moments are shifted.
+// One kernel expansion as polynomials around and between its sorted centers, and how moments are shifted.
 //
-// The range of the centres is cut into equal cells. In a cell with one centre f is a polynomial about it
+// The range of the centers is cut into equal cells. In a cell with one center f is a polynomial about it
 // whose last coefficient differs on its two sides; in a cell without, it is that of the interval between
-// two centres. So an input costs a table of cells, a table of polynomials, and no search; only a cell
-// with several centres needs one. The gradient with respect to the input is the polynomial's slope.
+// two centers. So an input costs a table of cells, a table of polynomials, and no search; only a cell
+// with several centers needs one. The gradient with respect to the input is the polynomial's slope.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ template <class Real, int DEGREE> struct Expansion {
     int64_t count;               // K
     std::vector<Real> centers;   // sorted (K)
     std::vector<int64_t> order;  // where each stood
-    std::vector<Piece> pieces;   // (2 K + 1): about each centre, and of each interval about the centre below
+    std::vector<Piece> pieces;   // (2 K + 1): about each center, and of each interval about the center below
     std::vector<Real> touching;  // (2 K + 1): the slope at a base, where g has none
 
     void build(const Real* c, const Real* chi, int64_t k_count, int green) {
@@ -55,14 +55,14 @@ template <class Real, int DEGREE> struct Expansion {
             }
         }
     }
-    // What inputs leave for the gradients of centres and coefficients.
+    // What inputs leave for the gradients of centers and coefficients.
     struct Sums {
         std::vector<Real> recent;   // of each piece's two sides the moments of the gradients about the base
         std::vector<double> total;  // the same of the inputs before, as recent ones are few enough for sums in Real
         std::vector<double> on;     // of each base the gradients of the inputs on it
         int64_t taken = 0;          // recent inputs
 
-        explicit Sums(int64_t centres) : recent(2 * P * (2 * centres + 1)), total(recent.size()), on(2 * centres + 1) {}
+        explicit Sums(int64_t centers) : recent(2 * P * (2 * centers + 1)), total(recent.size()), on(2 * centers + 1) {}
         void settle() {
             for (size_t r = 0; r < total.size(); ++r) total[r] += double(recent[r]), recent[r] = 0;
             taken = 0;
@@ -101,7 +101,7 @@ template <class Real, int DEGREE> struct Expansion {
             }
         }
     }
-    // The moments of each interval about the centre below, (K + 1, P).
+    // The moments of each interval about the center below, (K + 1, P).
     std::vector<double> moments(const Sums& sums) const {
         std::vector<double> all((count + 1) * P, 0.0);
         const auto add = [&all](int64_t interval, const double* m) {
@@ -129,10 +129,10 @@ template <class Real, int DEGREE> struct Expansion {
     }
 
   private:
-    std::vector<int32_t> cells;  // the piece of each, or less than 0 if it has many centres: -1 less those before
+    std::vector<int32_t> cells;  // the piece of each, or less than 0 if it has many centers: -1 less those before
     Real origin, scale, last_cell;
 
-    // The same rounding for centres and inputs, so that a centre in an earlier cell is below.
+    // The same rounding for centers and inputs, so that a center in an earlier cell is below.
     REPRESENTER_INLINE int32_t cell_of(Real a) const {
         Real t = (a - origin) * scale;
         t = t > 0 ? t : 0;  // NaN too
@@ -164,7 +164,7 @@ template <class Real, int DEGREE> struct Expansion {
     }
     void polynomials(const Real* chi, int green) {
         const double below_sign = green == GREEN_RELU ? 0 : -1;  // g is this times u^DEGREE below 0
-        double p[4] = {0, 0, 0, 0};                            // about the first centre, below it
+        double p[4] = {0, 0, 0, 0};                            // about the first center, below it
         for (int64_t k = 0; k < count; ++k) {
             const double x = chi[order[k]], u = double(centers[0]) - double(centers[k]);
             if (DEGREE == 1) {
@@ -182,7 +182,7 @@ template <class Real, int DEGREE> struct Expansion {
             p[DEGREE] += (1 - below_sign) * double(chi[order[k]]);  // g turns from s u^m to u^m
             put(k, p, below, centers[k]), put(count + k + 1, p, p[DEGREE], centers[k]);
         }
-        for (int64_t k = 0; k < count;) {  // the centres at one place have no slope there
+        for (int64_t k = 0; k < count;) {  // the centers at one place have no slope there
             int64_t end = k;
             double own = 0;
             while (end < count && centers[end] == centers[k]) own += chi[order[end++]];

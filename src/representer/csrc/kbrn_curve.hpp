@@ -35,7 +35,7 @@ template <class Real, int DEGREE> struct Piecewise {
     void finish(int64_t unit, Sums& sums) const {
         constexpr int P = DEGREE + 1;
         sums.settle();
-        centre_gradients<Real, DEGREE>(tables_of<Real>(p), of[unit], unit, sums);
+        center_gradients<Real, DEGREE>(tables_of<Real>(p), of[unit], unit, sums);
         double theta = 0, nu = 0;
         for (size_t j = 0; j < sums.total.size() / P; ++j) {
             const double *m = &sums.total[j * P], base = of[unit].pieces[j / 2].base;
@@ -45,17 +45,17 @@ template <class Real, int DEGREE> struct Piecewise {
     }
 };
 
-// The Gaussian, over all centres.
+// The Gaussian, over all centers.
 template <class Real> struct Bell {
     static constexpr int V = Lanes<Real>::n;
     const RepresenterKbrn& p;
     const RepresenterActivation tables;
     const Real inverse;  // 1 / s^2
 
-    // For the position and the coefficient of each centre, and for the line.
+    // For the position and the coefficient of each center, and for the line.
     struct Sums {
         std::vector<double> total;
-        explicit Sums(int64_t centres) : total(2 * centres + 2) {}
+        explicit Sums(int64_t centers) : total(2 * centers + 2) {}
         void add(const Sums& other) {
             for (size_t r = 0; r < total.size(); ++r) total[r] += other.total[r];
         }

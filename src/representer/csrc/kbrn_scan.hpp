@@ -177,8 +177,8 @@ template <class Real, class Curve> class KbrnForward : Kbrn<Real, Curve> {
         for (int64_t n = 0; n < blocks * W; n += V) total += load<Real>(a + n);
         const Real mean = Real(double(sum<Real>(total)) / double(counts[t]));
         for (int64_t n = 0; n < blocks * W; n += V) {
-            const Vec<Real> centred = load<Real>(a + n) - mean;
-            squares += this->is_real(n) ? centred * centred : Vec<Real>{};
+            const Vec<Real> centered = load<Real>(a + n) - mean;
+            squares += this->is_real(n) ? centered * centered : Vec<Real>{};
         }
         const Real var = Real(double(sum<Real>(squares)) / double(counts[t]));
         used(0, t)[i] = mean, used(1, t)[i] = var;

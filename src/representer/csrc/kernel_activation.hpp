@@ -1,7 +1,7 @@
 // f_i(a) = sum_k chi_ik g(a - c_ik) and its gradients (ops/kernel_activation).
 //
-// For the gradients of centres and coefficients the inputs of each interval leave their moments about
-// the centre below, and two passes over the centres, one up and one down, shift and add them.
+// For the gradients of centers and coefficients the inputs of each interval leave their moments about
+// the center below, and two passes over the centers, one up and one down, shift and add them.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +45,7 @@ template <class Real, int DEGREE> void piecewise_forward(const RepresenterActiva
 }
 
 template <class Real, int DEGREE>
-void centre_gradients(const RepresenterActivation& p, const Expansion<Real, DEGREE>& e, int64_t feature, const typename Expansion<Real, DEGREE>::Sums& sums) {
+void center_gradients(const RepresenterActivation& p, const Expansion<Real, DEGREE>& e, int64_t feature, const typename Expansion<Real, DEGREE>::Sums& sums) {
     constexpr int P = DEGREE + 1;
     typedef Expansion<Real, DEGREE> Own;
     const int64_t K = p.count;
@@ -53,12 +53,12 @@ void centre_gradients(const RepresenterActivation& p, const Expansion<Real, DEGR
     const std::vector<double> moments = e.moments(sums);
     const Real* chi = static_cast<const Real*>(p.coefficients) + feature * K;
     Real *dc = static_cast<Real*>(p.grad_centers) + feature * K, *dchi = static_cast<Real*>(p.grad_coefficients) + feature * K;
-    std::vector<double> under(K * 2);  // what the inputs below each centre give
+    std::vector<double> under(K * 2);  // what the inputs below each center give
     double m[4] = {0, 0, 0, 0};
     for (int64_t k = 0; k < K; ++k) {
         if (k) Own::template lower<DEGREE>(m, double(e.centers[k - 1]) - double(e.centers[k]));
         double fresh[4] = {0, 0, 0, 0};
-        for (int r = 0; r < P; ++r) fresh[r] = moments[k * P + r];  // about the centre before
+        for (int r = 0; r < P; ++r) fresh[r] = moments[k * P + r];  // about the center before
         if (k) Own::template lower<DEGREE>(fresh, double(e.centers[k - 1]) - double(e.centers[k]));
         for (int r = 0; r < P; ++r) m[r] += fresh[r];
         under[2 * k] = m[DEGREE], under[2 * k + 1] = m[DEGREE - 1];
@@ -69,7 +69,7 @@ void centre_gradients(const RepresenterActivation& p, const Expansion<Real, DEGR
         for (int r = 0; r < P; ++r) over[r] += moments[(k + 1) * P + r];
         const int64_t place = e.order[k];
         dchi[place] = Real(over[DEGREE] + sign * under[2 * k]);
-        int64_t first = k;  // inputs on this centre were counted below the first at its place
+        int64_t first = k;  // inputs on this center were counted below the first at its place
         while (first && e.centers[first - 1] == e.centers[k]) --first;
         const double below = under[2 * k + 1] - (DEGREE == 1 ? sums.on[first] : 0);
         dc[place] = Real(-DEGREE * double(chi[place]) * (over[DEGREE - 1] + sign * below));
@@ -96,11 +96,11 @@ template <class Real, int DEGREE> void piecewise_backward(const RepresenterActiv
     for (int64_t i = 0; i < F; ++i) {
         for (int64_t band = 1; band < bands; ++band) sums[i].add(sums[band * F + i]);
         sums[i].settle();
-        centre_gradients<Real, DEGREE>(p, of[i], i, sums[i]);
+        center_gradients<Real, DEGREE>(p, of[i], i, sums[i]);
     }
 }
 
-// The Gaussian, over all centres; `column` holds a feature of some rows.
+// The Gaussian, over all centers; `column` holds a feature of some rows.
 template <class Real> struct Bells {
     static constexpr int V = Lanes<Real>::n, ROWS = 256;
     const RepresenterActivation& p;
@@ -121,7 +121,7 @@ template <class Real> struct Bells {
             store<Real>(y + n, total);
         }
     }
-    // sums: of each centre what its position and its coefficient get
+    // sums: of each center what its position and its coefficient get
     void backward(const Real* a, const Real* g, Real* dx, double* sums) const {
         for (int n = 0; n < ROWS; n += V) store<Real>(dx + n, Vec<Real>{});
         for (int64_t k = 0; k < p.count; ++k) {

@@ -1,4 +1,4 @@
-// rkm_scan backward: the same division of labour as forward, from the last step to the first. The
+// rkm_scan backward: the same division of labor as forward, from the last step to the first. The
 // equations are those of representer/ops/rkm_scan/gradient.py:
 //
 //   e = dh_t + W' da_{t+1} + extra,   g = carried + e o psi'(c_t),   da = (g or e) * factor
@@ -124,7 +124,7 @@ template <class Real> class Backward {
         }
         store<Real>(extra.at(own), held_e);
         store<Real>(carried.at(own), held_g);
-        if (!USUAL && p.norm) {  // psi' needs the normalised cell of the whole row
+        if (!USUAL && p.norm) {  // psi' needs the normalized cell of the whole row
             store<Real>(e_row.at(own), e);
             store<Real>(g_row.at(own), g);
             return;
@@ -167,7 +167,7 @@ template <class Real> class Backward {
         if (cell.forget_gate != 2) {
             const Vec<Real> before = cell.memory == 1 ? earlier(p.output, p.h0, t, b, unit, count)
                                                       : earlier(p.cells, p.c0, t, b, unit, count);
-            memory = cell.memory == 2 ? surplus<Real>(before) : before;
+            memory = cell.memory == 2 ? expm1<Real>(before) : before;
             f = cell.forget_gate == 0 ? load(gates + (at + 1) * H, count) : load(fixed + H + unit, count);
         }
         if (cell.input_gate == 1) i = Real(1) - f;

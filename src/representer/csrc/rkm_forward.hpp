@@ -10,16 +10,16 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-template <class Real> inline void normalise(Real* row, const Real* norm, int64_t H, double epsilon) {
+template <class Real> inline void normalize(Real* row, const Real* norm, int64_t H, double epsilon) {
     constexpr int V = Lanes<Real>::n;
     Vec<Real> total{}, squares{};
     for (int64_t j = 0; j < H; j += V) total += load(row + j, H - j < V ? int(H - j) : V);
     const Real mean = sum<Real>(total) / Real(H);
     for (int64_t j = 0; j < H; j += V) {
         const int count = H - j < V ? int(H - j) : V;
-        Vec<Real> centred = load(row + j, count) - mean;
-        for (int lane = count; lane < V; ++lane) centred[lane] = 0;
-        squares += centred * centred;
+        Vec<Real> centered = load(row + j, count) - mean;
+        for (int lane = count; lane < V; ++lane) centered[lane] = 0;
+        squares += centered * centered;
     }
     const Real scale = Real(1) / Real(__builtin_sqrt(double(sum<Real>(squares) / Real(H)) + epsilon));
     for (int64_t j = 0; j < H; j += V) {
@@ -68,7 +68,7 @@ template <class Real> class Forward {
                 write_cell<G, false>(0, r, unit, a);
             }
         }
-        if (p.norm) emit_normalised(0);
+        if (p.norm) emit_normalized(0);
         now ^= 1;
         finish();
     }
@@ -85,7 +85,7 @@ template <class Real> class Forward {
                     step_rows<G, R, BLOCKS, most>(int(share(rows, tiles, tile + 1) - row), t, row, group,
                                                   bias_panels, input_panels, panels);
                 }
-            if (p.norm) emit_normalised(t);
+            if (p.norm) emit_normalized(t);
             now ^= 1;
         }
         finish();
@@ -171,7 +171,7 @@ template <class Real> class Forward {
                 store(static_cast<Real*>(p.gates) + (at - unit) * G + k * H + unit, a[k], count);
         const Vec<Real> i = cell.input_gate == 0 ? a[++g] : cell.input_gate == 2 ? load(fixed + unit, count) : Vec<Real>{};
         Vec<Real> c, old_c = load<Real>(c_state.at(own)), old_h = load<Real>(h_old() + own);
-        Vec<Real> memory = cell.memory == 0 ? old_c : cell.memory == 1 ? old_h : surplus<Real>(old_c);
+        Vec<Real> memory = cell.memory == 0 ? old_c : cell.memory == 1 ? old_h : expm1<Real>(old_c);
         if (cell.forget_gate == 2) {
             c = i * candidate;
         } else {
@@ -188,9 +188,9 @@ template <class Real> class Forward {
         }
     }
 
-    void emit_normalised(int64_t t) {
+    void emit_normalized(int64_t t) {
         for (int64_t row = 0; row < rows; ++row) {
-            normalise(late_c.at(row * padded), static_cast<const Real*>(p.norm), H, p.epsilon);
+            normalize(late_c.at(row * padded), static_cast<const Real*>(p.norm), H, p.epsilon);
             for (int64_t unit = 0; unit < H; unit += V) {
                 const int64_t own = row * padded + unit;
                 emit<0>(t, row, unit, load<Real>(late_c.at(own)), load<Real>(late_o.at(own)));

@@ -199,14 +199,14 @@ template <> constexpr float FINITE<float> = 87.0f;
 template <> constexpr double FINITE<double> = 708.0;
 
 // e^x - 1 for x up to FINITE, with a small relative error.
-template <class Real> REPRESENTER_INLINE Vec<Real> finite_surplus(Vec<Real> x) {
+template <class Real> REPRESENTER_INLINE Vec<Real> finite_expm1(Vec<Real> x) {
     Vec<Real> shifted;
     const Vec<Real> p = less_one(clamp<Real>(x, -FINITE<Real>, FINITE<Real>), shifted);
     const Vec<Real> power = scaled(splat<Real>(1), shifted);
     return p * power + (power - Real(1));
 }
-template <class Real> REPRESENTER_INLINE Vec<Real> surplus(Vec<Real> x) {
-    return x > Real(1) ? exponential(x) - Real(1) : finite_surplus<Real>(x);
+template <class Real> REPRESENTER_INLINE Vec<Real> expm1(Vec<Real> x) {
+    return x > Real(1) ? exponential(x) - Real(1) : finite_expm1<Real>(x);
 }
 
 REPRESENTER_INLINE Vec<double> reciprocal(Vec<double> x) { return splat(1.0) / x; }
@@ -227,7 +227,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) {
 }
 // Of the two forms one keeps the digits of small arguments, the other does not pass 1.
 template <class Real> REPRESENTER_INLINE Vec<Real> hyperbolic_tangent(Vec<Real> x) {
-    const Vec<Real> e = finite_surplus<Real>(x * Real(2)), inverse = reciprocal(e + Real(2));
+    const Vec<Real> e = finite_expm1<Real>(x * Real(2)), inverse = reciprocal(e + Real(2));
     return x * x < Real(0.25) ? e * inverse : Real(1) - Real(2) * inverse;
 }
 
@@ -238,7 +238,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) 
     switch (name) {
         case LINEAR: return z * Real(0.5);
         case POLYNOMIAL: return (z + Real(1)) * (z + Real(1)) * Real(0.25);
-        case EXPONENTIAL: return surplus<Real>(z) * Real(0.5);
+        case EXPONENTIAL: return expm1<Real>(z) * Real(0.5);
         case INVERSE: return z / (Real(2) - z);
         case GAUSSIAN: return exponential(z);
         case TANH: return hyperbolic_tangent<Real>(z);

@@ -52,35 +52,35 @@ template <class Real> class Rounds {
           slopes(most * std::max(d, H), false) {}
 
     void forward() {
-        Panels<Real> relabelling(d, 2 * d), walks(d, R - 2 * d), neighbours(d, d);
-        relabelling.pack_transposed(of(p.weight));
+        Panels<Real> relabeling(d, 2 * d), walks(d, R - 2 * d), neighbors(d, d);
+        relabeling.pack_transposed(of(p.weight));
         walks.pack_transposed(of(p.weight) + 2 * d * d);
-        neighbours.pack_transposed(of(p.neighbours));
+        neighbors.pack_transposed(of(p.neighbors));
         for (const Part& part : parts) {
             at = part;
             clear(output(), H);
             const Real* h = labels(-1);
             for (int64_t level = 0; level < p.depth; ++level) {
-                if (level < p.depth - 1) project(h, relabelling, 0, products(level));
+                if (level < p.depth - 1) project(h, relabeling, 0, products(level));
                 if (level >= p.first) {
                     project(h, walks, 2 * d, products(level));
                     walk(level);
                 }
-                if (level < p.depth - 1) relabel(level, neighbours);
+                if (level < p.depth - 1) relabel(level, neighbors);
                 h = labels(level);
             }
         }
     }
 
     void backward() {
-        Panels<Real> weight(R, d), neighbours(d, d);
+        Panels<Real> weight(R, d), neighbors(d, d);
         weight.pack(of(p.weight));
-        neighbours.pack(of(p.neighbours));
+        neighbors.pack(of(p.neighbors));
         Workspace<Real> Z(most * R, false), dW(d * R), dU(d * d), dlabels(most * d, false);
         for (const Part& part : parts) {
             at = part;
             for (int64_t level = p.depth - 1; level >= 0; --level) {
-                if (level < p.depth - 1) relabel_gradient(level, dlabels.at(0), neighbours, Z.at(0), dU.at(0));
+                if (level < p.depth - 1) relabel_gradient(level, dlabels.at(0), neighbors, Z.at(0), dU.at(0));
                 if (level >= p.first) walk_gradient(level, Z.at(0));
                 const int64_t from = level < p.depth - 1 ? 0 : 2 * d, to = level >= p.first ? R : 2 * d;
                 Real *dh = level ? dlabels.at(0) : of(p.grad_labels) + at.node * d, *total = of(p.grad_bias) + from;
@@ -95,7 +95,7 @@ template <class Real> class Rounds {
             }
         }
         transpose_matrix(dW.at(0), d, R, of(p.grad_weight));
-        transpose_matrix(dU.at(0), d, d, of(p.grad_neighbours));
+        transpose_matrix(dU.at(0), d, d, of(p.grad_neighbors));
     }
 
   private:
@@ -166,13 +166,13 @@ template <class Real> class Rounds {
         if (p.steps && c < H) __builtin_prefetch(sums(level, p.steps - 1) + v * H + c);
     }
 
-    // What a node's neighbours tell it.
+    // What a node's neighbors tell it.
     RepresenterWalk messages(int64_t level) const {
         RepresenterWalk call = edges(products(level), R, d);
         call.shift = p.shift, call.activation = p.activation;
         return call;
     }
-    // The sum of c_{j+1} over the neighbours.
+    // The sum of c_{j+1} over the neighbors.
     RepresenterWalk step(int64_t level, int64_t j) {
         const Real *P = products(level), *p_j = P + walk_column(j);
         RepresenterWalk call = edges(j ? states.at(0) : p_j, j ? H : R, H);
@@ -211,7 +211,7 @@ template <class Real> class Rounds {
         });
     }
 
-    void relabel(int64_t level, const Panels<Real>& neighbours) {
+    void relabel(int64_t level, const Panels<Real>& neighbors) {
         Real *z = products(level) + d, *next = labels(level);
         const int64_t row = R, columns = d;
         const int sigma = p.activation;
@@ -219,7 +219,7 @@ template <class Real> class Rounds {
         RepresenterWalk call = messages(level);
         call.output = told(level), call.output_row = d;
         run<false>(call);
-        neighbours.multiply_rows(
+        neighbors.multiply_rows(
             told(level), d, 0, d, at.nodes, p.threads,
             [=](int64_t v, int64_t c, int n) { return load(z + v * row + c, n); },
             [=](int64_t v, int64_t c, int n, Vec<Real> sum) {
@@ -229,7 +229,7 @@ template <class Real> class Rounds {
     }
 
     // From dh of the new label those of inner and own, which go to Z, and of U.
-    void relabel_gradient(int64_t level, const Real* dh, const Panels<Real>& neighbours, Real* Z, Real* dU) {
+    void relabel_gradient(int64_t level, const Real* dh, const Panels<Real>& neighbors, Real* Z, Real* dU) {
         const Real *z = products(level) + d, *y = labels(level);
         Real* dtold = states.at(0);
         const int64_t columns = d;
@@ -241,7 +241,7 @@ template <class Real> class Rounds {
                 store(Z + v * R + d + c, load(dh + v * d + c, n) * slope<Real>(p.activation, before, label), n);
             });
         });
-        neighbours.multiply_rows(
+        neighbors.multiply_rows(
             Z + d, R, 0, d, at.nodes, p.threads, nothing,
             [=](int64_t v, int64_t c, int n, Vec<Real> sum) { store(dtold + v * columns + c, sum, n); });
         add_outer(told(level), d, Z + d, R, d, at.nodes, p.threads, dU, d, static_cast<Real*>(nullptr));

@@ -178,9 +178,9 @@ def _divisors(
     for t in range(len(h)):
         memory = c if layer.cell.memory == "cell" else (h[t - 1] if t else 0 * c)
         raw = gates.input[t] * candidate[t] + gates.forget[t] * memory
-        centred = raw - raw.mean()
-        divisors.append((centred.square().mean() + EPS).sqrt())
-        c = torch.lerp(gates.norm[0] * centred / divisors[-1] + gates.norm[1], c, hold)
+        centered = raw - raw.mean()
+        divisors.append((centered.square().mean() + EPS).sqrt())
+        c = torch.lerp(gates.norm[0] * centered / divisors[-1] + gates.norm[1], c, hold)
     return torch.stack(divisors)[:, None]
 
 

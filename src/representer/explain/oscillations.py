@@ -38,7 +38,7 @@ class BandImportance(NamedTuple):
     loss: Tensor
 
     @property
-    def centre(self) -> float:
+    def center(self) -> float:
         """Mean frequency in Hz, weighted by the losses of at least half of the largest."""
         weight = torch.where(self.loss >= self.loss.max() / 2, self.loss, 0.0)
         return float((weight * self.frequencies).sum() / weight.sum())

@@ -52,8 +52,8 @@ def recurrent_shares(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
         fresh_c = input_gate(cell, gate, static, t) * candidate
         if cell.forget_gate != "none":
             fresh_c = fresh_c + forget_gate(gate, static, t) * (h if cell.memory == "output" else c)
-        fresh_h = slope * fresh_c
+        h_new = slope * fresh_c
         if cell.output_gate:
-            fresh_h = gate["output"][t] * fresh_h
-        c, h = torch.lerp(fresh_c, c, hold_c), torch.lerp(fresh_h, h, hold_h)
+            h_new = gate["output"][t] * h_new
+        c, h = torch.lerp(fresh_c, c, hold_c), torch.lerp(h_new, h, hold_h)
     return h

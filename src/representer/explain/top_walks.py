@@ -95,7 +95,7 @@ def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
     is_wl = isinstance(net, WLKernelNN)
     chains = [net._walks(level) for level in range(net.depth)] if is_wl else [net.walks]
     if chains[0].combine != "multiply" or chains[0].sigma != "identity":
-        hint = "A sum, or an activation of a sum over neighbours, has no shares of walks."
+        hint = "A sum, or an activation of a sum over neighbors, has no shares of walks."
         expected = "one with combine='multiply' and nonlinear=False"
         raise KindError("net", repr(net), expected, hint=hint)
     return chains

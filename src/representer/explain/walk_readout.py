@@ -24,7 +24,7 @@ def walk_readout(
         \sum_i w_i h_G[i] = \sum_{x_1 \to \dots \to x_n} \sum_i w_i \, s_i(x_1 \dots x_n)
 
     where :math:`s_i` is the share of unit i that :func:`top_walks` finds. Levels that are read out
-    are summed; so are parallel edges. A graph of N nodes with d neighbours each has
+    are summed; so are parallel edges. A graph of N nodes with d neighbors each has
     :math:`N d^{n-1}` walks, and all of them are held at once.
 
     Args:

@@ -117,7 +117,7 @@ def recurring_oscillations(
     Args:
         models: The cards of each model, as of `wavelet_cards`.
         top: How many of each model are looked at, those of most energy.
-        tolerance: Filters belong together whose neighbours on the scale differ by no more Hz.
+        tolerance: Filters belong together whose neighbors on the scale differ by no more Hz.
 
     Raises:
         ArgumentError: If there is no model or card.

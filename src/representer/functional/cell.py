@@ -18,7 +18,7 @@ from typing import Literal, cast, get_args
 InputGate = Literal["dynamic", "coupled", "static"]
 ForgetGate = Literal["dynamic", "static", "none"]
 Feedback = Literal["all", "gates", "none"]
-Memory = Literal["cell", "output", "surplus"]
+Memory = Literal["cell", "output", "expm1"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Cell:
         output: psi, a name of ``nonlinearities``.
         feedback: Which pre-activations see h_{t-1}: all, the gates but not the candidate, none.
         memory: m_{t-1}: the cell c_{t-1}; the output h_{t-1} (L19 (6), where q(c_{t-1}) is both);
-            or e^{c_{t-1}} - 1, the surplus of the Gaussian kernel over its value at the start.
+            or e^{c_{t-1}} - 1, the Gaussian kernel minus its value at the start.
         candidate_bias: Whether the candidate has a bias (the LSTM's has, L19 section 4.3).
     """
 

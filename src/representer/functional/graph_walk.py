@@ -1,4 +1,4 @@
-"""The recurrence of the graph-kernel networks, and what the relabelling of a graph is.
+"""The recurrence of the graph-kernel networks, and what the relabeling of a graph is.
 
     c_1[v] = p_1[v]
     c_j[v] = lam  sum_{u -> v} g_uv * r_j,uv * sigma(c_{j-1}[u])  *  p_j[v]       multiply, (6), (8)
@@ -77,7 +77,7 @@ def relabel(
     x: Tensor,
     edge_index: Tensor,
     own: Tensor,
-    neighbours: Tensor,
+    neighbors: Tensor,
     inner: Tensor,
     *,
     bias: Tensor | None = None,
@@ -86,13 +86,13 @@ def relabel(
     edge_weight: Tensor | None = None,
     activation: str = "relu",
 ) -> Tensor:
-    """Relabel every node by its neighbours, r of (10); with bonds, sigma(V f_u + B e_uv).
+    """Relabel every node by its neighbors, r of (10); with bonds, sigma(V f_u + B e_uv).
 
     Args:
         x: f ``(N, d)``.
         edge_index: u and v of each edge ``(2, E)``.
         own: U_1 ``(d', d)``.
-        neighbours: U_2 ``(d', m)``.
+        neighbors: U_2 ``(d', m)``.
         inner: V ``(m, d)``.
         bias: Of the outer sum ``(d',)``.
         inner_bias: Of the inner product ``(m,)``.
@@ -112,5 +112,5 @@ def relabel(
         assert edge_attr is not None
         messages = messages + edge_attr @ edge_weight.T
     sums = x.new_zeros(len(x), len(inner)).index_add(0, target, sigma(messages))
-    z = x @ own.T + sums @ neighbours.T
+    z = x @ own.T + sums @ neighbors.T
     return sigma(z if bias is None else z + bias)

@@ -8,7 +8,7 @@ Marra, Zanca, Betti & Gori, Learning Neuron Non-Linearities with Kernel-Based De
 2018, section 2 (cyclic graphs), (6) and section 3; what they print as the deviation is a variance.
 This is the source of truth: plain torch, differentiable by autograd.
 
-Shapes: T time, B batch, H units, K centres.
+Shapes: T time, B batch, H units, K centers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def kbrn_scan(
         coefficients: chi ``(H, K)``.
         weight: U ``(H, H)``, output by input.
         line: theta and nu ``(H, 2)``, or None.
-        norm: Gain and offset ``(2, H)``; None normalises nothing.
+        norm: Gain and offset ``(2, H)``; None normalizes nothing.
         statistics: mu and var of every step and sequence ``(2, T, B, H)``, with ``norm``.
         batch_statistics: Whether mu and var are those of the batch, at the steps that two or more
             sequences have; ``statistics`` are for the others.

@@ -23,11 +23,11 @@ GREENS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "gaussian": lambda u, s: torch.exp(-u.square() / (2 * s * s)),
     "cubic": lambda u, s: u.abs() ** 3,
 }
-"""Green functions g by name, of the distance to a centre and the bandwidth."""
+"""Green functions g by name, of the distance to a center and the bandwidth."""
 
 
 def green_function(green: str | Green, bandwidth: float = 1.0) -> Green:
-    """Return g as a function of the distance to a centre.
+    """Return g as a function of the distance to a center.
 
     Args:
         green: A key of `GREENS`, or the function itself.

@@ -74,18 +74,18 @@ def rkm_scan(
             fresh_c = fresh_c + _forget(cell, a, static) * _memory(cell, h, c)
         if norm is not None:
             fresh_c = F.layer_norm(fresh_c, fresh_c.shape[-1:], norm[0], norm[1], EPS)
-        fresh_h = psi(fresh_c)
+        h_new = psi(fresh_c)
         if cell.output_gate:
-            fresh_h = torch.sigmoid(a["output"]) * fresh_h
+            h_new = torch.sigmoid(a["output"]) * h_new
         if hold is not None:
             fresh_c = torch.lerp(fresh_c, c, hold[0, t])
-            fresh_h = torch.lerp(fresh_h, h, hold[1, t])
+            h_new = torch.lerp(h_new, h, hold[1, t])
         if lengths is None:
-            h, c, outputs[t] = fresh_h, fresh_c, fresh_h
+            h, c, outputs[t] = h_new, fresh_c, h_new
         else:
             is_real = (t < lengths)[:, None]
-            h, c = torch.where(is_real, fresh_h, h), torch.where(is_real, fresh_c, c)
-            outputs[t] = torch.where(is_real, fresh_h, torch.zeros_like(h))
+            h, c = torch.where(is_real, h_new, h), torch.where(is_real, fresh_c, c)
+            outputs[t] = torch.where(is_real, h_new, torch.zeros_like(h))
     return torch.stack(outputs), h, c
 
 
@@ -106,4 +106,4 @@ def _forget(cell: Cell, a: dict[str, Tensor], static: Tensor | None) -> Tensor:
 
 
 def _memory(cell: Cell, h: Tensor, c: Tensor) -> Tensor:
-    return {"cell": c, "output": h, "surplus": torch.expm1(c)}[cell.memory]
+    return {"cell": c, "output": h, "expm1": torch.expm1(c)}[cell.memory]

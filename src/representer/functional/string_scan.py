@@ -59,18 +59,18 @@ def string_scan(
     h, c = h0, c0
     for t in reversed(range(len(z))) if reverse else range(len(z)):
         fresh_c = _advance(chain, z[t], _decay(chain, z[t], h, decay, weight, mask), c)
-        fresh_h = NONLINEARITIES[chain.activation].value(_read(chain, fresh_c))
+        h_new = NONLINEARITIES[chain.activation].value(_read(chain, fresh_c))
         if chain.highway:
             assert carry is not None
             gate = torch.sigmoid(z[t, :, -1])
-            kept = fresh_h if mask is None else mask * fresh_h
-            fresh_h = gate * kept + (1 - gate) * carry[t]
+            kept = h_new if mask is None else mask * h_new
+            h_new = gate * kept + (1 - gate) * carry[t]
         if lengths is None:
-            h, c, outputs[t] = fresh_h, fresh_c, fresh_h
+            h, c, outputs[t] = h_new, fresh_c, h_new
         else:
             is_real = (t < lengths)[:, None]
-            h, c = torch.where(is_real, fresh_h, h), torch.where(is_real[:, None], fresh_c, c)
-            outputs[t] = torch.where(is_real, fresh_h, torch.zeros_like(h))
+            h, c = torch.where(is_real, h_new, h), torch.where(is_real[:, None], fresh_c, c)
+            outputs[t] = torch.where(is_real, h_new, torch.zeros_like(h))
     return torch.stack(outputs), h, c
 
 

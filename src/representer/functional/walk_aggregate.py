@@ -1,11 +1,11 @@
-"""Gated sums over the neighbours of every node of a graph.
+"""Gated sums over the neighbors of every node of a graph.
 
     y[v] = sum_{e = (u, v)} g_e * tau(x[u] + B a_e) * (F a_e)
     g_e  = s sigma(p[u] + q[v] + G a_e),  or 1
 
 a_e are the features of an edge, a bond say; tau, the factor and the gate are optional. Messages
 follow the edges, u -> v. With x = c_{j-1} this is the sum inside L17 (6), with F the bonds' factor
-and with the gate section 4's; with tau(V h_u + B a_e) it is the sum of the relabelling (10).
+and with the gate section 4's; with tau(V h_u + B a_e) it is the sum of the relabeling (10).
 
 Lei et al. 2017, (6), (8), (10), section 4. N nodes, E edges, K features of an edge, H units.
 """

@@ -1,4 +1,4 @@
-"""Rounds of relabelling with the walks of every round summed, as the Weisfeiler-Lehman network has.
+"""Rounds of relabeling with the walks of every round summed, as the Weisfeiler-Lehman network has.
 
     P_l     = W h_l + c = (inner, own, p_1 .. p_n, source, target),  l = 0 .. L - 1
     c_1     = p_1,  c_j[v] = p_j[v] o sum_{e = (u, v)} g_e * c_{j-1}[u] * (F_j a_e)
@@ -26,7 +26,7 @@ def walk_rounds(
     edge_attr: Tensor,
     weight: Tensor,
     bias: Tensor,
-    neighbours: Tensor,
+    neighbors: Tensor,
     shift: Tensor,
     factor: Tensor,
     edge_gate: Tensor | None = None,
@@ -44,14 +44,14 @@ def walk_rounds(
         edge_attr: a ``(E, K)``.
         weight: W ``(2 d + n H, d)``, with a gate ``(2 d + (n + 2) H, d)``.
         bias: c, an entry a row of W.
-        neighbours: U ``(d, d)``.
+        neighbors: U ``(d, d)``.
         shift: B ``(d, K)``.
         factor: F_2 … F_n ``(n - 1, H, K)``.
         edge_gate: G ``(H, K)``; without it there is no gate.
         depth: L.
         first: The first round whose walks are read.
         scale: s, what an open gate lets through.
-        activation: sigma of the relabelling, a name of ``NONLINEARITIES``.
+        activation: sigma of the relabeling, a name of ``NONLINEARITIES``.
 
     Returns:
         y ``(N, H)``.
@@ -77,5 +77,5 @@ def walk_rounds(
             sums = walk_aggregate(
                 inner, edge_index, edge_attr=edge_attr, shift=shift, activation=activation
             )
-            h = sigma(own + sums @ neighbours.T)
+            h = sigma(own + sums @ neighbors.T)
     return y

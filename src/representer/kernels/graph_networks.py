@@ -15,7 +15,7 @@ from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 from representer.nn.graph.graph_options import sigma_of
 from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
-from representer.nn.graph.relabelling import Relabelling
+from representer.nn.graph.relabeling import Relabeling
 from representer.nn.graph.wl_kernel_nn import WLKernelNN
 
 GATE = (
@@ -96,7 +96,7 @@ def network_of_levels(
     """Return the layer that reads out the levels of a Weisfeiler-Lehman kernel.
 
     Args:
-        kernel: The kernel; its relabelling becomes the layer's.
+        kernel: The kernel; its relabeling becomes the layer's.
         in_channels: d, features of a node.
         hidden_channels: Number of references.
         options: Other arguments of ``nn.WLKernelNN``.
@@ -105,12 +105,12 @@ def network_of_levels(
         ArgumentError: If the kernel has no network, or an option contradicts the kernel.
     """
     base, relabel = kernel._base, kernel.relabel
-    if not isinstance(relabel, Relabelling) or relabel.channels != in_channels:
-        expected = f"nn.Relabelling({in_channels}) for a network"
+    if not isinstance(relabel, Relabeling) or relabel.channels != in_channels:
+        expected = f"nn.Relabeling({in_channels}) for a network"
         raise ArgumentError("relabel", relabel, expected)
     plain = isinstance(base, RandomWalkKernel) and base.base == "linear" and not base.nonlinear
     if not plain or base.combine != "multiply" or base.edges != kernel.edges:  # pyright: ignore
-        hint = f"With edges={kernel.edges}, as the relabelling."
+        hint = f"With edges={kernel.edges}, as the relabeling."
         expected = "RandomWalkKernel(order, decay) for a network"
         raise ArgumentError("base", base, expected, hint=hint)
     assert isinstance(base, RandomWalkKernel)
@@ -127,7 +127,7 @@ def network_of_levels(
             raise ArgumentError(name, options[name], f"{value!r}, which the kernel says")
     like = {"device": relabel.weight.device, "dtype": relabel.weight.dtype}
     layer = WLKernelNN(in_channels, hidden_channels, **{**like, **options, **own})
-    layer.relabelling = relabel
+    layer.relabeling = relabel
     return layer
 
 
@@ -143,14 +143,14 @@ def kernel_of_levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel:
     elif layer.label_channels is not None:
         obstacle = "Its first labels are a learned embedding of the nodes; embed them before."
     elif layer.depth > 1 and layer.readout == "last":
-        obstacle = "It reads out the last relabelling alone; use readout='sum'."
+        obstacle = "It reads out the last relabeling alone; use readout='sum'."
     elif layer.depth > 1 and not layer.share_references:
         obstacle = "Each level has references of its own; use share_references=True."
     if obstacle or isinstance(layer.decay, str):
         raise refuse_kernel(layer, obstacle)
     edges = layer.edge_dim is not None
     base = RandomWalkKernel(layer.order, layer.decay, edges=edges)
-    return WeisfeilerLehmanKernel(base, layer.depth - 1, layer.relabelling, edges, repeat=True)
+    return WeisfeilerLehmanKernel(base, layer.depth - 1, layer.relabeling, edges, repeat=True)
 
 
 def refuse_kernel(layer: Any, obstacle: str) -> KindError:

@@ -1,4 +1,4 @@
-"""Walks of labels, counted: the explicit feature map of the random-walk kernel on labelled graphs.
+"""Walks of labels, counted: the explicit feature map of the random-walk kernel on labeled graphs.
 
     phi_n(G)[l_1 .. l_n] = number of walks of G whose nodes (and edges) carry these labels
 

@@ -4,7 +4,7 @@
     K^{l,j}(v, v') = S^l(v, v') o lam sum_{u -> v} sum_{u' -> v'} <e, e'> K_sigma^{l,j-1}(u, u')
     K^{l,j}(v, v') = 0  where no walk of j nodes ends          add, or with an activation
 
-The double sum is two sums over neighbours, of the rows and of the columns of one matrix.
+The double sum is two sums over neighbors, of the rows and of the columns of one matrix.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _levels(
         for j in range(local.order):
             if j:
                 below = _activated(local, K, of_a, of_b, level - 1)
-                sums = local.decay * _neighbours(below, a, b)
+                sums = local.decay * _neighbors(below, a, b)
                 K = S * sums if local.combine == "multiply" else S + sums
                 if local.is_masked:
                     K = torch.where(ends_a[:, j, None] & ends_b[:, j], K, 0.0)
@@ -134,8 +134,8 @@ def _activated(local: Local, K: Tensor, of_a: Own, of_b: Own, level: int) -> Ten
     return local.activate(K, of_a[level][:, None], of_b[level])
 
 
-def _neighbours(K: Tensor, a: Batch, b: Batch) -> Tensor:
-    """Return the sum over the neighbours of both nodes, weighed by what the edges share."""
+def _neighbors(K: Tensor, a: Batch, b: Batch) -> Tensor:
+    """Return the sum over the neighbors of both nodes, weighed by what the edges share."""
     if a.edges is None or b.edges is None:
         columns = walk_aggregate(K.T, b.edge_index).T
         return walk_aggregate(columns, a.edge_index)

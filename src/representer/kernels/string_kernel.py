@@ -44,7 +44,7 @@ class StringKernel(SequenceKernel):
         order: n, tokens of an n-gram.
         decay: λ in [0, 1]; a tensor ``()`` takes part in gradients.
         combine: ``"multiply"``, or ``"add"``, the sum of the n similarities in the place of their
-            product (Table 5 (c), before normalisation).
+            product (Table 5 (c), before normalization).
         normalized: True multiplies by (1 − λ)^n, as the printed networks do; ``"exact"`` divides
             by the masses of both sequences, the sums of their n-grams' weights, Table 5's Z.
         base: How two tokens are compared: ``"linear"`` (inner product), ``"delta"`` (1 if they are

@@ -32,7 +32,7 @@ def walk_features(x: Batch, order: int, combine: str) -> list[Tensor]:
     f, ends = x.nodes, x.ends(order)
     blocks = [f]
     for j in range(1, order):
-        sums = [_neighbours(block, x) for block in blocks]
+        sums = [_neighbors(block, x) for block in blocks]
         if combine == "multiply":
             blocks = [(sums[0][:, :, None] * f[:, None]).flatten(1)]
         else:
@@ -51,8 +51,8 @@ def features_count(x: Batch, order: int, combine: str) -> int:
     return sum(d * k**i for i in range(order))
 
 
-def _neighbours(block: Tensor, x: Batch) -> Tensor:
-    """Return the sum over neighbours, with the outer product by the edges' features, if any."""
+def _neighbors(block: Tensor, x: Batch) -> Tensor:
+    """Return the sum over neighbors, with the outer product by the edges' features, if any."""
     if x.edges is None:
         return walk_aggregate(block, x.edge_index)
     ones = block.new_ones(block.shape[1], 1)

@@ -1,4 +1,4 @@
-"""The Weisfeiler-Lehman kernel with any base kernel and any relabelling, L17 (10), (11)."""
+"""The Weisfeiler-Lehman kernel with any base kernel and any relabeling, L17 (10), (11)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError
-from representer.kernels.colour_refinement import refined
+from representer.kernels.color_refinement import refined
 from representer.kernels.graph_batch import Batch, as_features, batches
 from representer.kernels.graph_kernel import GraphKernel, check_size
 from representer.kernels.graphs import Graph, read_graphs
@@ -26,15 +26,15 @@ Sides = tuple[list[Graph], list[Graph] | None]
 
 
 class WeisfeilerLehmanKernel(GraphKernel):
-    r"""Sums a base kernel over relabellings of both graphs.
+    r"""Sums a base kernel over relabelings of both graphs.
 
     .. math::
         K_{WL}(G, G') = \sum_{i=0}^{L} K(r^i(G), r^i(G')), \qquad r^0(G) = G
 
     With ``relabel="discrete"`` a new label stands for the old one and how often each label occurs
-    among the neighbours (the Weisfeiler-Lehman test); features are labels then, equal or not. With
-    a network for r, such as :class:`representer.nn.Relabelling`, labels are its features. A node's
-    neighbours are those from which an edge leads to it.
+    among the neighbors (the Weisfeiler-Lehman test); features are labels then, equal or not. With
+    a network for r, such as :class:`representer.nn.Relabeling`, labels are its features. A node's
+    neighbors are those from which an edge leads to it.
 
     Args:
         base: K, a kernel of graphs; by default ``RandomWalkKernel(1)``, which counts equal labels
@@ -42,8 +42,8 @@ class WeisfeilerLehmanKernel(GraphKernel):
         depth: L, so that the levels are 0 … L.
         relabel: ``"discrete"``, or a module called as ``module(x, edge_index)``, or with
             ``edges=True`` as ``module(x, edge_index, edge_attr)``.
-        edges: Whether the relabelling sees the edges' labels or features.
-        repeat: Whether the graphs of Y are references, compared with every relabelling of those of
+        edges: Whether the relabeling sees the edges' labels or features.
+        repeat: Whether the graphs of Y are references, compared with every relabeling of those of
             X as they are. This is what a unit of ``nn.WLKernelNN`` evaluates.
 
     Shape:
@@ -77,7 +77,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         self._check()
 
     def network(self, in_channels: int, hidden_channels: int, **options: Any) -> WLKernelNN:
-        """Return a layer that reads out the levels 0 … L, with this kernel's relabelling.
+        """Return a layer that reads out the levels 0 … L, with this kernel's relabeling.
 
         Args:
             in_channels: d, features of a node.
@@ -99,7 +99,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
             X: The graphs.
 
         Raises:
-            KindError: If the kernel has no such features: with a network as relabelling, or a base
+            KindError: If the kernel has no such features: with a network as relabeling, or a base
                 that does not count walks.
         """
         self._check()
@@ -125,7 +125,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
             if not isinstance(value, bool):
                 raise ArgumentError(name, value, "True or False")
         if self.repeat and not is_module:
-            hint = "Labels of references would have to be relabelled with those of the graphs."
+            hint = "Labels of references would have to be relabeled with those of the graphs."
             raise ArgumentError("repeat", True, "False for relabel='discrete'", hint=hint)
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
@@ -141,7 +141,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
     @property
     def _counts_walks(self) -> bool:
-        """Whether the base kernel has sparse counts, and sees what the relabelling sees."""
+        """Whether the base kernel has sparse counts, and sees what the relabeling sees."""
         base = self._base
         return isinstance(base, RandomWalkKernel) and base._sums_walks and base.edges <= self.edges
 
@@ -179,7 +179,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return torch.stack([self._base._diag(x) for x, _ in self._levels(X, None)]).sum(0)
 
     def _levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
-        """Yield the relabelled graphs, from as they are on."""
+        """Yield the relabeled graphs, from as they are on."""
         if isinstance(self.relabel, nn.Module):
             return self._module_levels(self.relabel, X, Y)
         return self._discrete_levels(X, Y)
@@ -202,7 +202,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         for level in range(self.depth + 1):
             if level:
                 labels = [
-                    _relabelled(module, x, batch)
+                    _relabeled(module, x, batch)
                     for x, (batch, _) in zip(labels, sides, strict=True)
                 ]
             graphs = [
@@ -219,7 +219,7 @@ def _with_nodes(graphs: Sequence[Graph], nodes: Tensor, sizes: Sequence[int]) ->
     ]
 
 
-def _relabelled(module: nn.Module, x: Tensor, batch: Batch) -> Tensor:
+def _relabeled(module: nn.Module, x: Tensor, batch: Batch) -> Tensor:
     parameter = next(module.parameters(), x)
     arguments = [x.to(parameter), batch.edge_index.to(parameter.device)]
     if batch.edges is not None:

@@ -124,8 +124,8 @@ class GraphEnsemble(nn.Module):
 def draw_as_authors(model: nn.Module) -> None:
     """Draw all weights from N(0, min(1/√fan_in, 1/10)²), as L17's code; biases are 0.
 
-    fan_in is that of the authors' matrices: those of the relabelling are U_1 [h_v, sum] and
-    U_2 [h_u, e], which are in two parts here. Batch normalisation is left as it is.
+    fan_in is that of the authors' matrices: those of the relabeling are U_1 [h_v, sum] and
+    U_2 [h_u, e], which are in two parts here. Batch normalization is left as it is.
     """
     model.apply(_draw)
 
@@ -134,13 +134,13 @@ def _draw(module: nn.Module) -> None:
     """Draw the weights that a module has itself."""
     if isinstance(module, nn.BatchNorm1d):
         return
-    from representer.nn import Relabelling
+    from representer.nn import Relabeling
 
     for name, parameter in module.named_parameters(recurse=False):
         if name in _BIASES:
             nn.init.zeros_(parameter)
-        elif isinstance(module, Relabelling):
-            (V, U_1), U_2, B = module.weight, module.neighbours, module.edge_weight
+        elif isinstance(module, Relabeling):
+            (V, U_1), U_2, B = module.weight, module.neighbors, module.edge_weight
             _draw_from(2 * module.channels, U_1, U_2)
             _draw_from(module.channels + (0 if B is None else B.shape[1]), V, B)
         else:

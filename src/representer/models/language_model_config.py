@@ -37,7 +37,7 @@ class LanguageModelConfig:
         highway: Whether string-kernel layers mix their input with their output.
         activation: σ of string-kernel layers.
         filter_length: n of the filters of the other cells.
-        layer_norm: Whether their memory cell is normalised.
+        layer_norm: Whether their memory cell is normalized.
         embedding_dropout: Share of the words that a batch does not see at all, all their
             occurrences alike.
         input_dropout: Dropout on the embeddings.

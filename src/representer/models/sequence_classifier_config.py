@@ -27,7 +27,7 @@ class SequenceClassifierConfig:
         dilation: Steps between the slots of a filter.
         num_layers: Layers of the cell.
         bidirectional: Whether a second direction reads from the end.
-        layer_norm: Whether the cell state is normalised.
+        layer_norm: Whether the cell state is normalized.
         forget_bias: Added to the forget gate's bias.
         learn_static_gates: Whether a linear kernel learns its gates.
         order: n of a string kernel's n-grams.

@@ -55,7 +55,7 @@ class SignalClassifier(nn.Module):
         """Return the logits of each class.
 
         Args:
-            signal: ``(B, C, T)``, standardised as in training.
+            signal: ``(B, C, T)``, standardized as in training.
 
         Raises:
             ShapeError: If a shape does not fit.

@@ -26,7 +26,7 @@ class SignalClassifierConfig:
         stride: Samples between two steps of the cell.
         sampling_rate: Of the signal in Hz.
         num_layers: Layers of the cell.
-        layer_norm: Whether the cell state is normalised.
+        layer_norm: Whether the cell state is normalized.
         free_phase: Whether the first channel of a wavelet has a phase of its own.
         channel_dropout: Share of channels that are set to 0 in training, whole windows at a time.
         dropout: Dropout before the last layer.

@@ -40,7 +40,7 @@ class SignalStream:
         """Read the samples of one stride.
 
         Args:
-            samples: ``(C, stride)``, standardised as in training.
+            samples: ``(C, stride)``, standardized as in training.
 
         Returns:
             The probability of each class ``(classes,)``.

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from representer.nn.graph.deep_graph_kernel_nn import DeepGraphKernelNN
     from representer.nn.graph.path_graph import path_graph
     from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
-    from representer.nn.graph.relabelling import Relabelling
+    from representer.nn.graph.relabeling import Relabeling
     from representer.nn.graph.wl_kernel_nn import WLKernelNN
 
 _GRAPH = {
     "DeepGraphKernelNN": "deep_graph_kernel_nn",
     "RandomWalkKernelNN": "random_walk_kernel_nn",
-    "Relabelling": "relabelling",
+    "Relabeling": "relabeling",
     "WLKernelNN": "wl_kernel_nn",
     "path_graph": "path_graph",
 }
@@ -73,7 +73,7 @@ __all__ = [
     "PiecewiseLinear",
     "RandomWalkKernelNN",
     "RecurrentState",
-    "Relabelling",
+    "Relabeling",
     "StringKernelRNN",
     "StringMassState",
     "StringState",

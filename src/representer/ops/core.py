@@ -157,7 +157,7 @@ def cell_struct(cell: Cell) -> Any:
         int(cell.output_gate),
         names.index(cell.candidate),
         names.index(cell.output),
-        ("cell", "output", "surplus").index(cell.memory),
+        ("cell", "output", "expm1").index(cell.memory),
         len(cell.gates),
         len(cell.recurrent_gates),
     )

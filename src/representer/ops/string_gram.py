@@ -25,7 +25,7 @@ def string_gram(
     *,
     trailing: bool = True,
 ) -> Tensor:
-    """Return K_n of every x with every y ``(N, M)``, or of every two x, before normalisation.
+    """Return K_n of every x with every y ``(N, M)``, or of every two x, before normalization.
 
     Args:
         x: N sequences of vectors ``(T_i, d)``, or of tokens as whole numbers ``(T_i,)``, float64.

@@ -80,9 +80,9 @@ SeparableStruct = _struct(
 RoundsStruct = _struct(
     "RoundsStruct",
     "l:nodes l:channels l:units l:edges l:features l:steps l:depth l:first i:threads i:activation"
-    " i:keep p:labels p:edge_index p:edge_attr p:weight p:bias p:neighbours p:shift p:factor"
+    " i:keep p:labels p:edge_index p:edge_attr p:weight p:bias p:neighbors p:shift p:factor"
     " p:edge_gate p:out p:hidden p:tape p:grad_output p:grad_labels p:grad_edges p:grad_weight"
-    " p:grad_bias p:grad_neighbours p:grad_shift p:grad_factor p:grad_edge_gate d:scale",
+    " p:grad_bias p:grad_neighbors p:grad_shift p:grad_factor p:grad_edge_gate d:scale",
 )
 ActivationStruct = _struct(
     "ActivationStruct",

@@ -46,7 +46,7 @@ def memory_equation(cell: Cell) -> str:
         "coupled": f"(1 − f_t) ⊙ {candidate}",
         "static": f"σ_i² {candidate}",
     }[cell.input_gate]
-    before = {"cell": "c_{t−1}", "output": "h_{t−1}", "surplus": "(exp(c_{t−1}) − 1)"}[cell.memory]
+    before = {"cell": "c_{t−1}", "output": "h_{t−1}", "expm1": "(exp(c_{t−1}) − 1)"}[cell.memory]
     kept = {"dynamic": f" + f_t ⊙ {before}", "static": f" + σ_f² {before}", "none": ""}
     return f"c_t = {written}{kept[cell.forget_gate]}"
 

@@ -19,9 +19,9 @@ def wilson_interval(successes: int, trials: int, z: float = Z95) -> tuple[float,
     if trials == 0:
         return 0.0, 1.0
     p, zz = successes / trials, z * z
-    centre = (p + zz / (2 * trials)) / (1 + zz / trials)
+    center = (p + zz / (2 * trials)) / (1 + zz / trials)
     half = z * math.sqrt(p * (1 - p) / trials + zz / (4 * trials**2)) / (1 + zz / trials)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return max(0.0, center - half), min(1.0, center + half)
 
 
 def paired_difference(

@@ -101,7 +101,7 @@ def train(setting: Setting) -> dict[str, Any]:
     from representer_papers.kbdnn2018.networks import charging_network
     from representer_papers.kbdnn2018.problems import charging
 
-    with generators.initialising(setting.seed):
+    with generators.initializing(setting.seed):
         network = charging_network(setting.cell, setting.preset)
     # the same sequences to test on for every seed
     tests = charging(setting.test, setting.preset, generators.generator(0, "charging test"))

@@ -26,7 +26,7 @@ def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
     lines = [
         *heading("M18 Fig. 3: the charging problem", request),
         f"Preset `{request.preset}`: charges from {low} to {high}. Sequences of 30 steps, three",
-        "of them charged; networks of one unit, 20 centres; Adam at 0.001 on the squared error, a",
+        "of them charged; networks of one unit, 20 centers; Adam at 0.001 on the squared error, a",
         "fresh batch of 500 sequences an update (the paper: 10,000). Share of steps of the test",
         "sequences that are right, in %, after so many updates. The paper shows its curves without",
         "figures.",

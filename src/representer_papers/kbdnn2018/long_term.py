@@ -104,7 +104,7 @@ def run(request: Request) -> Path:
 def settings(request: Request) -> list[Setting]:
     """Return the runs asked for, the shortest sequences first.
 
-    Without a choice: all functions and networks at T = 5 to 50, and ≡ at 60 to 200 with normalised
+    Without a choice: all functions and networks at T = 5 to 50, and ≡ at 60 to 200 with normalized
     units.
 
     Raises:

@@ -21,7 +21,7 @@ Runs = list[dict[str, Any]]
 
 _ABOUT = (
     "Random bits; the answer is a function of the first two. Batches of 500, Adam at 0.001 on the",
-    "mean squared error, 20 units, 100 centres, until an epoch of ten fresh batches is right at",
+    "mean squared error, 20 units, 100 centers, until an epoch of ten fresh batches is right at",
     "99 %; the paper and we stop at 100,000 updates, or where the command says. *Solved* is of how",
     "many seeds, and in parentheses the mean number of updates of those.",
 )

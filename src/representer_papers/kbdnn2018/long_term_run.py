@@ -35,7 +35,7 @@ def train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
         ``stopped_by`` (solved, updates or diverged), ``updates``, ``accuracy`` of the last epoch,
         and what `_tests` finds.
     """
-    with generators.initialising(setting.seed):
+    with generators.initializing(setting.seed):
         sizes = (4, 5) if setting.tiny else (20, 100)
         network = long_term_network(setting.cell, setting.preset, *sizes)
     trained = [p for p in network.parameters() if p.requires_grad]
@@ -83,7 +83,7 @@ def _batch(
 def _tests(setting: Setting, network: Network) -> dict[str, Any]:
     """Return the share of 5,000 fresh sequences that is right, and what the units learned.
 
-    A normalised network is tested with the statistics of batches of 1,000 (``test``), and one by
+    A normalized network is tested with the statistics of batches of 1,000 (``test``), and one by
     one with running statistics of 20 batches without updates (``test_running``).
     """
     network.eval()

@@ -17,7 +17,7 @@ CELLS = {
     "kbrn-long": "`kbrn-fitted` from orthogonal recurrent weights and small input weights",
     "kbrn-long-grown": "`kbrn-long` on sequences that grow, with the gradient's norm cut at 0.1",
     "kbrn-grown": "`kbrn-fitted` on sequences that grow, with the gradient's norm cut at 1",
-    "tanh": "tanh units with the same normalisation, not learned",
+    "tanh": "tanh units with the same normalization, not learned",
     "tanh-grown": "`tanh` on sequences that grow, with the gradient's norm cut at 1",
     "tanh-long-grown": "`tanh` with the start and the sequences of `kbrn-long-grown`",
     "lstm": "the standard LSTM",
@@ -26,7 +26,7 @@ CELLS = {
 }
 GREENS = {"paper": "relu", "authors_code": "abs"}
 """The Green function of ``kbrn``: the text's and the code's."""
-RANGE = 3.0  # of the fit of tanh, as normalised sums fill it
+RANGE = 3.0  # of the fit of tanh, as normalized sums fill it
 
 
 class SigmoidRNN(nn.Module):
@@ -93,7 +93,7 @@ def long_term_network(cell: str, preset: str, units: int = 20, centers: int = 10
     in the authors' code; so is every read-out. The LSTMs have the first weights and the forget bias
     of 1 of the authors' framework. In the authors' code their read-out has no sigmoid.
     """
-    layer = _normalised(cell, preset, units, centers)
+    layer = _normalized(cell, preset, units, centers)
     if layer is None:
         layer = _lstm(cell, units)
     readout = nn.Linear(units, 1)
@@ -107,7 +107,7 @@ def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
     """Return a network of one unit for the charging problem.
 
     Of a learned activation the output goes through the sigmoid to be compared, but not to be
-    carried; the others' output is compared as it is. Nothing is normalised. All weights of a
+    carried; the others' output is compared as it is. Nothing is normalized. All weights of a
     learned activation begin as 1.
     """
     if not cell.startswith("kbrn"):
@@ -123,7 +123,7 @@ def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
     return Network(layer, None, squashes=True)
 
 
-def _normalised(cell: str, preset: str, units: int, centers: int) -> KBRN | None:
+def _normalized(cell: str, preset: str, units: int, centers: int) -> KBRN | None:
     common: dict[str, Any] = {"num_centers": centers, "eval_statistics": "batch"}
     if cell == "kbrn":
         return KBRN(1, units, init="zeros", green=GREENS[preset], **common)

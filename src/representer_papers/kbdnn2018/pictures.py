@@ -10,8 +10,8 @@ from typing import Any
 from representer.errors import MissingExtraError
 from representer.tasks.storage.atomic import write_text
 
-COLOURS = ("#3b82c4", "#d9822b", "#5aa469", "#8a63b8", "#b04a5a", "#6b7280")
-COLOURS += ("#2a9d8f", "#d66ba0", "#8c8c2a", "#1f2937")
+COLORS = ("#3b82c4", "#d9822b", "#5aa469", "#8a63b8", "#b04a5a", "#6b7280")
+COLORS += ("#2a9d8f", "#d66ba0", "#8c8c2a", "#1f2937")
 LEGEND = 5  # labels of a row
 Points = Sequence[tuple[float, float]]
 
@@ -37,14 +37,14 @@ def panels(
     """
     rows = (len(drawings) + columns - 1) // columns
     figure, grid = _figure(rows, columns, size)
-    colours: dict[str, str] = {}
+    colors: dict[str, str] = {}
     for axes, drawing in zip(grid, drawings, strict=False):
         for label, points in drawing.get("lines", {}).items():
-            colour = colours.setdefault(label, COLOURS[len(colours) % len(COLOURS)])
+            color = colors.setdefault(label, COLORS[len(colors) % len(COLORS)])
             mark = "-o" if drawing.get("marks") else "-"
             if points:
                 xs, ys = zip(*points, strict=True)
-                axes.plot(xs, ys, mark, color=colour, linewidth=1.2, markersize=3, label=label)
+                axes.plot(xs, ys, mark, color=color, linewidth=1.2, markersize=3, label=label)
         for x, y in drawing.get("dots", ()):
             axes.plot([x], [y], "o", color="#222222", markersize=3)
         if drawing.get("log"):
@@ -52,7 +52,7 @@ def panels(
         if drawing.get("framed"):
             for spine in axes.spines.values():
                 spine.set_linestyle((0, (4, 2)))
-                spine.set_color(COLOURS[1])
+                spine.set_color(COLORS[1])
         axes.set_ylim(drawing.get("ylim"))
         axes.set_title(drawing["title"], fontsize=8)
         axes.set_xlabel(drawing.get("xlabel", ""), fontsize=7)
@@ -60,7 +60,7 @@ def panels(
         axes.tick_params(labelsize=6)
     for axes in grid[len(drawings) :]:
         axes.set_axis_off()
-    if len(colours) > 1:
+    if len(colors) > 1:
         handles = {
             label: h
             for axes in grid

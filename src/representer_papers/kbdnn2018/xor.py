@@ -38,8 +38,8 @@ class Setting:
     @property
     def name(self) -> str:
         """As its file is called."""
-        penalised = "l1" if self.penalty else "plain"
-        return f"{self.bits}bit-{self.centers}-{penalised}-seed{self.seed}"
+        penalized = "l1" if self.penalty else "plain"
+        return f"{self.bits}bit-{self.centers}-{penalized}-seed{self.seed}"
 
 
 def run(request: Request) -> Path:
@@ -91,7 +91,7 @@ def _result(request: Request, setting: Setting) -> dict[str, Any] | None:
 def train(setting: Setting) -> dict[str, Any]:
     """Train one unit on all rows at once, as the authors do.
 
-    Adam with a rate of 0.01 on the mean squared error and the penalty; weights, centres and
+    Adam with a rate of 0.01 on the mean squared error and the penalty; weights, centers and
     coefficients from a normal distribution cut at two deviations.
 
     Returns:
@@ -105,7 +105,7 @@ def train(setting: Setting) -> dict[str, Any]:
     from representer_papers.kbdnn2018.problems import parity
 
     rows, targets = parity(setting.bits)
-    with generators.initialising(setting.seed):
+    with generators.initializing(setting.seed):
         f = KernelActivation(1, setting.centers, init="random")
         linear = torch.nn.Linear(setting.bits, 1)
         torch.nn.init.trunc_normal_(linear.weight)

@@ -12,7 +12,7 @@ from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.shared.table import heading, smoke_warning
 
 _HEADS = (
-    "bits", "ℓ1", "centres", "seed", "updates", "solved after", "coefficients", "variation",
+    "bits", "ℓ1", "centers", "seed", "updates", "solved after", "coefficients", "variation",
     "error",
 )  # fmt: skip
 
@@ -59,10 +59,10 @@ def draw(path: Path, found: Sequence[dict[str, Any]]) -> None:
         s = run["setting"]
         if s["seed"] != seed:
             continue
-        penalised = "ℓ1" if s["penalty"] else "no ℓ1"
+        penalized = "ℓ1" if s["penalty"] else "no ℓ1"
         drawings.append(
             {
-                "title": f"{s['bits']} bits, d = {s['centers']}, {penalised}",
+                "title": f"{s['bits']} bits, d = {s['centers']}, {penalized}",
                 "lines": {"f": list(zip(run["grid"], run["function"], strict=True))},
                 "dots": list(zip(run["sums"], run["targets"], strict=True)),
             }

@@ -162,7 +162,7 @@ def _run(
     baselines: Sequence[Baseline],
 ) -> None:
     from representer.tasks.storage.run_folder import RunFolder
-    from representer.tasks.text.text_fit import conclude, train
+    from representer.tasks.text.text_fit import evaluate_and_report, train
 
     folder = Path(config.out or "")
     print(f"{folder}:")
@@ -172,4 +172,4 @@ def _run(
         except TrainingError as error:  # a cell that diverges is a result, not the end of the table
             print(f"{folder}: {error}")
             return
-        conclude(run_folder, data, trained, baselines=baselines)
+        evaluate_and_report(run_folder, data, trained, baselines=baselines)

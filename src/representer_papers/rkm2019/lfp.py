@@ -117,8 +117,8 @@ def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> Non
             folder = request.out / signals.name / f"{row}-seed{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             if row == BASELINE:
-                config = replace(config, standardise=signals.baseline)
-                found = _baseline(of, plan(of, config), config.standardise)
+                config = replace(config, standardize=signals.baseline)
+                found = _baseline(of, plan(of, config), config.standardize)
             else:
                 loso = run_loso(of, config, folder)
                 found = {
@@ -136,12 +136,12 @@ def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> Non
             atomic.write_json(folder / "result.json", result)
 
 
-def _baseline(of: Recordings, folds: list[Fold], standardise: str) -> dict[str, Any]:
+def _baseline(of: Recordings, folds: list[Fold], standardize: str) -> dict[str, Any]:
     from representer.tasks.signal.signal_baseline import band_power_baseline
     from representer.tasks.signal.signal_loso import accuracy_by_subject
     from representer_papers.rkm2019.lfp_answers import KEY, described
 
-    answers = band_power_baseline(of, folds, standardise)
+    answers = band_power_baseline(of, folds, standardize)
     by_subject = accuracy_by_subject(of, answers.rows, answers.probabilities.argmax(axis=1))
     return {
         "by_subject": by_subject,

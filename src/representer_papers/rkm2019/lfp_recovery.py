@@ -31,23 +31,23 @@ def recovered(of: Recordings, folder: Path, folds: Sequence[FoldResult]) -> dict
     """
     planted = default_couplings(len(of.channels))[-1]
     label = of.classes.index(planted.name)
-    centres, found = [], []
+    centers, found = [], []
     for number, fold in enumerate(folds):
         trained = load_run(folder / FOLDS / folder_name(fold.fold, number))
-        standard = trained.standardisation.apply(of)
+        standard = trained.standardization.apply(of)
         signals, labels = torch.from_numpy(standard.signals), torch.from_numpy(of.labels)
         rows = torch.from_numpy(fold.rows)
         importance = band_importance(trained.model, signals[rows], labels[rows], of.sampling_rate)
-        centres.append(importance.centre)
+        centers.append(importance.center)
         # the evidence is asked for at the frequency found, not at the planted one
-        at = min(max(importance.centre, 3.0), of.sampling_rate / 2 - 3.0)
+        at = min(max(importance.center, 3.0), of.sampling_rate / 2 - 3.0)
         found.append(phase_lags(trained.model, signals, label, at, of.sampling_rate))
     lags = combined_lags(found).lags.numpy()
     off = np.degrees(np.angle(np.exp(1j * np.radians(lags - np.asarray(planted.lags)))))
     return {
-        "frequency": float(np.mean(centres)),
-        "frequency error": float(np.mean(centres) - planted.frequency),
-        "worst fold": float(max(centres, key=lambda f: abs(f - planted.frequency))),
+        "frequency": float(np.mean(centers)),
+        "frequency error": float(np.mean(centers) - planted.frequency),
+        "worst fold": float(max(centers, key=lambda f: abs(f - planted.frequency))),
         "lags": lags.tolist(),
         "largest lag error": math.fabs(max(off.tolist(), key=abs)),
         "planted": {"frequency": planted.frequency, "lags": list(planted.lags)},

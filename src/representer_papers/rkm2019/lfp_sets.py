@@ -29,7 +29,7 @@ class SignalSet:
         title: What a table calls it.
         read: Reads it from the folder of the data sets.
         options: What its models and their training have beside the defaults of ``fit signal``.
-        baseline: What the baseline's features are standardised by: what it is best with.
+        baseline: What the baseline's features are standardized by: what it is best with.
         rate: Sampling rate that it is brought to, in Hz; 0 for its own.
         planted: Whether it is known what is in it.
     """
@@ -118,7 +118,7 @@ _EEG = {
 # Where a subject is of one class, by a subject's own figures the class would be taken out: each
 # window has its own scale there, since those of electrodes differ from subject to subject. And the
 # few subjects that could choose the epoch are so surely right or wrong that the last is better.
-_GROUP = {**_EEG, "standardise": "window", "valid_fraction": 0.0, "epochs": 40}
+_GROUP = {**_EEG, "standardize": "window", "valid_fraction": 0.0, "epochs": 40}
 # What a brain answers to a picture has its sign and its place in time.
 _ANSWER = {**_EEG, "augment": False}
 _PLANTED = {"stride": 10, "lr": 2e-2, "epochs": 30, "patience": 0}

@@ -1,8 +1,8 @@
-"""Labelled graphs in the text form in which the TU sets are handed round with their folds.
+"""Labeled graphs in the text form in which the TU sets are handed round with their folds.
 
 NUMBER OF GRAPHS
 NODES LABEL                  for each graph, then for each of its nodes
-TAG COUNT NEIGHBOUR ...      counted from 0; an edge stands with both of its nodes
+TAG COUNT NEIGHBOR ...      counted from 0; an edge stands with both of its nodes
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from representer.errors import DataError
 
 
 @dataclass(frozen=True)
-class LabelledGraph:
+class LabeledGraph:
     """One graph of a file.
 
     Attributes:
@@ -34,7 +34,7 @@ class LabelledGraph:
     label: int
 
 
-def read_graph_text(path: Path) -> list[LabelledGraph]:
+def read_graph_text(path: Path) -> list[LabeledGraph]:
     """Read all graphs of a file, which may be compressed.
 
     Raises:
@@ -79,26 +79,26 @@ def read_folds(path: Path, count: int) -> np.ndarray:
 
 def _read_graph(
     path: Path, rows: Iterator[tuple[int, list[int]]], size: int, label: int
-) -> LabelledGraph:
+) -> LabeledGraph:
     tags, pairs, lines = [], [], []
     for node in range(size):
-        what = f"the tag and the neighbours of node {node} of {size}"
-        line, (tag, claimed, *neighbours) = _next(path, rows, None, what)
-        if claimed != len(neighbours):
-            _refuse(path, line, f"{claimed} neighbours are announced, and {len(neighbours)} given")
-        for neighbour in neighbours:
-            if not 0 <= neighbour < size:
-                _refuse(path, line, f"neighbour {neighbour} is none of the nodes 0 … {size - 1}")
+        what = f"the tag and the neighbors of node {node} of {size}"
+        line, (tag, claimed, *neighbors) = _next(path, rows, None, what)
+        if claimed != len(neighbors):
+            _refuse(path, line, f"{claimed} neighbors are announced, and {len(neighbors)} given")
+        for neighbor in neighbors:
+            if not 0 <= neighbor < size:
+                _refuse(path, line, f"neighbor {neighbor} is none of the nodes 0 … {size - 1}")
         tags.append(tag)
         lines.append(line)
-        pairs += [(node, neighbour) for neighbour in neighbours]
+        pairs += [(node, neighbor) for neighbor in neighbors]
     there = set(pairs)
     for source, target in pairs:
         if (target, source) not in there:
-            problem = f"{target} is a neighbour of node {source}, but not the other way round"
+            problem = f"{target} is a neighbor of node {source}, but not the other way round"
             _refuse(path, lines[source], problem)
     edges = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
-    return LabelledGraph(torch.tensor(tags), edges.T.contiguous(), label)
+    return LabeledGraph(torch.tensor(tags), edges.T.contiguous(), label)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[int]]]:

@@ -155,14 +155,14 @@ def _is_done(out: Path, described: Mapping[str, Any]) -> bool:
 
 def _run(out: Path, config: LanguageConfig, described: Mapping[str, Any]) -> None:
     from representer.tasks.language.language_data import prepare
-    from representer.tasks.language.language_fit import conclude, train
+    from representer.tasks.language.language_fit import evaluate_and_report, train
 
     print(f"{out}:")
     try:
         data = prepare(config)
         with RunFolder(out, resume=out.exists()) as run:
             run.write_json(CONFIG, described)
-            conclude(run, data, train(run, config, data))
+            evaluate_and_report(run, data, train(run, config, data))
     except TrainingError as error:  # a model that diverges is a result, not the end of the table
         print(f"{out}: {error}")
     except RunFolderError as error:  # another process is at it; the table can be written again

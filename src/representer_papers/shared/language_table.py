@@ -134,7 +134,7 @@ def _baselines(runs: Runs) -> list[str]:
 
 
 def write_curves(path: Path, variants: Sequence[Variant], runs: Runs) -> None:
-    """Draw the validation perplexity of every run by epoch, a colour for each variant."""
+    """Draw the validation perplexity of every run by epoch, a color for each variant."""
     import io
 
     from matplotlib.figure import Figure

@@ -31,7 +31,7 @@ _EVALUATION_BATCH = 256
 
 
 class GraphClassifier(torch.nn.Module):
-    """A graph layer, and a linear layer on its normalised units.
+    """A graph layer, and a linear layer on its normalized units.
 
     Args:
         row: A key of ``graph_sets.NETWORKS``.
@@ -110,7 +110,7 @@ def _run_fold(
     fit, check = next(iter(halves.split(fold.train, labels[fold.train])))
     train, valid = fold.train[fit], fold.train[check]
     units = 4 if request.smoke else UNITS
-    with generators.initialising(own):
+    with generators.initializing(own):
         model = GraphClassifier(row, store.features, int(labels.max()) + 1, units)
     config = TrainerConfig(
         epochs=epochs, lr=LR, monitor="valid_score", seed=own, threads=request.threads or None,

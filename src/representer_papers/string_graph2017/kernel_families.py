@@ -66,7 +66,7 @@ class Grams:
         return self._get(f"walks-{order}", RandomWalkKernel(order, base="delta"))
 
     def subtrees(self, depth: int) -> np.ndarray:
-        """Return the Gram matrix of relabellings 0, 1, … depth."""
+        """Return the Gram matrix of relabelings 0, 1, … depth."""
         return self._get(f"subtrees-{depth}", WeisfeilerLehmanKernel(depth=depth))
 
     def _get(self, name: str, kernel: Kernel) -> np.ndarray:
@@ -94,7 +94,7 @@ def candidates(
         family: A key of ``graph_sets.FAMILIES``.
         grams: Of the data set.
         order: Nodes of the longest walks.
-        depth: Of the deepest relabelling.
+        depth: Of the deepest relabeling.
     """
     below, _, activation = family.partition("-")
     plain = _subtrees(grams, depth) if below == "wl" else _WALKS[below](grams, order)

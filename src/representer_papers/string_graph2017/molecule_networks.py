@@ -46,7 +46,7 @@ class NeuralFingerprint(nn.Module):
     def __init__(self, atoms: int, bonds: int, units: int) -> None:
         super().__init__()
         sizes = [atoms, *[units] * (DEPTH - 1)]
-        self.neighbours = nn.ModuleList(nn.Linear(d, units, bias=False) for d in sizes)  # W
+        self.neighbors = nn.ModuleList(nn.Linear(d, units, bias=False) for d in sizes)  # W
         self.bonds = nn.ModuleList(nn.Linear(bonds, units, bias=False) for _ in sizes)  # V
         self.own = nn.ModuleList(nn.Linear(d, units) for d in sizes)  # S and b
         self.norms = nn.ModuleList(
@@ -59,7 +59,7 @@ class NeuralFingerprint(nn.Module):
         h, of_bonds = graphs.x, _bonds_of_atoms(graphs)
         written = []
         for layer in range(DEPTH):
-            reached = self.neighbours[layer](walk_aggregate(h, graphs.edge_index))
+            reached = self.neighbors[layer](walk_aggregate(h, graphs.edge_index))
             reached = reached + self.bonds[layer](of_bonds) + self.own[layer](h)
             h = F.relu(self.norms[layer](reached))
             written.append(self.outputs[layer](h).softmax(dim=1))

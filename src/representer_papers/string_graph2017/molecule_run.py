@@ -89,7 +89,7 @@ def run(folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet, threads: i
 
 def build(chosen: dict[str, Any], atoms: int) -> MoleculeNetwork:
     """Return the network with its first weights, which depend on the seed alone."""
-    with generators.initialising(chosen["seed"]):
+    with generators.initializing(chosen["seed"]):
         return MoleculeNetwork(chosen["network"], atoms, BONDS, chosen["units"])
 
 

@@ -121,7 +121,7 @@ def build(config: SentimentConfig, data: TextData, matrix: Tensor | None) -> Sta
         rnn_dropout=config.rnn_dropout,
         padding_index=Vocabulary.PAD,
     )
-    with generators.initialising(config.seed):
+    with generators.initializing(config.seed):
         model = StackedClassifier(chosen)
     if matrix is not None:
         model.set_vectors(matrix, freeze=config.embedding == "frozen")

@@ -102,17 +102,17 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
 def read(place: Located) -> TextData:
     """Read the parts of a data set; the vocabulary is that of all of them.
 
-    The text is split at blanks, since it is tokenised already.
+    The text is split at blanks, since it is tokenized already.
 
     Raises:
         DataError: If a file cannot be used, with the file and the line.
     """
-    from representer.data.text import LabelMap, Vocabulary, read_labelled_lines
+    from representer.data.text import LabelMap, Vocabulary, read_labeled_lines
     from representer.tasks.text.text_config import ReadOptions
     from representer.tasks.text.text_data import TextData
 
     paths = {"train": place.train, "valid": place.valid, "test": place.test}
-    tables = {n: read_labelled_lines(p, place.dataset.labels) for n, p in paths.items()}
+    tables = {n: read_labeled_lines(p, place.dataset.labels) for n, p in paths.items()}
     classes = LabelMap(place.dataset.labels)
     parts = {name: _part(table, classes) for name, table in tables.items()}
     words = Vocabulary.build([tokens for part in parts.values() for tokens in part.tokens])

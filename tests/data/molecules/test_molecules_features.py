@@ -29,7 +29,7 @@ def test_the_lists_have_the_length_and_the_order_of_the_code():
     assert [len(ATOM_FEATURES[size]) for size in (62, 82)] == [62, 82]
     for size, elements in ((62, 44), (82, 63)):
         assert ATOM_FEATURES[size][:9] == ("C", "N", "O", "S", "F", "Si", "P", "Cl", "Br")
-        assert ATOM_FEATURES[size][elements - 1 : elements + 1] == ("other", "neighbours 0")
+        assert ATOM_FEATURES[size][elements - 1 : elements + 1] == ("other", "neighbors 0")
     assert ATOM_FEATURES[62][42] == ATOM_FEATURES[82][42] == "Pb"
     assert ATOM_FEATURES[82][43:62] == (
         "W", "Ru", "Nb", "Re", "Te", "Rh", "Tc", "Ba", "Bi", "Hf", "Mo", "U", "Sm", "Os", "Ir",
@@ -38,14 +38,14 @@ def test_the_lists_have_the_length_and_the_order_of_the_code():
     assert len(set(ATOM_FEATURES[82])) == 82
 
 
-def test_an_atom_has_its_element_neighbours_hydrogens_and_valences():
-    assert on("CCO", 62, 1) == ["C", "neighbours 2", "hydrogens 2", "implicit valence 2"]
-    assert on("CCO", 82, 1) == ["C", "neighbours 2", "explicit valence 2", "implicit valence 2"]
+def test_an_atom_has_its_element_neighbors_hydrogens_and_valences():
+    assert on("CCO", 62, 1) == ["C", "neighbors 2", "hydrogens 2", "implicit valence 2"]
+    assert on("CCO", 82, 1) == ["C", "neighbors 2", "explicit valence 2", "implicit valence 2"]
     assert on("c1cc[nH]c1", 62, 3) == [
-        "N", "neighbours 2", "hydrogens 1", "implicit valence 0", "aromatic",
+        "N", "neighbors 2", "hydrogens 1", "implicit valence 0", "aromatic",
     ]  # fmt: skip
     assert on("c1cc[nH]c1", 82, 3) == [
-        "N", "neighbours 2", "explicit valence 3", "implicit valence 0", "aromatic",
+        "N", "neighbors 2", "explicit valence 3", "implicit valence 0", "aromatic",
     ]  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_what_is_not_in_a_list_counts_as_its_last_entry():
     assert on("[Xe]", 62)[0] == on("[Xe]", 82)[0] == "other"
     assert on("[W]", 62)[0] == "other"
     assert on("[W]", 82)[0] == "W"
-    assert "neighbours 5" in on("F[P-](F)(F)(F)(F)F", 62, 1)
+    assert "neighbors 5" in on("F[P-](F)(F)(F)(F)F", 62, 1)
     assert "explicit valence 6" in on("[Na+]", 82)
 
 

@@ -129,7 +129,7 @@ def test_a_header_that_comes_again_is_left_out_and_said(path):
     assert [(row.line, row.reason) for row in grid.dropped] == [(3, "header repeated")]
 
 
-def test_a_semicolon_is_recognised_and_said(path):
+def test_a_semicolon_is_recognized_and_said(path):
     grid = grid_of(path, 'text;label\n"Hello, world";pos\n')
     assert grid.rows == [["Hello, world", "pos"]]
     assert grid.notes == ["The cells are separated by ';', as the first line shows."]

@@ -30,7 +30,7 @@ def test_there_are_no_more_batches_than_needed():
     assert sorted(map(len, batches)) == [1, 1, 2, 4, 4, 4, 4]
 
 
-def test_neighbours_and_order_change_with_seed_and_epoch():
+def test_neighbors_and_order_change_with_seed_and_epoch():
     lengths = [i % 3 for i in range(90)]
     orders = [equal_lengths(lengths, 8, seed, epoch) for seed in range(3) for epoch in range(3)]
     assert all(a != b for i, a in enumerate(orders) for b in orders[:i])

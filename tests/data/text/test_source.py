@@ -59,13 +59,13 @@ def test_a_compressed_file_that_is_cut_off_or_damaged_is_refused(tmp_path, suffi
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
-def test_a_compressed_file_under_a_plain_name_is_recognised(tmp_path, compress):
+def test_a_compressed_file_under_a_plain_name_is_recognized(tmp_path, compress):
     path = written(tmp_path / "a.csv", compress(b"text,label\nx,y\n"))
     with pytest.raises(DataError, match=r"-compressed, not plain text.*rename it to a\.csv\."):
         lines_of(path)
 
 
-def test_a_zip_archive_is_recognised(tmp_path):
+def test_a_zip_archive_is_recognized(tmp_path):
     path = written(tmp_path / "a.csv", b"PK\x03\x04\x14\x00\x00\x00")
     with pytest.raises(DataError, match=r"a zip archive.*Unpack it"):
         lines_of(path)
@@ -113,7 +113,7 @@ def test_a_letter_cut_off_at_the_end_of_the_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32"])
-def test_utf_16_is_recognised_and_read_on_request(tmp_path, encoding):
+def test_utf_16_is_recognized_and_read_on_request(tmp_path, encoding):
     path = written(tmp_path / "a.csv", "text\nönë\n".encode(encoding))
     with pytest.raises(DataError, match="UTF-16"):
         lines_of(path)

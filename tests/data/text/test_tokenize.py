@@ -73,7 +73,7 @@ def test_the_published_cleaning_is_repeated_with_its_peculiarities(text, tokens)
     assert tokenize(text, "leam") == tokens
 
 
-def test_what_is_tokenised_already_is_cut_at_blanks_alone():
+def test_what_is_tokenized_already_is_cut_at_blanks_alone():
     assert tokenize(" It 's  n't -lrb- a...\tB ", "blanks") == [
         "It",
         "'s",

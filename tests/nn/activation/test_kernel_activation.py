@@ -47,7 +47,7 @@ def test_functions_with_a_corner_at_0_are_exact_from_the_start(green, init, func
 
 
 @pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
-def test_a_smooth_function_is_near_from_the_start_and_nearer_with_more_centres(green):
+def test_a_smooth_function_is_near_from_the_start_and_nearer_with_more_centers(green):
     gaps = [change(make(1, k, green, init="tanh", linear_term=True), torch.tanh) for k in (10, 40)]
     # a straight line over h = 8 / 39 is off by h^2 / 8 max|f''| = 0.004 at most
     assert gaps[1] < 0.004
@@ -92,7 +92,7 @@ def test_one_function_for_every_entry_of_any_shape():
     torch.testing.assert_close(activation(x)[1, 2, 3], activation(x[1, 2, 3]))
 
 
-def test_centres_may_be_set_in_any_order():
+def test_centers_may_be_set_in_any_order():
     activation = make(2, 9)
     x = torch.randn(4, 2, dtype=torch.float64)
     before = activation(x)
@@ -103,7 +103,7 @@ def test_centres_may_be_set_in_any_order():
     torch.testing.assert_close(activation(x), before)
 
 
-def test_normalisation_is_by_the_deviation_and_kept_for_evaluation():
+def test_normalization_is_by_the_deviation_and_kept_for_evaluation():
     activation = make(2, 9, normalize=True)
     x = 3 + 5 * torch.randn(4000, 2, dtype=torch.float64)
     plain = make(2, 9)
@@ -115,7 +115,7 @@ def test_normalisation_is_by_the_deviation_and_kept_for_evaluation():
     torch.testing.assert_close(held, plain(inner[:1]), rtol=0, atol=2e-3)  # 0.9^100 of the start
 
 
-def test_a_batch_of_one_cannot_be_normalised_in_training():
+def test_a_batch_of_one_cannot_be_normalized_in_training():
     activation = make(2, normalize=True)
     with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* Use eval\(\)"):
         activation(torch.zeros(1, 2, dtype=torch.float64))
@@ -158,7 +158,7 @@ def test_compacting_changes_no_more_than_it_says_and_it_may(green, tolerance):
 
 @pytest.mark.parametrize("tolerance", [0.01, 0.05, 0.2])
 def test_changes_that_add_up_are_counted_together(tolerance):
-    """Neighbours that are dropped one after the other could leave the function step by step."""
+    """Neighbors that are dropped one after the other could leave the function step by step."""
     activation = make(1, 80, init=torch.sin, linear_term=True)
     before = activation(GRID)
     activation.compact(tolerance)
@@ -178,7 +178,7 @@ def test_small_terms_that_add_up_are_kept():
     assert (activation(GRID) - before).abs().max() > 0.03
 
 
-def test_centres_at_one_place_become_one_for_nothing():
+def test_centers_at_one_place_become_one_for_nothing():
     activation = make(1, 6, init="random")
     with torch.no_grad():
         activation.centers.copy_(torch.tensor([[0.0, 1.0, 0.0, 1.0, 2.0, 2.0]]))

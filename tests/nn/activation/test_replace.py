@@ -28,7 +28,7 @@ def test_a_network_answers_as_before(kind):
     assert replace_activations(network, 60, x) is network
     (activation,) = own(network)
     assert activation.centers.shape == (8, 60)
-    # the corner of some lies between two centres, 0.14 apart
+    # the corner of some lies between two centers, 0.14 apart
     torch.testing.assert_close(network(x), before, rtol=0, atol=0.05)
 
 

@@ -26,11 +26,11 @@ def test_the_authors_code_is_a_choice_of_options():
     torch.manual_seed(0)
     f, ends = torch.randn(6, 5, dtype=F64), torch.randint(0, 6, (2, 8))
     b = torch.randn(8, 2, dtype=F64)
-    w, r = net.walks[0], net.relabelling
+    w, r = net.walks[0], net.relabeling
     torch.nn.init.normal_(w.gate_bias)
     torch.nn.init.normal_(r.bias)
     (P, S), (Q,), (G1, G3), G2 = w.weight, w.edge_weight, w.gate_weight, w.gate_edge
-    (V, U1), U2, B = r.weight, r.neighbours, r.edge_weight
+    (V, U1), U2, B = r.weight, r.neighbors, r.edge_weight
     h = (f @ net.embedding.T).relu()
     for level in range(4):
         K, sums = torch.zeros(6, 4, dtype=F64), torch.zeros(6, 4, dtype=F64)
@@ -82,7 +82,7 @@ def test_labels_and_levels_can_be_looked_at():
     net = WLKernelNN(3, 4, depth=3, dtype=F64)
     x, ends = torch.randn(5, 3, dtype=F64), torch.randint(0, 5, (2, 9))
     assert torch.equal(net.labels(x, ends), x)
-    assert torch.equal(net.labels(x, ends, level=1), net.relabelling(x, ends))
+    assert torch.equal(net.labels(x, ends, level=1), net.relabeling(x, ends))
     levels = [net.node_states(x, ends, level=i) for i in range(3)]
     torch.testing.assert_close(net.node_states(x, ends), sum(levels))
     assert torch.equal(net.node_states(x, ends, level=-1), levels[2])

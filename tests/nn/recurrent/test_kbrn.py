@@ -17,7 +17,7 @@ from .layers import assert_states_equal
 TIME, BATCH, INPUT, HIDDEN = 6, 5, 3, 4
 LAYERS = {
     "plain": {"normalize": False, "init": "random", "bandwidth": 1.0},
-    "normalised": {},
+    "normalized": {},
     "shared": {"shared": True, "linear_term": True},
     "batch": {"eval_statistics": "batch", "green": "relu"},
     "gaussian": {"green": "gaussian", "bandwidth": 0.7},
@@ -132,7 +132,7 @@ def test_they_are_means_at_first_and_decay_later():
 
 
 def test_beyond_the_steps_of_training_the_last_statistics_are_used_again():
-    layer = build("normalised")
+    layer = build("normalized")
     norm = layer.directions[0].norm
     with torch.no_grad():
         norm.running[:, TIME:] = float("nan")  # nothing may read there
@@ -143,7 +143,7 @@ def test_beyond_the_steps_of_training_the_last_statistics_are_used_again():
 
 
 def test_each_step_has_its_own_statistics_in_evaluation():
-    layer, x = build("normalised"), batch()
+    layer, x = build("normalized"), batch()
     expected = layer(x)[0]
     with torch.no_grad():
         layer.directions[0].norm.running[0, 3] += 1
@@ -194,7 +194,7 @@ def test_the_authors_statistics_are_those_of_the_batch_in_evaluation_too():
 
 def test_a_packed_batch_in_training_takes_statistics_over_those_that_have_the_step():
     torch.manual_seed(0)
-    layer = build("normalised").train()
+    layer = build("normalized").train()
     norm, sequences = layer.directions[0].norm, [batch(length, 1)[:, 0] for length in (4, 4, 2)]
     running = norm.running.clone()
     padded, _ = pad_packed_sequence(layer(pack_sequence(sequences))[0])
@@ -207,7 +207,7 @@ def test_a_packed_batch_in_training_takes_statistics_over_those_that_have_the_st
 
 
 def by_hand_from(layer: nn.KBRN, x: Tensor, h: Tensor) -> Tensor:
-    """Run the normalised layer on from h."""
+    """Run the normalized layer on from h."""
     part, outputs = layer.directions[0], []
     for x_t in x:
         a = x_t @ part.input_weight.T + h @ part.recurrent.T + part.bias
@@ -218,7 +218,7 @@ def by_hand_from(layer: nn.KBRN, x: Tensor, h: Tensor) -> Tensor:
 
 
 def test_a_sequence_that_is_alone_at_a_step_takes_the_running_statistics():
-    layer = build("normalised").train()
+    layer = build("normalized").train()
     sequences = [batch(4, 1)[:, 0], batch(1, 1)[:, 0]]
     layer.directions[0].norm.momentum = 0.0
     running = layer.directions[0].norm.running.clone()
@@ -338,7 +338,7 @@ def test_copies_stored_weights_and_the_repr_are_the_same_layer(name: str):
 @pytest.mark.parametrize("training", [False, True])
 def test_it_compiles_to_one_graph(training: bool):
     torch._dynamo.reset()
-    layer, x = build("normalised").train(training), batch(3)
+    layer, x = build("normalized").train(training), batch(3)
     expected, twin = layer(x)[0], copy.deepcopy(layer)
     compiled = torch.compile(twin, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(x)[0], expected)
@@ -347,7 +347,7 @@ def test_it_compiles_to_one_graph(training: bool):
 
 
 def test_under_autocast_the_recurrence_is_not_halved():
-    layer, x = build("normalised", dtype=torch.float32), batch().float()
+    layer, x = build("normalized", dtype=torch.float32), batch().float()
     with torch.autocast("cpu", torch.bfloat16):
         output, state = layer(x.bfloat16())
         again, _ = layer(x, state)
@@ -356,12 +356,12 @@ def test_under_autocast_the_recurrence_is_not_halved():
 
 
 def test_the_whole_sequence_is_one_call_of_one_operator():
-    (choice,) = ops.explain_backend(build("normalised"), batch())
+    (choice,) = ops.explain_backend(build("normalized"), batch())
     assert choice.op == "kbrn_scan"
 
 
 def test_dropped_recurrent_weights_and_groups_find_their_way():
-    layer = nn.drop_connect(build("normalised"), 0.5).train()
+    layer = nn.drop_connect(build("normalized"), 0.5).train()
     x = batch()
     assert not torch.equal(layer(x)[0], layer(x)[0])
     rest, own = nn.activation_groups(layer)
@@ -406,7 +406,7 @@ def test_options_that_cannot_be_are_named(options, message):
         nn.KBRN(**{"input_size": INPUT, "hidden_size": HIDDEN, **options})
 
 
-def test_a_batch_of_one_cannot_be_normalised_over():
+def test_a_batch_of_one_cannot_be_normalized_over():
     layer = nn.KBRN(INPUT, HIDDEN)
     for run in (lambda x: layer(x[:, None]), layer):  # batched and not
         with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* eval\(\)"):
@@ -419,7 +419,7 @@ def test_a_batch_of_one_cannot_be_normalised_over():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_centres_that_are_no_numbers_are_named(value: float):
+def test_centers_that_are_no_numbers_are_named(value: float):
     layer = nn.KBRN(INPUT, HIDDEN).eval()
     with torch.no_grad():
         layer.activation().centers[1, 2] = value

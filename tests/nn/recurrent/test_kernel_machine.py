@@ -129,7 +129,7 @@ def test_inspection_names_a_layer_or_direction_that_is_not_there():
 
 
 @WITH_MEMORY
-def test_the_normalised_cell_is_the_one_in_the_state(name: str):
+def test_the_normalized_cell_is_the_one_in_the_state(name: str):
     layer = build(name, layer_norm=True)
     norm = layer.cell_norm()
     assert isinstance(norm, torch.nn.LayerNorm)

@@ -35,11 +35,11 @@ def test_learned_gates_stay_inside_0_and_1_and_are_trained():
     gates = layer.static_gates()
     assert gates is not None
     assert not gates.requires_grad
-    optimiser = torch.optim.SGD(layer.parameters(), lr=3.0)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=3.0)
     for _ in range(3):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         layer(batch())[0].square().sum().backward()
-        optimiser.step()
+        optimizer.step()
     after = layer.static_gates()
     assert after is not None
     assert ((after > 0) & (after < 1)).all()

@@ -120,7 +120,7 @@ def test_the_first_channel_has_phase_0_and_the_others_are_relative_to_it():
     assert free.phase.numel() == pinned.phase.numel() + 2 * 5
 
 
-def test_decays_stay_positive_wherever_the_optimiser_goes():
+def test_decays_stay_positive_wherever_the_optimizer_goes():
     bank = _bank()
     decay = bank.parts()[3]
     assert ((decay >= 9e-5) & (decay <= 0.05 + 1e-9)).all()  # as drawn

@@ -17,7 +17,7 @@ from representer import nn as layers
 from representer.errors import ArgumentError, KindError
 from representer.explain import influence, top_ngrams
 from representer.nn import drop_connect
-from representer.nn.recurrent import quick_step
+from representer.nn.recurrent import streaming_step
 
 INPUT, H, T, B = 3, 4, 5, 2
 KINDS: dict[str, Callable[[], nn.Module]] = {
@@ -221,20 +221,20 @@ def test_a_step_in_evaluation_is_that_of_the_plain_layer(kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["RKM-LSTM", "string kernel of one layer"])
-def test_the_quick_step_takes_the_layer_and_its_masks(kind: str) -> None:
+def test_the_streaming_step_takes_the_layer_and_its_masks(kind: str) -> None:
     """In evaluation streaming keeps its short path; in training that path drops too."""
     plain, x = build(kind)
     layer = drop_connect(copy.deepcopy(plain), 0.5)
     with torch.no_grad():
         _, state = layer.eval()(x)
-        if quick_step.quick_step(plain.directions, x[0], state) is None:
+        if streaming_step.streaming_step(plain.directions, x[0], state) is None:
             pytest.skip("the C++ core is not built")
-        quick = quick_step.quick_step(layer.directions, x[0], state)
+        quick = streaming_step.streaming_step(layer.directions, x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], layer(x[:1], state)[0][0])
         layer.train()
         torch.manual_seed(8)
-        quick = quick_step.quick_step(layer.directions, x[0], state)
+        quick = streaming_step.streaming_step(layer.directions, x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], thinned(kind, 8, 0.5)(x[:1], state)[0][0])
 

@@ -83,8 +83,8 @@ def test_threads_change_nothing(words):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("green", ["abs", "relu", "cubic"])
 @pytest.mark.parametrize("has_line", [False, True])
-def test_inputs_on_centres_have_torchs_slopes(backend, green, has_line):
-    """Whole numbers everywhere, so that sums lie on centres, some of them at one place."""
+def test_inputs_on_centers_have_torchs_slopes(backend, green, has_line):
+    """Whole numbers everywhere, so that sums lie on centers, some of them at one place."""
     draw = torch.Generator().manual_seed(0)
     whole = lambda *shape: torch.randint(-2, 3, shape, generator=draw).double()  # noqa: E731
     given = {"z": whole(1, 40, 3), "h0": whole(40, 3), "centers": whole(3, 6),
@@ -107,7 +107,7 @@ def test_the_gradient_of_a_batch_that_is_all_the_same_is_finite(backend):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"centers": torch.zeros(3, 0)}, ShapeError, "at least one centre"),
+        ({"centers": torch.zeros(3, 0)}, ShapeError, "at least one center"),
         ({"z": torch.zeros(0, 4, 3)}, ShapeError, "at least one step"),
         ({"z": torch.zeros(5, 4, 3).long()}, KindError, "z is torch.int64"),
         ({"h0": torch.zeros(4, 2)}, ShapeError, r"h0 has shape \(4, 2\); expected \(4, 3\)"),

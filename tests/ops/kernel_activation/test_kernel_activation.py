@@ -1,4 +1,4 @@
-"""Kernel expansions at their corners, far outside, with centres at one place, and refusals."""
+"""Kernel expansions at their corners, far outside, with centers at one place, and refusals."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ places = st.integers(-3, 3).map(float)  # so that many coincide
     st.integers(0, 99),
 )
 @settings(deadline=None, max_examples=60)
-def test_inputs_at_centres_and_centres_at_one_place(backend, green, centers, inputs, seed):
+def test_inputs_at_centers_and_centers_at_one_place(backend, green, centers, inputs, seed):
     chi = torch.randn(1, len(centers), generator=torch.Generator().manual_seed(seed)).double()
     c, a = torch.tensor([centers]).double(), torch.tensor(inputs)[:, None].double()
     compare(a, c, chi, green, backend)
@@ -54,7 +54,7 @@ def test_inputs_at_centres_and_centres_at_one_place(backend, green, centers, inp
 
 @EACH
 @pytest.mark.parametrize("green", PIECEWISE)
-def test_inputs_far_outside_of_the_centres(backend, green):
+def test_inputs_far_outside_of_the_centers(backend, green):
     generator = torch.Generator().manual_seed(0)
     a = torch.tensor([[-1e4], [1e4], [-50.0], [70.0], [0.0]]).double()
     c, chi = (torch.randn(1, 30, generator=generator).double() for _ in range(2))
@@ -63,8 +63,8 @@ def test_inputs_far_outside_of_the_centres(backend, green):
 
 @EACH
 @pytest.mark.parametrize("green", GREENS)
-def test_many_centres_in_one_cell_of_the_search(backend, green):
-    """All but one centre within a millionth, so that the evenly spaced cells do not part them."""
+def test_many_centers_in_one_cell_of_the_search(backend, green):
+    """All but one center within a millionth, so that the evenly spaced cells do not part them."""
     c = torch.cat((torch.linspace(0, 1e-6, 40), torch.tensor([5.0])))[None].double()
     a = torch.cat((torch.linspace(-1e-6, 2e-6, 77), torch.tensor([3.0, 6.0])))[:, None].double()
     chi = torch.randn(1, 41, generator=torch.Generator().manual_seed(1)).double()
@@ -79,7 +79,7 @@ def test_blocks_of_rows_and_threads_add_up(backend, green, rows):
     generator = torch.Generator().manual_seed(rows)
     a = torch.randn(rows, 3, generator=generator).double()
     c, chi = (torch.randn(3, 20, generator=generator).double() for _ in range(2))
-    c[0, 0] = a[-1, 0]  # an input on a centre, for the last thread
+    c[0, 0] = a[-1, 0]  # an input on a center, for the last thread
     compare(a, c, chi, green, backend)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -117,7 +117,7 @@ def test_any_number_of_leading_axes(backend, shape):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"centers": torch.zeros(2, 0)}, ShapeError, r"\(features, centres\) with at least one"),
+        ({"centers": torch.zeros(2, 0)}, ShapeError, r"\(features, centers\) with at least one"),
         ({"centers": torch.zeros(3)}, ShapeError, r"centers has shape \(3,\)"),
         (
             {"input": torch.zeros(5, 3)},

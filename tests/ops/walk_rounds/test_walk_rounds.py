@@ -47,7 +47,7 @@ def test_two_rounds_are_the_sum_written_out():
             sums[v] += 10 * torch.sigmoid(z) * (W1 @ h[u] + b1) * (given["factor"][0] @ a_e)
             told[v] += torch.tanh(V @ h[u] + b + given["shift"] @ a_e)
         expected += (h @ W2.T + b2) * sums
-        h = torch.tanh(h @ U1.T + own + told @ given["neighbours"].T)
+        h = torch.tanh(h @ U1.T + own + told @ given["neighbors"].T)
     torch.testing.assert_close(walk_rounds(**given), expected, rtol=1e-10, atol=1e-12)
 
 
@@ -182,7 +182,7 @@ def test_an_edge_to_a_node_that_there_is_not_is_named(backend):
         ({"edge_attr": torch.zeros(9, dtype=F64)}, ShapeError, r"edge_attr .*\(edges, features\)"),
         ({"weight": torch.zeros(75, 4, dtype=F64)}, ShapeError, r"weight .*\(76, 4\)"),
         ({"bias": torch.zeros(75, dtype=F64)}, ShapeError, r"bias .*\(76,\)"),
-        ({"neighbours": torch.zeros(4, 3, dtype=F64)}, ShapeError, r"neighbours .*\(4, 4\)"),
+        ({"neighbors": torch.zeros(4, 3, dtype=F64)}, ShapeError, r"neighbors .*\(4, 4\)"),
         ({"shift": torch.zeros(4, 3)}, KindError, "shift is torch.float32"),
         ({"factor": torch.zeros(17, 3, dtype=F64)}, ShapeError, r"factor .*\(order - 1, units"),
         ({"edge_gate": None}, ShapeError, r"weight .*\(42, 4\)"),

@@ -37,5 +37,5 @@ def small_model(dtype: torch.dtype = torch.float64, **changes: Any) -> LanguageM
     """A model of 11 tokens."""
     values: dict[str, Any] = {"embedding_size": 6, "hidden_size": 6, "num_layers": 2}
     config = LanguageModelConfig(11, **{**values, **changes})
-    with generators.initialising(3):
+    with generators.initializing(3):
         return LanguageModel(config).to(dtype)

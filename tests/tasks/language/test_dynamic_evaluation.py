@@ -57,7 +57,7 @@ def test_plain_updates_are_those_of_the_formula(segment, decay):
     assert found == pytest.approx(wanted, rel=1e-10)
 
 
-def test_normalised_updates_are_those_of_the_formula():
+def test_normalized_updates_are_those_of_the_formula():
     naive = model()
     squares = [torch.rand_like(p) for p in naive.parameters()]
     first = [p.detach().clone() for p in naive.parameters()]

@@ -79,7 +79,7 @@ def test_a_missing_value_is_no_value():
     values[30:, 0] = np.nan
     found = fit_process(LAYERS, values)
     alone = LastLayerProcess(LAYERS[:30], VALUES[:30], found.kernels)
-    # the features are standardised over all molecules, so that the two differ a little
+    # the features are standardized over all molecules, so that the two differ a little
     np.testing.assert_allclose(
         found.predict(LAYERS[:5])[0][:, 0],
         alone.predict(LAYERS[:5])[0][:, 0],

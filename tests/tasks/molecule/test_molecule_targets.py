@@ -20,7 +20,7 @@ def table(*rows: tuple[str, ...]) -> MoleculeTable:
     return MoleculeTable(["C"] * len(rows), list(rows), lines, "smiles", names, [], "f.csv", [])
 
 
-def test_numbers_are_standardised_by_the_training_rows_alone():
+def test_numbers_are_standardized_by_the_training_rows_alone():
     rows = table(("1", "10"), ("3", ""), ("100", "30"), ("", "20"))
     found = find_targets(rows, "regression", [0, 1, 3], standardize=True)
     assert found.means == (2, 15)

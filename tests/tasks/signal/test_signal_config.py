@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from representer.data.signals import standardisation
+from representer.data.signals import standardization
 from representer.errors import ArgumentError
 from representer.models import SignalClassifierConfig
 from representer.tasks.signal import signal_config
@@ -28,7 +28,7 @@ from representer.tasks.signal.signal_config import DEMO, SignalConfig, defaults
         ),
         ({"folds": 1}, "folds is 1; expected 0 for each subject, or 2 groups or more"),
         ({"folds": 2, "test_subjects": "a"}, "test_subjects is 'a'; expected nothing with --folds"),
-        ({"standardise": "batch"}, "standardise is 'batch'; expected one of subject, window,"),
+        ({"standardize": "batch"}, "standardize is 'batch'; expected one of subject, window,"),
         ({"filters": "gabor"}, "filters is 'gabor'; expected one of wavelet, dense"),
         ({"pooling": "max"}, "pooling is 'max'"),
         ({"monitor": "auc"}, "monitor is 'auc'; expected one of loss, accuracy"),
@@ -46,7 +46,7 @@ def test_names_of_subjects_are_read_between_commas():
 
 
 def test_the_choices_are_those_of_the_model_and_the_data():
-    assert signal_config.STANDARDISE == standardisation.KINDS
+    assert signal_config.STANDARDIZE == standardization.KINDS
     for name, values in (("filters", signal_config.FILTERS), ("pooling", signal_config.POOLING)):
         for value in values:
             given = {name: value}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from representer.data.signals import Standardisation, synthetic_recordings, write_npz
+from representer.data.signals import Standardization, synthetic_recordings, write_npz
 from representer.explain import band_importance, combined_lags, phase_lags, wavelet_cards
 from representer.tasks.report import signal_figures
 from representer.tasks.signal.signal_config import SignalConfig
@@ -59,7 +59,7 @@ def tested(runs, drawn):
     folds = []
     for number, subject in enumerate(["subject_0", "subject_1", "subject_2"]):
         one = load_run(runs / "wavelet" / "folds" / f"{number:03d}-{subject}")
-        own = Standardisation("subject").apply(
+        own = Standardization("subject").apply(
             drawn.take(drawn.subjects == subject.replace("_", " "))
         )
         folds.append((one.model, torch.from_numpy(own.signals), torch.from_numpy(own.labels)))

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from representer.data.signals import standardisation, synthetic_recordings
+from representer.data.signals import standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.tasks.signal import signal_fold, signal_loso, signal_processes
 from representer.tasks.signal.signal_config import SignalConfig
@@ -67,9 +67,9 @@ def test_where_nobody_says_when_to_stop_the_last_weights_answer(drawn, tmp_path)
     np.testing.assert_array_equal(again.probabilities, found.probabilities)
 
 
-@pytest.mark.parametrize("kind", standardisation.KINDS)
+@pytest.mark.parametrize("kind", standardization.KINDS)
 def test_what_a_test_subject_does_changes_nothing_in_training(drawn, tmp_path, kind):
-    config = replace(TINY, epochs=1, standardise=kind)
+    config = replace(TINY, epochs=1, standardize=kind)
     changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
     of_test = drawn.subjects == "subject 2"
     changed.signals[of_test] = 1e3 * changed.signals[of_test][::-1] + 7
@@ -87,7 +87,7 @@ def test_what_a_test_subject_does_changes_nothing_in_training(drawn, tmp_path, k
 
 
 def test_a_fold_is_answered_by_its_best_weights_on_windows_like_those_of_training(drawn, tmp_path):
-    config = replace(TINY, epochs=5, lr=0.3, standardise="training")
+    config = replace(TINY, epochs=5, lr=0.3, standardize="training")
     found = run_loso(drawn, config, tmp_path, report=quiet)
     assert any(fold.best_epoch < fold.epochs for fold in found.folds)
     for folder, fold in zip(sorted((tmp_path / "folds").iterdir()), found.folds, strict=True):

@@ -89,7 +89,7 @@ def test_any_nested_value_comes_back_as_it_was(value: Any) -> None:
     assert is_same(decode(as_bytes(value)), value)
 
 
-def test_an_optimiser_goes_on_from_a_checkpoint_to_the_bit(tmp_path: Path) -> None:
+def test_an_optimizer_goes_on_from_a_checkpoint_to_the_bit(tmp_path: Path) -> None:
     saved = example()
     checkpoint.save(tmp_path / "a.ckpt", saved)
     loaded = checkpoint.load(tmp_path / "a.ckpt")

@@ -42,16 +42,16 @@ def test_a_seed_decides_every_global_source() -> None:
     assert draws() == first
 
 
-def test_initialisation_depends_on_the_seed_alone_and_moves_nothing() -> None:
+def test_initialization_depends_on_the_seed_alone_and_moves_nothing() -> None:
     generators.seed_all(0)
     expected = draws()
     weights = []
     for seed in (1, 2):
         generators.seed_all(seed)
-        with generators.initialising(7):
+        with generators.initializing(7):
             weights.append(torch.nn.Linear(3, 3).weight)
     assert torch.equal(*weights)
     generators.seed_all(0)
-    with generators.initialising(7):
+    with generators.initializing(7):
         draws()
     assert draws() == expected

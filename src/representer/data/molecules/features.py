@@ -41,14 +41,14 @@ def _explicit_valence(atom: Atom) -> int:
     return atom.GetTotalValence() - atom.GetNumImplicitHs()
 
 
-_NEIGHBOURS = _Part("neighbours", lambda atom: atom.GetDegree(), range(6))
+_NEIGHBORS = _Part("neighbors", lambda atom: atom.GetDegree(), range(6))
 _HYDROGENS = _Part("hydrogens", lambda atom: atom.GetTotalNumHs(), range(5))
 _EXPLICIT = _Part("explicit valence", _explicit_valence, range(1, 7))
 _IMPLICIT = _Part("implicit valence", lambda atom: atom.GetNumImplicitHs(), range(6))
 
 _LISTS: dict[int, tuple[_Part, ...]] = {
-    62: (_element(*_COMMON), _NEIGHBOURS, _HYDROGENS, _IMPLICIT),
-    82: (_element(*_COMMON, *_RARE), _NEIGHBOURS, _EXPLICIT, _IMPLICIT),
+    62: (_element(*_COMMON), _NEIGHBORS, _HYDROGENS, _IMPLICIT),
+    82: (_element(*_COMMON, *_RARE), _NEIGHBORS, _EXPLICIT, _IMPLICIT),
 }
 ATOM_FEATURES = {
     size: (*(f"{p.name} {value}".strip() for p in parts for value in p.listed), "aromatic")
@@ -74,9 +74,9 @@ def check_features(size: int) -> int:
 def atom_features(atom: Atom, size: int = 82) -> list[float]:
     """Return the features of an atom, zeros and ones.
 
-    The list of 82 is that of L17's code: element (63), neighbours, explicit valence, implicit
+    The list of 82 is that of L17's code: element (63), neighbors, explicit valence, implicit
     valence (6 each), aromatic. That of 62 is the older one of neural fingerprints: element (44),
-    neighbours, hydrogens (5), implicit valence, aromatic. An element or a count outside of its list
+    neighbors, hydrogens (5), implicit valence, aromatic. An element or a count outside of its list
     counts as the last of the list.
 
     Args:

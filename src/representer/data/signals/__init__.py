@@ -7,14 +7,14 @@ from representer.data.signals.npz import read_npz, write_npz
 from representer.data.signals.preparation import cut, resampled
 from representer.data.signals.reading import read_recordings
 from representer.data.signals.recordings import Recordings, recordings
-from representer.data.signals.standardisation import Standardisation
+from representer.data.signals.standardization import Standardization
 from representer.data.signals.synthetic import Coupling, default_couplings, synthetic_recordings
 
 __all__ = [
     "Coupling",
     "MarkedWindows",
     "Recordings",
-    "Standardisation",
+    "Standardization",
     "augmented",
     "cut",
     "default_couplings",

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 GAIN = 0.2  # deviation of the logarithm of a channel's gain: electrodes differ by about that
-NOISE = 0.3  # deviation of white noise; a standardised channel has 1
+NOISE = 0.3  # deviation of white noise; a standardized channel has 1
 
 
 def augmented(signals: Tensor) -> Tensor:
@@ -16,7 +16,7 @@ def augmented(signals: Tensor) -> Tensor:
     stay as they are. The end of a window that is turned round meets its start.
 
     Args:
-        signals: Standardised windows ``(B, C, T)``.
+        signals: Standardized windows ``(B, C, T)``.
 
     Returns:
         As many windows, drawn with torch's own generator.

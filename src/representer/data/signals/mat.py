@@ -12,13 +12,13 @@ from representer.data.signals.recordings import Recordings
 from representer.errors import DataError, MissingExtraError
 
 
-def read_mat(path: str | Path, *, is_labelled: bool = True) -> Recordings:
+def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
     """Read recordings.
 
     Args:
         path: A ``.mat`` file of version 7 or older with the arrays of an ``.npz`` file, see
             :func:`read_npz`. Names may be cells, char rows or numbers.
-        is_labelled: Whether the classes are wanted; if not, ``y`` may be missing.
+        is_labeled: Whether the classes are wanted; if not, ``y`` may be missing.
 
     Raises:
         DataError: If there is no such file, it cannot be read, an array is missing, or the arrays
@@ -43,7 +43,7 @@ def read_mat(path: str | Path, *, is_labelled: bool = True) -> Recordings:
     for name in ("y", "subject", "channels"):
         if name in arrays:
             arrays[name] = _names(arrays[name])
-    return arrays_to_recordings(arrays, path, is_labelled=is_labelled)
+    return arrays_to_recordings(arrays, path, is_labeled=is_labeled)
 
 
 def _names(value: Any) -> np.ndarray:

@@ -16,13 +16,13 @@ KEYS = ("X", "y", "subject", "fs")
 _MEND = "X, y and subject are of each window, fs is in Hz."
 
 
-def read_npz(path: str | Path, *, is_labelled: bool = True) -> Recordings:
+def read_npz(path: str | Path, *, is_labeled: bool = True) -> Recordings:
     """Read recordings.
 
     Args:
         path: An ``.npz`` file with ``X`` (windows, channels, samples), ``y`` and ``subject``
             (windows,), ``fs`` in Hz, and if known ``channels`` (channels,).
-        is_labelled: Whether the classes are wanted; if not, ``y`` may be missing.
+        is_labeled: Whether the classes are wanted; if not, ``y`` may be missing.
 
     Raises:
         DataError: If there is no such file, it is no such archive, a key is missing, or the arrays
@@ -40,7 +40,7 @@ def read_npz(path: str | Path, *, is_labelled: bool = True) -> Recordings:
     except (ValueError, OSError, zipfile.BadZipFile, RuntimeError) as error:
         problem = f"an array of it cannot be read: {str(error).rstrip('.')}"
         raise DataError(problem, file=path, mend="Save plain arrays, no objects.") from error
-    return arrays_to_recordings(arrays, path, others, is_labelled=is_labelled)
+    return arrays_to_recordings(arrays, path, others, is_labeled=is_labeled)
 
 
 def arrays_to_recordings(
@@ -48,7 +48,7 @@ def arrays_to_recordings(
     path: Path,
     others: Iterable[str] = (),
     *,
-    is_labelled: bool = True,
+    is_labeled: bool = True,
 ) -> Recordings:
     """Make recordings of the arrays of a file.
 
@@ -56,19 +56,19 @@ def arrays_to_recordings(
         arrays: X, y, subject, fs and perhaps channels, and others that are not looked at.
         path: Named in messages.
         others: Names of further arrays of the file.
-        is_labelled: Whether the classes are wanted.
+        is_labeled: Whether the classes are wanted.
 
     Raises:
         DataError: If one is missing, or they do not fit together.
     """
-    missing = [key for key in KEYS if key not in arrays and (is_labelled or key != "y")]
+    missing = [key for key in KEYS if key not in arrays and (is_labeled or key != "y")]
     if missing:
         found = ", ".join((*arrays, *others)) or "none"
         problem = f"the keys {', '.join(missing)} are missing; there are {found}"
         raise DataError(problem, file=path, mend=_MEND)
     x, y, subject, rate = (arrays.get(key) for key in KEYS)
     channels = arrays.get("channels")
-    return recordings(x, y, subject, rate, channels, file=path, is_labelled=is_labelled)
+    return recordings(x, y, subject, rate, channels, file=path, is_labeled=is_labeled)
 
 
 def write_npz(path: str | Path, of: Recordings) -> None:

@@ -22,7 +22,7 @@ def read_recordings(
     events: Sequence[str] = (),
     start: float = 0.0,
     seconds: float | None = None,
-    is_labelled: bool = True,
+    is_labeled: bool = True,
 ) -> Recordings:
     """Read recordings.
 
@@ -32,7 +32,7 @@ def read_recordings(
         events: For ``.fif`` and ``.edf``: names of the events, which become the classes.
         start: For continuous recordings: seconds from an event to the start of its window.
         seconds: For continuous recordings: length of a window.
-        is_labelled: Whether the classes are wanted; if not, they may be missing, or all the same.
+        is_labeled: Whether the classes are wanted; if not, they may be missing, or all the same.
 
     Raises:
         DataError: If something cannot be read, or the files of a folder do not fit together.
@@ -45,18 +45,18 @@ def read_recordings(
             mend = "Arrays of all subjects belong into one .npz or .mat file."
             raise DataError("there is no .fif or .edf file in it", file=path, mend=mend)
     elif path.suffix in _ARRAYS:
-        return _ARRAYS[path.suffix](path, is_labelled=is_labelled)
+        return _ARRAYS[path.suffix](path, is_labeled=is_labeled)
     elif path.name.endswith(mne_files.SUFFIXES):
         files = [path]
     else:
         problem = f"it is a {path.suffix or 'nameless'} file; expected .npz, .mat, .fif or .edf"
         raise DataError(problem, file=path)
     read = [mne_files.read_mne(f, events=events, start=start, seconds=seconds) for f in files]
-    return _joined(list(zip(files, read, strict=True)), path, is_labelled)
+    return _joined(list(zip(files, read, strict=True)), path, is_labeled)
 
 
 def _joined(
-    parts: list[tuple[Path, mne_files.MarkedWindows]], path: Path, is_labelled: bool
+    parts: list[tuple[Path, mne_files.MarkedWindows]], path: Path, is_labeled: bool
 ) -> Recordings:
     """Put the windows of several files together, with the channels in the order of the first."""
     first = parts[0][1]
@@ -87,5 +87,5 @@ def _joined(
         first.sampling_rate,
         first.channels,
         file=path,
-        is_labelled=is_labelled,
+        is_labeled=is_labeled,
     )

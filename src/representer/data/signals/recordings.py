@@ -80,7 +80,7 @@ def recordings(
     channels: Any = None,
     *,
     file: str | Path | None = None,
-    is_labelled: bool = True,
+    is_labeled: bool = True,
 ) -> Recordings:
     """Make recordings of arrays, and check that they fit together.
 
@@ -91,14 +91,14 @@ def recordings(
         sampling_rate: In Hz.
         channels: C names; ``ch0``, ``ch1``, … by default.
         file: Named in messages.
-        is_labelled: Whether there must be two classes; if not, the labels may be None too.
+        is_labeled: Whether there must be two classes; if not, the labels may be None too.
 
     Raises:
         DataError: If shapes do not fit, a sample is not finite, the rate is not positive, a name
             occurs twice, or there is one class only.
     """
     signals, subjects = np.asarray(signals), np.asarray(subjects)
-    if labels is None and not is_labelled:
+    if labels is None and not is_labeled:
         labels = np.full(subjects.shape, "unknown")
     labels = np.asarray(labels)
 
@@ -129,7 +129,7 @@ def recordings(
             "Leave these windows out or interpolate them.",
         )
     classes, numbers = np.unique(labels.astype(str), return_inverse=True)
-    if is_labelled and len(classes) < 2:
+    if is_labeled and len(classes) < 2:
         raise refuse(f"all labels are {str(classes[0])!r}; expected at least two classes")
     return Recordings(
         signals,

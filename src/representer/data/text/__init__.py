@@ -6,7 +6,7 @@ from representer.data.text.docstrings import docstrings
 from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.grid import MISSING, Grid
 from representer.data.text.label_map import LabelMap
-from representer.data.text.labelled_lines import read_labelled_lines
+from representer.data.text.labeled_lines import read_labeled_lines
 from representer.data.text.padding import Truncation, collate, truncation
 from representer.data.text.preprocessing import PRESETS, Preprocessing, Tokens
 from representer.data.text.readers import read_grid, read_table
@@ -38,7 +38,7 @@ __all__ = [
     "equal_lengths",
     "length_buckets",
     "read_grid",
-    "read_labelled_lines",
+    "read_labeled_lines",
     "read_table",
     "read_vectors",
     "split",

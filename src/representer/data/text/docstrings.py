@@ -29,7 +29,7 @@ _MASK = "package"
 def docstrings(
     seed: int = 0, *, classes: int = 10, per_class: int = 300, min_words: int = 12
 ) -> Table:
-    """Return paragraphs of docstrings, labelled with the package they come from.
+    """Return paragraphs of docstrings, labeled with the package they come from.
 
     The sources are parsed and never imported. A docstring is cut into paragraphs; short ones are
     put together until they have ``min_words`` words, and what is then still short is left out. A

@@ -45,7 +45,7 @@ class Numbering:
         min_count: int = 1,
         max_size: int | None = None,
     ) -> Self:
-        """Collect the words of tokenised documents, most frequent first, ties in code point order.
+        """Collect the words of tokenized documents, most frequent first, ties in code point order.
 
         Args:
             token_lists: The tokens of each document.

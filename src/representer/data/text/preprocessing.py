@@ -11,7 +11,7 @@ from representer.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Tokens:
-    """Tokenised documents.
+    """Tokenized documents.
 
     Args:
         documents: The tokens of each document that was kept.
@@ -49,7 +49,7 @@ class Preprocessing:
             raise ArgumentError("max_tokens", self.max_tokens, expected)
 
     def apply(self, texts: Sequence[str]) -> Tokens:
-        """Tokenise documents, cut the long ones and leave out the short ones."""
+        """Tokenize documents, cut the long ones and leave out the short ones."""
         documents: list[list[str]] = []
         kept: list[int] = []
         too_short: list[int] = []

@@ -1,4 +1,4 @@
-"""Reading labelled documents from CSV, TSV, JSON Lines or Parquet files."""
+"""Reading labeled documents from CSV, TSV, JSON Lines or Parquet files."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def read_grid(
 
     Args:
         path: The file.
-        wanted: The columns that will be asked for, which help to recognise a header.
+        wanted: The columns that will be asked for, which help to recognize a header.
         header: As in :func:`read_table`.
         delimiter: As there.
         quotes: As there.

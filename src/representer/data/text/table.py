@@ -1,4 +1,4 @@
-"""Labelled documents read from a file: what was kept, what was left out, and what was guessed."""
+"""Labeled documents read from a file: what was kept, what was left out, and what was guessed."""
 
 from __future__ import annotations
 

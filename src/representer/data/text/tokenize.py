@@ -18,7 +18,7 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     single punctuation marks; runs of full stops or hyphens stay together; English clitics stand
     alone as in the vocabulary of GloVe (``don't`` becomes ``do n't``, ``cat's`` ``cat 's``).
 
-    ``blanks`` is for a text that is tokenised already, its tokens with blanks between.
+    ``blanks`` is for a text that is tokenized already, its tokens with blanks between.
 
     ``leam`` repeats the cleaning that the experiments of Liang et al. (2019) used in practice,
     with its peculiarities: everything but ASCII letters, digits and ``( ) , . ! ?`` becomes a

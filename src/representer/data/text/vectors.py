@@ -87,7 +87,7 @@ class WordVectors:
         """Return the embedding matrix of a vocabulary.
 
         A word takes its own vector, else that of its lower-case form, else that of its
-        capitalised form, else that in capitals. A word without any starts uniform in
+        capitalized form, else that in capitals. A word without any starts uniform in
         [-scale, scale], the unknown word too; padding is zero.
 
         Args:

@@ -1,4 +1,4 @@
-"""Expansions with fewer centres, and by how much they differ."""
+"""Expansions with fewer centers, and by how much they differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRID = 1001
 
 
 def exact_values(activation: KernelActivation, places: Tensor) -> Tensor:
-    """Return f in float64 at places ``(P, F)``, normalisation left out."""
+    """Return f in float64 at places ``(P, F)``, normalization left out."""
     c, chi = _doubles(activation)
     value = functional.kernel_activation(
         places, c, chi, green=activation.green, bandwidth=activation.bandwidth
@@ -33,7 +33,7 @@ def exact_values(activation: KernelActivation, places: Tensor) -> Tensor:
 
 
 def sampled(activation: KernelActivation) -> Tensor:
-    """Return places ``(P, F)`` on the range: a grid, and the centres that lie in it."""
+    """Return places ``(P, F)`` on the range: a grid, and the centers that lie in it."""
     low, high = activation.limits
     grid = torch.linspace(low, high, GRID, dtype=torch.float64)
     even = grid[:, None].expand(-1, activation.num_features)
@@ -41,7 +41,7 @@ def sampled(activation: KernelActivation) -> Tensor:
 
 
 def compacted(activation: KernelActivation, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Return fewer centres and their coefficients ``(F, K')``, rows filled up with zeros."""
+    """Return fewer centers and their coefficients ``(F, K')``, rows filled up with zeros."""
     kept = [
         _fewer(activation, c, chi, tolerance) for c, chi in zip(*_doubles(activation), strict=True)
     ]
@@ -88,7 +88,7 @@ def _fewer(
 
 
 def merged(c: Tensor, chi: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the centres ``(K',)`` without repetitions, sorted, with the sums of coefficients."""
+    """Return the centers ``(K',)`` without repetitions, sorted, with the sums of coefficients."""
     kinds, place = c.unique(return_inverse=True)
     return kinds, torch.zeros_like(kinds).index_add(0, place, chi)
 
@@ -98,14 +98,14 @@ def thinned(
 ) -> tuple[Tensor, Tensor]:
     r"""Drop corners of a piecewise-linear expansion while it changes by no more than a tolerance.
 
-    A centre between two others gives its coefficient to them, so that nothing changes beyond the
+    A center between two others gives its coefficient to them, so that nothing changes beyond the
     two; between them the change is a triangle of height
     :math:`\kappa |\chi_k| h_l h_r / (h_l + h_r)`, with the distances to the two and the jump
     :math:`\kappa` of the slope of g. The lowest triangle goes first, and the change of all
-    together is kept below the tolerance, at every centre that there was.
+    together is kept below the tolerance, at every center that there was.
 
     Args:
-        c: Sorted centres ``(K,)``, float64, none twice.
+        c: Sorted centers ``(K,)``, float64, none twice.
         chi: Coefficients.
         limits: Where the change is looked at.
         corner: The jump of the slope.
@@ -148,12 +148,12 @@ def _triangle(a: Tensor, low: Tensor, mid: Tensor, high: Tensor) -> Tensor:
 def dropped(
     c: Tensor, chi: Tensor, bound: Callable[[Tensor], Tensor], tolerance: float
 ) -> tuple[Tensor, Tensor]:
-    """Drop the centres that matter least, while what they could add up to is within a tolerance.
+    """Drop the centers that matter least, while what they could add up to is within a tolerance.
 
     Args:
-        c: Centres ``(K,)``.
+        c: Centers ``(K,)``.
         chi: Coefficients.
-        bound: The largest |g(a - c)| on the range, for every centre.
+        bound: The largest |g(a - c)| on the range, for every center.
         tolerance: The largest change.
     """
     weight = chi.abs() * bound(c)

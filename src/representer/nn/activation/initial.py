@@ -18,7 +18,7 @@ INITIAL: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """Functions that an expansion may begin as, by name; ``"random"`` and ``"zeros"`` are no fits."""
 
-# Of the largest eigenvalue. Bells at close centres are nearly one function, and only large
+# Of the largest eigenvalue. Bells at close centers are nearly one function, and only large
 # coefficients of opposite signs would tell them apart.
 RIDGES = {"abs": 1e-13, "relu": 1e-13, "cubic": 1e-13}
 RIDGE = 1e-7
@@ -26,7 +26,7 @@ POINTS = 401
 
 
 def even_centers(limits: tuple[float, float], count: int) -> Tensor:
-    """Return centres evenly spaced on the range, the nearest to 0 moved there if 0 is in it.
+    """Return centers evenly spaced on the range, the nearest to 0 moved there if 0 is in it.
 
     The functions of common use have their corner at 0.
     """
@@ -50,7 +50,7 @@ def fitted(
 ) -> tuple[Tensor, Tensor]:
     r"""Return coefficients, and slope and height of a line, that come nearest to a function.
 
-    They minimise :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
+    They minimize :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
     even grid of the range, with a small ridge on the coefficients.
 
     Args:

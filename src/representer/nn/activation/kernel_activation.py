@@ -35,10 +35,10 @@ class KernelActivation(nn.Module):
     .. math::
         f_i(a) = \sum_{k=1}^{d} \chi_{ik}\, g(a - c_{ik}) \; (+\, \theta_i a + \nu_i)
 
-    with the Green function g of the regularisation operator: the best function under a penalty on
+    with the Green function g of the regularization operator: the best function under a penalty on
     its first derivative is of this form with :math:`g = |\cdot|`, piecewise linear with a corner at
-    every centre. Centres and coefficients are parameters. For ``"abs"``, ``"relu"`` and ``"cubic"``
-    an input costs a search among the sorted centres, not a sum over them.
+    every center. Centers and coefficients are parameters. For ``"abs"``, ``"relu"`` and ``"cubic"``
+    an input costs a search among the sorted centers, not a sum over them.
 
     Args:
         num_features: F, neurons of the last dimension (or of ``dim``), each with its own function;
@@ -46,11 +46,11 @@ class KernelActivation(nn.Module):
         num_centers: d.
         green: g: ``"abs"`` :math:`|u|`, ``"relu"`` :math:`\max(0, u)`, ``"gaussian"``
             :math:`e^{-u^2/2s^2}`, ``"cubic"`` :math:`|u|^3`, or an elementwise function, which is
-            summed over all centres.
-        limits: The range on which centres lie and an initial function is fitted.
-        init: ``"random"``: centres and coefficients from a normal distribution cut at two
-            deviations, as in the authors' code; ``"zeros"``: such centres and no coefficients; a
-            name of a function, or the function, which is fitted by least squares with centres
+            summed over all centers.
+        limits: The range on which centers lie and an initial function is fitted.
+        init: ``"random"``: centers and coefficients from a normal distribution cut at two
+            deviations, as in the authors' code; ``"zeros"``: such centers and no coefficients; a
+            name of a function, or the function, which is fitted by least squares with centers
             evenly spaced, one of them at 0.
         linear_term: Whether there is a line :math:`\theta_i a + \nu_i`. With ``green="abs"`` the
             functions ``"relu"`` and ``"identity"`` switch it on.
@@ -136,7 +136,7 @@ class KernelActivation(nn.Module):
 
     @torch.no_grad()
     def fit(self, function: Callable[[Tensor], Tensor]) -> None:
-        """Set coefficients and line to those nearest to a function; the centres stay.
+        """Set coefficients and line to those nearest to a function; the centers stay.
 
         Args:
             function: Elementwise.
@@ -163,7 +163,7 @@ class KernelActivation(nn.Module):
         Raises:
             ShapeError: If the dimension of the features has another size.
             KindError: If dtype or device is not that of the parameters.
-            ArgumentError: If a batch of one is to be normalised in training.
+            ArgumentError: If a batch of one is to be normalized in training.
         """
         if self.num_features == 1:  # any shape: every entry goes through the one function
             return self._evaluate(input.reshape(-1, 1)).reshape(input.shape)
@@ -176,18 +176,18 @@ class KernelActivation(nn.Module):
         return self.coefficients.abs().sum()
 
     def compact(self, tolerance: float = 1e-3) -> float:
-        """Drop and merge centres, in place, as long as f changes by no more than a tolerance.
+        """Drop and merge centers, in place, as long as f changes by no more than a tolerance.
 
-        Centres at one place become one. With ``"abs"`` and ``"relu"`` a corner is then left out
-        where the straight line over it is near enough; with other g a centre is left out if its
-        term is small on all of ``limits``. Features with fewer centres than others keep
+        Centers at one place become one. With ``"abs"`` and ``"relu"`` a corner is then left out
+        where the straight line over it is near enough; with other g a center is left out if its
+        term is small on all of ``limits``. Features with fewer centers than others keep
         coefficients of 0.
 
         Args:
             tolerance: The largest change of f on ``limits``.
 
         Returns:
-            The largest change there was, measured at the old centres, at the ends and on a grid.
+            The largest change there was, measured at the old centers, at the ends and on a grid.
 
         Raises:
             ArgumentError: If the tolerance is negative.
@@ -211,7 +211,7 @@ class KernelActivation(nn.Module):
     def to_piecewise_linear(self) -> PiecewiseLinear:
         """Return f as a function given by its corners, to be exported or drawn.
 
-        Normalisation is not part of it.
+        Normalization is not part of it.
 
         Raises:
             KindError: If g is not ``"abs"`` or ``"relu"``: f is then not piecewise linear.
@@ -224,7 +224,7 @@ class KernelActivation(nn.Module):
     def plot(self, span: tuple[float, float] | None = None, columns: int = 5) -> Figure:
         """Draw the function of every feature, with a dashed frame where it is steeper than 1.
 
-        Where it is, a recurrent network can let a state grow. Normalisation is left out.
+        Where it is, a recurrent network can let a state grow. Normalization is left out.
 
         Args:
             span: The range; ``limits`` by default.
@@ -251,7 +251,7 @@ class KernelActivation(nn.Module):
             rows = a.reshape(-1, a.shape[-1])
             if self.training and len(rows) < 2:
                 raise ArgumentError(
-                    "batch", len(rows), "2 or more to be normalised in training", hint="Use eval()."
+                    "batch", len(rows), "2 or more to be normalized in training", hint="Use eval()."
                 )
             a = self.norm(rows).reshape(a.shape)
         if isinstance(self.green, str):

@@ -80,12 +80,12 @@ def activation_penalty(module: nn.Module) -> Tensor:
 def activation_groups(
     module: nn.Module, lr: float | None = None, **options: Any
 ) -> list[dict[str, Any]]:
-    """Return parameter groups for an optimiser: all else, and the learned activations apart.
+    """Return parameter groups for an optimizer: all else, and the learned activations apart.
 
     Args:
         module: The model.
-        lr: Learning rate of centres, coefficients and lines; the optimiser's own if left out.
-        **options: What else the optimiser is to do with them, such as ``weight_decay=0.0``.
+        lr: Learning rate of centers, coefficients and lines; the optimizer's own if left out.
+        **options: What else the optimizer is to do with them, such as ``weight_decay=0.0``.
     """
     own = [
         parameter

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES, walks_end
 from representer.nn.graph.graph_options import CombineOption, DecayOption
-from representer.nn.graph.neighbour_sum import NeighbourSum
+from representer.nn.graph.neighbor_sum import NeighborSum
 
 
 class WalkStates(nn.Module):
@@ -67,7 +67,7 @@ class WalkStates(nn.Module):
         self.gate_weight = parameter(2, H, in_channels, used=is_gated)
         self.gate_edge = parameter(H, K, used=is_gated and edge_dim is not None)
         self.gate_bias = parameter(H, used=is_gated)
-        self.sums = NeighbourSum()
+        self.sums = NeighborSum()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

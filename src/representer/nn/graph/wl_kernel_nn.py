@@ -12,7 +12,7 @@ from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
 from representer.nn.graph.graph_inputs import check_graph, sum_of_graphs
 from representer.nn.graph.graph_options import DecayOption, check_decay, checked_name
-from representer.nn.graph.relabelling import Relabelling
+from representer.nn.graph.relabeling import Relabeling
 from representer.nn.graph.walk_states import WalkStates, draw
 from representer.nn.recurrent.options import check_size
 from representer.ops import walk_rounds
@@ -31,12 +31,12 @@ class WLKernelNN(nn.Module):
             + U_2 \sum_{u \to v} \sigma(V h_u^{(l-1)}) \Big) \\
         h_G &= \sum_{l=1}^L \sum_v c_n^{(l)}[v]
 
-    Level l compares the graph relabelled l − 1 times, so that the relabellings 0 … L − 1 are read
+    Level l compares the graph relabeled l − 1 times, so that the relabelings 0 … L − 1 are read
     out; of each the sum over v is the random-walk kernel with the reference walk, and :math:`h_G`
     lies in the space of ``kernels.WeisfeilerLehmanKernel`` of depth L − 1 (Proposition 2).
     Edges' features, the decay and its gate are as in
-    :class:`~representer.nn.RandomWalkKernelNN`; the relabelling is
-    :class:`~representer.nn.Relabelling`. The authors' code is ``label_channels=hidden_channels,
+    :class:`~representer.nn.RandomWalkKernelNN`; the relabeling is
+    :class:`~representer.nn.Relabeling`. The authors' code is ``label_channels=hidden_channels,
     readout="last", gate_scale=10.0``.
 
     Args:
@@ -54,7 +54,7 @@ class WLKernelNN(nn.Module):
         share_references: Whether all levels have the same references, as in the authors' code; in
             the paper each has its own.
         sigma: σ, a name of ``functional.NONLINEARITIES``.
-        bias: Whether the relabelling has biases.
+        bias: Whether the relabeling has biases.
         gate_scale: What an open gate lets through.
         device: Of the parameters.
         dtype: Of the parameters.
@@ -109,7 +109,7 @@ class WLKernelNN(nn.Module):
             embedding = torch.empty(channels, in_channels, device=device, dtype=dtype)
             self.embedding = nn.Parameter(embedding)  # A
             draw(self.embedding)
-        self.relabelling = Relabelling(
+        self.relabeling = Relabeling(
             channels, edge_dim, sigma, bias=bias, device=device, dtype=dtype
         )
         self.walks = nn.ModuleList(
@@ -125,7 +125,7 @@ class WLKernelNN(nn.Module):
     def kernel(self) -> WeisfeilerLehmanKernel:
         """The exact kernel that each unit evaluates against its reference.
 
-        Its graphs of Y are references, which are compared with every relabelling as they are.
+        Its graphs of Y are references, which are compared with every relabeling as they are.
 
         Raises:
             KindError: If there is none, with the reason.
@@ -167,7 +167,7 @@ class WLKernelNN(nn.Module):
             x: As of ``forward``.
             edge_index: As of ``forward``.
             edge_attr: As of ``forward``.
-            level: How often the graph is relabelled before, 0 … L − 1; without it, the sum over
+            level: How often the graph is relabeled before, 0 … L − 1; without it, the sum over
                 the levels that are read out.
         """
         levels = self._read if level is None else (range(self.depth)[level],)
@@ -177,11 +177,11 @@ class WLKernelNN(nn.Module):
     def labels(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, level: int = 0
     ) -> Tensor:
-        """Return the labels h of every node after ``level`` relabellings."""
+        """Return the labels h of every node after ``level`` relabelings."""
         edges = self._check(x, edge_index, edge_attr)
         h = self._first(x)
         for _ in range(level):
-            h = self.relabelling(h, edge_index, edges)
+            h = self.relabeling(h, edge_index, edges)
         return h
 
     def references(self, level: int = 0) -> Tensor:
@@ -200,7 +200,7 @@ class WLKernelNN(nn.Module):
         """Draw all parameters anew."""
         if self.embedding is not None:
             draw(self.embedding)
-        self.relabelling.reset_parameters()
+        self.relabeling.reset_parameters()
         for walks in self.walks:
             cast(WalkStates, walks).reset_parameters()
 
@@ -224,7 +224,7 @@ class WLKernelNN(nn.Module):
     def _check(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor | None:
         return check_graph(
             x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
-            like=self.relabelling.weight,
+            like=self.relabeling.weight,
         )  # fmt: skip
 
     def _first(self, x: Tensor) -> Tensor:
@@ -235,14 +235,14 @@ class WLKernelNN(nn.Module):
 
     def _is_joined(self) -> bool:
         """Whether ``ops.walk_rounds`` computes the layer: the same with fewer, larger products."""
-        walks, r = self._walks(0), self.relabelling
+        walks, r = self._walks(0), self.relabeling
         is_explained = bool(walks.sums.explain or r.sums.explain)  # which masks single messages
         return self.share_references and self.edge_dim is not None and not is_explained
 
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
         """Return c_n of every node, summed over the levels that are read out."""
         edges = self._check(x, edge_index, edge_attr)
-        walks, r = self._walks(0), self.relabelling
+        walks, r = self._walks(0), self.relabeling
         assert edges is not None
         assert r.edge_weight is not None
         assert walks.edge_weight is not None
@@ -254,7 +254,7 @@ class WLKernelNN(nn.Module):
             biases += [torch.zeros_like(walks.gate_bias), walks.gate_bias]
         total = walk_rounds(
             self._first(x), edge_index, edges, torch.cat(weights), torch.cat(biases),
-            r.neighbours, r.edge_weight, walks.edge_weight, walks.gate_edge, depth=self.depth,
+            r.neighbors, r.edge_weight, walks.edge_weight, walks.gate_edge, depth=self.depth,
             first=self._read[0], scale=walks.gate_scale, activation=self.sigma,
         )  # fmt: skip
         lam = walks.decay_value()
@@ -268,7 +268,7 @@ class WLKernelNN(nn.Module):
         found, h = [], self._first(x)
         for level in range(levels[-1] + 1):
             if level:
-                h = self.relabelling(h, edge_index, edges)
+                h = self.relabeling(h, edge_index, edges)
             if level in levels:
                 found.append(self._walks(level)(h, edge_index, edges))
         return found

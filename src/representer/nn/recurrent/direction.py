@@ -29,7 +29,7 @@ class CellDirection(nn.Module):
         hidden_size: H.
         bias: Whether the gates have biases.
         forget_bias: A constant added to the forget gate's bias.
-        layer_norm: Whether the fresh cell is layer-normalised.
+        layer_norm: Whether the fresh cell is layer-normalized.
         static: The static gates, where the cell's are static.
         psi: An output non-linearity that has no name.
         weight_drop: Share of recurrent weights dropped in training.

@@ -62,8 +62,8 @@ class DenseFilters(nn.Module):
         products = []
         for weight in self._scaled():
             gates, units, _, n = weight.shape
-            surplus = self.reach - (n - 1) * self.dilation
-            seen = extended[: len(extended) - surplus] if reverse else extended[surplus:]
+            excess = self.reach - (n - 1) * self.dilation
+            seen = extended[: len(extended) - excess] if reverse else extended[excess:]
             product = ngram_product(seen, weight.flatten(0, 1), self.dilation, reverse=reverse)
             products.append(product.unflatten(-1, (gates, units)))
             if self.unit_norm:

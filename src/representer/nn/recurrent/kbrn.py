@@ -29,7 +29,7 @@ class KBRN(SequenceLayer):
         f_i(a) = \sum_{k=1}^{d} \chi_{ik}\, g(a - c_{ik}) \; (+\, \theta_i a + \nu_i)
 
     A function that is steep in places and flat in others lets a state grow where it must be kept
-    and shrink where it must be forgotten. What makes long sequences learnable is the normalisation
+    and shrink where it must be forgotten. What makes long sequences learnable is the normalization
     over the batch, with statistics of every time step:
 
     .. math::
@@ -56,7 +56,7 @@ class KBRN(SequenceLayer):
         linear_term: Whether each function has a line.
         bandwidth: s of a Gaussian.
         shared: Whether all units of a layer share one function.
-        normalize: Whether there is a normalisation.
+        normalize: Whether there is a normalization.
         eval_statistics: ``"running"`` statistics in evaluation, or those of the ``"batch"``, as in
             the authors' code.
         momentum: Weight of a new batch in the running statistics.

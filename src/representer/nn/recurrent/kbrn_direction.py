@@ -21,14 +21,14 @@ SMALL = 0.3  # deviation of W x beside an orthogonal start, for x of variance 1
 
 
 class KBRNDirection(nn.Module):
-    """Weights, learned activations and normalisation of one direction.
+    """Weights, learned activations and normalization of one direction.
 
     Args:
         input_size: I, features of one step.
         hidden_size: H.
         bias: Whether there is a bias.
         activation: f, of H features or of one.
-        norm: Normalisation, or None.
+        norm: Normalization, or None.
         eval_statistics: Which statistics there are in evaluation.
         start: How weights are drawn.
         device: Of the parameters.
@@ -73,7 +73,7 @@ class KBRNDirection(nn.Module):
     def _draw_weights(self) -> None:
         """Draw from a normal distribution cut at two deviations, which are 1 if they may be.
 
-        Normalisation makes the scale of the weights nearly indifferent; without it outputs would
+        Normalization makes the scale of the weights nearly indifferent; without it outputs would
         grow from step to step. Of an orthogonal start the sums are nearly a rotation of the state,
         however many features the input has.
         """
@@ -113,8 +113,8 @@ class KBRNDirection(nn.Module):
             Output ``(T, B, H)``, the new state, the window.
 
         Raises:
-            ArgumentError: If a batch of one is to be normalised with its own statistics, or the
-                centres are no finite numbers.
+            ArgumentError: If a batch of one is to be normalized with its own statistics, or the
+                centers are no finite numbers.
         """
         h0, steps = state
         x = _reversed(x, lengths) if reverse else x
@@ -135,7 +135,7 @@ class KBRNDirection(nn.Module):
         scale = statistics = None
         if norm is not None:
             if of_batch and batch == 1:
-                wanted = "2 or more sequences to be normalised over"
+                wanted = "2 or more sequences to be normalized over"
                 raise ArgumentError("batch", 1, wanted, hint="Use eval().")
             scale, is_idle = norm.scale, of_batch and lengths is None
             statistics = norm.placeholder(time, batch) if is_idle else norm.rows(steps, time)
@@ -173,5 +173,5 @@ def _check_centers(centers: Tensor) -> None:
     if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(centers):  # pyright: ignore
         return
     if not centers.is_meta and not bool(centers.isfinite().all()):
-        hint = "A step of the optimiser may have been too long."
+        hint = "A step of the optimizer may have been too long."
         raise ArgumentError("centers", "not finite", "finite numbers", hint=hint)

@@ -54,7 +54,7 @@ class RecurrentKernelMachine(SequenceLayer):
             with each; an input has a multiple of it.
         free_phase: Whether the first channel of a wavelet has a phase of its own; else it is 0.
         sampling_rate: Of a signal in Hz, so that `wavelets` speaks of seconds; None for samples.
-        layer_norm: Whether the fresh cell state is layer-normalised, and so carried on.
+        layer_norm: Whether the fresh cell state is layer-normalized, and so carried on.
         output_nonlinearity: Replaces the cell's: a name of ``functional.NONLINEARITIES``, or an
             elementwise callable or module, which then runs through autograd.
         forget_bias: A constant added to the forget gate's bias, where there is one.
@@ -128,7 +128,7 @@ class RecurrentKernelMachine(SequenceLayer):
             filter_length,
             dilation=dilation,
             stride=stride,
-            unit_norm=self.cell.memory == "surplus",
+            unit_norm=self.cell.memory == "expm1",
             free_phase=free_phase,
             sampling_rate=sampling_rate,
         )

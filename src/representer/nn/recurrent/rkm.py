@@ -76,7 +76,7 @@ class RKM(RecurrentKernelMachine):
             "static",
             False,
             feedback="all" if feedback else "none",
-            memory="surplus" if q == "gaussian" else "output",
+            memory="expm1" if q == "gaussian" else "output",
         )
         super().__init__(
             input_size,

@@ -18,8 +18,8 @@ from torch.nn.utils.rnn import PackedSequence
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
 from representer.nn.recurrent.options import check_probability, check_size
-from representer.nn.recurrent.quick_step import quick_step
 from representer.nn.recurrent.states import StateLayout
+from representer.nn.recurrent.streaming_step import streaming_step
 
 
 class SequenceLayer(nn.Module):
@@ -126,7 +126,7 @@ class SequenceLayer(nn.Module):
             raise ShapeError("x_t", x_t.shape, expected, hint="step() takes one time step.")
         thins_out = self.training and (self.dropout or self.variational_dropout)
         if not (thins_out or self._forward_hooks or self._forward_pre_hooks):
-            quick = quick_step(self.directions, x_t, state)
+            quick = streaming_step(self.directions, x_t, state)
             if quick is not None:
                 return quick
         time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0

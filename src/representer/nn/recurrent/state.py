@@ -87,7 +87,7 @@ class KBRNState(NamedTuple):
     Attributes:
         h: Last outputs ``(L·D, B, H)``.
         steps: How many steps each sequence has taken ``(L·D, B)``, which tells the statistics that
-            the next one is normalised with.
+            the next one is normalized with.
         window: L·D tensors without rows ``(B, 0, I_l)``: there are no n-gram filters.
     """
 

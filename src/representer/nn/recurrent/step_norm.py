@@ -1,4 +1,4 @@
-"""Normalisation over the batch with statistics of every time step, M18 section 3."""
+"""Normalization over the batch with statistics of every time step, M18 section 3."""
 
 from __future__ import annotations
 

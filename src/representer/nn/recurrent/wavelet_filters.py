@@ -37,7 +37,7 @@ class Wavelets(NamedTuple):
 class WaveletFilters(nn.Module):
     r"""Filters :math:`\alpha \cos(\omega t + \phi) e^{-\beta t^2}`, four parameters in place of n.
 
-    The parameters are kept per sample, so that they have sizes an optimiser can step in; the
+    The parameters are kept per sample, so that they have sizes an optimizer can step in; the
     sampling rate turns them into rad/s. β is the softplus of its parameter. The product with the
     input is a convolution, so that no window is ever copied.
 

@@ -1,1 +1,1 @@
-"""Regularisation of recurrent networks: dropout that holds one mask, and of words and weights."""
+"""Regularization of recurrent networks: dropout that holds one mask, and of words and weights."""

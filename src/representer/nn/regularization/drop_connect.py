@@ -18,7 +18,7 @@ _Module = TypeVar("_Module", bound=nn.Module)
 
 
 class DropConnect(nn.Module):
-    r"""A parametrisation that drops, in training, entries of a weight.
+    r"""A parametrization that drops, in training, entries of a weight.
 
     .. math::
         \tilde W_{ij} = \frac{m_{ij}}{1 - p} W_{ij}, \qquad

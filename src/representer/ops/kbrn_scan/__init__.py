@@ -50,7 +50,7 @@ def kbrn_scan(
         coefficients: chi.
         weight: U, output by input.
         line: theta and nu, or None.
-        norm: Gain and offset of the normalisation; None normalises nothing.
+        norm: Gain and offset of the normalization; None normalizes nothing.
         statistics: Mean and variance of every step and sequence, with ``norm``; constants.
         batch_statistics: Whether mean and variance are those of the batch, at the steps that two or
             more sequences have; ``statistics`` are for the others.
@@ -68,7 +68,7 @@ def kbrn_scan(
 
     Raises:
         ShapeError: If the shapes do not fit.
-        KindError: If dtypes or devices do not, or normalisation lacks statistics.
+        KindError: If dtypes or devices do not, or normalization lacks statistics.
         ArgumentError: If a length is negative or larger than T, or there is no such g.
         BackendError: If the backend asked for cannot run the call.
 
@@ -104,7 +104,7 @@ def run(
         raise ShapeError("z", p.z.shape, "(time, batch, units) with at least one step")
     time, batch, units = p.z.shape
     if p.centers.dim() != 2 or not p.centers.shape[1]:
-        raise ShapeError("centers", p.centers.shape, "(units, centres) with at least one centre")
+        raise ShapeError("centers", p.centers.shape, "(units, centers) with at least one center")
     tables = (units, p.centers.shape[1])
     check_like("h0", p.h0, p.z, (batch, units))
     check_like("weight", p.weight, p.z, (units, units))
@@ -115,7 +115,7 @@ def run(
         "norm": (p.norm, (2, units), p.norm is not None),
         "statistics": (p.statistics, (2, time, batch, units), p.norm is not None),
     }
-    check_operands(expected, p.z, "normalisation")
+    check_operands(expected, p.z, "normalization")
     check_lengths(p.lengths, time, batch)
     name = OP.choose(backend, p.z.device.type, p)
     output, h, used, _ = torch.ops.representer.kbrn_scan(*p, name)

@@ -5,9 +5,9 @@
     da_t = (dn_t - mean(dn_t) - n_t mean(dn_t n_t)) / sqrt(var_t + eps)
 
 the means over the batch, and without them where its statistics were not taken. The slopes of all
-steps are known before the loop; the gradients of centres and coefficients follow after it.
+steps are known before the loop; the gradients of centers and coefficients follow after it.
 
-Shapes: T time, B batch, H units, K centres.
+Shapes: T time, B batch, H units, K centers.
 """
 
 from __future__ import annotations

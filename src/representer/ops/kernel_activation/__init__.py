@@ -28,10 +28,10 @@ def kernel_activation(
 ) -> Tensor:
     r"""Evaluate a kernel expansion for every feature: f_i(a) = sum_k chi_ik g(a - c_ik).
 
-    For ``"abs"``, ``"relu"`` and ``"cubic"`` the centres are sorted, and f is a polynomial between
+    For ``"abs"``, ``"relu"`` and ``"cubic"`` the centers are sorted, and f is a polynomial between
     two of them: an input costs a search, O(log K), and memory does not grow with K. So do the
     gradients, for which the inputs of each interval are summed up once. The Gaussian is summed over
-    all centres.
+    all centers.
 
     Args:
         input: a.
@@ -62,7 +62,7 @@ def kernel_activation(
     if not 0 < bandwidth < float("inf"):
         raise ArgumentError("bandwidth", bandwidth, "a number above 0")
     if centers.dim() != 2 or not centers.shape[1]:
-        raise ShapeError("centers", centers.shape, "(features, centres) with at least one centre")
+        raise ShapeError("centers", centers.shape, "(features, centers) with at least one center")
     features = len(centers)
     if not input.dim() or input.shape[-1] != features:
         raise ShapeError(
@@ -106,7 +106,7 @@ def _samples() -> Iterator[Sample]:
         def normal(*shape: int) -> Tensor:
             return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-        # on a grid and farther out than the centres; no input is at a centre, where g has a corner
+        # on a grid and farther out than the centers; no input is at a center, where g has a corner
         inputs = (4 * normal(rows, features)).round(decimals=2) + 0.005
         centers = (2 * normal(features, count)).round(decimals=2)
         if count > 2:

@@ -31,7 +31,7 @@ def backward(
     green: str,
     bandwidth: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of input, centres and coefficients."""
+    """Return the gradients of input, centers and coefficients."""
     input, tables = input.contiguous(), (centers.contiguous(), coefficients.contiguous())
     found = [torch.empty_like(x) for x in (input, *tables)]
     results = (None, *found)

@@ -1,14 +1,14 @@
 r"""kernel_activation in torch: one sort, and sums over all that lie before.
 
-On the side above its centre g is u^m, and on the side below it is s u^m,
+On the side above its center g is u^m, and on the side below it is s u^m,
 
     relu  m = 1, s = 0        abs  m = 1, s = -1        cubic  m = 3, s = -1
 
-so that values, slopes and the gradients of centres and coefficients are all of one form,
+so that values, slopes and the gradients of centers and coefficients are all of one form,
 
     low * sum_{q < p} w_q (p - q)^r + high * sum_{q > p} w_q (p - q)^r
 
-with inputs p and centres q, or with centres p and inputs q. Where the two meet, g and its
+with inputs p and centers q, or with centers p and inputs q. Where the two meet, g and its
 derivative are 0, as torch has them.
 """
 
@@ -43,7 +43,7 @@ def backward(
     green: str,
     bandwidth: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of input, centres and coefficients."""
+    """Return the gradients of input, centers and coefficients."""
     if green == "gaussian":
         return _gaussian(grad, input, centers, coefficients, bandwidth)
     m, s = SHAPES[green]
@@ -61,7 +61,7 @@ def backward(
 
 
 def _in_double(input: Tensor, centers: Tensor, coefficients: Tensor) -> tuple[Tensor, ...]:
-    """Return all in float64, features first, measured from the middle of the centres."""
+    """Return all in float64, features first, measured from the middle of the centers."""
     c = centers.double().contiguous()
     origin = c.mean(1, keepdim=True)
     return (input.T.double() - origin).contiguous(), c - origin, coefficients.double().contiguous()

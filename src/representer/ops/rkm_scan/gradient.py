@@ -25,7 +25,7 @@ from torch import Tensor
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.ops.rkm_scan.arguments import Backward
-from representer.ops.rkm_scan.products import finish, gates_of, memory_before, normalise
+from representer.ops.rkm_scan.products import finish, gates_of, memory_before, normalize
 from representer.ops.sequence import Steps, previous
 
 BLOCK = 2**18  # entries of the gates for which factors are computed at once: 1 MiB in float32
@@ -42,7 +42,7 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
     h_before = previous(p.output, p.h0, lengths, reverse)
     c_before = previous(p.cells, p.c0, lengths, reverse)
     memory = memory_before(cell, h_before, c_before)
-    normed, scale = normalise(fresh) if norm is not None else (fresh, fresh)
+    normed, scale = normalize(fresh) if norm is not None else (fresh, fresh)
     emitted = p.cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
 
     block = max(1, BLOCK // max(1, gates[0].numel()))
@@ -138,5 +138,5 @@ def _slope_of_emission(cell: Cell, gates: Tensor, emitted: Tensor) -> Tensor | N
 
 def _through_norm(g: Tensor, normed: Tensor, scale: Tensor, gain: Tensor) -> Tensor:
     g = g * gain
-    centred = g - g.mean(-1, keepdim=True)
-    return (centred - normed * (g * normed).mean(-1, keepdim=True)) * scale
+    centered = g - g.mean(-1, keepdim=True)
+    return (centered - normed * (g * normed).mean(-1, keepdim=True)) * scale

@@ -35,11 +35,11 @@ def memory_before(cell: Cell, h_before: Tensor, c_before: Tensor) -> Tensor:
     return c_before if cell.memory == "cell" else torch.expm1(c_before)
 
 
-def normalise(fresh: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the cells normalised before gain and bias, and 1 / their standard deviation."""
-    centred = fresh - fresh.mean(-1, keepdim=True)  # var_mean warns about an empty batch
-    scale = (centred.square().mean(-1, keepdim=True) + EPS).rsqrt()
-    return centred * scale, scale
+def normalize(fresh: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the cells normalized before gain and bias, and 1 / their standard deviation."""
+    centered = fresh - fresh.mean(-1, keepdim=True)  # var_mean warns about an empty batch
+    scale = (centered.square().mean(-1, keepdim=True) + EPS).rsqrt()
+    return centered * scale, scale
 
 
 def gates_of(p: Backward) -> Tensor:
@@ -107,7 +107,7 @@ def finish(
         d_static = torch.stack((written, kept))
     if p.norm is not None:
         assert g_normed is not None
-        normed, _ = normalise(p.fresh)
+        normed, _ = normalize(p.fresh)
         d_norm = torch.stack(
             (over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths))
         )

@@ -59,19 +59,19 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
             fresh[t] = fresh_c
         if norm is not None:
             fresh_c = F.layer_norm(fresh_c, (units,), norm[0], norm[1], EPS)
-        fresh_h = psi(fresh_c)
+        h_new = psi(fresh_c)
         if cell.output_gate:
-            fresh_h = gate["output"] * fresh_h
+            h_new = gate["output"] * h_new
         if hold is not None:
             fresh_c = torch.lerp(fresh_c, c, hold[0, t])
-            fresh_h = torch.lerp(fresh_h, h, hold[1, t])
+            h_new = torch.lerp(h_new, h, hold[1, t])
         if steps.is_whole(t):
-            h, c = fresh_h, fresh_c
+            h, c = h_new, fresh_c
             output[t] = h
         else:
             real = steps.real(t)
-            h, c = torch.where(real, fresh_h, h), torch.where(real, fresh_c, c)
-            output[t] = torch.where(real, fresh_h, 0.0)
+            h, c = torch.where(real, h_new, h), torch.where(real, fresh_c, c)
+            output[t] = torch.where(real, h_new, 0.0)
         if cells.numel():
             cells[t] = c
     return output, h.clone(), c.clone(), kept, cells, fresh

@@ -27,7 +27,7 @@ CELLS: dict[str, Cell] = {
     "rkm_tanh": RKM,
     "rkm_inverse": replace(RKM, output="inverse", feedback="none"),
     "rkm_polynomial": replace(RKM, output="polynomial"),
-    "rkm_gaussian": replace(RKM, output="gaussian", memory="surplus"),
+    "rkm_gaussian": replace(RKM, output="gaussian", memory="expm1"),
 }
 SIZES = ((1, 1, 1), (2, 1, 17), (5, 3, 4))
 

@@ -72,15 +72,15 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
             d_decay += _where(steps, t, d_lam)
         if not steps.is_whole(t):
             dz[t] = torch.where(steps.real(t)[:, None], dz[t], 0.0)
-        fresh_h = torch.zeros_like(e)
+        h_new = torch.zeros_like(e)
         if p.weight is not None:
-            fresh_h = dz[t, :, n].mm(p.weight)
-            fresh_h = fresh_h if mask is None else mask * fresh_h
+            h_new = dz[t, :, n].mm(p.weight)
+            h_new = h_new if mask is None else mask * h_new
         if steps.is_whole(t):
-            to_h, to_c = fresh_h, fresh_c
+            to_h, to_c = h_new, fresh_c
         else:
             is_real = steps.real(t)
-            to_h = torch.where(is_real, fresh_h, to_h)
+            to_h = torch.where(is_real, h_new, to_h)
             to_c = torch.where(is_real[:, None], fresh_c, to_c)
     return finish(p, dz, to_h.clone(), to_c.clone(), d_carry, d_decay)
 

@@ -52,17 +52,17 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
             z[:, n] = torch.sigmoid(torch.addmm(z[:, n], fed, weight_HH))
         fresh_c = _advance(chain, z[:, :n], _decay(p, z), c)
         read = string_states(chain, fresh_c)
-        fresh_h = sigma(read[:, -1] if chain.readout == "last" else read.sum(1))
+        h_new = sigma(read[:, -1] if chain.readout == "last" else read.sum(1))
         if carried is not None:
-            kept_h = fresh_h if p.mask is None else p.mask * fresh_h
-            fresh_h = torch.lerp(carried[t], kept_h, z[:, -1])
+            kept_h = h_new if p.mask is None else p.mask * h_new
+            h_new = torch.lerp(carried[t], kept_h, z[:, -1])
         if steps.is_whole(t):
-            h, c = fresh_h, fresh_c
+            h, c = h_new, fresh_c
             output[t] = h
         else:
             real = steps.real(t)
-            h, c = torch.where(real, fresh_h, h), torch.where(real[:, None], fresh_c, c)
-            output[t] = torch.where(real, fresh_h, 0.0)
+            h, c = torch.where(real, h_new, h), torch.where(real[:, None], fresh_c, c)
+            output[t] = torch.where(real, h_new, 0.0)
         if p.keep:
             kept[t] = c
     return output, h.clone(), c.clone(), z_TBPH if p.keep else output.new_empty(0), kept

@@ -1,4 +1,4 @@
-"""Gated sums over the neighbours of every node of a graph, on every backend."""
+"""Gated sums over the neighbors of every node of a graph, on every backend."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def walk_aggregate(
     activation: str = "identity",
     backend: str | None = None,
 ) -> Tensor:
-    r"""Sum what the neighbours of each node send, along the edges u → v.
+    r"""Sum what the neighbors of each node send, along the edges u → v.
 
     .. math::
         y_v = \sum_{e = (u, v)} g_e \odot \tau(x_u + B a_e) \odot (F a_e), \qquad

@@ -15,7 +15,7 @@ _CODES = {name: code for code, name in enumerate(NONLINEARITIES)}
 
 
 def forward(*operands: Any) -> Tensor:
-    """Return the sums over the neighbours ``(N, H)``."""
+    """Return the sums over the neighbors ``(N, H)``."""
     p = Forward(*operands)
     check_ends(p.edge_index, len(p.nodes))
     output = p.nodes.new_zeros(p.nodes.shape)

@@ -22,7 +22,7 @@ from representer.ops.walk_aggregate.arguments import Backward, Forward, Gradient
 
 
 def forward(*operands: Any) -> Tensor:
-    """Return the sums over the neighbours ``(N, H)``."""
+    """Return the sums over the neighbors ``(N, H)``."""
     p = Forward(*operands)
     check_ends(p.edge_index, len(p.nodes))
     named = p._asdict()

@@ -25,7 +25,7 @@ def walk_rounds(
     edge_attr: Tensor,
     weight: Tensor,
     bias: Tensor,
-    neighbours: Tensor,
+    neighbors: Tensor,
     shift: Tensor,
     factor: Tensor,
     edge_gate: Tensor | None = None,
@@ -53,10 +53,10 @@ def walk_rounds(
         labels: h of the first round.
         edge_index: u and v of each edge; an edge may occur several times, or be a loop.
         edge_attr: a, the features of the edges.
-        weight: W: of the neighbours' and of the own label, of p_1 … p_n, and of the gate's source
+        weight: W: of the neighbors' and of the own label, of p_1 … p_n, and of the gate's source
             and target, below each other.
         bias: c.
-        neighbours: U.
+        neighbors: U.
         shift: B.
         factor: F_2 … F_n.
         edge_gate: G; without it there is no gate.
@@ -68,7 +68,7 @@ def walk_rounds(
 
     Shape:
         - labels ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; weight ``(R, d)`` and bias
-          ``(R,)`` with R = 2 d + n H, with a gate 2 d + (n + 2) H; neighbours ``(d, d)``; shift
+          ``(R,)`` with R = 2 d + n H, with a gate 2 d + (n + 2) H; neighbors ``(d, d)``; shift
           ``(d, K)``; factor ``(n - 1, H, K)``; edge_gate ``(H, K)``
         - returns ``(N, H)``
 
@@ -97,7 +97,7 @@ def walk_rounds(
         ("edge_attr", edge_attr, (edge_index.shape[1], K)),
         ("weight", weight, (rows, d)),
         ("bias", bias, (rows,)),
-        ("neighbours", neighbours, (d, d)),
+        ("neighbors", neighbors, (d, d)),
         ("shift", shift, (d, K)),
         ("factor", factor, (steps, H, K)),
         ("edge_gate", edge_gate, (H, K)),
@@ -108,7 +108,7 @@ def walk_rounds(
         raise ArgumentError("depth", depth, "at least 1")
     if not 0 <= first < depth:
         raise ArgumentError("first", first, f"0 to {depth - 1}, as there are {depth} rounds")
-    given = (labels, edge_attr, weight, bias, neighbours, shift, factor, edge_gate)
+    given = (labels, edge_attr, weight, bias, neighbors, shift, factor, edge_gate)
     operands = Forward(
         labels, edge_index, *given[1:], depth, first, float(scale), activation,
         may_need_gradient(given),
@@ -125,7 +125,7 @@ def _fake(*operands: Any) -> tuple[Tensor, ...]:
 
 def _backward_fake(*operands: Any) -> Gradients:
     p = Backward(*operands[:-1])
-    like = (p.labels, p.edge_attr if p.needs_edges else None, p.weight, p.bias, p.neighbours)
+    like = (p.labels, p.edge_attr if p.needs_edges else None, p.weight, p.bias, p.neighbors)
     like = (*like, p.shift, p.factor, p.edge_gate)
     return Gradients(*(p.labels.new_empty((0,) if x is None else x.shape) for x in like))
 

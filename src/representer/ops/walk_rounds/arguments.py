@@ -16,7 +16,7 @@ class Forward(NamedTuple):
     edge_attr: Tensor
     weight: Tensor
     bias: Tensor
-    neighbours: Tensor
+    neighbors: Tensor
     shift: Tensor
     factor: Tensor
     edge_gate: Tensor | None
@@ -28,7 +28,7 @@ class Forward(NamedTuple):
 
     SCHEMA = (
         "(Tensor labels, Tensor edge_index, Tensor edge_attr, Tensor weight, Tensor bias,"
-        " Tensor neighbours, Tensor shift, Tensor factor, Tensor? edge_gate, int depth,"
+        " Tensor neighbors, Tensor shift, Tensor factor, Tensor? edge_gate, int depth,"
         " int first, float scale, str activation, bool keep, str backend)"
         " -> (Tensor, Tensor, Tensor)"
     )
@@ -43,7 +43,7 @@ class Backward(NamedTuple):
     edge_attr: Tensor
     weight: Tensor
     bias: Tensor
-    neighbours: Tensor
+    neighbors: Tensor
     shift: Tensor
     factor: Tensor
     edge_gate: Tensor | None
@@ -57,7 +57,7 @@ class Backward(NamedTuple):
 
     SCHEMA = (
         "(Tensor grad_output, Tensor labels, Tensor edge_index, Tensor edge_attr, Tensor weight,"
-        " Tensor bias, Tensor neighbours, Tensor shift, Tensor factor, Tensor? edge_gate,"
+        " Tensor bias, Tensor neighbors, Tensor shift, Tensor factor, Tensor? edge_gate,"
         " Tensor hidden, Tensor tape, int depth, int first, float scale, str activation,"
         " bool needs_edges, str backend)"
         " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
@@ -71,7 +71,7 @@ class Gradients(NamedTuple):
     edge_attr: Tensor
     weight: Tensor
     bias: Tensor
-    neighbours: Tensor
+    neighbors: Tensor
     shift: Tensor
     factor: Tensor
     edge_gate: Tensor
@@ -110,7 +110,7 @@ class Rows(NamedTuple):
     # (N, R); in the place of own what sigma makes the new label of, but for relu in the core
     products: Tensor
     sums: Tensor  # (n - 1, N, H), of c_2 … c_n
-    told: Tensor  # (N, d), the sum for the relabelling
+    told: Tensor  # (N, d), the sum for the relabeling
 
     @staticmethod
     def of(p: Forward | Backward, memory: Tensor) -> Rows:

@@ -39,7 +39,7 @@ def backward(*operands: Any) -> Gradients:
         edge_attr=grad.new_zeros(core.threads(), E, K) if p.needs_edges else none,
         weight=torch.empty_like(p.weight, memory_format=torch.contiguous_format),
         bias=torch.zeros_like(p.bias, memory_format=torch.contiguous_format),
-        neighbours=grad.new_empty(d, d),
+        neighbors=grad.new_empty(d, d),
         shift=grad.new_zeros(K, d),
         factor=grad.new_zeros(steps, K, H),
         edge_gate=none if p.edge_gate is None else grad.new_zeros(K, H),
@@ -62,7 +62,7 @@ def _call(
     name: str, p: Forward | Backward, results: list[Any], gradients: list[Any], keep: bool
 ) -> None:
     """Fill the struct and run; edges' weights go transposed, so that units lie side by side."""
-    read = [p.labels, p.edge_index, p.edge_attr, p.weight, p.bias, p.neighbours]
+    read = [p.labels, p.edge_index, p.edge_attr, p.weight, p.bias, p.neighbors]
     read += [None if x is None else x.mT for x in (p.shift, p.factor, p.edge_gate)]
     read = [None if x is None else x.contiguous() for x in read]
     steps, H, K = p.factor.shape

@@ -31,7 +31,7 @@ from representer.ops.walk_rounds.arguments import (
 
 
 def _walk(p: Forward | Backward, at: Columns, rows: Rows, j: int) -> sums.Forward:
-    """Return the call that sums c_j+1 over the neighbours; of j = 0, c_1."""
+    """Return the call that sums c_j+1 over the neighbors; of j = 0, c_1."""
     P = rows.products
     c = P[:, at.walks[j]]
     if j:
@@ -45,7 +45,7 @@ def _walk(p: Forward | Backward, at: Columns, rows: Rows, j: int) -> sums.Forwar
 
 
 def _relabel(p: Forward | Backward, at: Columns, rows: Rows) -> sums.Forward:
-    """Return the call that sums what a node's neighbours tell it."""
+    """Return the call that sums what a node's neighbors tell it."""
     return sums.Forward(
         rows.products[:, at.inner], p.edge_index, p.edge_attr, p.shift, None, None, None, None, 1.0,
         p.activation,
@@ -71,7 +71,7 @@ def forward(*operands: Any) -> tuple[Tensor, Tensor, Tensor]:
             y = y.addcmul_(last, rows.sums[-1]) if len(rows.sums) else y.add_(last)
         if level < p.depth - 1:
             add_sums(_relabel(p, at, rows), rows.told.zero_())
-            z = rows.products[:, at.own].addmm_(rows.told, p.neighbours.mT)
+            z = rows.products[:, at.own].addmm_(rows.told, p.neighbors.mT)
             h = hidden[level] if p.keep else torch.empty_like(rows.told)
             _activate(p.activation, z, h)
     return y, hidden, tape
@@ -82,7 +82,7 @@ def backward(*operands: Any) -> Gradients:
     p = Backward(*operands)
     at, dy = Columns.of(p), p.grad_output
     (_, d), (steps, H, K) = p.labels.shape, p.factor.shape
-    dW, dc, dU = (x.new_zeros(x.shape) for x in (p.weight, p.bias, p.neighbours))
+    dW, dc, dU = (x.new_zeros(x.shape) for x in (p.weight, p.bias, p.neighbors))
     none = dy.new_empty(0)
     dB, dF = dy.new_zeros(K, d), dy.new_zeros(steps, K, H)
     dG = none if p.edge_gate is None else dy.new_zeros(K, H)
@@ -96,7 +96,7 @@ def backward(*operands: Any) -> Gradients:
             dU.addmm_(dz.mT, rows.told)
             Z[:, at.own] = dz
             into = sums.Gradients(Z[:, at.inner].zero_(), d_edges, dB, none, none, none, none)
-            call = sums.Backward(dz @ p.neighbours, *_relabel(p, at, rows), p.needs_edges)
+            call = sums.Backward(dz @ p.neighbors, *_relabel(p, at, rows), p.needs_edges)
             add_gradients(call, into)
         if level >= p.first:
             if p.edge_gate is not None:

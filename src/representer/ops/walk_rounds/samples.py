@@ -48,7 +48,7 @@ def tensors(sizes: tuple[int, ...], gated: bool, dtype: torch.dtype) -> dict[str
         "edge_attr": normal(E, K),
         "weight": normal(rows, d),
         "bias": normal(rows),
-        "neighbours": normal(d, d),
+        "neighbors": normal(d, d),
         "shift": normal(d, K),
         "factor": normal(n - 1, H, K),
     }

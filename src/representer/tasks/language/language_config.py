@@ -53,7 +53,7 @@ class LanguageConfig:
     )
     highway: bool = option(True, "whether string-kernel layers mix input and output")
     filter_length: int = option(1, "words that a filter of the other cells sees")
-    layer_norm: bool = option(False, "normalise the memory cell of the other cells")
+    layer_norm: bool = option(False, "normalize the memory cell of the other cells")
     hidden_size: int = option(256, "units of a layer but the last")
     embedding_size: int = option(0, "numbers per token, units of the last layer; 0: as the layers")
     num_layers: int = option(2, "layers")

@@ -57,13 +57,13 @@ def fit(config: LanguageConfig) -> dict[str, Any]:
         RepresenterError: As ``errors`` lists them; the message has the place and the mend.
     """
     require("fit language", *NEEDED)
-    config = with_out(config)
+    config = with_default_output_dir(config)
     data = prepare(config)
     with RunFolder(config.out or "", resume=config.resume) as run:
-        return conclude(run, data, train(run, config, data))
+        return evaluate_and_report(run, data, train(run, config, data))
 
 
-def with_out(config: LanguageConfig) -> LanguageConfig:
+def with_default_output_dir(config: LanguageConfig) -> LanguageConfig:
     """Return the configuration with a run folder, named after the data where none was chosen."""
     name = "language-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
     return replace(config, out=config.out or f"runs/{name}")
@@ -96,7 +96,7 @@ def train(run: RunFolder, config: LanguageConfig, data: LanguageData) -> Trained
     return Trained(config, model.eval(), result)
 
 
-def conclude(run: RunFolder, data: LanguageData, trained: Trained) -> dict[str, Any]:
+def evaluate_and_report(run: RunFolder, data: LanguageData, trained: Trained) -> dict[str, Any]:
     """Test the model, write the results, and print them."""
     if not run.is_writer:
         return {}

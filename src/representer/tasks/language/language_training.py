@@ -51,7 +51,7 @@ def model_config(config: LanguageConfig, vocabulary_size: int) -> LanguageModelC
 
 def build_model(config: LanguageConfig, vocabulary_size: int) -> LanguageModel:
     """Return the model with its first weights, which depend on the seed alone."""
-    with generators.initialising(config.seed):
+    with generators.initializing(config.seed):
         return LanguageModel(model_config(config, vocabulary_size))
 
 
@@ -75,7 +75,7 @@ def trainer_config(config: LanguageConfig) -> TrainerConfig:
 
 
 def optimizer_for(config: LanguageConfig, model: nn.Module) -> torch.optim.Optimizer | None:
-    """Return the optimiser of a run; None for the trainer's own Adam."""
+    """Return the optimizer of a run; None for the trainer's own Adam."""
     if config.optimizer == "sgd":
         return torch.optim.SGD(model.parameters(), config.lr, weight_decay=config.weight_decay)
     if config.optimizer in ("nt-asgd", "asgd"):

@@ -144,7 +144,7 @@ _CHOICES = {
 
 # L17 section 6.3 and its code: 0.26 million parameters; the rate falls by a tenth every 100,000
 # molecules until it is 5e-6, which is after 51 times or 255,000 steps; targets as they are, each
-# of 0.05 % of efficiency seen alike. In the code the last relabelling alone is read out and a gate
+# of 0.05 % of efficiency seen alike. In the code the last relabeling alone is read out and a gate
 # lets up to ten times through.
 _CODE: dict[str, Any] = {
     "hidden_size": 175, "depth": 4, "order": 2, "decay": "gated", "features": 82, "members": 1,

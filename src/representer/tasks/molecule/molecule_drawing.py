@@ -19,8 +19,8 @@ RAISES, LOWERS = (0.23, 0.51, 0.77), (0.85, 0.51, 0.13)  # of the page: blue and
 def draw_walks(molecule: Mol, walks: Sequence[WalkShare]) -> str:
     """Return a picture of a molecule as SVG: blue raises the answer, orange lowers it.
 
-    Each share is spread over the atoms of its walk, and over its bonds; the strongest colour is
-    that of the largest sum. Lines and letters have the colour of the page's text.
+    Each share is spread over the atoms of its walk, and over its bonds; the strongest color is
+    that of the largest sum. Lines and letters have the color of the page's text.
 
     Args:
         molecule: RDKit's.
@@ -44,9 +44,9 @@ def draw_walks(molecule: Mol, walks: Sequence[WalkShare]) -> str:
     drawing.DrawMolecule(
         rdMolDraw2D.PrepareMolForDrawing(molecule),
         highlightAtoms=list(atoms),
-        highlightAtomColors=_colours(atoms),
+        highlightAtomColors=_colors(atoms),
         highlightBonds=list(bonds),
-        highlightBondColors=_colours(bonds),
+        highlightBondColors=_colors(bonds),
     )
     drawing.FinishDrawing()
     text = drawing.GetDrawingText()
@@ -54,7 +54,7 @@ def draw_walks(molecule: Mol, walks: Sequence[WalkShare]) -> str:
     return text.replace("<svg", '<svg role="img" aria-label="molecule with its walks"', 1)
 
 
-def _colours(shares: dict[int, float]) -> dict[int, tuple[float, ...]]:
+def _colors(shares: dict[int, float]) -> dict[int, tuple[float, ...]]:
     largest = max(map(abs, shares.values()), default=0.0) or 1.0
     return {
         place: (*(RAISES if share > 0 else LOWERS), 0.75 * abs(share) / largest)

@@ -71,16 +71,16 @@ def fit(config: MoleculeConfig) -> dict[str, Any]:
         RepresenterError: As ``errors`` lists them; the message has the place and the mend.
     """
     require("fit molecule", *NEEDED)
-    config = with_out(config)
+    config = with_default_output_dir(config)
     data = prepare(config)
-    is_again = config.demo and Path(config.out or "").exists()  # a demo has nothing to lose
-    with RunFolder(config.out or "", resume=config.resume or is_again) as run:
+    is_rerun = config.demo and Path(config.out or "").exists()  # a demo has nothing to lose
+    with RunFolder(config.out or "", resume=config.resume or is_rerun) as run:
         trained = train(run, config, data)
         rivals = [_peer(config, data)] if config.baselines and config.network != PEER else []
-        return conclude(run, data, trained, rivals)
+        return evaluate_and_report(run, data, trained, rivals)
 
 
-def with_out(config: MoleculeConfig) -> MoleculeConfig:
+def with_default_output_dir(config: MoleculeConfig) -> MoleculeConfig:
     """Return the configuration with a run folder, named after the data where none was chosen."""
     name = "molecule-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
     return replace(config, out=config.out or f"runs/{name}")
@@ -107,7 +107,7 @@ def train(run: RunFolder, config: MoleculeConfig, data: MoleculeData) -> Trained
     return Trained(config, trained, answers, result)
 
 
-def conclude(
+def evaluate_and_report(
     run: RunFolder, data: MoleculeData, trained: Trained, rivals: Sequence[Answers]
 ) -> dict[str, Any]:
     """Train the baselines, write the results, and print the closing table.

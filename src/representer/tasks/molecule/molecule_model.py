@@ -43,7 +43,7 @@ def model_config(config: MoleculeConfig, targets: Targets) -> GraphRegressorConf
 
 def build_model(config: MoleculeConfig, targets: Targets) -> GraphEnsemble:
     """Return the model with its first weights, which depend on the seed alone."""
-    with generators.initialising(config.seed):
+    with generators.initializing(config.seed):
         return GraphEnsemble(model_config(config, targets), config.members)
 
 

@@ -28,7 +28,7 @@ class LastLayerProcess:
     .. math::
         k(G, G') = c \exp(-\|\phi(G) - \phi(G')\|^2 / 2 \ell^2) + \sigma^2 [G = G']
 
-    with :math:`\phi` the last hidden layers of all members, each feature standardised. Every target
+    with :math:`\phi` the last hidden layers of all members, each feature standardized. Every target
     has its own c, ℓ and σ.
 
     Args:

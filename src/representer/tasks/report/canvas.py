@@ -1,4 +1,4 @@
-"""What the pictures of a report are drawn on: figures that become SVG in the colours of the page.
+"""What the pictures of a report are drawn on: figures that become SVG in the colors of the page.
 
 Text and axes are drawn in ``currentColor``, so that the same picture is read on light and on dark.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK = "#010203"  # drawn in this, shown in the colour of the page's text
+INK = "#010203"  # drawn in this, shown in the color of the page's text
 MODEL, BASELINE, VALID = "#3b82c4", "#8a8f98", "#d9822b"
 
 

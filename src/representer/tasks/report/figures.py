@@ -25,10 +25,10 @@ def comparison(results: Sequence[Result]) -> str:
     figure, axes = canvas(7.2, 0.55 + 0.42 * len(results))
     rows = range(len(results) - 1, -1, -1)
     for row, result in zip(rows, results, strict=True):
-        colour = MODEL if result.is_model else BASELINE
+        color = MODEL if result.is_model else BASELINE
         low, high = 100 * result.low, 100 * result.high
-        axes.plot([low, high], [row, row], color=colour, linewidth=3, solid_capstyle="round")
-        axes.plot([100 * result.accuracy], [row], "o", color=colour, markersize=8)
+        axes.plot([low, high], [row, row], color=color, linewidth=3, solid_capstyle="round")
+        axes.plot([100 * result.accuracy], [row], "o", color=color, markersize=8)
     axes.set_yticks(list(rows), [r.name for r in results])
     axes.set_ylim(-0.6, len(results) - 0.4)
     axes.set_xlabel("accuracy on the test documents (%), with 95 % interval")
@@ -50,13 +50,13 @@ def learning_curves(
         best_epoch: Where the kept weights come from; marked.
     """
     figure, (left, right) = canvases(9.0, 3.0, 2)
-    colours = {"training": MODEL, "validation": VALID}
+    colors = {"training": MODEL, "validation": VALID}
     for name, points in losses.items():
-        left.plot(*zip(*points, strict=True), "-o", color=colours[name], markersize=3, label=name)
+        left.plot(*zip(*points, strict=True), "-o", color=colors[name], markersize=3, label=name)
     for name, points in accuracies.items():
         epochs, shares = zip(*points, strict=True)
         percent = [100 * s for s in shares]
-        right.plot(epochs, percent, "-o", color=colours[name], markersize=3, label=name)
+        right.plot(epochs, percent, "-o", color=colors[name], markersize=3, label=name)
     left.set_ylabel("loss (nats per document)")
     right.set_ylabel("accuracy (%)")
     for axes in (left, right):
@@ -76,12 +76,12 @@ def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
         history: Rows of metrics.jsonl, with ``train_loss`` and ``valid_loss`` in nats per token.
     """
     figure, axes = canvas(7.2, 3.0)
-    colours = {"train_loss": MODEL, "valid_loss": VALID}
-    for name, colour in colours.items():
+    colors = {"train_loss": MODEL, "valid_loss": VALID}
+    for name, color in colors.items():
         points = [(row["epoch"], math.exp(row[name])) for row in history if row.get(name)]
         label = "training, with dropout" if name == "train_loss" else "validation"
         if points:
-            axes.plot(*zip(*points, strict=True), "-o", color=colour, markersize=3, label=label)
+            axes.plot(*zip(*points, strict=True), "-o", color=color, markersize=3, label=label)
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
@@ -124,8 +124,8 @@ def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     figure, axes = canvas(7.2, 3.0)
     for name, points in losses.items():
         if points:
-            colour = {"training": MODEL, "validation": VALID}[name]
-            axes.plot(*zip(*points, strict=True), "-o", color=colour, markersize=3, label=name)
+            color = {"training": MODEL, "validation": VALID}[name]
+            axes.plot(*zip(*points, strict=True), "-o", color=color, markersize=3, label=name)
     axes.set_yscale("log")
     axes.tick_params(which="both", colors=INK)
     axes.set_xlabel("epoch (passes over the training data)")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.signals import Recordings, Standardisation
+from representer.data.signals import Recordings, Standardization
 from representer.errors import ArgumentError, MissingExtraError
 from representer.tasks.signal.signal_folds import Fold
 
@@ -43,19 +43,19 @@ class BaselineAnswers:
         """What it is, in a sentence."""
         return (
             f"Logarithms of each channel's power in the {', '.join(self.bands)} band, by Welch's "
-            "method, standardised on the training subjects; logistic regression."
+            "method, standardized on the training subjects; logistic regression."
         )
 
 
-def band_power_baseline(of: Recordings, folds: Sequence[Fold], standardise: str) -> BaselineAnswers:
+def band_power_baseline(of: Recordings, folds: Sequence[Fold], standardize: str) -> BaselineAnswers:
     """Train and test the baseline on the folds of a model.
 
     It has no use for subjects that say when to stop, so these train it too.
 
     Args:
-        of: The recordings: resampled and cut, not standardised.
+        of: The recordings: resampled and cut, not standardized.
         folds: Of the model.
-        standardise: By what a window gets mean 0 and deviation 1, as a model's windows may.
+        standardize: By what a window gets mean 0 and deviation 1, as a model's windows may.
 
     Raises:
         ArgumentError: If the windows are too short, or the rate too low, for any band.
@@ -67,8 +67,8 @@ def band_power_baseline(of: Recordings, folds: Sequence[Fold], standardise: str)
     except ImportError as error:
         raise MissingExtraError("the baseline of band powers", "scikit-learn", "train") from error
     started = time.perf_counter()
-    if standardise in ("subject", "window"):  # that by training is undone by the scaler
-        of = Standardisation(standardise).apply(of)
+    if standardize in ("subject", "window"):  # that by training is undone by the scaler
+        of = Standardization(standardize).apply(of)
     features, bands = log_band_powers(of.signals, of.sampling_rate)
     rows, found = [], []
     for fold in folds:

@@ -14,7 +14,7 @@ from representer.tasks.options import option
 
 FILTERS = ("wavelet", "dense")
 POOLING = ("mean", "last")
-STANDARDISE = ("subject", "window", "training", "none")
+STANDARDIZE = ("subject", "window", "training", "none")
 MONITORS = ("loss", "accuracy")
 
 
@@ -63,11 +63,11 @@ class SignalConfig:
     window_seconds: float = option(
         0.0, "cut the data's windows into shorter ones; 0: as they are", metavar="SECONDS"
     )
-    standardise: str = option(
+    standardize: str = option(
         "subject",
         "by what a channel gets mean 0 and deviation 1: all windows of the subject, the window, "
         "the training data, or not at all",
-        choices=STANDARDISE,
+        choices=STANDARDIZE,
     )
     folds: int = option(0, "leave so many groups of subjects out in turn; 0: each subject")
     test_subjects: str | None = option(None, "test on these alone, once: A,B", metavar="SUBJECTS")
@@ -80,7 +80,7 @@ class SignalConfig:
     stride: int = option(20, "samples between two steps of the cell")
     hidden_size: int = option(30, "units of the cell, and filters of each gate")
     num_layers: int = option(1, "layers of the cell")
-    layer_norm: bool = option(False, "normalise the cell state")
+    layer_norm: bool = option(False, "normalize the cell state")
     free_phase: bool = option(False, "let the first channel of a wavelet have a phase of its own")
     pooling: str = option("mean", "states that are read: mean of all or the last", choices=POOLING)
     channel_dropout: float = option(0.1, "part of the channels left out of a window in training")
@@ -143,7 +143,7 @@ _NOT_NEGATIVE = (
     "threads",
 )  # fmt: skip
 _CHOICES = {
-    "filters": FILTERS, "pooling": POOLING, "standardise": STANDARDISE, "monitor": MONITORS
+    "filters": FILTERS, "pooling": POOLING, "standardize": STANDARDIZE, "monitor": MONITORS
 }  # fmt: skip
 
 # Sizes with which six folds and the final model learn in about a minute on one core.

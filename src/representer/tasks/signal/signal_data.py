@@ -27,7 +27,7 @@ _DEMO_SUBJECTS, _DEMO_WINDOWS, _DEMO_SECONDS = 6, 60, 2.0
 
 @dataclass(frozen=True)
 class SignalData:
-    """Recordings that are ready to be trained on, but not standardised.
+    """Recordings that are ready to be trained on, but not standardized.
 
     Attributes:
         recordings: At the run's sampling rate, in windows of its length.
@@ -60,8 +60,8 @@ def prepare(config: SignalConfig) -> SignalData:
     single = given.one_class_subjects()
     if single:
         say(f"{source}: {_single(single)}; an accuracy of theirs says less than one of two classes")
-    if config.standardise == "subject" and set(single) == set(subjects_of(made)):
-        say("--standardise subject takes what tells such subjects apart out of their windows; "
+    if config.standardize == "subject" and set(single) == set(subjects_of(made)):
+        say("--standardize subject takes what tells such subjects apart out of their windows; "
             "window and training do not")  # fmt: skip
     report = {
         "source": source,
@@ -93,7 +93,7 @@ def read_like(
     sampling_rate: float,
     samples: int,
     *,
-    is_labelled: bool = True,
+    is_labeled: bool = True,
 ) -> Recordings:
     """Read recordings for a trained model, and bring them to the form that it was trained with.
 
@@ -106,12 +106,12 @@ def read_like(
         channels: Those of the model.
         sampling_rate: Likewise.
         samples: Of a window of the model.
-        is_labelled: Whether their classes are wanted; else they may be missing, or all the same.
+        is_labeled: Whether their classes are wanted; else they may be missing, or all the same.
 
     Raises:
         DataError: If a channel is missing, windows are too short, or the file cannot be used.
     """
-    given = _read(path, reading, is_labelled=is_labelled)
+    given = _read(path, reading, is_labeled=is_labeled)
     if left_out := [name for name in given.channels if name not in channels]:
         say(f"{path}: the model has not seen the channels {', '.join(left_out)}; left out")
     made = at_rate(given.in_order(channels, file=path), sampling_rate, path)
@@ -151,7 +151,7 @@ def with_labels_of(of: Recordings, classes: tuple[str, ...], file: str | Path) -
 
 
 def _read(
-    path: str | Path | None, reading: SignalReading, *, is_labelled: bool = True
+    path: str | Path | None, reading: SignalReading, *, is_labeled: bool = True
 ) -> Recordings:
     assert path is not None
     return read_recordings(
@@ -159,7 +159,7 @@ def _read(
         events=reading.names,
         start=reading.event_start or 0.0,
         seconds=reading.event_seconds,
-        is_labelled=is_labelled,
+        is_labeled=is_labeled,
     )
 
 

@@ -33,7 +33,7 @@ def describe_filters(
     """Return what a report shows of filters; it is written into details.json.
 
     Args:
-        of: The recordings, not standardised.
+        of: The recordings, not standardized.
         folder: Of the run, whose final model is trained.
         folds: Its folds.
         is_wavelet: Whether its filters are wavelets.
@@ -90,7 +90,7 @@ def _oscillations(
             "frequencies": mean.frequencies.tolist(),
             "loss": mean.loss.tolist(),
             "best": best,
-            "centre": mean.centre,
+            "center": mean.center,
         },
         "lags": [
             {"class": name, "lags": found.lags.tolist(), "weights": found.weights.tolist()}
@@ -102,7 +102,7 @@ def _oscillations(
 def _windows(
     of: Recordings, fold: FoldResult, one: TrainedSignal
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return tested windows of a fold, standardised, evenly spread; at most `WINDOWS`."""
-    whole = one.standardisation.apply(of.take(fold.rows))  # of all windows of its subjects
+    """Return tested windows of a fold, standardized, evenly spread; at most `WINDOWS`."""
+    whole = one.standardization.apply(of.take(fold.rows))  # of all windows of its subjects
     rows = np.unique(np.linspace(0, len(whole) - 1, min(len(whole), WINDOWS)).round().astype(int))
     return torch.from_numpy(whole.signals[rows]), torch.from_numpy(whole.labels[rows])

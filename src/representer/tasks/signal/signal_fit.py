@@ -42,12 +42,12 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         RepresenterError: As ``errors`` lists them; the message has the place and the mend.
     """
     require("fit signal", *NEEDED)
-    config = with_out(config)
+    config = with_default_output_dir(config)
     data = prepare(config)
     folds = plan(data.recordings, config)
     build_model(config, data.recordings, config.seed)  # what it refuses is better known now
-    is_again = config.demo and Path(config.out or "").exists()  # a demo has nothing to lose
-    with RunFolder(config.out or "", resume=config.resume or is_again) as run:
+    is_rerun = config.demo and Path(config.out or "").exists()  # a demo has nothing to lose
+    with RunFolder(config.out or "", resume=config.resume or is_rerun) as run:
         if not (run.path / "config.yaml").exists():
             run.write_text("config.yaml", as_yaml(config))
         run.write_json("splits.json", {"folds": [fold.to_dict() for fold in folds]})
@@ -57,7 +57,7 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         final = train_final(run, config, data)
         baseline = None
         if config.baselines:
-            baseline = band_power_baseline(data.recordings, folds, config.standardise)
+            baseline = band_power_baseline(data.recordings, folds, config.standardize)
         metrics = metrics_of(config, data, found, final, baseline)
         verdicts = [verdict(rival) for rival in metrics["baselines"]]
         run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
@@ -73,7 +73,7 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         return metrics
 
 
-def with_out(config: SignalConfig) -> SignalConfig:
+def with_default_output_dir(config: SignalConfig) -> SignalConfig:
     """Return the configuration with a run folder, named after the data where none was chosen."""
     name = "signal-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
     return replace(config, out=config.out or f"runs/{name}")

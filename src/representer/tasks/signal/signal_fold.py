@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from representer.data.signals import Recordings, Standardisation
+from representer.data.signals import Recordings, Standardization
 from representer.errors import DataError
 from representer.models import SignalClassifier, to_dict
 from representer.tasks.options import determining
@@ -100,29 +100,29 @@ class FoldData:
     """The recordings that folds share.
 
     Attributes:
-        recordings: Prepared; those that are standardised by what is of a subject already are so.
-        standardised: By what they are.
+        recordings: Prepared; those that are standardized by what is of a subject already are so.
+        standardized: By what they are.
         digest: Of them as they were; a folder of others is refused.
     """
 
     recordings: Recordings
-    standardised: str
+    standardized: str
     digest: str
 
     @classmethod
     def of_jobs(cls, of: Recordings, jobs: Sequence[FoldJob], digest: str) -> FoldData:
-        """Standardise once what needs nothing of other subjects, if all jobs want the same."""
-        kinds = {job.config.standardise for job in jobs}
+        """Standardize once what needs nothing of other subjects, if all jobs want the same."""
+        kinds = {job.config.standardize for job in jobs}
         kind = kinds.pop() if len(kinds) == 1 else "none"
         if kind not in ("subject", "window"):
             return cls(of, "none", digest)
-        return cls(Standardisation(kind).apply(of), kind, digest)
+        return cls(Standardization(kind).apply(of), kind, digest)
 
-    def side(self, rows: np.ndarray, standardisation: Standardisation) -> Recordings:
-        """Return the windows of one side, standardised."""
+    def side(self, rows: np.ndarray, standardization: Standardization) -> Recordings:
+        """Return the windows of one side, standardized."""
         taken = self.recordings.take(rows)
-        is_done = self.standardised == standardisation.kind
-        return taken if is_done else standardisation.apply(taken)
+        is_done = self.standardized == standardization.kind
+        return taken if is_done else standardization.apply(taken)
 
 
 def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
@@ -142,7 +142,7 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
     with RunFolder(job.folder, resume=job.folder.exists()) as run:
         trained = train_side(run, job, data, is_shown=False)
         rows = trained.rows["test"]
-        test = data.side(rows, trained.standardisation)
+        test = data.side(rows, trained.standardization)
         best = trained.training.best or {}
         result = FoldResult(
             fold=job.fold,
@@ -164,7 +164,7 @@ class TrainedSide:
     """A model at the end of its training, with its best weights and what it was trained with."""
 
     model: SignalClassifier
-    standardisation: Standardisation
+    standardization: Standardization
     rows: dict[str, np.ndarray]
     training: TrainingResult
 
@@ -174,11 +174,11 @@ def train_side(run: RunFolder, job: FoldJob, data: FoldData, *, is_shown: bool) 
     of = data.recordings
     rows = job.fold.parts(of)
     seed = fold_seed(job)
-    standardisation = Standardisation.fit(job.config.standardise, of.take(rows["train"]))  # type: ignore[arg-type]
-    train, valid = (data.side(rows[side], standardisation) for side in ("train", "valid"))
+    standardization = Standardization.fit(job.config.standardize, of.take(rows["train"]))  # type: ignore[arg-type]
+    train, valid = (data.side(rows[side], standardization) for side in ("train", "valid"))
     model = build_model(job.config, of, seed)
     if not checkpoint.steps(run.checkpoints):  # otherwise it is there, and may not change
-        run.write_json("model.json", described(model, standardisation, of, job))
+        run.write_json("model.json", described(model, standardization, of, job))
     trainer = Trainer(
         model,
         training_task(job.config, train, valid, seed),
@@ -188,12 +188,12 @@ def train_side(run: RunFolder, job: FoldJob, data: FoldData, *, is_shown: bool) 
     )
     training = trainer.fit()
     trainer.restore_best()
-    return TrainedSide(model.eval(), standardisation, rows, training)
+    return TrainedSide(model.eval(), standardization, rows, training)
 
 
 def described(
     model: SignalClassifier,
-    standardisation: Standardisation,
+    standardization: Standardization,
     of: Recordings,
     job: FoldJob,
 ) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def described(
     return {
         "task": "signal",
         "model": to_dict(model.config),
-        "standardisation": standardisation.to_dict(),
+        "standardization": standardization.to_dict(),
         "classes": list(of.classes),
         "channels": list(of.channels),
         "samples": of.signals.shape[2],

@@ -110,7 +110,7 @@ def run_loso(
     there is not run again, what was interrupted goes on.
 
     Args:
-        of: The recordings: resampled and cut, not standardised.
+        of: The recordings: resampled and cut, not standardized.
         config: Of the model, its training and the folds.
         folder: Where the folds are kept.
         processes: How many folds at once; the configuration's ``jobs`` if left out, 0 for one per

@@ -47,7 +47,7 @@ def model_config(config: SignalConfig, of: Recordings) -> SignalClassifierConfig
 
 def build_model(config: SignalConfig, of: Recordings, seed: int) -> SignalClassifier:
     """Return the model with its first weights, which depend on the seed alone."""
-    with generators.initialising(seed):
+    with generators.initializing(seed):
         return SignalClassifier(model_config(config, of))
 
 
@@ -75,8 +75,8 @@ def training_task(
 
     Args:
         config: The run.
-        train: Standardised windows to train on.
-        valid: Standardised windows that say when to stop; none if nobody does.
+        train: Standardized windows to train on.
+        valid: Standardized windows that say when to stop; none if nobody does.
         seed: The order depends on it.
     """
     signals, labels = torch.from_numpy(train.signals), torch.from_numpy(train.labels)
@@ -116,7 +116,7 @@ def probabilities_of(
 
     Args:
         model: In evaluation mode.
-        of: Standardised windows.
+        of: Standardized windows.
         check: Called after every batch.
     """
     device = next(model.parameters()).device

@@ -57,7 +57,7 @@ def run_folds(
     """Run folds, several at once, each once; return their results in the order of the jobs.
 
     Args:
-        of: The recordings of all of them, prepared but not standardised.
+        of: The recordings of all of them, prepared but not standardized.
         jobs: The folds; they may be of several configurations.
         digest: Of the recordings.
         processes: How many at once; 1 runs them in this process.

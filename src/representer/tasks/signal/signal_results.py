@@ -81,7 +81,7 @@ def details_of(config: SignalConfig, data: SignalData, final: TrainedSide) -> di
         "command": command_of(TASK, config, usual),
         "config": config.to_dict(),
         "data": data.report,
-        "standardisation": final.standardisation.to_dict(),
+        "standardization": final.standardization.to_dict(),
         "environment": fingerprint(next(final.model.parameters()).device),
     }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.signals import Recordings, Standardisation
+from representer.data.signals import Recordings, Standardization
 from representer.errors import DataError
 from representer.models import SignalClassifier, SignalClassifierConfig, from_dict
 from representer.tasks.signal.signal_config import SignalReading
@@ -24,7 +24,7 @@ class TrainedSignal:
 
     Attributes:
         model: In evaluation mode.
-        standardisation: Of what it is asked about.
+        standardization: Of what it is asked about.
         classes: What it answers.
         channels: In its order.
         samples: Of a window.
@@ -33,7 +33,7 @@ class TrainedSignal:
     """
 
     model: SignalClassifier
-    standardisation: Standardisation
+    standardization: Standardization
     classes: tuple[str, ...]
     channels: tuple[str, ...]
     samples: int
@@ -44,9 +44,9 @@ class TrainedSignal:
         """Return the probability of each class for each window ``(N, classes)``.
 
         Args:
-            of: With the model's channels and sampling rate, not standardised.
+            of: With the model's channels and sampling rate, not standardized.
         """
-        return probabilities_of(self.model, self.standardisation.apply(of))
+        return probabilities_of(self.model, self.standardization.apply(of))
 
 
 def load_run(folder: str | Path) -> TrainedSignal:
@@ -64,7 +64,7 @@ def load_run(folder: str | Path) -> TrainedSignal:
     load_weights(model, folder / WEIGHTS)
     return TrainedSignal(
         model.eval(),
-        Standardisation.from_dict(described["standardisation"]),
+        Standardization.from_dict(described["standardization"]),
         tuple(described["classes"]),
         tuple(described["channels"]),
         described["samples"],

@@ -27,7 +27,7 @@ from representer.tasks.training.progress import say
 
 
 def evaluate(run: str | Path, data: str | Path, reading: SignalReading) -> dict[str, Any]:
-    """Test a trained model on labelled recordings.
+    """Test a trained model on labeled recordings.
 
     The model of a run is trained on all of its subjects, that of ``RUN/folds/NAME`` on all but
     those of the fold. A notice says which subjects of the data, by their names, it has met before.
@@ -84,7 +84,7 @@ def predict(
     if output is not None:
         check_output(Path(output), Path(data))
     trained = load_run(run)
-    of = _read(trained, data, reading, is_labelled=False)
+    of = _read(trained, data, reading, is_labeled=False)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     head = ["subject", "window", *(["second"] if stream else []), "prediction"]
@@ -102,11 +102,11 @@ def predict(
 
 def _streamed(trained: TrainedSignal, of: Recordings) -> Iterator[tuple[int, float, np.ndarray]]:
     """Read every window stride by stride, and yield an answer for each stride."""
-    kind, stride = trained.standardisation.kind, trained.model.config.stride
+    kind, stride = trained.standardization.kind, trained.model.config.stride
     if kind in ("subject", "window"):
-        say(f"standardised by the {kind}, as in training, which a live stream has to know "
-            "beforehand; --standardise training needs nothing")  # fmt: skip
-    signals = torch.from_numpy(trained.standardisation.apply(of).signals)
+        say(f"standardized by the {kind}, as in training, which a live stream has to know "
+            "beforehand; --standardize training needs nothing")  # fmt: skip
+    signals = torch.from_numpy(trained.standardization.apply(of).signals)
     reader = SignalStream(trained.model)
     first, times = signals.shape[2] % stride, []
     with _one_thread():
@@ -135,12 +135,12 @@ def _one_thread() -> Iterator[None]:
 
 
 def _read(
-    trained: TrainedSignal, data: str | Path, reading: SignalReading, *, is_labelled: bool = True
+    trained: TrainedSignal, data: str | Path, reading: SignalReading, *, is_labeled: bool = True
 ) -> Recordings:
     """Read recordings, as those of training where nothing else is said."""
     said = {name: value for name, value in asdict(reading).items() if value is not None}
     like_training = SignalReading(**{**asdict(trained.reading), **said})
     rate = float(trained.model.config.sampling_rate)
     return read_like(
-        data, like_training, trained.channels, rate, trained.samples, is_labelled=is_labelled
+        data, like_training, trained.channels, rate, trained.samples, is_labeled=is_labeled
     )

@@ -63,7 +63,7 @@ class TextConfig:
     )
     num_layers: int = option(1, "layers of the cell")
     bidirectional: bool = option(False, "read every text from both ends")
-    layer_norm: bool = option(True, "normalise the memory cell")
+    layer_norm: bool = option(True, "normalize the memory cell")
     embedding_size: int = option(128, "numbers per word; --vectors brings its own")
     vectors: str | None = option(
         None, "pretrained word vectors: GloVe or word2vec text, or .npz", metavar="FILE"

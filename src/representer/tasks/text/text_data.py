@@ -91,7 +91,7 @@ class TextData:
 
 
 def prepare(config: TextConfig) -> TextData:
-    """Read, check, split and tokenise; nothing is written.
+    """Read, check, split and tokenize; nothing is written.
 
     Raises:
         DataError: If the data cannot be used.

@@ -10,7 +10,12 @@ from representer.tasks.packages import require
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_data import prepare
-from representer.tasks.text.text_fit import NEEDED, conclude, train, with_out
+from representer.tasks.text.text_fit import (
+    NEEDED,
+    evaluate_and_report,
+    train,
+    with_default_output_dir,
+)
 from representer.tasks.training.progress import say
 
 PEER = "lstm"
@@ -29,7 +34,7 @@ def demo(config: TextConfig) -> dict[str, Any]:
         The metrics of the chosen cell, the LSTM's among the comparisons.
     """
     require("fit text", *NEEDED)
-    config = replace(with_out(config), baselines=True)
+    config = replace(with_default_output_dir(config), baselines=True)
     data = prepare(config)
     say(f"{len(data.train)} paragraphs of docstrings to train on, {len(data.classes)} packages")
     peer = replace(config, cell=PEER, out=str(Path(config.out or "") / PEER), baselines=False)
@@ -38,7 +43,7 @@ def demo(config: TextConfig) -> dict[str, Any]:
         trained = train(run, config, data, None)
         print(f"{peer.cell}:")
         other = train(beside, peer, data, None)
-        return conclude(run, data, trained, [other.answers])
+        return evaluate_and_report(run, data, trained, [other.answers])
 
 
 def _open(config: TextConfig) -> RunFolder:

@@ -66,14 +66,14 @@ def fit(config: TextConfig) -> dict[str, Any]:
         RepresenterError: As ``errors`` lists them; the message has the place and the mend.
     """
     require("fit text", *NEEDED)
-    config = with_out(config)
+    config = with_default_output_dir(config)
     data = prepare(config)
     vectors = read_vectors(config.vectors, data.vocabulary) if config.vectors else None
     with RunFolder(config.out or "", resume=config.resume) as run:
-        return conclude(run, data, train(run, config, data, vectors))
+        return evaluate_and_report(run, data, train(run, config, data, vectors))
 
 
-def with_out(config: TextConfig) -> TextConfig:
+def with_default_output_dir(config: TextConfig) -> TextConfig:
     """Return the configuration with a run folder, named after the data where none was chosen."""
     name = "demo" if config.demo else Path(config.data or "text").name.partition(".")[0]
     return replace(config, out=config.out or f"runs/{name}")
@@ -105,7 +105,7 @@ def train(
     return Trained(config, model, Answers(NAMES[config.cell], found, result, _parameters(model)))
 
 
-def conclude(
+def evaluate_and_report(
     run: RunFolder,
     data: TextData,
     trained: Trained,

@@ -53,7 +53,7 @@ def build_model(
         max_length=config.max_length if is_padded else None,
         padding_index=data.vocabulary.PAD,
     )
-    with generators.initialising(config.seed):
+    with generators.initializing(config.seed):
         model = SequenceClassifier(chosen)
     if vectors is None:
         model.embedding.weight.requires_grad_(not config.freeze_embeddings)

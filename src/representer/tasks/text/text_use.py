@@ -24,7 +24,7 @@ PREDICTION = "prediction"
 
 
 def evaluate(run: str | Path, data: str | Path, options: ReadOptions) -> dict[str, Any]:
-    """Test a trained classifier on a labelled table.
+    """Test a trained classifier on a labeled table.
 
     Args:
         run: The run folder.

@@ -1,6 +1,6 @@
 """Where randomness comes from: one number, the seed, and a name for each use of it.
 
-Initialisation, data order and dropout draw from sources of their own, so that a change in one does
+Initialization, data order and dropout draw from sources of their own, so that a change in one does
 not move the others. Order is a function of (seed, epoch) and needs no state; dropout uses torch's
 global generator, whose state goes into every checkpoint.
 """
@@ -34,13 +34,13 @@ def generator(seed: int, *names: str | int) -> torch.Generator:
 
 
 @contextmanager
-def initialising(seed: int) -> Iterator[None]:
+def initializing(seed: int) -> Iterator[None]:
     """Let the parameters that are made in the block depend on the seed alone.
 
     The global random states are afterwards what they were before.
     """
     with preserved():
-        seed_all(derive(seed, "initialisation"))
+        seed_all(derive(seed, "initialization"))
         yield
 
 

@@ -44,7 +44,7 @@ def put_back(
     optimizer: torch.optim.Optimizer,
     carried: Carried | None,
 ) -> TrainingState:
-    """Set model, optimiser and random states to a snapshot, and return the rest of it.
+    """Set model, optimizer and random states to a snapshot, and return the rest of it.
 
     Raises:
         CheckpointError: It is of another model, or what batches carry is of more or fewer

@@ -20,8 +20,8 @@ class TrainerConfig:
 
     Args:
         epochs: Passes over the data.
-        max_steps: Stop after this many optimisation steps, if that is earlier.
-        lr: Learning rate of the Adam that is made when no optimiser is given.
+        max_steps: Stop after this many optimization steps, if that is earlier.
+        lr: Learning rate of the Adam that is made when no optimizer is given.
         lr_decay: Multiply the learning rate by this after every epoch.
         lr_decay_from: After how many epochs this is done first.
         weight_decay: Its L2 penalty.

@@ -15,7 +15,7 @@ class TrainingResult:
     """The end of a training.
 
     Attributes:
-        step: Optimisation steps done.
+        step: Optimization steps done.
         epoch: Whole epochs done.
         rows: The metrics of every evaluation.
         best: The row of the best one, whose weights are in ``model.safetensors``; None if the

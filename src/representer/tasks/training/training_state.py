@@ -16,10 +16,10 @@ _COUNTERS = ("step", "epoch", "batch", "evaluated_at", "loss_sum", "loss_count",
 
 @dataclass
 class TrainingState:
-    """The part of a run that is neither model nor optimiser.
+    """The part of a run that is neither model nor optimizer.
 
     Attributes:
-        step: Optimisation steps done, which is the position in the order of the data.
+        step: Optimization steps done, which is the position in the order of the data.
         epoch: Epochs done.
         batch: Batches of the next epoch done.
         evaluated_at: The step of the last evaluation.
@@ -48,7 +48,7 @@ class TrainingState:
         return self.step, self.epoch, self.batch, self.evaluated_at
 
     def count_step(self, loss_sum: float, count: int) -> None:
-        """Take note of an optimisation step and of its losses."""
+        """Take note of an optimization step and of its losses."""
         self.step, self.batch = self.step + 1, self.batch + 1
         self.loss_sum, self.loss_count = self.loss_sum + loss_sum, self.loss_count + count
 

@@ -1,4 +1,4 @@
-"""One optimisation step: loss, gradient, clipping, update; nothing is updated by a NaN."""
+"""One optimization step: loss, gradient, clipping, update; nothing is updated by a NaN."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StepOutcome:
 
 
 class TrainingStep:
-    """Takes optimisation steps.
+    """Takes optimization steps.
 
     The loss is the mean over the examples of all processes: each weighs its own by its share of the
     global count, so that an uneven last batch gives the gradient that one process would compute.

@@ -1,4 +1,4 @@
-"""What a trainer does with an optimiser that averages weights, and with one that does not."""
+"""What a trainer does with an optimizer that averages weights, and with one that does not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from representer.tasks.training.averaged_sgd import NonMonotonicASGD
 
 
 class WeightAveraging:
-    """Tells an optimiser how evaluations went, and puts its means in place of the weights.
+    """Tells an optimizer how evaluations went, and puts its means in place of the weights.
 
     Args:
         optimizer: Of the training; nothing is done with one that has no means.

@@ -17,8 +17,8 @@ class Checkpoint:
     """What a run knows after a step.
 
     Args:
-        step: Optimisation steps done.
-        state: Weights, optimiser, random states and position, see ``training_state``.
+        step: Optimization steps done.
+        state: Weights, optimizer, random states and position, see ``training_state``.
         settings: What determines the run; a resumed one must have the same.
         environment: What the numbers may depend on beside that, see ``fingerprint``.
     """

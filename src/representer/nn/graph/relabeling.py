@@ -1,4 +1,4 @@
-"""The generalised relabelling of the nodes of a graph, L17 (10)."""
+"""The generalized relabeling of the nodes of a graph, L17 (10)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from representer.functional import NONLINEARITIES
 from representer.nn.graph.graph_inputs import check_graph
 from representer.nn.graph.graph_options import checked_name
-from representer.nn.graph.neighbour_sum import NeighbourSum
+from representer.nn.graph.neighbor_sum import NeighborSum
 from representer.nn.graph.walk_states import draw
 from representer.nn.recurrent.options import check_size
 
 
-class Relabelling(nn.Module):
-    r"""Gives every node a new label that depends on its own and those of its neighbours.
+class Relabeling(nn.Module):
+    r"""Gives every node a new label that depends on its own and those of its neighbors.
 
     .. math::
         r(v) = \sigma \Big( U_1 f_v + U_2 \sum_{u \to v} \sigma(V f_u + B e_{uv} + b) + b' \Big)
@@ -64,15 +64,15 @@ class Relabelling(nn.Module):
 
         d = channels
         self.weight = nn.Parameter(torch.empty(2, d, d, device=device, dtype=dtype))  # V, U_1
-        self.neighbours = nn.Parameter(torch.empty(d, d, device=device, dtype=dtype))  # U_2
+        self.neighbors = nn.Parameter(torch.empty(d, d, device=device, dtype=dtype))  # U_2
         self.edge_weight = parameter(d, edge_dim or 0, used=edge_dim is not None)
         self.bias = parameter(2, d, used=bias)
-        self.sums = NeighbourSum()
+        self.sums = NeighborSum()
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw weights from N(0, 1/fan_in); biases are 0."""
-        for weight in (self.weight, self.neighbours, self.edge_weight):
+        for weight in (self.weight, self.neighbors, self.edge_weight):
             if weight is not None:
                 draw(weight)
         if self.bias is not None:
@@ -95,7 +95,7 @@ class Relabelling(nn.Module):
                 inner, edge_index, edge_attr=edges, shift=self.edge_weight,
                 activation=self.activation,
             )  # fmt: skip
-        return sigma(own + F.linear(sums, self.neighbours))
+        return sigma(own + F.linear(sums, self.neighbors))
 
     def extra_repr(self) -> str:
         """Return the arguments."""

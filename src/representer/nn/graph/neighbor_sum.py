@@ -1,4 +1,4 @@
-"""The sum over neighbours as PyG knows it: fast by itself, and open to PyG's explainers."""
+"""The sum over neighbors as PyG knows it: fast by itself, and open to PyG's explainers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from representer.functional.walk_aggregate import walk_messages
 from representer.ops import walk_aggregate
 
 
-class NeighbourSum(MessagePassing):
+class NeighborSum(MessagePassing):
     """``ops.walk_aggregate``; while an explainer masks edges, the same message by message."""
 
     def __init__(self) -> None:

@@ -1,17 +1,17 @@
-"""The sum over neighbours is the same by the operator and message by message."""
+"""The sum over neighbors is the same by the operator and message by message."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from representer.nn.graph.neighbour_sum import NeighbourSum
+from representer.nn.graph.neighbor_sum import NeighborSum
 from representer.ops.walk_aggregate.samples import PARTS, SIZES, tensors
 
 
 @pytest.mark.parametrize("parts", PARTS)
 def test_under_a_mask_of_ones_every_part_is_what_the_operator_computes(parts):
-    sums, given = NeighbourSum(), tensors(SIZES["5x9x3x17"], parts, torch.float64)
+    sums, given = NeighborSum(), tensors(SIZES["5x9x3x17"], parts, torch.float64)
     options = {"scale": 3.0, "activation": "tanh" if "shift" in parts else "identity"}
     expected = sums(**given, **options)
     sums.explain, sums._edge_mask, sums._apply_sigmoid = True, torch.ones(9).double(), False

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from representer import nn, ops
-from representer.nn.recurrent import string_quick_step as module
-from representer.nn.recurrent.quick_step import quick_step
+from representer.nn.recurrent import string_streaming_step as module
+from representer.nn.recurrent.streaming_step import streaming_step
 from representer.ops import core
 
 from .layers import assert_states_equal
@@ -29,7 +29,7 @@ def general(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor,
 
 def quick(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     with torch.no_grad():
-        return quick_step(layer.directions, x_t, state)
+        return streaming_step(layer.directions, x_t, state)
 
 
 def ready(name: str = "state gate", size: int = 2, **options: Any):
@@ -49,7 +49,7 @@ def moved(state: Any, dtype: torch.dtype) -> Any:
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_quick_step_is_a_step(name: str, layers: int, size: int, dtype: torch.dtype):
+def test_a_streaming_step_is_a_step(name: str, layers: int, size: int, dtype: torch.dtype):
     layer, x, state = ready(name, size, num_layers=layers)
     layer, x, state = layer.to(dtype), x.to(dtype), moved(state, dtype)
     found, expected = quick(layer, x, state), general(layer, x, state)
@@ -87,8 +87,8 @@ def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.Monk
     layer, x, state = ready()
     taken: list[bool] = []
     monkeypatch.setattr(
-        "representer.nn.recurrent.quick_step.string_quick_step",
-        lambda *given: taken.append(True) or module.string_quick_step(*given),
+        "representer.nn.recurrent.streaming_step.string_streaming_step",
+        lambda *given: taken.append(True) or module.string_streaming_step(*given),
     )
     with torch.no_grad():
         output, _ = layer.step(x, state)
@@ -231,7 +231,7 @@ def test_an_input_that_is_not_just_so_is_left_to_the_general_path(kind: str):
 
 def test_gradients_autocast_and_another_backend_are_left_to_the_general_path():
     layer, x, state = ready()
-    assert quick_step(layer.directions, x, state) is None  # gradients are on
+    assert streaming_step(layer.directions, x, state) is None  # gradients are on
     with torch.autocast("cpu", torch.bfloat16):
         assert quick(layer, x, state) is None
     with ops.use_backend("reference"):

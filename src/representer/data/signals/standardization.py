@@ -1,4 +1,4 @@
-"""Standardisation: channels of mean 0 and deviation 1, so that subjects can be compared."""
+"""Standardization: channels of mean 0 and deviation 1, so that subjects can be compared."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ KINDS = ("subject", "window", "training", "none")
 
 
 @dataclass(frozen=True)
-class Standardisation:
+class Standardization:
     """How channels are brought to mean 0 and deviation 1; a channel that is constant becomes 0.
 
     ``"subject"``: by all windows of the same subject, whatever their labels: electrodes and skulls
     differ, and power may differ between two windows of a subject. Nothing is taken from anyone
     else, so nothing passes between training and test; but a subject's recording must be complete
-    before it is standardised. ``"window"``: by the window itself, so that all have equal power.
+    before it is standardized. ``"window"``: by the window itself, so that all have equal power.
     ``"training"``: by the windows of training, whose figures are kept for all that comes later; the
     one kind that a live stream can use as it is. ``"none"``: not at all.
 
@@ -41,15 +41,15 @@ class Standardisation:
             raise ArgumentError("kind", self.kind, "one of " + ", ".join(KINDS))
 
     @classmethod
-    def fit(cls, kind: Kind, training: Recordings) -> Standardisation:
-        """Return a standardisation; only ``"training"`` looks at the windows."""
+    def fit(cls, kind: Kind, training: Recordings) -> Standardization:
+        """Return a standardization; only ``"training"`` looks at the windows."""
         if kind != "training":
             return cls(kind)
         mean, deviation = _moments(training.signals)
         return cls(kind, tuple(mean.ravel().tolist()), tuple(deviation.ravel().tolist()))
 
     def apply(self, to: Recordings) -> Recordings:
-        """Return the recordings standardised.
+        """Return the recordings standardized.
 
         Raises:
             ArgumentError: If they have other channels than those in training.
@@ -77,7 +77,7 @@ class Standardisation:
         return {"kind": self.kind, "mean": list(self.mean), "deviation": list(self.deviation)}
 
     @classmethod
-    def from_dict(cls, described: Mapping[str, Any]) -> Standardisation:
+    def from_dict(cls, described: Mapping[str, Any]) -> Standardization:
         """Return what `to_dict` described."""
         return cls(described["kind"], tuple(described["mean"]), tuple(described["deviation"]))
 

@@ -12,7 +12,7 @@ from representer.data.text.table import Dropped, Table
 from representer.errors import DataError
 
 
-def read_labelled_lines(
+def read_labeled_lines(
     path: str | PathLike[str], labels: Sequence[str] | None = None, *, encoding: str = "utf-8"
 ) -> Table:
     """Read documents from lines such as ``4 a stirring , funny film``.

@@ -17,11 +17,11 @@ from torch.nn.utils.parametrize import type_before_parametrizations
 from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.filters import DenseFilters
 from representer.nn.recurrent.state import RecurrentState, StringMassState, StringState
-from representer.nn.recurrent.string_quick_step import string_quick_step
+from representer.nn.recurrent.string_streaming_step import string_streaming_step
 from representer.ops.rkm_scan import step as core_step
 
 
-def quick_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+def streaming_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     """Take one step through all layers, or return None where the general path is needed.
 
     Args:
@@ -30,7 +30,7 @@ def quick_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, Any] |
         state: What the last step returned.
     """
     if type(state) in (StringState, StringMassState):
-        return string_quick_step(directions, x_t, state)
+        return string_streaming_step(directions, x_t, state)
     if type(state) is not RecurrentState or x_t.dim() != 2 or not core_step.is_usable(x_t):
         return None
     if type(state.window) is not tuple or len(state.window) != len(directions):

@@ -1,4 +1,4 @@
-"""The short path of ``step()`` for string-kernel layers; see ``quick_step`` for that of the cells.
+"""The short path of ``step()`` for string-kernel layers; ``streaming_step`` has that of the cells.
 
 ``StringDirection`` computes the same by the general path, to which whatever is unusual about a call
 is left. The core reads bare memory, so nothing reaches it that was not looked at.
@@ -19,7 +19,7 @@ from representer.ops.rkm_scan.step import is_ready, is_usable
 from representer.ops.string_scan.step import Operands, Step
 
 
-def string_quick_step(
+def string_streaming_step(
     directions: Any, x_t: Tensor, state: StringState | StringMassState
 ) -> tuple[Tensor, Any] | None:
     """Take one step through all layers, or return None where the general path is needed.

@@ -1,11 +1,11 @@
-"""Standardisation: mean 0 and deviation 1 of what was asked for, and nothing taken from others."""
+"""Standardization: mean 0 and deviation 1 of what was asked for, and nothing taken from others."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from representer.data.signals import Standardisation, recordings
+from representer.data.signals import Standardization, recordings
 from representer.errors import ArgumentError
 
 
@@ -21,7 +21,7 @@ def moments(signals, axis):
 
 
 def test_by_subject_each_channel_of_a_subject_is_standard_and_its_windows_differ():
-    found = Standardisation("subject").apply(made())
+    found = Standardization("subject").apply(made())
     for subject in ("s", "t"):
         mean, deviation = moments(found.signals[found.subjects == subject], (0, 2))
         assert np.allclose(mean, 0, atol=1e-6)
@@ -31,33 +31,33 @@ def test_by_subject_each_channel_of_a_subject_is_standard_and_its_windows_differ
 
 def test_by_subject_nothing_comes_from_another_subject():
     given = made()
-    alone = Standardisation("subject").apply(given.take(given.subjects == "t"))
-    together = Standardisation("subject").apply(given)
+    alone = Standardization("subject").apply(given.take(given.subjects == "t"))
+    together = Standardization("subject").apply(given)
     assert np.array_equal(alone.signals, together.signals[given.subjects == "t"])
 
 
 def test_by_window_each_has_the_same_power():
-    mean, deviation = moments(Standardisation("window").apply(made()).signals, 2)
+    mean, deviation = moments(Standardization("window").apply(made()).signals, 2)
     assert np.allclose(mean, 0, atol=1e-6)
     assert np.allclose(deviation, 1, atol=1e-6)
 
 
 def test_by_training_the_figures_of_training_are_used_for_all_others():
     training, later = made(0), made(1, scale=20.0)
-    found = Standardisation.fit("training", training)
+    found = Standardization.fit("training", training)
     mean, deviation = moments(found.apply(training).signals, (0, 2))
     assert np.allclose(mean, 0, atol=1e-6)
     assert np.allclose(deviation, 1, atol=1e-6)
     mean, deviation = moments(training.signals, (0, 2))
     wanted = (later.signals - mean[:, None]) / deviation[:, None]
     assert np.allclose(found.apply(later).signals, wanted, atol=1e-4)
-    again = Standardisation.from_dict(found.to_dict())
+    again = Standardization.from_dict(found.to_dict())
     assert np.array_equal(again.apply(later).signals, found.apply(later).signals)
 
 
 def test_none_changes_nothing():
     given = made()
-    assert Standardisation.fit("none", given).apply(given) is given
+    assert Standardization.fit("none", given).apply(given) is given
 
 
 @pytest.mark.parametrize("kind", ["subject", "window", "training"])
@@ -65,7 +65,7 @@ def test_none_changes_nothing():
 def test_a_constant_channel_becomes_zero(kind, level):
     given = made()
     given.signals[:, 1] = level
-    found = Standardisation.fit(kind, given).apply(given)
+    found = Standardization.fit(kind, given).apply(given)
     assert not found.signals[:, 1].any()
     assert np.isfinite(found.signals).all()
 
@@ -73,16 +73,16 @@ def test_a_constant_channel_becomes_zero(kind, level):
 def test_a_small_unit_is_no_constant():
     given = made()
     given.signals[:] *= 1e-9  # volts, where microvolts are meant
-    found = Standardisation("subject").apply(given)
-    assert np.allclose(found.signals, Standardisation("subject").apply(made()).signals, atol=1e-4)
+    found = Standardization("subject").apply(given)
+    assert np.allclose(found.signals, Standardization("subject").apply(made()).signals, atol=1e-4)
 
 
 def test_other_channels_than_in_training_are_refused():
-    found = Standardisation.fit("training", made())
+    found = Standardization.fit("training", made())
     with pytest.raises(ArgumentError, match=r"channels is .* the 2 channels of training"):
         found.apply(made().in_order(("ch1",)))
 
 
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ArgumentError, match="kind is 'batch'; expected one of subject, window"):
-        Standardisation("batch")
+        Standardization("batch")

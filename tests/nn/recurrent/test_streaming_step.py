@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from representer import nn, ops
-from representer.nn.recurrent import quick_step as module
+from representer.nn.recurrent import streaming_step as module
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
-from representer.nn.recurrent.quick_step import quick_step
+from representer.nn.recurrent.streaming_step import streaming_step
 from representer.ops import core
 
 from .layers import HIDDEN, INPUT, WITH_MEMORY, assert_states_equal, batch, build
@@ -40,7 +40,7 @@ def general(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step:
 
 def quick(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step | None:
     with torch.no_grad():
-        return quick_step(layer.directions, x_t, state)
+        return streaming_step(layer.directions, x_t, state)
 
 
 def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
@@ -53,7 +53,7 @@ def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_quick_step_is_a_step(name: str, options: str, size: int, dtype: torch.dtype):
+def test_a_streaming_step_is_a_step(name: str, options: str, size: int, dtype: torch.dtype):
     layer, x, state = ready(name, size, **OPTIONS[options])
     layer, x = layer.to(dtype), x.to(dtype)
     state = nn.RecurrentState(
@@ -91,8 +91,8 @@ def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.Monk
     layer, x, state = ready()
     taken: list[bool] = []
     monkeypatch.setattr(
-        "representer.nn.recurrent.sequence_layer.quick_step",
-        lambda *given: taken.append(True) or quick_step(*given),
+        "representer.nn.recurrent.sequence_layer.streaming_step",
+        lambda *given: taken.append(True) or streaming_step(*given),
     )
     with torch.no_grad():
         output, _ = layer.step(x, state)
@@ -222,7 +222,7 @@ def test_an_input_that_is_not_just_so_is_left_to_the_general_path(kind: str):
 
 def test_gradients_autocast_another_backend_and_transforms_are_left_to_the_general_path():
     layer, x, state = ready()
-    assert quick_step(layer.directions, x, state) is None  # gradients are on
+    assert streaming_step(layer.directions, x, state) is None  # gradients are on
     with torch.autocast("cpu", torch.bfloat16):
         assert quick(layer, x, state) is None
     with ops.use_backend("reference"):
