@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from representer.tasks import doctor
 
 
@@ -29,6 +31,22 @@ def test_the_doctor_fails_where_a_cell_is_wrong(run, monkeypatch):
     outcome = run("doctor")
     assert outcome.code == 1
     assert "Not usable yet: LSTM" in outcome.out
+
+
+def test_the_doctor_prints_the_rows_of_the_table_as_json(run, monkeypatch):
+    table = run("doctor").out.splitlines()
+    outcome = run("doctor", "--json")
+    assert outcome.code == 0
+    data = json.loads(outcome.out)
+    assert data["usable"] is True
+    assert len(table) == len(data["findings"]) + 2  # an empty line and the summary
+    for line, finding in zip(table, data["findings"], strict=False):
+        assert finding["what"] in line
+        assert line.lower().startswith(finding["status"])
+        assert line.endswith(finding["detail"])
+    monkeypatch.setattr(doctor, "TOLERANCE", -1.0)
+    failing = run("doctor", "--json")
+    assert (failing.code, json.loads(failing.out)["usable"]) == (1, False)
 
 
 def test_bench_prints_a_table(run):

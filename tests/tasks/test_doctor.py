@@ -1,4 +1,4 @@
-"""The doctor finds what is there, what is missing, and cells that are wrong."""
+"""The doctor reports what is installed, what is missing, and cells that are wrong."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ import torch
 
 from representer.nn import TABLE1
 from representer.tasks import doctor, packages, self_check
-from representer.tasks.doctor import Finding, examine, shown
+from representer.tasks.doctor import Finding, as_data, as_table, examine
 
 
 def test_a_sound_machine_is_usable_and_every_cell_was_checked():
     findings = examine()
     assert [f.what for f in findings if f.status == "fail"] == []
     assert set(TABLE1) <= {f.what for f in findings if "recurrence" in f.detail}
-    assert shown(findings).endswith("Everything needed works.")
+    assert as_table(findings).endswith("Everything needed works.")
 
 
-def test_a_missing_package_is_a_note_with_its_price_and_its_mend(monkeypatch):
+def test_a_missing_package_is_a_note_with_its_size_and_the_fix(monkeypatch):
     gone = packages.Package("nowhere", "nowhere_at_all", "graph", 30, "graph layers")
     monkeypatch.setattr(doctor, "PACKAGES", (gone,))
     (finding,) = [f for f in examine() if f.what == "nowhere"]
     assert finding.status == "note"
-    assert 'no graph layers. About 30 MB: pip install "representer[graph]"' in finding.detail
+    assert (
+        'needed for graph layers. About 30 MB: pip install "representer[graph]"' in finding.detail
+    )
 
 
-def test_a_cell_that_leaves_its_recurrence_fails(monkeypatch):
+def test_a_cell_that_differs_from_its_recurrence_fails(monkeypatch):
     wrong = TABLE1["RKM-LSTM"]
 
     def layer_with_noise(*args, **options):
@@ -47,9 +49,25 @@ def test_a_cell_that_crashes_is_a_finding(monkeypatch):
     assert (finding.status, finding.detail) == ("fail", "RuntimeError: no such kernel")
 
 
-def test_what_fails_is_named_in_the_last_line():
-    text = shown([Finding("fail", "torch", "gone"), Finding("ok", "python", "3.11")])
+def test_the_last_line_names_what_fails():
+    text = as_table([Finding("fail", "torch", "gone"), Finding("ok", "python", "3.11")])
     assert text.splitlines()[-1] == "Not usable yet: torch."
+
+
+def test_the_data_are_those_of_the_table():
+    findings = [Finding("fail", "torch", "gone"), Finding("note", "mne", "missing")]
+    data = as_data(findings)
+    assert data == {
+        "usable": False,
+        "findings": [
+            {"status": "fail", "what": "torch", "detail": "gone"},
+            {"status": "note", "what": "mne", "detail": "missing"},
+        ],
+    }
+    for line, finding in zip(as_table(findings).splitlines(), data["findings"], strict=False):
+        assert line.split(maxsplit=1)[0].lower() == finding["status"]
+        assert line.endswith(f"{finding['what']:<5}  {finding['detail']}")
+    assert as_data(findings[1:])["usable"] is True  # a note does not make the machine unusable
 
 
 @pytest.mark.parametrize("name", TABLE1)

@@ -1,28 +1,28 @@
-"""What works on this machine: interpreter, torch, packages, backends, cells, and the disk."""
+"""Check this machine: interpreter, packages, working directory, torch, backends and cells."""
 
 from __future__ import annotations
 
 import platform
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from representer.tasks.packages import PACKAGES, is_importable, package_version
 
 MARKS = {"ok": "ok  ", "note": "note", "fail": "FAIL"}
-TOLERANCE = 1e-10  # float64; the sums of layer and recurrence run in different order
+TOLERANCE = 1e-10  # float64; layer and recurrence add in different orders
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at.
+    """The result of one check.
 
     Attributes:
-        status: ``"note"`` is something missing that most can do without.
-        what: What was looked at.
-        detail: What was found, and the mend where one is needed.
+        status: ``"note"`` marks something optional that is missing.
+        what: Name of the checked part.
+        detail: The result, with the fix where one is needed.
     """
 
     status: Literal["ok", "note", "fail"]
@@ -31,21 +31,32 @@ class Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at everything; what is missing is found, never raised."""
+    """Run all checks; a missing part is a finding, never an exception."""
     findings = [_python(), *_packages(), _folder()]
     try:
         import torch
     except (ImportError, OSError) as error:
-        mend = 'pip install "torch>=2.10"; without a GPU, the CPU build of it'
-        return [*findings, Finding("fail", "torch", f"cannot be imported ({error}). Mend: {mend}")]
+        fix = 'pip install "torch>=2.10"; without a GPU, its CPU build'
+        return [*findings, Finding("fail", "torch", f"cannot be imported ({error}). Fix: {fix}")]
     accelerator = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     threads = f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
     findings.append(Finding("ok", "torch", f"{torch.__version__}, {threads}, {accelerator}"))
     return [*findings, *_backends(), *_cells()]
 
 
-def shown(findings: list[Finding]) -> str:
-    """Return the findings as lines, and a last line that sums them up."""
+def as_data(findings: list[Finding]) -> dict[str, Any]:
+    """Return the findings as the object that ``--json`` prints.
+
+    Returns:
+        ``usable``, false if any check failed, and ``findings``, a list of objects with the fields
+        of :class:`Finding`, in the order of the table.
+    """
+    usable = all(finding.status != "fail" for finding in findings)
+    return {"usable": usable, "findings": [asdict(finding) for finding in findings]}
+
+
+def as_table(findings: list[Finding]) -> str:
+    """Return the findings as a table, followed by a one-line summary."""
     width = max(len(f.what) for f in findings)
     lines = [f"{MARKS[f.status]}  {f.what:<{width}}  {f.detail}" for f in findings]
     failed = [f.what for f in findings if f.status == "fail"]
@@ -67,7 +78,7 @@ def _packages() -> Iterator[Finding]:
             yield Finding(
                 "note",
                 package.name,
-                f"missing, so no {package.purpose}. About {package.megabytes} MB: "
+                f"missing; needed for {package.purpose}. About {package.megabytes} MB: "
                 f'pip install "representer[{package.extra}]"',
             )
 
@@ -75,10 +86,10 @@ def _packages() -> Iterator[Finding]:
 def _folder() -> Finding:
     try:
         with tempfile.TemporaryFile(dir=Path.cwd()):
-            return Finding("ok", "this folder", f"{Path.cwd()} can be written")
+            return Finding("ok", "this folder", f"{Path.cwd()} is writable")
     except OSError as error:
-        mend = "Mend: change to another folder, or give --out one."
-        return Finding("note", "this folder", f"cannot be written ({error.strerror}). {mend}")
+        fix = "Fix: change to another folder, or set --out."
+        return Finding("note", "this folder", f"is not writable ({error.strerror}). {fix}")
 
 
 def _backends() -> Iterator[Finding]:
@@ -99,7 +110,7 @@ def _cells() -> Iterator[Finding]:
     for name in TABLE1:
         try:
             largest = deviation(name)
-        except Exception as error:  # any failure of a cell is a finding, not a crash
+        except Exception as error:  # a crash of one cell must not hide the other findings
             yield Finding("fail", name, f"{type(error).__name__}: {error}")
             continue
         status = "ok" if largest < TOLERANCE else "fail"

@@ -1,4 +1,4 @@
-"""A layer beside its recurrence: the largest difference on a small random sequence."""
+"""Compare a layer with its recurrence on a small random sequence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ TIME, BATCH, FEATURES, UNITS, LENGTH = 6, 2, 3, 4, 3
 
 
 def deviation(name: str) -> float:
-    """Return the largest difference between a cell of Table 1 and ``functional``, in float64.
+    """Return the largest difference between a cell of L19 Table 1 and ``functional``.
+
+    Both run in float64.
 
     Args:
         name: Row of the table.
@@ -40,7 +42,7 @@ def deviation(name: str) -> float:
 
 
 def _pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
-    """Return z ``(T, B, gates, units)``: n-gram products and biases, as in the equations."""
+    """Return z ``(T, B, gates, units)``, the n-gram products plus biases."""
     biases = layer.biases()
     gates = [
         ngram_product_definition(x, filters) + biases.get(gate, 0.0)
