@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,12 +124,42 @@ def test_an_instruction_set_is_used_inside_its_block_only():
     def in_use() -> str:
         return core.function("product", torch.float64).__name__.rpartition("_")[2]
 
-    before = in_use()
-    with core.instruction_set("portable"):
-        assert in_use() == "portable"
-    with pytest.raises(ZeroDivisionError), core.instruction_set("portable"):
+    before, other = in_use(), core.USABLE[-1]
+    with core.instruction_set(other):
+        assert in_use() == other
+    with pytest.raises(ZeroDivisionError), core.instruction_set(other):
         raise ZeroDivisionError
     assert in_use() == before
+
+
+@NEEDS_CORE
+@EVERY_SET
+def test_the_environment_selects_the_instruction_set(name: str):
+    printed = run_child(
+        """
+        function = core.function("product", torch.float64).__name__
+        print(core.USABLE, function.rpartition("_")[2], same(passes(), passes("reference")))
+        """,
+        REPRESENTER_INSTRUCTION_SET=name,
+    )
+    assert printed.strip() == f"[{name!r}] {name} True"
+
+
+@pytest.mark.parametrize(
+    ("name", "usable", "message"),
+    [
+        ("sse9", ["avx2"], "is 'sse9'; expected one of avx512, avx2, portable."),
+        ("avx512", ["avx2", "portable"], "is 'avx512'; this machine can run avx2, portable."),
+    ],
+)
+def test_an_instruction_set_the_machine_lacks_cannot_be_selected(
+    name: str, usable: list[str], message: str, monkeypatch: pytest.MonkeyPatch
+):
+    library = SimpleNamespace(representer_runs=lambda encoded: encoded.decode() in usable)
+    monkeypatch.setattr(core, "LIBRARY", library)
+    monkeypatch.setenv(core.VARIABLE, name)
+    with pytest.raises(BackendError, match=re.escape(f"{core.VARIABLE} {message}")):
+        core._usable()
 
 
 def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():

@@ -22,6 +22,7 @@ from representer.functional import NONLINEARITIES, Cell, StringChain
 from representer.ops.structs import DIGEST, CellStruct, ChainStruct, ProductStruct
 
 INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # the fastest first
+VARIABLE = "REPRESENTER_INSTRUCTION_SET"  # environment variable that selects one of them
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 
 
@@ -60,9 +61,22 @@ LIBRARY, MISSING = _load()
 
 
 def _usable() -> list[str]:
+    """Return the instruction sets the core can use, or the one that the environment selects.
+
+    Raises:
+        BackendError: If the environment selects a set that this machine or build does not have.
+    """
+    selected = os.environ.get(VARIABLE)
+    if selected and selected not in INSTRUCTION_SETS:
+        names = ", ".join(INSTRUCTION_SETS)
+        raise BackendError(f"{VARIABLE} is {selected!r}; expected one of {names}.")
     if LIBRARY is None:
         return []
-    return [name for name in INSTRUCTION_SETS if LIBRARY.representer_runs(name.encode())]
+    usable = [name for name in INSTRUCTION_SETS if LIBRARY.representer_runs(name.encode())]
+    if selected and selected not in usable:
+        names = ", ".join(usable)
+        raise BackendError(f"{VARIABLE} is {selected!r}; this machine can run {names}.")
+    return [selected] if selected else usable
 
 
 USABLE = _usable()
