@@ -8,6 +8,8 @@ from __future__ import annotations
 import errno
 from pathlib import Path
 
+from representer.printable import one_line, printable
+
 
 class RepresenterError(Exception):
     """Base of all errors raised on purpose."""
@@ -62,11 +64,11 @@ class DataError(RepresenterError, ValueError):
         column: str | None = None,
         mend: str = "",
     ) -> None:
-        place = [str(file)] if file is not None else []
+        place = [printable(str(file))] if file is not None else []
         place += [f"line {line}"] if line is not None else []
         place += [f"column {column!r}"] if column is not None else []
         where = f"{', '.join(place)}: " if place else ""
-        super().__init__(_sentence(f"{where}{problem.rstrip('.')}.", mend))
+        super().__init__(_sentence(f"{where}{one_line(problem).rstrip('.')}.", one_line(mend)))
 
 
 class CheckpointError(RepresenterError, ValueError):

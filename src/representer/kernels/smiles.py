@@ -1,4 +1,4 @@
-"""Molecules as graphs: what RDKit reads from a SMILES."""
+"""Molecules as graphs, read from SMILES by RDKit."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ if TYPE_CHECKING:
 
 
 def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
-    """Return RDKit's molecule; several parts, as of a salt, are one molecule.
+    """Return the RDKit molecule of a SMILES; several parts, as in a salt, are one molecule.
 
     Args:
-        smiles: The molecule.
-        name: What messages call it.
+        smiles: The molecule. Blanks around it are ignored; a blank inside is an error, as RDKit
+            would silently drop what follows it.
+        name: The name of the argument, for messages.
 
     Raises:
-        ArgumentError: If there is no atom, or RDKit cannot read it, with RDKit's reason.
+        ArgumentError: If the SMILES has no atoms or is invalid, with RDKit's reason.
         MissingExtraError: If RDKit is not installed.
     """
     try:
         from rdkit import Chem, rdBase
     except ImportError as error:
         raise MissingExtraError("reading SMILES", "rdkit", "graph") from error
+    text = smiles.strip()
+    if not (text.isascii() and text.isprintable()) or " " in text:
+        hint = "It contains a blank or another character that no SMILES has."
+        raise ArgumentError(name, smiles, "a valid SMILES", hint=hint)
     with rdBase.BlockLogs():
-        molecule = Chem.MolFromSmiles(smiles.strip())
+        molecule = Chem.MolFromSmiles(text)
         if molecule is None:
             raise ArgumentError(name, smiles, "a valid SMILES", hint=_reason(smiles))
     if not molecule.GetNumAtoms():
@@ -38,14 +43,14 @@ def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
 
 
 def read_smiles(smiles: str, name: str = "smiles") -> Graph:
-    """Read a molecule: heavy atoms by their element, bonds by their type, in both directions.
+    """Read a molecule as a graph: heavy atoms labeled by element, directed bonds by bond type.
 
     Args:
-        smiles: The molecule; several parts, as of a salt, are one graph.
-        name: What messages call it.
+        smiles: The molecule; several parts, as in a salt, are one graph.
+        name: The name of the argument, for messages.
 
     Raises:
-        ArgumentError: If there is no atom, or RDKit cannot read it.
+        ArgumentError: If the SMILES has no atoms or is invalid.
         MissingExtraError: If RDKit is not installed.
     """
     molecule = parse_smiles(smiles, name)
@@ -59,11 +64,11 @@ def read_smiles(smiles: str, name: str = "smiles") -> Graph:
 
 
 def _reason(smiles: str) -> str:
-    """Say why RDKit does not take a SMILES: its grammar, or its chemistry."""
+    """Return the reason that RDKit rejects a SMILES: its grammar, or its chemistry."""
     from rdkit import Chem
 
     molecule = Chem.MolFromSmiles(smiles.strip(), sanitize=False)
     if molecule is None:
-        return "A bracket or ring may be left open, or a symbol be no atom."
+        return "It has an open bracket or ring, or an unknown atom."
     problems = [problem.Message() for problem in Chem.DetectChemistryProblems(molecule)]
     return f"{' '.join(problems[0].split()).rstrip('.')}." if problems else ""

@@ -42,9 +42,20 @@ def test_a_column_is_found_by_its_whole_name_though_it_has_commas(tmp_path):
 
 
 BAD = [
-    ("smiles,y\nCC,1\nCC(,2\n", r"line 3, column 'smiles': invalid SMILES 'CC\(': A bracket"),
+    (
+        "smiles,y\nCC,1\nCC(,2\n",
+        r"line 3, column 'smiles': invalid SMILES 'CC\(': It has an open",
+    ),
     ("smiles,y\nCC,1\n,2\n", r"line 3, column 'smiles': empty SMILES\. .* skip_invalid"),
-    ("smiles,y\nC(,1\nO(,2\nN(,2\n", r"line 2, .*; so are 2 more rows \(lines 3, 4\)"),
+    ("smiles,y\nC(,1\nO(,2\nN(,2\n", r"line 2, .*; 2 more rows \(lines 3, 4\)"),
+    ("smiles,y\nC(,1\nO,2\nN(,2\n", r"line 2, .*; 1 more row \(line 4\)"),
+    (
+        "smiles,y\nC,1\nCCO CCCCCC,2\n",
+        r"line 3, .*invalid SMILES 'CCO CCCCCC': It contains a blank",
+    ),
+    ("smiles,y\nC,1\nCCO\tCC,2\n", r"line 3, .*invalid SMILES 'CCO\\tCC': It contains a blank"),
+    ("smiles,y\nCC,1_000\n", r"line 2, column 'y': '1_000' is not a finite number in plain"),
+    ("smiles,y\nCC,١٢\n", r"line 2, column 'y': '١٢' is not a finite number in plain"),
     ("smiles,y\nCC,high\n", r"line 2, column 'y': 'high' is not a finite number"),
     ("smiles,y\nCC,1\nCC,inf\n", r"line 3, column 'y': 'inf' is not a finite number"),
     ("smiles,z\nCC,1\n", r"there is no column 'y'; the columns are 'smiles', 'z'"),
@@ -82,7 +93,7 @@ def test_invalid_rows_are_left_out_on_request_and_listed(tmp_path):
 
 @pytest.mark.parametrize("target", ["y,y", "smiles", "y,smiles"])
 def test_a_column_is_used_once(tmp_path, target):
-    with pytest.raises(ArgumentError, match="other columns than the SMILES, each once"):
+    with pytest.raises(ArgumentError, match="columns other than the SMILES, each once"):
         read_molecules(write(tmp_path, "smiles,y\nC,1\n"), target=target)
 
 

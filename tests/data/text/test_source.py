@@ -4,6 +4,7 @@ import bz2
 import gzip
 import lzma
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,49 @@ def test_a_folder_and_a_pipe_are_refused(tmp_path):
         lines_of(tmp_path / "pipe.csv")
 
 
+@pytest.mark.parametrize("name", ["/dev/zero", "/dev/null"])
+def test_a_device_is_refused(name):
+    with pytest.raises(DataError, match="not a regular file"):
+        lines_of(Path(name))
+
+
+def test_a_socket_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the name of a socket is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("a.csv")
+        with pytest.raises(DataError, match="not a regular file"):
+            lines_of(Path("a.csv"))
+
+
+def test_a_pipe_that_takes_the_place_of_a_checked_file_does_not_block(tmp_path, monkeypatch):
+    path = written(tmp_path / "a.csv", b"text\n")
+
+    def swap(checked: Path) -> Path:
+        checked.unlink()
+        os.mkfifo(checked)
+        return checked
+
+    monkeypatch.setattr(source, "regular_file", swap)
+    with pytest.raises(DataError, match="not a regular file"):
+        source.open_regular(path)
+
+
+def test_a_path_that_is_not_utf_8_is_refused(tmp_path):
+    path = written(Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")), b"text\n")
+    with pytest.raises(DataError, match=r"caf\\xe9\.csv: the path is not valid UTF-8"):
+        lines_of(path)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
+)
+def test_a_file_that_expands_too_far_is_refused(tmp_path, suffix, compress):
+    path = written(tmp_path / f"a.csv{suffix}", compress(b"a,b\n" * 2_000_000))
+    with pytest.raises(DataError, match=r"expands to more than 250 times its size\. Decompress"):
+        for _ in physical_lines(path):
+            pass
+
+
 @pytest.mark.parametrize("name", ["x" * 300 + ".csv", "a\0b.csv", "no/such/folder/a.csv"])
 def test_an_impossible_path_is_refused(tmp_path, name):
     with pytest.raises(DataError):
@@ -187,9 +231,9 @@ def test_an_empty_file_is_refused(tmp_path):
 def test_a_file_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
     path = written(tmp_path / "a.csv", b"text\n")
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("builtins.open", refuse)
-    with pytest.raises(DataError, match="may not be read by this user"):
+    monkeypatch.setattr(source.os, "open", refuse)
+    with pytest.raises(DataError, match="no permission"):
         lines_of(path)

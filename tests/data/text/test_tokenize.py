@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -33,8 +34,6 @@ def test_words_numbers_and_marks_are_tokens(text, tokens):
 
 @given(st.text())
 def test_no_character_but_blanks_is_lost(text):
-    import unicodedata
-
     def solid(string: str) -> str:
         return "".join(string.split())
 
@@ -47,6 +46,19 @@ def test_tokens_hold_no_blanks_and_are_not_empty(text):
     for token in tokenize(text) + tokenize(text, "leam"):
         assert token
         assert not any(character.isspace() for character in token)
+
+
+@pytest.mark.parametrize("marks", ["\u0301\u0323", "\U0001d165\U0001d16d"])
+def test_a_long_run_of_combining_marks_takes_little_time(marks):
+    """Sorting them takes quadratic time: 160,000 took half a minute."""
+    started = time.process_time()
+    tokenize("a" + marks * 20_000)
+    assert time.process_time() - started < 0.5  # 0.05 s, and 0.6 s without the limit
+
+
+def test_up_to_30_combining_marks_in_a_row_are_sorted_as_they_are():
+    marks = "\u0301\u0323" * 15
+    assert tokenize("a" + marks) == [unicodedata.normalize("NFC", "a" + marks)]
 
 
 def test_the_time_grows_with_the_length_alone():

@@ -128,7 +128,7 @@ def test_an_archive_is_read(tmp_path):
         ({"words": [1], "vectors": np.ones((1, 3))}, "words has dtype int64"),
         ({"words": ["a"], "vectors": [["x"]]}, "vectors <U1"),
         ({"words": ["a", "b"], "vectors": [[1.0], [np.nan]]}, r"vector of 'b' \(row 2\)"),
-        ({"words": np.array(["a"], object), "vectors": np.ones((1, 3))}, "not of objects"),
+        ({"words": np.array(["a"], object), "vectors": np.ones((1, 3))}, "no objects"),
     ],
 )
 def test_an_archive_of_other_content_is_refused(tmp_path, arrays, message):
@@ -168,7 +168,7 @@ def test_an_archive_that_only_another_program_can_open_is_refused(tmp_path, fiel
     start = content.index(b"PK\x01\x02")  # the first entry of the archive's directory
     content[start + field] = value
     path.write_bytes(content)
-    with pytest.raises(DataError, match=f"cannot be read: .*{message}"):
+    with pytest.raises(DataError, match=f"cannot be read as .npz: .*{message}"):
         read_vectors(path)
 
 

@@ -1,4 +1,4 @@
-"""Molecules and their targets read from a file, and what was left out."""
+"""Molecules and their targets read from a file, and the rows that were skipped."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from representer.data.text import MISSING, Dropped, Grid, read_grid
 from representer.data.text.columns import resolve
+from representer.data.text.numbers import parse_number
 from representer.data.text.suggest import listing
 from representer.errors import ArgumentError, DataError
 from representer.kernels.smiles import parse_smiles
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
-NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells that stand for no value
+NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells without a value
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class MoleculeTable:
     """Molecules and their targets, in the order of the file.
 
     Args:
-        smiles: One molecule per row, as written, without the blanks around it.
-        targets: The cells of the targets, row by row; ``""`` where there is no value.
+        smiles: One molecule per row, as written, without surrounding blanks.
+        targets: The cells of the targets, row by row; ``""`` for a missing value.
         lines: The line of the file on which each row starts.
-        smiles_column: Where the molecules are.
-        target_columns: The names of the targets.
-        dropped: The rows that were left out, and why.
+        smiles_column: The column of the molecules.
+        target_columns: The columns of the targets.
+        dropped: The rows that were left out, with reasons.
         source: The file.
-        notes: What was guessed.
+        notes: Guesses made while reading.
     """
 
     smiles: list[str]
@@ -50,20 +51,20 @@ class MoleculeTable:
         return len(self.smiles)
 
     def numbers(self) -> NDArray[np.float64]:
-        """Return the targets as numbers ``(N, K)``, NaN where there is no value.
+        """Return the targets as numbers ``(N, K)``, NaN for missing values.
 
         Raises:
-            DataError: If a cell is no number, with its line and column.
+            DataError: If a cell is not a finite number, with its line and column.
         """
-        found = np.full((len(self), len(self.target_columns)), np.nan)
+        numbers = np.full((len(self), len(self.target_columns)), np.nan)
         for i, (cells, line) in enumerate(zip(self.targets, self.lines, strict=True)):
             for k, cell in enumerate(cells):
                 if cell:
-                    found[i, k] = self._number(cell, line, self.target_columns[k])
-        return found
+                    numbers[i, k] = self._number(cell, line, self.target_columns[k])
+        return numbers
 
     def dropped_summary(self, most: int = 5) -> str:
-        """Say how many rows were left out, why, and where; ``""`` if none."""
+        """Return the number of rows left out, with lines and reasons; ``""`` if none."""
         if not self.dropped:
             return ""
         shown = [f"line {row.line} ({row.reason})" for row in self.dropped[:most]]
@@ -72,13 +73,10 @@ class MoleculeTable:
         return f"{rows} left out: {', '.join(shown)}{more}"
 
     def _number(self, cell: str, line: int, column: str) -> float:
-        try:
-            number = float(cell)
-        except ValueError:
-            number = math.inf
-        if not math.isfinite(number):
+        number = parse_number(cell)
+        if number is None or not math.isfinite(number):
             mend = "Correct or empty the cell, or pass task='classification' for classes."
-            problem = f"{_short(cell)} is not a finite number"
+            problem = f"{_short(cell)} is not a finite number in plain notation, such as -1.5e3"
             raise DataError(problem, file=self.source, line=line, column=column, mend=mend)
         return number
 
@@ -92,19 +90,19 @@ def read_molecules(
     delimiter: str | None = None,
     encoding: str = "utf-8",
 ) -> MoleculeTable:
-    """Read molecules from a CSV, TSV, JSON Lines or Parquet file, also compressed.
+    """Read molecules from a CSV, TSV, JSON Lines or Parquet file, which may be compressed.
 
     Args:
         path: The file; its first row names the columns.
-        smiles: The column of the molecules; without it one with a usual name, such as ``smiles``.
-        target: The column of the target, or several with commas between them; None for none. A row
-            without a value of any target is left out, with a note.
-        skip_invalid: Whether rows without a valid SMILES are left out too, instead of refused.
-        delimiter: What separates the cells of a CSV or TSV file; guessed.
-        encoding: Of the file.
+        smiles: The column of the molecules; by default one with a usual name, such as ``smiles``.
+        target: The column of the target, or several separated by commas; None for none. A row
+            without any target value is left out, with a note.
+        skip_invalid: Leave out rows without a valid SMILES instead of raising an error.
+        delimiter: The cell separator of a CSV or TSV file; guessed by default.
+        encoding: The encoding of the file.
 
     Raises:
-        ArgumentError: If a column is asked for twice.
+        ArgumentError: If a column is named twice.
         DataError: If the file cannot be used, or a row has no valid SMILES, with its line, value
             and reason.
         MissingExtraError: If RDKit is not installed.
@@ -117,19 +115,19 @@ def read_molecules(
 def molecules_of(
     grid: Grid, source: str, smiles: str | None, target: str | None, *, skip_invalid: bool
 ) -> MoleculeTable:
-    """Return the molecules of rows that have been read; see :func:`read_molecules`.
+    """Return the molecules of a grid of cells; see :func:`read_molecules`.
 
     Args:
-        grid: The rows.
-        source: The file.
-        smiles: As there.
-        target: As there.
-        skip_invalid: As there.
+        grid: The cells.
+        source: The file, for messages.
+        smiles: As in :func:`read_molecules`.
+        target: As in :func:`read_molecules`.
+        skip_invalid: As in :func:`read_molecules`.
     """
     at, notes = _smiles_column(grid, smiles, source)
     places = resolve(grid, target, "target", source) if target else []
     if len(set(places)) < len(places) or at in places:
-        raise ArgumentError("target", target, "other columns than the SMILES, each once")
+        raise ArgumentError("target", target, "columns other than the SMILES, each once")
     kept: list[tuple[str, tuple[str, ...], int]] = []
     dropped, invalid = list(grid.dropped), []
     for row, line in zip(grid.rows, grid.lines, strict=True):
@@ -156,22 +154,22 @@ def molecules_of(
 
 
 def invalid_reason(smiles: str) -> str:
-    """Say why a text is not the SMILES of a molecule; ``""`` if it is."""
+    """Return the reason that a text is not a valid SMILES; ``""`` if it is valid."""
     if not smiles.strip():
         return "empty SMILES"
     try:
         parse_smiles(smiles)
     except ArgumentError as error:
         reason = str(error).partition("expected a valid SMILES. ")[2].rstrip(".")
-        return f"invalid SMILES {_short(smiles)}: {reason or 'it has no atom'}"
+        return f"invalid SMILES {_short(smiles)}: {reason or 'it has no atoms'}"
     return ""
 
 
 def _refusal(invalid: Sequence[Dropped], source: str, column: str) -> DataError:
     first, others = invalid[0], len(invalid) - 1
     lines = ", ".join(str(row.line) for row in invalid[1:6])
-    more = f"; so are {others} more rows (line{'s' if others > 1 else ''} {lines}" if others else ""
-    more += (", ...)" if others > 5 else ")") if others else ""
+    plural, cut = "s" if others > 1 else "", ", ..." if others > 5 else ""
+    more = f"; {others} more row{plural} (line{plural} {lines}{cut})" if others else ""
     mend = "Correct it, or leave such rows out with skip_invalid."
     return DataError(first.reason + more, file=source, line=first.line, column=column, mend=mend)
 

@@ -1,19 +1,19 @@
-"""Recordings in an ``.npz`` file: X, y, subject, fs, and channels if they are known."""
+"""Recordings in an ``.npz`` file: X, y, subject, fs, and optionally channels."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from representer.data.array_files import read_arrays
 from representer.data.signals.recordings import Recordings, recordings
 from representer.errors import DataError
 
 KEYS = ("X", "y", "subject", "fs")
-_MEND = "X, y and subject are of each window, fs is in Hz."
+_MEND = "X, y and subject have one entry per window; fs is in Hz."
 
 
 def read_npz(path: str | Path, *, is_labeled: bool = True) -> Recordings:
@@ -21,26 +21,15 @@ def read_npz(path: str | Path, *, is_labeled: bool = True) -> Recordings:
 
     Args:
         path: An ``.npz`` file with ``X`` (windows, channels, samples), ``y`` and ``subject``
-            (windows,), ``fs`` in Hz, and if known ``channels`` (channels,).
-        is_labeled: Whether the classes are wanted; if not, ``y`` may be missing.
+            (windows,), ``fs`` in Hz, and optionally ``channels`` (channels,).
+        is_labeled: Require the classes; if False, ``y`` may be missing.
 
     Raises:
-        DataError: If there is no such file, it is no such archive, a key is missing, or the arrays
-            do not fit together.
+        DataError: If the file is missing, damaged or no such archive, a key is missing, or the
+            arrays do not fit together.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise DataError("there is no such file", file=path)
-    if not zipfile.is_zipfile(path):
-        raise DataError("it is no .npz file of arrays", file=path, mend=_MEND)
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files if key in (*KEYS, "channels")}
-            others = [key for key in archive.files if key not in arrays]
-    except (ValueError, OSError, zipfile.BadZipFile, RuntimeError) as error:
-        problem = f"an array of it cannot be read: {str(error).rstrip('.')}"
-        raise DataError(problem, file=path, mend="Save plain arrays, no objects.") from error
-    return arrays_to_recordings(arrays, path, others, is_labeled=is_labeled)
+    arrays, others = read_arrays(Path(path), (*KEYS, "channels"))
+    return arrays_to_recordings(arrays, Path(path), others, is_labeled=is_labeled)
 
 
 def arrays_to_recordings(
@@ -50,34 +39,34 @@ def arrays_to_recordings(
     *,
     is_labeled: bool = True,
 ) -> Recordings:
-    """Make recordings of the arrays of a file.
+    """Make recordings from the arrays of a file.
 
     Args:
-        arrays: X, y, subject, fs and perhaps channels, and others that are not looked at.
-        path: Named in messages.
-        others: Names of further arrays of the file.
-        is_labeled: Whether the classes are wanted.
+        arrays: X, y, subject, fs and optionally channels; others are ignored.
+        path: The file, for messages.
+        others: Names of further arrays in the file.
+        is_labeled: Require the classes.
 
     Raises:
-        DataError: If one is missing, or they do not fit together.
+        DataError: If an array is missing, or the arrays do not fit together.
     """
     missing = [key for key in KEYS if key not in arrays and (is_labeled or key != "y")]
     if missing:
         found = ", ".join((*arrays, *others)) or "none"
-        problem = f"the keys {', '.join(missing)} are missing; there are {found}"
+        problem = f"the keys {', '.join(missing)} are missing; the file has {found}"
         raise DataError(problem, file=path, mend=_MEND)
     x, y, subject, rate = (arrays.get(key) for key in KEYS)
     channels = arrays.get("channels")
     return recordings(x, y, subject, rate, channels, file=path, is_labeled=is_labeled)
 
 
-def write_npz(path: str | Path, of: Recordings) -> None:
-    """Write recordings as `read_npz` reads them."""
+def write_npz(path: str | Path, data: Recordings) -> None:
+    """Write recordings to an ``.npz`` file that :func:`read_npz` reads."""
     np.savez_compressed(
         path,
-        X=of.signals,
-        y=np.asarray(of.classes)[of.labels],
-        subject=of.subjects,
-        fs=of.sampling_rate,
-        channels=np.asarray(of.channels),
+        X=data.signals,
+        y=np.asarray(data.classes)[data.labels],
+        subject=data.subjects,
+        fs=data.sampling_rate,
+        channels=np.asarray(data.channels),
     )

@@ -1,27 +1,25 @@
-"""Whether the first row of a CSV file holds the names of the columns, or a document."""
+"""Detection of a header: the first row of a CSV file holds column names, or a document."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from representer.data.text.columns import is_known_name
+from representer.data.text.numbers import parse_number
 
 SAMPLE = 1000
 LONGEST_NAME = 60
 
 
 def has_header(rows: list[list[str]]) -> bool | None:
-    """Say what the rows show by themselves.
+    """Return True if the first row is a header, False if it is data, None if it could be either.
 
-    A first row that is also data gives itself away: a cell of it comes again and again in its
-    column as a class does, or is a number in a column of numbers, or is too long for a name. A
-    header gives itself away by a usual name, such as ``text`` or ``label``.
+    The first row is data if one of its cells recurs in its column as a class does, is a number in a
+    column of numbers, or is too long for a name. It is a header if it has a usual name, such as
+    ``text`` or ``label``.
 
     Args:
-        rows: The rows of the file, the first one included, all of one width.
-
-    Returns:
-        True or False where this is clear, and None where it could be either.
+        rows: All rows of the file, including the first, of equal width.
     """
     first, rest = rows[0], rows[1 : SAMPLE + 1]
     if not rest:
@@ -38,11 +36,7 @@ def has_header(rows: list[list[str]]) -> bool | None:
 
 
 def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+    return parse_number(cell) is not None
 
 
 def _is_one_of_few(cell: str, column: list[str]) -> bool:

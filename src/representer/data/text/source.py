@@ -1,4 +1,4 @@
-"""A text file as physical lines, decompressed and decoded, or a refusal that names the place."""
+"""Opening regular files, and reading text files as physical lines, decompressed and decoded."""
 
 from __future__ import annotations
 
@@ -7,22 +7,28 @@ import codecs
 import gzip
 import io
 import lzma
+import os
 import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from representer.data.text.suggest import did_you_mean
 from representer.errors import ArgumentError, DataError
 
 MAX_LINE = 1 << 24
-"""Characters of one physical line. A longer one is taken for damage, not for a document."""
+"""Characters in one physical line. A longer line is treated as damage, not as a document."""
 
+MAX_EXPANSION = 250
+"""The most bytes that one byte of a compressed file may stand for; text has 3 to 20. A few bytes
+that stand for gigabytes are an attack or an accident. The first MiB is always read."""
+
+_ALWAYS_READ = 1 << 20
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 COMPRESSIONS = tuple(_OPENERS)
-"""Suffixes of compressed text files that are read as they are."""
+"""Suffixes of compressed text files, which are decompressed while reading."""
 
 _CONTAINERS = {
     b"\x1f\x8b": ("gzip-compressed", ".gz"),
@@ -36,16 +42,17 @@ _WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     r"""Yield the lines of a text file with their ends, which may be ``\n``, ``\r\n`` or ``\r``.
 
-    A byte order mark of UTF-8 is taken away.
+    A UTF-8 byte order mark is removed.
 
     Args:
-        path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
+        path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed, to at most
+            ``MAX_EXPANSION`` times their size.
         encoding: The name of its encoding.
 
     Raises:
-        ArgumentError: If Python knows no such encoding.
+        ArgumentError: If Python has no such encoding.
         DataError: If the file is missing, empty, not a regular file, unreadable, damaged, not text
-            in this encoding, or holds a NUL.
+            in this encoding, expands too far, or holds a NUL.
     """
     codec = _codec(encoding)
     with _refusals(path), _open(path) as binary:
@@ -65,13 +72,35 @@ def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
             raise DataError("holds no text", file=path, mend="Give a file with documents.")
 
 
-def regular_file(path: Path) -> Path:
-    """Return the path if there is a file to read, or say what is there instead.
+def open_regular(path: Path) -> io.BufferedReader:
+    """Open a regular file for reading in binary mode; anything else is refused without blocking.
 
     Raises:
-        DataError: If it is missing, a folder, or not a regular file.
+        DataError: If it is missing, a folder, not a regular file, or not readable.
+    """
+    regular_file(path)
+    with _refusals(path):
+        # without O_NONBLOCK, a pipe that took the file's place since the check would block
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(path, flags), "rb")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise _irregular(path)
+        return file
+
+
+def regular_file(path: Path) -> Path:
+    """Return the path if it is that of a regular file.
+
+    Raises:
+        DataError: If it is missing, a folder, not a regular file, or its name is not UTF-8.
     """
     with _refusals(path):
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:  # the run folder's JSON and YAML files could not hold the name
+            mend = "Rename the file or folder."
+            raise DataError("the path is not valid UTF-8", file=path, mend=mend) from None
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
@@ -83,48 +112,86 @@ def regular_file(path: Path) -> Path:
         if stat.S_ISDIR(mode):
             raise DataError("is a folder", file=path, mend="Give the path of one file in it.")
         if not stat.S_ISREG(mode):
-            mend = "Write its content to a file first."
-            raise DataError("is not a regular file", file=path, mend=mend)
+            raise _irregular(path)
     return path
+
+
+def _irregular(path: Path) -> DataError:
+    return DataError("is not a regular file", file=path, mend="Write its content to a file first.")
 
 
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
-    """Turn what the system and the decompressors raise into a DataError."""
+    """Turn errors of the system and of the decompressors into a DataError."""
     try:
         yield
     except PermissionError:
         mend = "Change its permissions, or read a copy of it."
-        raise DataError("may not be read by this user", file=path, mend=mend) from None
+        raise DataError("this user has no permission to read it", file=path, mend=mend) from None
     except EOFError:
-        mend = "Fetch or make the file again."
+        mend = "Download or create the file again."
         raise DataError("the compressed file ends too early", file=path, mend=mend) from None
     except (OSError, lzma.LZMAError, zlib.error) as error:
-        mend = "Fetch or make the file again; a suffix must agree with the content."
+        mend = "Download or create the file again; its suffix must match its content."
         raise DataError(f"cannot be read: {error}", file=path, mend=mend) from None
 
 
 def _codec(encoding: str) -> str:
     try:
         codec = codecs.lookup(encoding).name
-        "".encode(codec)  # refuses codecs that are not of text, such as hex
+        "".encode(codec)  # refuses codecs that are not for text, such as hex
     except (LookupError, ValueError):
         expected = "the name of a text encoding, such as 'utf-8' or 'latin-1'"
         raise ArgumentError("encoding", encoding, expected) from None
     return "utf-8" if codec == "utf-8-sig" else codec
 
 
-def _open(path: Path) -> IO[bytes]:
-    regular_file(path)
-    if path.stat().st_size == 0:
-        raise DataError("is empty (0 bytes)", file=path, mend="Give a file with documents.")
-    opener = _OPENERS.get(path.suffix.lower(), open)
-    binary = opener(path, "rb")
-    return binary if isinstance(binary, io.BufferedReader) else io.BufferedReader(binary)
+@contextmanager
+def _open(path: Path) -> Iterator[io.BufferedReader]:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size == 0:
+            raise DataError("is empty (0 bytes)", file=path, mend="Give a file with documents.")
+        opener = _OPENERS.get(path.suffix.lower())
+        if opener is None:
+            yield file
+            return
+        with opener(file) as stream:
+            limit = max(_ALWAYS_READ, MAX_EXPANSION * size)
+            yield io.BufferedReader(Limited(stream, limit, path), 1 << 16)
 
 
-def _refuse_binary(path: Path, binary: IO[bytes], codec: str) -> None:
-    assert isinstance(binary, io.BufferedReader)
+class Limited(io.RawIOBase):
+    """A decompressed stream that ends in an error once it has yielded more than ``limit`` bytes.
+
+    Args:
+        stream: The stream.
+        limit: In bytes.
+        path: The file, for the message.
+    """
+
+    def __init__(self, stream: IO[bytes], limit: int, path: Path) -> None:
+        self._stream, self._left, self._path = stream, limit, path
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, and count."""
+        data = self._stream.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise DataError(
+                f"expands to more than {MAX_EXPANSION} times its size",
+                file=self._path,
+                mend="Decompress it first if it is no mistake.",
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
     head = binary.peek(16)[:16]
     if not head:
         raise DataError("holds no data once decompressed", file=path)
@@ -145,7 +212,7 @@ def _check_line(path: Path, number: int, line: str) -> None:
             f"a NUL byte at character {line.index(chr(0)) + 1}",
             file=path,
             line=number,
-            mend='This is no plain text; if it is UTF-16, pass encoding="utf-16".',
+            mend='This is not plain text; if it is UTF-16, pass encoding="utf-16".',
         )
     if len(line) == MAX_LINE and line[-1] not in "\r\n":
         raise DataError(
@@ -157,9 +224,9 @@ def _check_line(path: Path, number: int, line: str) -> None:
 
 
 def _undecodable(path: Path, codec: str) -> DataError:
-    """Read the file again to say at which byte and line its text stops being text.
+    """Read the file again to find the byte and line that cannot be decoded.
 
-    The wrapper that yields the lines decodes ahead, so its error names neither.
+    The wrapper that yields the lines decodes ahead, so its error has neither.
     """
     decoder = codecs.getincrementaldecoder(codec)()
     read, line, after_return = 0, 1, False
@@ -174,9 +241,9 @@ def _undecodable(path: Path, codec: str) -> DataError:
                 text = error.object[: error.start].decode(codec, errors="replace")
                 byte = error.object[error.start]
                 problem = f"byte 0x{byte:02x} at offset {first + error.start} is not {codec}"
-            except UnicodeError as error:  # such as UTF-16 that does not start with its mark
+            except UnicodeError as error:  # such as UTF-16 without its byte order mark
                 text, problem = "", f"is not {codec} ({error})"
-            # \r\n is one line end, also when the chunks meet between the two
+            # \r\n is one line end, also across two chunks
             line += text.count("\n") + text.count("\r") - text.count("\r\n")
             line -= after_return and text.startswith("\n")
             after_return = text.endswith("\r") if text else after_return

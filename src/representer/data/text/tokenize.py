@@ -1,40 +1,43 @@
-"""Cutting a document into words, numbers and punctuation marks."""
+"""Tokenization of a document into words, numbers and punctuation marks."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import Literal, get_args
 
 from representer.errors import ArgumentError
 
 Scheme = Literal["words", "blanks", "leam"]
+_MOST_MARKS, _GRAPHEME_JOINER = 30, "\u034f"
 
 
 def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     """Return the tokens of a document.
 
-    ``words`` is for any language that puts blanks between words: lower case; words, numbers and
-    single punctuation marks; runs of full stops or hyphens stay together; English clitics stand
-    alone as in the vocabulary of GloVe (``don't`` becomes ``do n't``, ``cat's`` ``cat 's``).
+    ``words`` suits any language that separates words by blanks. It converts to lower case and
+    splits into words, numbers and single punctuation marks; runs of full stops or hyphens stay
+    together; English clitics are separate tokens as in the vocabulary of GloVe (``don't`` becomes
+    ``do n't``, ``cat's`` becomes ``cat 's``).
 
-    ``blanks`` is for a text that is tokenized already, its tokens with blanks between.
+    ``blanks`` splits at white space, for text that is already tokenized.
 
     ``leam`` repeats the cleaning that the experiments of Liang et al. (2019) used in practice,
     with its peculiarities: everything but ASCII letters, digits and ``( ) , . ! ?`` becomes a
-    blank, the letters ``br`` are deleted wherever they stand (meant for the HTML tag, it also
-    mangles ``library``), and every token that Python reads as a float becomes ``0``, which holds
-    for ``nan`` and ``infinity`` too.
+    blank, the letters ``br`` are deleted everywhere (meant for the HTML tag, this also changes
+    ``library``), and every token that Python reads as a float becomes ``0``, including ``nan`` and
+    ``infinity``.
 
     Args:
         text: The document.
         scheme: ``words``, ``blanks`` or ``leam``.
 
     Returns:
-        The tokens; none of a document without any.
+        The tokens, possibly none.
 
     Raises:
-        ArgumentError: If there is no such scheme.
+        ArgumentError: If the scheme is unknown.
 
     Examples:
         >>> tokenize("The cat's 3.5 kg -- isn't it?")
@@ -43,7 +46,7 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
         ['a', 'liary', ',', '0', '.', '0', 'dollars', '!']
     """
     if scheme == "words":
-        composed = unicodedata.normalize("NFC", text.replace("\u2019", "'"))
+        composed = unicodedata.normalize("NFC", _stream_safe(text.replace("\u2019", "'")))
         return _WORDS.findall(composed.lower())
     if scheme == "blanks":
         return text.split()
@@ -52,19 +55,36 @@ def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     raise ArgumentError("scheme", scheme, f"one of {', '.join(get_args(Scheme))}")
 
 
-def _marks() -> str:
+def _marks(last: int) -> str:
     r"""Return the ranges of the combining marks, which belong to words but not to ``\w``."""
-    codes = [i for i in range(0x300, 0x10000) if unicodedata.category(chr(i))[0] == "M"]
+    codes = [i for i in range(0x300, last + 1) if unicodedata.category(chr(i))[0] == "M"]
     ranges: list[list[int]] = []
     for code in codes:
         if ranges and ranges[-1][1] == code - 1:
             ranges[-1][1] = code
         else:
             ranges.append([code, code])
-    return "".join(f"\\u{a:04x}-\\u{b:04x}" for a, b in ranges)
+    return "".join(f"\\U{a:08x}-\\U{b:08x}" for a, b in ranges)
 
 
-_LETTER = rf"(?:[^\W\d_]|[{_marks()}\u200c\u200d])"  # with the joiners of Persian and Hindi
+@cache
+def _long_run() -> re.Pattern[str]:
+    marks = _marks(0x1FFFF)
+    return re.compile(f"[{marks}]{{{_MOST_MARKS}}}(?=[{marks}])")
+
+
+def _stream_safe(text: str) -> str:
+    """Return a text with a joiner after every 30 combining marks in a row, as in Unicode's UAX 15.
+
+    Normalization sorts the marks of a run in quadratic time. No word of any language has so many,
+    so every other text stays as it is.
+    """
+    if text.isascii():
+        return text
+    return _long_run().sub(lambda run: run[0] + _GRAPHEME_JOINER, text)
+
+
+_LETTER = rf"(?:[^\W\d_]|[{_marks(0xFFFF)}\u200c\u200d])"  # with the joiners of Persian and Hindi
 _CLITIC = r"(?:s|re|ve|ll|d|m)\b"
 _WORDS = re.compile(
     rf"""

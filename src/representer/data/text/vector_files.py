@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
+from representer.data.array_files import read_arrays
+from representer.data.text.numbers import parse_number
 from representer.data.text.source import physical_lines, regular_file
 from representer.data.text.vectors import WordVectors, spellings
 from representer.data.text.vocabulary import Vocabulary
 from representer.errors import DataError
 
-# zipfile raises RuntimeError for an entry that is encrypted, and NotImplementedError, which is one
-# too, for a compression, an encryption or a version of the format that it does not know
-_DAMAGE = (zipfile.BadZipFile, zlib.error, RuntimeError)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -121,44 +118,35 @@ def _numbers(path: Path, number: int, values: list[str]) -> np.ndarray:
     if np.abs(row).max() < _LARGEST and together.isascii() and "_" not in together:
         return row.astype(np.float32)
     bad = next(value for value in values if not _is_number(value))
-    mend = "Fetch the file again, or take the line out."
+    mend = "Download the file again, or remove the line."
     raise DataError(f"{bad[:40]!r} is not a finite number", file=path, line=number, mend=mend)
 
 
 def _is_number(field: str) -> bool:
-    """Say whether a field is a finite number in the plain notation; ``float`` also reads 1_000."""
-    try:
-        return abs(float(field)) < _LARGEST and field.isascii() and "_" not in field
-    except ValueError:
-        return False
+    """Return True if a field is a number that float32 holds."""
+    number = parse_number(field)
+    return number is not None and abs(number) < _LARGEST
 
 
 def _npz(path: Path) -> tuple[list[str], np.ndarray]:
-    regular_file(path)
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            names = archive.files if isinstance(archive, np.lib.npyio.NpzFile) else []
-            if not {"words", "vectors"} <= set(names):
-                mend = "Save it with numpy.savez(path, words=..., vectors=...)."
-                problem = f"holds {', '.join(names) or 'no arrays'} instead of words and vectors"
-                raise DataError(problem, file=path, mend=mend)
-            words, vectors = archive["words"], archive["vectors"]
-    except DataError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, *_DAMAGE) as error:
-        mend = "Save it again with numpy.savez; words is an array of text, not of objects."
-        raise DataError(f"cannot be read: {error}", file=path, mend=mend) from None
+    arrays, others = read_arrays(path, ("words", "vectors"))
+    if len(arrays) < 2:
+        mend = "Save it with numpy.savez(path, words=..., vectors=...)."
+        names = ", ".join((*arrays, *others)) or "no arrays"
+        raise DataError(f"holds {names} instead of words and vectors", file=path, mend=mend)
+    words, vectors = arrays["words"], arrays["vectors"]
     if words.dtype.kind != "U" or vectors.dtype.kind not in "fiu":
         problem = f"words has dtype {words.dtype} and vectors {vectors.dtype}"
         raise DataError(problem, file=path, mend="Save text and numbers.")
     if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
         problem = f"words has shape {words.shape} and vectors {vectors.shape}"
         raise DataError(problem, file=path, mend="Save one row of vectors for each word.")
-    matrix = vectors.astype(np.float32)
+    with np.errstate(over="ignore"):  # a number that is too large becomes infinite, and is refused
+        matrix = vectors.astype(np.float32)
     bad = ~np.isfinite(matrix).all(axis=1)
     if bad.any():
         problem = f"the vector of {str(words[bad][0])!r} (row {bad.argmax() + 1}) is not finite"
-        raise DataError(problem, file=path, mend="Take the row out.")
+        raise DataError(problem, file=path, mend="Remove the row.")
     return words.tolist(), matrix
 
 

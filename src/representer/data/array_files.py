@@ -1,0 +1,66 @@
+"""Arrays in an ``.npz`` file: no pickles, and no more memory than the file can fill."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from representer.data.text.source import open_regular
+from representer.errors import DataError
+
+DEFLATE_RATIO = 1032
+"""The most bytes that one byte of a deflated entry stands for, by the format."""
+
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Read arrays of an ``.npz`` file, checking each declared size against the file first.
+
+    Args:
+        path: The file.
+        names: The arrays to read.
+
+    Returns:
+        Those of the arrays that the file has, read-only, and the names of its other arrays.
+
+    Raises:
+        DataError: If the file is missing, damaged, not an ``.npz`` file, or one of the arrays holds
+            objects.
+    """
+    with open_regular(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                entries = {
+                    entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()
+                }
+                wanted = {name: entries[name] for name in names if name in entries}
+                arrays = {name: _read(archive, name, entry) for name, entry in wanted.items()}
+        except Exception as error:  # zipfile, zlib and numpy raise many types on damaged files
+            mend = "Save it with numpy.savez: plain arrays, no objects."
+            raise DataError(f"cannot be read as .npz: {error}", file=path, mend=mend) from None
+    return arrays, [name for name in entries if name not in wanted]
+
+
+def _read(archive: zipfile.ZipFile, name: str, entry: zipfile.ZipInfo) -> np.ndarray:
+    if entry.file_size > DEFLATE_RATIO * entry.compress_size:
+        raise ValueError(f"the entry {name} declares more bytes than it can hold")
+    with archive.open(entry) as member:
+        version = np.lib.format.read_magic(member)
+        if version not in _HEADERS:
+            raise ValueError(f"the array {name} has format version {version}; expected 1.0 or 2.0")
+        shape, is_fortran, dtype = _HEADERS[version](member)
+        if dtype.hasobject:
+            raise ValueError(f"the array {name} holds objects")
+        declared, held = math.prod(shape) * dtype.itemsize, entry.file_size - member.tell()
+        if declared != held or not dtype.itemsize or min(shape, default=0) < 0:
+            raise ValueError(f"the array {name} declares {declared:,} bytes and holds {held:,}")
+        data = member.read(held)
+    return np.ndarray(shape, dtype, data, order="F" if is_fortran else "C")
