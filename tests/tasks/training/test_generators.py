@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import random
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from representer.tasks.storage.checkpoint.container import decode, encode
 from representer.tasks.training import generators
+
+SRC = Path(__file__).parents[3] / "src"
 
 
 def draws() -> list[float]:
@@ -18,6 +22,28 @@ def draws() -> list[float]:
 def test_a_derived_seed_is_a_constant_of_all_versions() -> None:
     assert generators.derive(0, "order", 3) == 3339898520332188405
     assert generators.derive(0, "order", 3) < 2**63
+
+
+def test_first_weights_of_a_seed_are_those_of_all_versions() -> None:
+    with generators.initializing(0):
+        assert torch.rand(2).tolist() == [0.18301087617874146, 0.9571434259414673]
+
+
+def test_the_names_that_seeds_are_derived_from_are_frozen() -> None:
+    """A respelled name changes every number that is drawn under it."""
+    names = set()
+    for module in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func).rpartition(".")[2]
+                if called in ("derive", "generator"):
+                    values = [a.value for a in node.args if isinstance(a, ast.Constant)]
+                    names |= {value for value in values if isinstance(value, str)}
+    assert names == {
+        "charging", "charging test", "draws", "dropout", "fold",
+        "initialisation",  # codespell:ignore initialisation
+        "order", "subjects", "two bits", "vectors",
+    }  # fmt: skip
 
 
 def test_every_use_has_a_source_of_its_own() -> None:

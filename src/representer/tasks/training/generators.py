@@ -40,7 +40,8 @@ def initializing(seed: int) -> Iterator[None]:
     The global random states are afterwards what they were before.
     """
     with preserved():
-        seed_all(derive(seed, "initialization"))
+        # the name decides the numbers: respelled, every seed has other first weights
+        seed_all(derive(seed, "initialisation"))  # codespell:ignore initialisation
         yield
 
 
