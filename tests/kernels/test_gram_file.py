@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -14,8 +15,14 @@ import pytest
 import torch
 
 from representer.errors import ArgumentError
-from representer.kernels import Gaussian, Linear, RecurrentKernel, StringKernel, gram
-from representer.kernels.gram_journal import fingerprint
+from representer.kernels import (
+    Gaussian,
+    Linear,
+    RecurrentKernel,
+    StringKernel,
+    gram,
+    gram_file,
+)
 
 rng = np.random.default_rng(0)
 X = [rng.normal(size=(n % 5, 2)) for n in range(13)]
@@ -23,20 +30,22 @@ Y = X[3:9]
 kernel = StringKernel()
 
 
-class Counting(StringKernel):
-    """Counts its calls."""
+@pytest.fixture(name="counted")
+def counted_fixture(monkeypatch):
+    """Return a function that calls ``gram`` and returns the number of blocks computed, too."""
+    values, corners = gram_file._values, []
 
-    calls = 0
+    def counting(kernel, X, Y, corner):
+        corners.append(corner)
+        return values(kernel, X, Y, corner)
 
-    def __call__(self, X, Y=None):
-        Counting.calls += 1
-        return super().__call__(X, Y)
+    def counted(*arguments, **options):
+        corners.clear()
+        matrix = gram(*arguments, **options)
+        return len(corners), matrix
 
-
-def calls_of(*arguments, **options):
-    Counting.calls = 0
-    found = gram(*arguments, **options)
-    return Counting.calls, found
+    monkeypatch.setattr(gram_file, "_values", counting)
+    return counted
 
 
 @pytest.mark.parametrize("block", [1, 4, 5, 13, 100])
@@ -50,14 +59,14 @@ def test_the_file_holds_the_gram_matrix(tmp_path, block):
     assert not cross.flags.writeable
 
 
-def test_only_the_blocks_on_and_above_the_diagonal_are_computed(tmp_path):
-    assert calls_of(Counting(), X, out=tmp_path / "k.npy", block=5)[0] == 6
-    assert calls_of(Counting(), X, X, out=tmp_path / "c.npy", block=5)[0] == 9
+def test_only_the_blocks_on_and_above_the_diagonal_are_computed(tmp_path, counted):
+    assert counted(kernel, X, out=tmp_path / "k.npy", block=5)[0] == 6
+    assert counted(kernel, X, X, out=tmp_path / "c.npy", block=5)[0] == 9
 
 
-def test_a_finished_file_is_recognized(tmp_path):
-    _, first = calls_of(Counting(), X, out=tmp_path / "k.npy", block=5)
-    calls, again = calls_of(Counting(), X, out=tmp_path / "k.npy", block=5)
+def test_a_finished_file_is_recognized(tmp_path, counted):
+    _, first = counted(kernel, X, out=tmp_path / "k.npy", block=5)
+    calls, again = counted(kernel, X, out=tmp_path / "k.npy", block=5)
     assert calls == 0
     np.testing.assert_array_equal(first, again)
 
@@ -75,28 +84,29 @@ def test_strings_tensors_and_vectors_are_objects(tmp_path):
     np.testing.assert_allclose(gram(tokens, words, out=tmp_path / "w.npy", block=2), tokens(words))
     np.testing.assert_allclose(gram(kernel, tensors, out=tmp_path / "t.npy", block=4), kernel(X))
     vectors = rng.normal(size=(7, 2))
-    found = gram(Linear(), vectors, out=tmp_path / "v.npy", block=3)
-    np.testing.assert_allclose(found, vectors @ vectors.T)
+    matrix = gram(Linear(), vectors, out=tmp_path / "v.npy", block=3)
+    np.testing.assert_allclose(matrix, vectors @ vectors.T)
 
 
 PROGRAM = """
 import sys, time
 import numpy as np
-from representer.kernels import StringKernel, gram
+from representer.kernels import StringKernel, gram, gram_file
 
-class Slow(StringKernel):
-    def __call__(self, X, Y=None):
-        time.sleep(0.05)
-        return super().__call__(X, Y)
+values = gram_file._values
 
+def slow(*arguments):
+    time.sleep(0.05)
+    return values(*arguments)
+
+gram_file._values = slow
 rng = np.random.default_rng(1)
 X = [rng.normal(size=(n % 5, 2)) for n in range(40)]
-Slow.__qualname__ = "StringKernel"
-gram(Slow(), X, out=sys.argv[1], block=4)
+gram(StringKernel(), X, out=sys.argv[1], block=4)
 """
 
 
-def test_a_killed_run_is_taken_up_where_it_was(tmp_path):
+def test_a_killed_run_continues_where_it_stopped(tmp_path, counted):
     path = tmp_path / "k.npy"
     journal = tmp_path / "k.npy.journal"
     run = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)])
@@ -111,32 +121,78 @@ def test_a_killed_run_is_taken_up_where_it_was(tmp_path):
     assert 6 <= done < 55
     generator = np.random.default_rng(1)
     objects = [generator.normal(size=(n % 5, 2)) for n in range(40)]
-    Counting.__qualname__ = "StringKernel"
-    try:
-        calls, found = calls_of(Counting(), objects, out=path, block=4)
-    finally:
-        Counting.__qualname__ = "Counting"
+    calls, matrix = counted(kernel, objects, out=path, block=4)
     assert calls == 55 - done
-    np.testing.assert_allclose(found, kernel(objects), atol=1e-14)
+    np.testing.assert_allclose(matrix, kernel(objects), atol=1e-14)
 
 
-def test_a_torn_block_is_recomputed(tmp_path):
+@pytest.mark.parametrize("place", [(2, 7), (7, 2), (7, 8)])
+def test_a_damaged_block_is_recomputed_also_below_the_diagonal(tmp_path, counted, place):
     path = tmp_path / "k.npy"
-    gram(Counting(), X, out=path, block=5)
-    torn = np.lib.format.open_memmap(path, "r+")
-    torn[2, 7] += 1
-    torn.flush()
-    calls, found = calls_of(Counting(), X, out=path, block=5)
+    gram(kernel, X, out=path, block=5)
+    damaged = np.lib.format.open_memmap(path, "r+")
+    damaged[place] += 1
+    damaged.flush()
+    calls, matrix = counted(kernel, X, out=path, block=5)
     assert calls == 1
-    np.testing.assert_allclose(found, kernel(X), atol=1e-14)
+    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
 
 
-def test_a_torn_line_of_the_journal_counts_as_none(tmp_path):
+@pytest.mark.parametrize("size", [0, 60, 128, 300, 128 + 8 * 13 * 13 - 1, 128 + 8 * 13 * 13 + 8])
+def test_a_file_of_the_wrong_size_is_recomputed(tmp_path, counted, size):
+    path = tmp_path / "k.npy"
+    gram(kernel, X, out=path, block=5)
+    os.truncate(path, size)
+    calls, matrix = counted(kernel, X, out=path, block=5)
+    assert calls == 6
+    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+    assert counted(kernel, X, out=path, block=5)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "other", [np.zeros((13, 12)), np.zeros((13, 13), np.float32), np.zeros((13, 13), order="F")]
+)
+def test_a_matrix_of_another_form_is_recomputed(tmp_path, counted, other):
+    path = tmp_path / "k.npy"
+    gram(kernel, X, out=path, block=5)
+    np.save(path, other)
+    calls, matrix = counted(kernel, X, out=path, block=5)
+    assert calls == 6
+    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+
+
+def test_a_matrix_in_use_survives_its_file(tmp_path):
+    matrix = gram(kernel, X, out=tmp_path / "k.npy", block=5)
+    os.truncate(tmp_path / "k.npy", 2000)
+    gram(kernel, X, out=tmp_path / "k.npy", block=5)
+    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+
+
+def test_a_journal_cut_anywhere_costs_blocks_and_no_more(tmp_path, counted):
     path, journal = tmp_path / "k.npy", tmp_path / "k.npy.journal"
-    gram(Counting(), X, out=path, block=5)
-    journal.write_bytes(journal.read_bytes()[:-4])
-    assert calls_of(Counting(), X, out=path, block=5)[0] == 1
-    assert calls_of(Counting(), X, out=path, block=5)[0] == 0
+    gram(kernel, X, out=path, block=5)
+    whole = journal.read_bytes()
+    for end in range(whole.index(b"\n") + 1, len(whole), 3):
+        journal.write_bytes(whole[:end])
+        calls, matrix = counted(kernel, X, out=path, block=5)
+        assert calls == 6 - (whole[:end].count(b"\n") - 1)
+        np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+        assert len(journal.read_bytes()) == len(whole)
+    journal.write_bytes(whole[:10])
+    with pytest.raises(ArgumentError, match="expected a file that this function wrote"):
+        gram(kernel, X, out=path, block=5)
+
+
+@pytest.mark.parametrize("damage", [b"\0\0\0\n", b"[0, 5]\n", b'{"a": 1}\n', b"[0, 0, null]\n"])
+def test_a_damaged_line_of_the_journal_ends_it(tmp_path, counted, damage):
+    path, journal = tmp_path / "k.npy", tmp_path / "k.npy.journal"
+    gram(kernel, X, out=path, block=5)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:3], damage, *lines[4:]]))
+    calls, matrix = counted(kernel, X, out=path, block=5)
+    assert calls == 4
+    np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
+    assert counted(kernel, X, out=path, block=5)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -169,40 +225,31 @@ def test_a_file_without_a_journal_is_not_touched(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((X,), {"block": 0}, "block is 0; expected a whole number from 1 on"),
+        ((X,), {"block": 0}, "block is 0; expected a positive integer"),
         (([],), {}, r"X is \[\]; expected at least one object"),
         ((X, []), {}, r"Y is \[\]; expected at least one object"),
     ],
 )
-def test_arguments_without_meaning_are_refused(tmp_path, arguments, options, message):
+def test_invalid_arguments_are_refused(tmp_path, arguments, options, message):
     with pytest.raises(ArgumentError, match=message):
         gram(kernel, *arguments, out=tmp_path / "k.npy", **options)
 
 
-def test_the_fingerprint_tells_contents_apart():
-    contents = [
-        ["ab", "c"], ["a", "bc"], [["ab"], "c"], [1, 2], ["1", "2"], np.zeros(2), np.zeros((1, 2)),
-        np.zeros(2, np.float32), None, [None], [], [[]], True, 1, 1.0, torch.exp, torch.sinh,
-    ]  # fmt: skip
-    marks = [fingerprint(kernel, content) for content in contents]
-    assert len(set(marks)) == len(marks)
-    assert fingerprint(kernel, torch.zeros(2)) == fingerprint(kernel, np.zeros(2, np.float32))
+def test_a_second_call_waits_and_computes_nothing(tmp_path, monkeypatch):
+    begun, may_go_on, corners = threading.Event(), threading.Event(), []
+    values = gram_file._values
 
+    def slow(*arguments):
+        corners.append(arguments[-1])
+        begun.set()
+        assert may_go_on.wait(30)
+        return values(*arguments)
 
-def test_who_comes_second_waits_and_computes_nothing(tmp_path):
-    begun, may_go_on, calls = threading.Event(), threading.Event(), []
-
-    class Slow(StringKernel):
-        def __call__(self, X, Y=None):
-            calls.append(len(calls))
-            begun.set()
-            assert may_go_on.wait(30)
-            return super().__call__(X, Y)
-
-    found = []
+    monkeypatch.setattr(gram_file, "_values", slow)
+    results = []
 
     def compute():
-        found.append(gram(Slow(), X, out=tmp_path / "k.npy", block=5))
+        results.append(gram(kernel, X, out=tmp_path / "k.npy", block=5))
 
     threads = [threading.Thread(target=compute) for _ in range(2)]
     threads[0].start()
@@ -210,17 +257,26 @@ def test_who_comes_second_waits_and_computes_nothing(tmp_path):
     threads[1].start()
     threads[1].join(0.3)
     assert threads[1].is_alive()
-    assert len(calls) == 1
+    assert len(corners) == 1
     may_go_on.set()
     for thread in threads:
         thread.join(30)
-    assert len(calls) == 6  # each block once
-    for matrix in found:
+    assert len(corners) == 6  # each block once
+    for matrix in results:
         np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
-    assert len(found) == 2
+    assert len(results) == 2
 
 
-def test_the_lock_ends_with_the_call_also_where_it_fails(tmp_path):
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(ArgumentError, match=r"a file system with locks \(No locks available\)"):
+        gram(kernel, X, out=tmp_path / "k.npy")
+
+
+def test_the_lock_is_released_also_after_an_error(tmp_path):
     first = gram(kernel, X, out=tmp_path / "k.npy", block=5)
     with pytest.raises(ArgumentError):
         gram(kernel, Y, out=tmp_path / "k.npy", block=5)

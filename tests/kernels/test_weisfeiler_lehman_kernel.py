@@ -18,7 +18,7 @@ from representer.kernels import (
     gram,
 )
 from representer.kernels.color_refinement import refined
-from representer.kernels.gram_journal import fingerprint
+from representer.kernels.fingerprint import fingerprint
 from representer.nn import Relabeling, WLKernelNN
 
 SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]"]

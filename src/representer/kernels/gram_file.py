@@ -1,4 +1,4 @@
-"""Large Gram matrices, block by block into a memory-mapped file, resumable after a kill."""
+"""Large Gram matrices, written block by block to a memory-mapped file, resumable after a kill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.kernels.gram_journal import Journal, alone, fingerprint
+from representer.kernels.fingerprint import fingerprint
+from representer.kernels.gram_journal import Journal, locked
 from representer.kernels.gram_transformer import as_array
 from representer.kernels.kernel import Kernel
 
@@ -29,35 +30,39 @@ def gram(
 
     Blocks of ``block`` by ``block`` objects are computed through joblib, whose backend may be Dask
     or Ray (``joblib.parallel_config``). A journal beside the file, ``OUT.journal``, holds a
-    fingerprint of the kernel and the objects and the checksum of every block that is done: called
-    again after a kill, the function computes what is missing or torn; a finished file is returned.
-    Without Y only the blocks on and above the diagonal are computed. A call on a file that another
-    process is writing waits for it.
+    fingerprint of the kernel and the objects, and the checksum of every finished block. Called
+    again after a kill, the function computes the blocks that are missing or damaged, and all of
+    them if the file has the wrong size; a finished file is returned as it is. Without Y, only the
+    blocks on and above the diagonal are computed. A call waits while another one writes the file.
+
+    The fingerprint covers functions, classes and modules with all that they use: weights, closures,
+    defaults, globals and bytecode. Those of installed packages count by name and version.
 
     Args:
         kernel: The kernel.
         X: N objects.
         Y: M objects, or None for X itself.
         out: The file.
-        block: Objects in a block.
-        n_jobs: Number of processes, as joblib counts them.
+        block: Number of objects in a block.
+        n_jobs: Number of processes, as in joblib.
 
     Returns:
         The matrix ``(N, M)``, float64, mapped read-only.
 
     Raises:
         ArgumentError: If the file or its journal belongs to another kernel or other objects, or an
-            argument has no meaning.
+            argument is invalid.
+        KindError: If the kernel or an object has no fingerprint: an open file, for example.
     """
     if type(block) is not int or block < 1:
-        raise ArgumentError("block", block, "a whole number from 1 on")
+        raise ArgumentError("block", block, "a positive integer")
     rows = _objects(X)
     columns = rows if Y is None else _objects(Y)
     path, shape = Path(out), (len(rows), len(columns))
     if not len(rows) * len(columns):
         raise ArgumentError("X" if not len(rows) else "Y", [], "at least one object")
     mark = fingerprint(kernel, rows, None if Y is None else columns, block)
-    with alone(path):
+    with locked(path):
         _fill(kernel, rows, None if Y is None else columns, path, shape, block, mark, n_jobs)
     return np.lib.format.open_memmap(path, "r")
 
@@ -72,20 +77,19 @@ def _fill(
     mark: str,
     n_jobs: int | None,
 ) -> None:
-    """Compute the blocks that are missing in the file."""
+    """Compute the blocks that are missing from the file."""
     columns, is_square = (rows, True) if others is None else (others, False)
     journal = Journal.open(path, mark)
-    fresh = not path.exists()
-    matrix = np.lib.format.open_memmap(
-        path, "w+" if fresh else "r+", np.float64, None if not fresh else shape
-    )
-    if matrix.shape != shape or matrix.dtype != np.float64:
-        raise ArgumentError("out", str(path), f"a file of float64 {shape}", hint="Delete it.")
-    done = {} if fresh else journal.checksums
+    matrix = _opened(path, shape)
+    done = journal.checksums
+    if matrix is None:
+        path.unlink(missing_ok=True)  # a matrix that is mapped elsewhere keeps its memory
+        matrix, done = np.lib.format.open_memmap(path, "w+", np.float64, shape), {}
     missing = [
-        corner
-        for corner in _corners(shape, block, upper=is_square)
-        if corner not in done or done[corner] != _checksum(_part(matrix, corner, block))
+        (i, j)
+        for i, j in _corners(shape, block, upper=is_square)
+        if done.get((i, j)) != _checksum(_part(matrix, (i, j), block))
+        or (is_square and done[i, j] != _checksum(_part(matrix, (j, i), block).T))
     ]
     jobs = (
         joblib.delayed(_values)(
@@ -103,6 +107,18 @@ def _fill(
             _part(matrix, (j, i), block)[:] = values.T
         matrix.flush()  # the journal must not be ahead of the matrix
         journal.add((i, j), _checksum(values))
+
+
+def _opened(path: Path, shape: tuple[int, int]) -> np.memmap | None:
+    """Open a matrix file; return None if there is none of the right size."""
+    try:  # "r" first: "r+" would lengthen a truncated file by zeros
+        matrix = np.lib.format.open_memmap(path, "r")
+    except (FileNotFoundError, EOFError, ValueError):
+        return None
+    if matrix.shape != shape or matrix.dtype != np.float64 or np.isfortran(matrix):
+        return None
+    is_whole = path.stat().st_size == matrix.offset + matrix.nbytes
+    return np.lib.format.open_memmap(path, "r+") if is_whole else None
 
 
 def _values(
