@@ -59,6 +59,8 @@ def commands() -> Iterator[Any]:
         for line, text in blocks(page, "sh"):
             for command in text.replace("\\\n", " ").splitlines():
                 words = shlex.split(command, comments=True)
+                while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):  # NAME=value COMMAND
+                    words = words[1:]
                 if words:
                     yield pytest.param(words, id=f"{name_of(page)}:{line}:{words[0]}")
 
