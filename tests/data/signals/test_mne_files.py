@@ -83,11 +83,11 @@ def test_edf_files_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("marks", "options", "said"),
     [
-        ([], {}, r"no event is marked in it; there are none"),
+        ([], {}, r"no event is marked in it\."),
         (
             MARKS,
             {"events": ["tsak"]},
-            r"the events tsak are not marked in it; there are rest, task",
+            r"the events tsak are not marked in it; the file has rest, task",
         ),
         ([(1.0, 0.0, "rest")], {}, r"no duration, .*--window-seconds"),
         (MARKS, {"seconds": 60.0}, r"no window lies within the recording"),
@@ -104,5 +104,5 @@ def test_a_broken_file_is_told(tmp_path, name):
     with pytest.raises(DataError, match="there is no such file"):
         read_mne(tmp_path / name)
     (tmp_path / name).write_bytes(b"nothing of the kind")
-    with pytest.raises(DataError, match=r"a.*: it cannot be read: "):
+    with pytest.raises(DataError, match=r"a.*: cannot be read: "):
         read_mne(tmp_path / name)

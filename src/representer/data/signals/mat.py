@@ -1,15 +1,20 @@
-"""Recordings in a MATLAB file: the arrays X, y, subject, fs, and channels if they are known."""
+"""Recordings in a MATLAB file: the arrays X, y, subject, fs, and optionally channels."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from representer.data.signals.npz import arrays_to_recordings
+from representer.data.signals.mat_layout import check_layout
+from representer.data.signals.npz import KEYS, arrays_to_recordings
 from representer.data.signals.recordings import Recordings
+from representer.data.text.source import open_regular
 from representer.errors import DataError, MissingExtraError
+
+_WANTED = (*KEYS, "channels")
 
 
 def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
@@ -18,11 +23,11 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
     Args:
         path: A ``.mat`` file of version 7 or older with the arrays of an ``.npz`` file, see
             :func:`read_npz`. Names may be cells, char rows or numbers.
-        is_labeled: Whether the classes are wanted; if not, ``y`` may be missing.
+        is_labeled: Require the classes; if False, ``y`` may be missing.
 
     Raises:
-        DataError: If there is no such file, it cannot be read, an array is missing, or the arrays
-            do not fit together.
+        DataError: If the file is missing or damaged, an array is missing, or the arrays do not fit
+            together.
         MissingExtraError: If scipy is not installed.
     """
     try:
@@ -30,24 +35,29 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
     except ImportError as error:
         raise MissingExtraError("read_mat()", "scipy", "signals") from error
     path = Path(path)
-    if not path.is_file():
-        raise DataError("there is no such file", file=path)
-    try:
-        found = loadmat(path, simplify_cells=True)
-    except NotImplementedError as error:
-        mend = "Save it with save(..., '-v7')."
-        raise DataError("it is of MATLAB's version 7.3", file=path, mend=mend) from error
-    except Exception as error:  # the reader raises whatever its parts raise
-        raise DataError(f"it is no MATLAB file: {error}", file=path) from error
-    arrays = {name: value for name, value in found.items() if not name.startswith("__")}
-    for name in ("y", "subject", "channels"):
-        if name in arrays:
-            arrays[name] = _names(arrays[name])
-    return arrays_to_recordings(arrays, path, is_labeled=is_labeled)
+    with open_regular(path) as file:
+        try:
+            names = check_layout(file, _WANTED)
+            with warnings.catch_warnings(action="ignore"):  # of variables that come twice
+                arrays = loadmat(file, variable_names=_WANTED, simplify_cells=True)
+            for name in ("y", "subject", "channels"):
+                if name in arrays:
+                    arrays[name] = _names(arrays[name])
+        except NotImplementedError:
+            mend = "Save it with save(..., '-v7')."
+            raise DataError(
+                "MATLAB files of version 7.3 are not read", file=path, mend=mend
+            ) from None
+        except Exception as error:  # scipy and zlib raise many types on damaged files
+            problem = f"cannot be read as a MATLAB file: {error}"
+            raise DataError(problem, file=path, mend="Save it again.") from None
+    arrays = {name: arrays[name] for name in _WANTED if name in arrays}
+    others = [name for name in names if name and name not in arrays]
+    return arrays_to_recordings(arrays, path, others, is_labeled=is_labeled)
 
 
 def _names(value: Any) -> np.ndarray:
-    """Return one entry for each window or channel; MATLAB pads rows of letters with blanks."""
+    """Return one entry per window or channel; MATLAB pads char rows with blanks."""
     array = np.atleast_1d(np.asarray(value))
     if array.dtype.kind in "OU":
         return np.asarray([str(entry).rstrip() for entry in array.reshape(-1)])

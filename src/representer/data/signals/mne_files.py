@@ -1,4 +1,4 @@
-"""Recordings in the files of MNE and in EDF: windows around the events that are marked in them."""
+"""Recordings in MNE's FIF files and in EDF files: windows around marked events."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from representer.data.signals.mne_layout import check_edf, check_fif, require_plausible
+from representer.data.text.source import regular_file
 from representer.errors import DataError, MissingExtraError
 
 SUFFIXES = (".fif", ".edf", ".fif.gz")
@@ -22,8 +24,8 @@ class MarkedWindows:
 
     Attributes:
         signals: ``(N, C, T)`` in volts.
-        labels: Of each window, the name of its event.
-        subject: Whose they are.
+        labels: The name of each window's event.
+        subject: The subject of all windows.
         sampling_rate: In Hz.
         channels: Names of the channels.
     """
@@ -44,20 +46,20 @@ def read_mne(
 ) -> MarkedWindows:
     """Read the windows of one ``.fif`` or ``.edf`` file.
 
-    Epochs are taken as they are. A continuous recording is cut at its annotations: a window for
-    every one, from ``start`` seconds after its onset on. Annotations that begin with BAD or EDGE
-    are no events, and windows that touch a bad one are left out, as MNE does. Channels that are
-    marked as bad, and those that are no signals of the brain (ECG, triggers), are left out.
+    Epochs are used as they are. A continuous recording is cut at its annotations: each gives one
+    window that starts ``start`` seconds after its onset. Annotations that begin with BAD or EDGE
+    are not events, and windows that overlap a bad one are left out, as in MNE. Bad channels and
+    channels other than brain signals (ECG, triggers) are left out.
 
     Args:
         path: A file of epochs or of a continuous recording.
-        events: Names of the events to take; all by default.
+        events: Names of the events to use; all by default.
         start: Seconds from the onset of an event to the start of its window.
-        seconds: Length of a window; by default the shortest duration of the annotations taken.
+        seconds: Length of a window; by default the shortest duration of the selected annotations.
 
     Raises:
-        DataError: If there is no such file, it cannot be read, it marks no such events, or it is
-            shorter than a window.
+        DataError: If the file is missing or damaged, lacks one of the events, or is shorter than a
+            window.
         MissingExtraError: If mne is not installed.
     """
     try:
@@ -65,21 +67,20 @@ def read_mne(
     except ImportError as error:
         raise MissingExtraError("reading .fif and .edf files", "mne", "signals") from error
     path = Path(path)
-    if not path.is_file():
-        raise DataError("there is no such file", file=path)
+    regular_file(path)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of names of files and of dates
+        # warnings are on names of files, dates and damaged parts
+        with warnings.catch_warnings(action="ignore"), mne.use_log_level("error"):
             epochs = _epochs(mne, path, events, start, seconds)
     except DataError:
         raise
-    except Exception as error:  # the readers raise whatever the formats raise
-        raise DataError(f"it cannot be read: {error}", file=path) from error
+    except Exception as error:  # the readers of MNE raise many types on damaged files
+        raise DataError(f"cannot be read: {error or type(error).__name__}", file=path) from error
     names = {number: name for name, number in epochs.event_id.items()}
     labels = [names[number] for number in epochs.events[:, 2]]
     if not labels:
         raise DataError(
-            "no window lies within the recording and outside of bad parts",
+            "no window lies within the recording and outside of its bad parts",
             file=path,
             mend="Shorten the windows with --window-seconds.",
         )
@@ -95,14 +96,20 @@ def read_mne(
 def _epochs(
     mne: Any, path: Path, events: Sequence[str], start: float, seconds: float | None
 ) -> Any:
+    is_edf = path.name.endswith(".edf")
+    (check_edf if is_edf else check_fif)(path)
+    size = path.stat().st_size
     if _is_epochs(path):
-        epochs = mne.read_epochs(path, preload=True, verbose="error")
+        epochs = mne.read_epochs(path, preload=False)
+        require_plausible(len(epochs.events) * len(epochs.ch_names) * len(epochs.times), size)
+        epochs.load_data()
         _require_events(events, list(epochs.event_id), path)
         picked = epochs[list(events)] if events else epochs
         return picked.pick("data", exclude="bads")
-    is_edf = path.name.endswith(".edf")
     read = mne.io.read_raw_edf if is_edf else mne.io.read_raw_fif
-    raw = read(path, preload=True, verbose="error").pick("data", exclude="bads")
+    raw = read(path, preload=False)
+    require_plausible(raw.n_times * len(raw.ch_names), size)
+    raw = raw.load_data(verbose="error").pick("data", exclude="bads")
     marks = [a for a in raw.annotations if not re.match(r"(?i)bad|edge", a["description"])]
     named = sorted({str(a["description"]) for a in marks})
     _require_events(events, named, path)
@@ -110,30 +117,34 @@ def _epochs(
     if seconds is None:
         seconds = min(a["duration"] for a in marks if str(a["description"]) in taken)
         if not seconds:
-            problem = "its events have no duration, so that the length of a window is not known"
-            raise DataError(problem, file=path, mend="Give it by --window-seconds.")
+            problem = "its events have no duration, so the length of a window is unknown"
+            raise DataError(problem, file=path, mend="Give it with --window-seconds.")
     numbers = {name: k for k, name in enumerate(sorted(taken), 1)}
-    at, numbers = mne.events_from_annotations(raw, event_id=numbers, verbose="error")
+    at, numbers = mne.events_from_annotations(raw, event_id=numbers)
     last = start + seconds - 1 / raw.info["sfreq"]
+    require_plausible(len(at) * len(raw.ch_names) * round((last - start) * raw.info["sfreq"]), size)
     options = {"tmin": start, "tmax": last, "baseline": None, "preload": True}
-    return mne.Epochs(raw, at, numbers, **options, event_repeated="drop", verbose="error")
+    return mne.Epochs(raw, at, numbers, **options, event_repeated="drop")
 
 
 def _is_epochs(path: Path) -> bool:
     return bool(re.search(r"[-_]epo(-\d+)?\.fif(\.gz)?$", path.name))
 
 
-def _require_events(wanted: Sequence[str], found: list[str], path: Path) -> None:
-    missing = sorted(set(wanted) - set(found))
-    if missing or not found:
-        what = f"the events {', '.join(missing)} are not" if missing else "no event is"
-        there = ", ".join(found) or "none"
+def _require_events(wanted: Sequence[str], marked: list[str], path: Path) -> None:
+    missing = sorted(set(wanted) - set(marked))
+    if missing or not marked:
+        what = f"the events {', '.join(missing)} are" if missing else "no event is"
+        if missing:
+            what += f" not marked in it; the file has {', '.join(marked) or 'none'}"
+        else:
+            what += " marked in it"
         mend = "A continuous recording names its events by annotations."
-        raise DataError(f"{what} marked in it; there are {there}", file=path, mend=mend)
+        raise DataError(what, file=path, mend=mend)
 
 
 def _subject(info: Any, path: Path) -> str:
-    """Return who it is: the file's own word, or its name up to the first _ (sub-01_task-rest)."""
+    """Return the subject's ID in the file, or the file's name up to ``_`` (sub-01_task-rest)."""
     known = (info.get("subject_info") or {}).get("his_id")
     stem = re.split(r"[-_]epo\b|\.", path.name)[0]
     return str(known) if known and known != "X" else stem.split("_")[0]

@@ -1,17 +1,19 @@
-"""Parquet files, through pyarrow."""
+"""Parquet files, read by pyarrow."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from representer.data.text.grid import Grid
-from representer.data.text.source import regular_file
+from representer.data.text.source import open_regular
 from representer.errors import DataError, MissingExtraError
 
 
 def read_parquet(path: Path) -> Grid:
-    """Read the columns of a Parquet file that hold plain values. Its lines are row numbers.
+    """Read the columns of a Parquet file that hold plain values. Row numbers serve as lines.
 
     Raises:
         MissingExtraError: If pyarrow is not installed.
@@ -23,23 +25,34 @@ def read_parquet(path: Path) -> Grid:
     except ImportError:
         raise MissingExtraError("reading Parquet", "pyarrow", "train") from None
 
-    regular_file(path)
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            names = [field.name for field in schema if not pyarrow.types.is_nested(field.type)]
-            twice = [name for name, count in Counter(schema.names).items() if count > 1]
-            if twice:
-                problem = "two columns have this name"
-                raise DataError(problem, file=path, column=twice[0], mend="Rename one.")
-            values = [column.to_pylist() for column in file.read(columns=names).columns]
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, DataError):
+    with open_regular(path) as content:
+        size = os.fstat(content.fileno()).st_size
+        try:
+            with pyarrow.parquet.ParquetFile(content) as file:
+                schema = file.schema_arrow
+                names = [field.name for field in schema if not pyarrow.types.is_nested(field.type)]
+                twice = [name for name, count in Counter(schema.names).items() if count > 1]
+                if twice:
+                    problem = "two columns have this name"
+                    raise DataError(problem, file=path, column=twice[0], mend="Rename one.")
+                _require_plausible(file.metadata, size)
+                values = [column.to_pylist() for column in file.read(columns=names).columns]
+        except DataError:
             raise
-        mend = "Write or fetch the file again; is it Parquet?"
-        raise DataError(f"cannot be read as Parquet: {error}", file=path, mend=mend) from None
+        except Exception as error:  # pyarrow raises many types on damaged files
+            mend = "Write or download the file again; is it Parquet?"
+            raise DataError(f"cannot be read as Parquet: {error}", file=path, mend=mend) from None
     if not names or not values[0]:
         raise DataError("holds no rows of plain values", file=path)
     rows: list[list[object]] = [list(row) for row in zip(*values, strict=True)]
     numbers = list(range(1, len(rows) + 1))
     return Grid(names, rows, numbers, [], header=True, numbered=False, notes=[])
+
+
+def _require_plausible(metadata: Any, size: int) -> None:
+    """Refuse a file that declares far more rows or bytes than compression makes possible."""
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
+    held = sum(max(0, group.total_byte_size) for group in groups)
+    if rows > 1_000_000 + 1000 * size or held > (64 << 20) + 1000 * size:
+        raise ValueError(f"{rows:,} rows of {held:,} bytes are declared in {size:,} bytes")

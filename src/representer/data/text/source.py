@@ -170,7 +170,7 @@ class Limited(io.RawIOBase):
         path: The file, for the message.
     """
 
-    def __init__(self, stream: IO[bytes], limit: int, path: Path) -> None:
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, limit: int, path: Path) -> None:
         self._stream, self._left, self._path = stream, limit, path
 
     def readable(self) -> bool:

@@ -1,0 +1,158 @@
+"""The variables of a MATLAB file, after a check that the sizes it declares fit into the file.
+
+The reader of scipy allocates what a file declares before it reads it. So the layout is walked
+first: version 5 (tags of type and size, nested, possibly deflated) and version 4 (a header of five
+numbers before each matrix), as MathWorks' "MAT-File Format" describes them.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+import zlib
+from collections.abc import Collection
+from typing import IO, NamedTuple
+
+_WIDTHS = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8, 16: 1, 17: 2, 18: 4}
+_WIDTHS_4 = (8, 4, 4, 2, 2, 1)
+_INT8, _INT32, _UINT32, _MATRIX, _DEFLATED = 1, 5, 6, 14, 15
+_CELL, _CHAR, _NUMERIC = 1, 4, range(6, 16)
+_DEEPEST = 8
+_HEADER = 1 << 12  # decompressed bytes in which a variable's name must be found
+
+Bytes = bytes | mmap.mmap
+
+
+class _Element(NamedTuple):
+    """Type, first and last byte of an element's data, and the start of the next element."""
+
+    kind: int
+    start: int
+    stop: int
+    following: int
+
+
+def check_layout(file: IO[bytes], wanted: Collection[str]) -> list[str]:
+    """Return the names of the variables of a MATLAB file.
+
+    Args:
+        file: The file.
+        wanted: The variables that will be read; the sizes inside them are checked, too.
+
+    Raises:
+        ValueError: If a size does not fit, or a wanted variable is not an array of numbers, letters
+            or cells.
+        NotImplementedError: If the file has version 7.3.
+    """
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if 0 in data[:4]:
+            return _names_4(data)
+        if len(data) < 128 or data[126:128] not in (b"IM", b"MI"):
+            raise ValueError("it has no MATLAB header")
+        order = "<" if data[126:128] == b"IM" else ">"
+        version = struct.unpack(f"{order}H", data[124:126])[0] >> 8
+        if version == 2:
+            raise NotImplementedError
+        if version != 1:
+            raise ValueError(f"format version {version} is unknown")
+        return _names_5(data, order, wanted)
+
+
+def _names_5(data: Bytes, order: str, wanted: Collection[str]) -> list[str]:
+    names, at = [], 128
+    while at < len(data):
+        element = _element(data, at, len(data), order)
+        at = element.stop if element.kind == _DEFLATED else element.following
+        inside: Bytes = data
+        if element.kind == _DEFLATED:
+            deflated = data[element.start : element.stop]
+            inside = zlib.decompressobj().decompress(deflated, _HEADER)
+            name = _name(inside, order)
+            if name in wanted:
+                inside = zlib.decompress(deflated)
+            element = _element(inside, 0, len(inside), order, is_whole=name in wanted)
+        else:
+            name = _name(data[element.start - 8 : element.start + _HEADER], order)
+        if element.kind != _MATRIX:
+            raise ValueError(f"an element of type {element.kind} is not a variable")
+        if name in wanted:
+            _check_matrix(inside, element, order, depth=0)
+        names.append(name)
+    return names
+
+
+def _name(head: bytes, order: str) -> str:
+    matrix = _element(head, 0, len(head), order, is_whole=False)
+    flags = _element(head, matrix.start, len(head), order)
+    dims = _element(head, flags.following, len(head), order)
+    name = _element(head, dims.following, len(head), order)
+    return head[name.start : name.stop].decode("latin-1")
+
+
+def _element(data: Bytes, at: int, end: int, order: str, *, is_whole: bool = True) -> _Element:
+    if end - at < 8:
+        raise ValueError("it ends too early")
+    kind, length = struct.unpack(f"{order}II", data[at : at + 8])
+    start, following = at + 8, at + 8 + length + -length % 8
+    if kind >> 16:  # a small element: type and size share four bytes, the data has the other four
+        kind, length, start, following = kind & 0xFFFF, kind >> 16, at + 4, at + 8
+    if is_whole and start + length > min(end, following):
+        raise ValueError(f"an element declares {length:,} bytes and {end - start:,} are left")
+    return _Element(kind, start, start + length, following)
+
+
+def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int) -> None:
+    end = matrix.stop
+    flags = _element(data, matrix.start, end, order)
+    dims = _element(data, flags.following, end, order)
+    name = _element(data, dims.following, end, order)
+    is_sound = (flags.kind, dims.kind, name.kind) == (_UINT32, _INT32, _INT8)
+    if not is_sound or flags.stop - flags.start != 8 or (dims.stop - dims.start) % 4:
+        raise ValueError("an array has a damaged header")
+    bits = struct.unpack(f"{order}I", data[flags.start : flags.start + 4])[0]
+    shape = struct.unpack(f"{order}{(dims.stop - dims.start) // 4}i", data[dims.start : dims.stop])
+    if min(shape, default=-1) < 0:
+        raise ValueError(f"an array has shape {shape}")
+    count, at = math.prod(shape), name.following
+    kind, is_complex = bits & 0xFF, bits >> 11 & 1
+    if kind == _CELL and depth < _DEEPEST:
+        if 8 * count > end - at:
+            raise ValueError(f"{count:,} cells are declared in {end - at:,} bytes")
+        for _ in range(count):
+            cell = _element(data, at, end, order)
+            if cell.kind != _MATRIX:
+                raise ValueError("a cell is not an array")
+            if cell.stop > cell.start:
+                _check_matrix(data, cell, order, depth + 1)
+            at = cell.following
+        return
+    if kind != _CHAR and kind not in _NUMERIC:
+        raise ValueError("an array is sparse, a structure, an object or too deeply nested")
+    for _ in range(1 + is_complex):
+        part = _element(data, at, end, order)
+        width = _WIDTHS.get(part.kind, 0)
+        held = (part.stop - part.start) // width if width else 0
+        if held < count or (held > count and kind != _CHAR):  # letters may take several bytes
+            raise ValueError(f"an array declares {count:,} entries and holds {held:,}")
+        at = part.following
+
+
+def _names_4(data: Bytes) -> list[str]:
+    names, at = [], 0
+    while at < len(data):
+        if len(data) - at < 20:
+            raise ValueError("it ends too early")
+        order = "<" if struct.unpack("<I", data[at : at + 4])[0] < 5000 else ">"
+        form, rows, columns, imaginary, letters = struct.unpack(f"{order}5i", data[at : at + 20])
+        width, kind = form // 10 % 10, form % 10
+        if min(form, rows, columns) < 0 or imaginary not in (0, 1) or width >= len(_WIDTHS_4):
+            raise ValueError("a matrix has a damaged header")
+        if kind > 1:
+            raise ValueError("an array is sparse")
+        start = at + 20 + letters
+        at = start + _WIDTHS_4[width] * rows * columns * (1 + imaginary)
+        if not 0 < letters <= len(data) or at > len(data):
+            raise ValueError("a matrix declares more bytes than the file has")
+        names.append(data[start - letters : start].rstrip(b"\0").decode("latin-1"))
+    return names

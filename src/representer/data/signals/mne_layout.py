@@ -1,0 +1,149 @@
+"""A check that the sizes which a FIF or EDF file declares fit into the file.
+
+The readers of MNE allocate what a file declares, follow its links in circles, and open the files
+that it names. So the tags of a FIF file are walked, and the header of an EDF file is read, first.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import struct
+from pathlib import Path
+
+from representer.data.text.source import MAX_EXPANSION, Limited, open_regular
+
+_FILE_ID, _DIR_POINTER, _DIRECTORY, _REF_NUMBER, _REF_NAME = 100, 101, 102, 117, 118
+_MOST_PARTS = 100  # files into which one recording is split
+
+
+def check_fif(path: Path) -> None:
+    """Walk the tags of a FIF file, and of the files that continue it.
+
+    Args:
+        path: The file; ``.gz`` is decompressed.
+
+    Raises:
+        ValueError: If a tag declares more bytes than the file has, links backwards, or names a file
+            in another folder or one that was read already.
+        DataError: If it, or a file that continues it, is not a regular file.
+    """
+    waiting, seen = [path], set()
+    while waiting:
+        current = waiting.pop()
+        if current in seen or len(seen) == _MOST_PARTS:
+            raise ValueError(f"{current.name} continues itself")
+        seen.add(current)
+        with open_regular(current) as file:
+            size = os.fstat(file.fileno()).st_size
+            if current.suffix != ".gz":
+                names = _walk(file, size, current)
+            else:
+                limit = max(1 << 20, MAX_EXPANSION * size)
+                with gzip.open(file) as stream:
+                    size = _length(io.BufferedReader(Limited(stream, limit, current), 1 << 16))
+                    stream.seek(0)
+                    names = _walk(stream, size, current)
+        for name in names:
+            if Path(name).name != name:
+                raise ValueError(f"it names the file {name!r} in another folder")
+            if (current.parent / name).exists():
+                waiting.append(current.parent / name)
+
+
+def check_edf(path: Path) -> None:
+    """Check that the header of an EDF file describes no more than the file can hold.
+
+    Raises:
+        ValueError: If it does not.
+        DataError: If the file is missing or not a regular file.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        head = file.read(256)
+        if len(head) < 256:
+            raise ValueError("the header ends too early")
+        signals = _count(head[252:256], "signals")
+        columns = file.read(256 * signals)
+        if not signals or len(columns) < 256 * signals:
+            raise ValueError(f"the header declares {signals} signals and ends too early")
+    fields = columns[216 * signals : 224 * signals]
+    samples = [_count(fields[8 * k : 8 * k + 8], "samples") for k in range(signals)]
+    records, _ = divmod(size - 256 - len(columns), 2 * sum(samples) or 1)
+    if records < 1:
+        raise ValueError("it holds no complete data record")
+    # a slow signal beside a fast one is resampled to the rate of the fast one
+    require_plausible(signals * max(samples) * records, size)
+
+
+def require_plausible(samples: int, size: int) -> None:
+    """Refuse a recording whose samples cannot come from a file of this size.
+
+    Args:
+        samples: The samples of all channels.
+        size: The size of the file in bytes.
+
+    Raises:
+        ValueError: If they are more than a thousand per byte, beyond the first ten million.
+    """
+    if samples > 10_000_000 + 1000 * size:
+        raise ValueError(f"{samples:,} samples are declared in {size:,} bytes")
+
+
+def _count(field: bytes, name: str) -> int:
+    if not re.fullmatch(rb"[0-9]+ *", field):
+        raise ValueError(f"the number of {name} is {field.decode('latin-1')!r}")
+    return int(field)
+
+
+def _length(stream: io.BufferedReader) -> int:
+    length = 0
+    while chunk := stream.read(1 << 20):
+        length += len(chunk)
+    return length
+
+
+def _walk(file: gzip.GzipFile | io.BufferedReader, size: int, path: Path) -> list[str]:
+    """Return the names of the files that a file refers to."""
+    at, names, following = 0, [], 0
+    while 0 <= at <= size - 16:
+        file.seek(at)
+        kind, _, length, following = struct.unpack(">iIii", file.read(16))
+        if at == 0 and (kind, length) != (_FILE_ID, 20):
+            raise ValueError("it does not start like a FIF file")
+        end = at + 16 + length
+        if length < 0 or end > size:
+            raise ValueError(f"a tag declares {length:,} bytes, and {size - at - 16:,} are left")
+        if kind == _DIR_POINTER and length == 4:
+            _check_directory(file, struct.unpack(">i", file.read(4))[0], size)
+        elif kind == _REF_NAME:
+            names.append(file.read(length).decode("latin-1"))
+        elif kind == _REF_NUMBER and length == 4 and not names:
+            names.append(_numbered(path.name, struct.unpack(">i", file.read(4))[0]))
+        if 0 < following < end:
+            raise ValueError("a tag links backwards")
+        at = following or end
+    return names
+
+
+def _check_directory(file: gzip.GzipFile | io.BufferedReader, at: int, size: int) -> None:
+    """Check that the directory of tags, if there is one, lists places in the file."""
+    if at <= 0:
+        return
+    if at > size - 16:
+        raise ValueError("the directory of tags lies behind the end")
+    file.seek(at)
+    kind, _, length, _ = struct.unpack(">iIii", file.read(16))
+    if kind != _DIRECTORY or length < 0 or length % 16 or at + 16 + length > size:
+        raise ValueError("the directory of tags is damaged")
+    for *_, entry_size, place in struct.iter_unpack(">iIii", file.read(length)):
+        if place >= 0 and (entry_size < 0 or place + 16 + entry_size > size):
+            raise ValueError("the directory of tags lists a place behind the end")
+
+
+def _numbered(name: str, number: int) -> str:
+    """Return the name of part ``number`` of a recording that is split into files."""
+    stem, dot, suffixes = name.partition(".")
+    return f"{re.sub(r'-[0-9]+$', '', stem)}-{number}{dot}{suffixes}"
