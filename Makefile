@@ -1,6 +1,6 @@
 # make setup   an environment in .venv with everything the tests need
-# make demo    train on text that every Python carries, and write runs/demo/report.html; then the
-#              charging problem, runs/demo-charging/accuracy.svg
+# make demo    train on code that every Python carries, beside two baselines, explain one prediction,
+#              and write runs/demo/report.html
 # make test    the fast tests (make test-all: the slow ones too)
 # make check   style, types, layering, spelling
 # make bench   measured speeds, written to docs/results/
@@ -29,7 +29,6 @@ $(READY): pyproject.toml constraints.txt $(PARTS)
 
 demo: $(READY)
 	$(BIN)/representer fit text --demo --out runs/demo --resume
-	$(BIN)/representer reproduce kbrn-charging --budget 0.03 --cells kbrn,kbrn-fitted,rnn,lstm --preset authors_code --threads 1 --out runs/demo-charging
 
 test: $(READY) check
 	$(BIN)/python -m pytest -n 2 --dist loadfile

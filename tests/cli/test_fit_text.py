@@ -17,7 +17,7 @@ import yaml
 from safetensors.torch import load_file
 
 from cli.conftest import TINY, write_table
-from representer.data.text import docstrings
+from representer.data.text import code_lines
 from representer.tasks.text import text_data
 
 
@@ -85,10 +85,11 @@ def test_the_command_of_the_report_names_what_was_chosen(trained):
 
 def test_the_closing_table_has_model_and_baselines(run, table, tmp_path):
     outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY)
-    closing = outcome.out.splitlines()[-4:]
+    closing = outcome.out.splitlines()[-5:]
     assert [line.split("  ")[0] for line in closing[:3]] == [
         "RKM-CIFG", "TF-IDF + logistic regression", "majority class"
     ]  # fmt: skip
+    assert closing[3].startswith("On 6 test documents, RKM-CIFG is level with TF-IDF")
     assert closing[-1] == f"report: {tmp_path / 'run/report.html'}"
 
 
@@ -184,9 +185,9 @@ def test_an_unknown_cell_gets_a_suggestion(run, table, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_demo_trains_two_cells_and_can_be_told_again(run, tmp_path, monkeypatch):
-    few = partial(docstrings, classes=2, per_class=40)
-    monkeypatch.setattr(text_data, "docstrings", few)
+def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_path, monkeypatch):
+    few = partial(code_lines, count=120)
+    monkeypatch.setattr(text_data, "code_lines", few)
     out = tmp_path / "demo"
     words = ["fit", "text", "--demo", "--out", out, "--epochs", "1", "--hidden-size", "4"]
     first, second = run(*words), run(*words)
@@ -194,7 +195,16 @@ def test_the_demo_trains_two_cells_and_can_be_told_again(run, tmp_path, monkeypa
     assert (out / "lstm" / "model.safetensors").exists()
     metrics = json.loads((out / "metrics.json").read_text())
     assert [c["name"] for c in metrics["comparisons"]] == ["LSTM"]
-    assert [b["name"] for b in metrics["baselines"]][-1] == "majority class"
+    tfidf, majority = metrics["baselines"]
+    assert "selected on the validation documents" in tfidf["description"]
+    assert majority["name"] == "majority class"
+    lines = first.out.splitlines()
+    assert lines[-1] == f"report: {out / 'report.html'}"
+    total, score = (line.rsplit(maxsplit=1)[1] for line in lines[-4:-2])
+    assert total == score  # the contributions sum to the logit of a forward pass
+    assert lines[-3].startswith("  score of the network for ")
+    (entry,) = json.loads((out / "explanations.json").read_text())
+    assert f"  {' '.join(entry['words'])}" in lines
     assert "epoch 1" in first.out
     assert "epoch 1" not in second.out  # nothing was trained again
 

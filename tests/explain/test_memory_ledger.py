@@ -127,3 +127,17 @@ def test_a_layer_in_float32_is_followed_in_float64():
 def test_what_has_no_ledger_is_refused(layer, weights, error, message):
     with pytest.raises(error, match=message):
         memory_ledger(layer, torch.zeros(5, 3), weights)
+
+
+@pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
+def test_the_ngrams_of_the_windows_sum_to_the_contributions_of_the_inputs(make):
+    layer = layer_of(make, filter_length=3, dilation=2)
+    x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
+    ledger = memory_ledger(layer, x, v)
+    assert_close(ledger.by_ngram.sum(0), ledger.contribution.sum(0))
+
+
+def test_without_memory_an_ngram_adds_what_its_step_puts_out():
+    layer = layer_of(CNN, filter_length=3, output_nonlinearity="linear")
+    x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
+    assert_close(memory_ledger(layer, x, v).by_ngram, v * layer(x)[0].detach())

@@ -67,6 +67,8 @@ class MemoryLedger:
         input_weights: What the input counts, so that the contributions of a step are the product
             with it ``(T, I)``. Where the input is the output of another layer, they are the weights
             with which the read-out is a sum over that one.
+        by_ngram: What the n-gram that ends at the step adds ``(T, H)``: the same sum as
+            ``contribution``, grouped by windows of the filters instead of by inputs.
     """
 
     contribution: Tensor
@@ -75,6 +77,7 @@ class MemoryLedger:
     read: Tensor
     constant: float
     input_weights: Tensor
+    by_ngram: Tensor
 
     @property
     def total(self) -> float:
@@ -136,14 +139,19 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
     gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
     arrived, constant = _follow_back(layer, gates, _divisors(layer, gates, z[:, 0], h), v)
     contribution, input_weights = torch.zeros_like(v), torch.zeros_like(x)
+    by_ngram = torch.zeros_like(v)
     for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):
         reach = slot * layer.dilation
         if reach < len(x):
-            contribution[: len(x) - reach] += (x @ weight.T)[: len(x) - reach] * arrived[reach:]
+            added = (x @ weight.T)[: len(x) - reach] * arrived[reach:]
+            contribution[: len(x) - reach] += added
+            by_ngram[reach:] += added
             input_weights[: len(x) - reach] += arrived[reach:] @ weight
     later = torch.cat((gates.forget[1:], torch.ones_like(v[:1])))
     kept = later.flip(0).cumprod(0).flip(0)
-    return MemoryLedger(contribution, gates.input, kept, gates.output, constant, input_weights)
+    return MemoryLedger(
+        contribution, gates.input, kept, gates.output, constant, input_weights, by_ngram
+    )
 
 
 class _Gates:

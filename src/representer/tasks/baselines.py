@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from representer.errors import MissingExtraError
 
+DEFAULT_C, CANDIDATES = 10.0, (1.0, 10.0, 100.0)
 MAX_TERMS = 100_000  # the commonest; rare pairs teach little and cost most of the memory
 
 
@@ -49,20 +50,22 @@ def tfidf_logistic_regression(
     train_tokens: Sequence[Sequence[str]],
     train_labels: Sequence[int],
     test_tokens: Sequence[Sequence[str]],
+    valid: tuple[Sequence[Sequence[str]], Sequence[int]] | None = None,
 ) -> Baseline:
-    """Logistic regression on TF-IDF weights of words and pairs of words.
+    """Train logistic regression on TF-IDF weights of words and pairs of words.
 
-    It sees the same words as the network, so that the difference is the model's.
+    The baseline sees the same words as the network, so that any difference is due to the model.
 
     Args:
         train_tokens: Words of each training document.
         train_labels: Their classes; at least two different ones.
         test_tokens: Words of each test document.
+        valid: Words and classes of the validation documents, which then select C among 1, 10 and
+            100; without them, C is 10.
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
         from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
     except ImportError as error:
         raise MissingExtraError("the TF-IDF baseline", "scikit-learn", "train") from error
     started = time.perf_counter()
@@ -70,12 +73,21 @@ def tfidf_logistic_regression(
     vectorizer = make_vectorizer(
         analyzer=_words_and_pairs, max_features=MAX_TERMS, sublinear_tf=True, dtype=np.float32
     )
-    model = make_pipeline(vectorizer, LogisticRegression(C=10.0, max_iter=1000))
-    model.fit(train_tokens, np.asarray(train_labels))
-    predictions = model.predict(test_tokens).astype(np.int64)
+    train = vectorizer.fit_transform(train_tokens)
+    models = [
+        LogisticRegression(C=c, max_iter=1000).fit(train, np.asarray(train_labels))
+        for c in ([DEFAULT_C] if valid is None else CANDIDATES)
+    ]
+    selected, origin = models[0], ""
+    if valid is not None:
+        documents, classes = vectorizer.transform(valid[0]), np.asarray(valid[1])
+        selected = max(models, key=lambda model: model.score(documents, classes))
+        origin = ", selected on the validation documents"
+    predictions = selected.predict(vectorizer.transform(test_tokens)).astype(np.int64)
     return Baseline(
         "TF-IDF + logistic regression",
-        "Words and pairs of words, weighted by TF-IDF, through logistic regression (C = 10).",
+        "Words and pairs of words, weighted by TF-IDF, through logistic regression "
+        f"(C = {selected.C:g}{origin}).",
         predictions,
         time.perf_counter() - started,
     )

@@ -8,20 +8,25 @@ from representer.tasks.text.text_data import Part
 from representer.tasks.text.text_results import summary, verdict, worst_mistakes
 
 
-def rival(name: str, low: float, high: float) -> dict:
+def baseline(name: str, low: float, high: float) -> dict:
     return {"name": name, "difference": [(low + high) / 2, low, high]}
 
 
-def test_only_an_interval_without_zero_makes_a_model_better_or_worse():
+def test_only_an_interval_without_zero_puts_a_model_ahead_or_behind():
     metrics = {
         "model": "M",
-        "comparisons": [rival("A", -0.01, 0.02)],
-        "baselines": [rival("B", 0.01, 0.02), rival("C", -0.03, -0.01)],
+        "test": {"count": 300},
+        "comparisons": [baseline("A", -0.01, 0.02)],
+        "baselines": [baseline("B", 0.01, 0.02), baseline("C", -0.03, -0.01)],
     }
-    assert verdict(metrics).startswith("M is level with A, better than B and worse than C, by the")
+    assert verdict(metrics) == (
+        "On 300 test documents, M is level with A (+0.5 points, 95 % interval -1.0 to +2.0), "
+        "ahead of B (+1.5 points, 95 % interval +1.0 to +2.0) and "
+        "behind C (-2.0 points, 95 % interval -3.0 to -1.0)."
+    )
 
 
-def test_without_rivals_there_is_no_verdict():
+def test_without_baselines_there_is_no_verdict():
     assert verdict({"model": "M", "comparisons": [], "baselines": []}) == ""
 
 
@@ -31,10 +36,10 @@ def test_the_closing_table_has_a_line_for_each():
         "model": "M", "test": figures, "seconds": 2.0, "comparisons": [],
         "baselines": [{"name": "B", "seconds": 1.0, **figures}],
     }  # fmt: skip
-    header, model, baseline = summary(metrics).splitlines()
+    header, model, other = summary(metrics).splitlines()
     assert "accuracy" in header
     assert model.split() == ["M", "50.00", "%", "40.00", "–", "60.00", "%", "0.250", "2.0", "s"]
-    assert baseline.startswith("B")
+    assert other.startswith("B")
 
 
 def test_the_surest_mistakes_come_first_and_right_answers_not_at_all():

@@ -2,6 +2,7 @@
 
 from representer.data.text.assemble import assemble
 from representer.data.text.buckets import length_buckets
+from representer.data.text.code_lines import code_lines
 from representer.data.text.docstrings import docstrings
 from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.grid import MISSING, Grid
@@ -33,6 +34,7 @@ __all__ = [
     "WordVectors",
     "assemble",
     "check_labels",
+    "code_lines",
     "collate",
     "docstrings",
     "equal_lengths",

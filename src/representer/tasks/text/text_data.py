@@ -15,7 +15,7 @@ from representer.data.text import (
     Table,
     Vocabulary,
     check_labels,
-    docstrings,
+    code_lines,
     read_table,
     split,
     truncation,
@@ -98,7 +98,7 @@ def prepare(config: TextConfig) -> TextData:
         ArgumentError: If there are no data.
     """
     if config.demo:
-        main = docstrings()
+        main = code_lines()
     elif config.data is None:
         hint = "Without data of your own: representer fit text --demo"
         raise ArgumentError("data", None, "the path of a table", hint=hint)

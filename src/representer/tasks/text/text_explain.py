@@ -72,7 +72,7 @@ def explain(
         KindError: If the cell's answers are no sums over the words, with the reason.
     """
     trained = load_run(run)
-    _layers(trained)  # refused before anything is read
+    layers_of(trained)  # refused before anything is read
     reading = asdict(replace(options, text=options.text or trained.reading.text, label=None))
     text = reading.pop("text")
     reading.pop("label")
@@ -109,8 +109,8 @@ def explain_words(trained: TrainedText, words: Sequence[str], top: int) -> dict[
     ids = torch.tensor(trained.vocabulary.encode(words))
     with torch.no_grad():
         x = trained.model.embedding(ids)
-        evidence = _evidence(trained, ids)
-    layers = _layers(trained)
+        evidence = evidence_of(trained, ids)
+    layers = layers_of(trained)
     readout = stack_readout(layers, x, evidence.weights)
     shares = readout.steps()
     of_cell = _ngrams if isinstance(layers[0], StringKernelRNN) else _steps
@@ -201,7 +201,7 @@ def with_gaps(words: Sequence[str], positions: Sequence[int]) -> str:
     return text
 
 
-def _layers(trained: TrainedText) -> list[StringKernelRNN | RecurrentKernelMachine]:
+def layers_of(trained: TrainedText) -> list[StringKernelRNN | RecurrentKernelMachine]:
     """Return the recurrent layers of a classifier.
 
     Raises:
@@ -220,7 +220,7 @@ def _layers(trained: TrainedText) -> list[StringKernelRNN | RecurrentKernelMachi
     return known
 
 
-def _evidence(trained: TrainedText, ids: Tensor) -> Evidence:
+def evidence_of(trained: TrainedText, ids: Tensor) -> Evidence:
     """Return the answer on one document, and what each output counts in its logit."""
     model = trained.model
     means = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()

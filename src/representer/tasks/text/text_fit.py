@@ -111,30 +111,34 @@ def evaluate_and_report(
     trained: Trained,
     others: Sequence[Answers] = (),
     baselines: Sequence[Baseline] | None = None,
+    explanation: str = "",
 ) -> dict[str, Any]:
     """Compare with baselines and other models, write the results, print the closing table.
 
-    Where several processes trained the model, the first alone does this; the others return nothing.
+    If several processes trained the model, only the first does this; the others return nothing.
 
     Args:
         run: The folder.
         data: Of the run.
         trained: The model.
-        others: What other models answered on the same documents.
+        others: Predictions of other models for the same documents.
         baselines: Those of this split, if they have been trained already.
+        explanation: Printed between the table and the path of the report.
     """
     if not run.is_writer:
         return {}
     config, answers = trained.config, trained.answers
     if baselines is None:
-        baselines = train_baselines(data) if config.baselines else []
+        baselines = train_baselines(data, tuned=config.demo) if config.baselines else []
     steps_per_epoch = -(-len(data.train) // config.batch_size)
     metrics = metrics_of(data, answers, baselines, others, steps_per_epoch)
     details = details_of(config, data, trained.model, answers)
     run.write_json("details.json", details | {"verdict": verdict(metrics)})
     run.write_json("metrics.json", metrics)
     page = write_report(run.path)
-    print(summary(metrics))
+    for text in (summary(metrics), verdict(metrics), explanation):
+        if text:
+            print(text)
     print(f"report: {page}")
     return metrics
 

@@ -54,11 +54,17 @@ class Answers:
         return self.probabilities.argmax(axis=1)
 
 
-def train_baselines(data: TextData) -> list[Baseline]:
-    """Train both baselines on the training part and ask them about the test part."""
+def train_baselines(data: TextData, *, tuned: bool = False) -> list[Baseline]:
+    """Train both baselines and predict the test documents.
+
+    Args:
+        data: Of the run.
+        tuned: Select the regularization of the logistic regression on the validation documents.
+    """
     train, test = data.train, data.test
+    valid = (data.valid.tokens, data.valid.labels) if tuned else None
     return [
-        tfidf_logistic_regression(train.tokens, train.labels, test.tokens),
+        tfidf_logistic_regression(train.tokens, train.labels, test.tokens, valid),
         majority_class(train.labels, len(test)),
     ]
 
@@ -138,17 +144,20 @@ def _equations(layer: Any) -> tuple[str, str]:
 
 
 def verdict(metrics: dict[str, Any]) -> str:
-    """Return a sentence that says whether the model beats what it was compared with."""
-    rivals = [*metrics["comparisons"], *metrics["baselines"]]
-    if not rivals:
-        return ""
+    """Return a sentence that compares the model with each other model and baseline.
+
+    The model is "ahead" or "behind" where the 95 % interval of the paired difference excludes 0.
+    """
     parts = []
-    for rival in rivals:
-        _, low, high = rival["difference"]
-        relation = "better than" if low > 0 else "worse than" if high < 0 else "level with"
-        parts.append(f"{relation} {rival['name']}")
+    for baseline in (*metrics["comparisons"], *metrics["baselines"]):
+        difference, low, high = (100 * bound for bound in baseline["difference"])
+        relation = "ahead of" if low > 0 else "behind" if high < 0 else "level with"
+        interval = f"{difference:+.1f} points, 95 % interval {low:+.1f} to {high:+.1f}"
+        parts.append(f"{relation} {baseline['name']} ({interval})")
+    if not parts:
+        return ""
     listed = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-    return f"{metrics['model']} is {listed}, by the 95 % intervals of the differences."
+    return f"On {metrics['test']['count']} test documents, {metrics['model']} is {listed}."
 
 
 def summary(metrics: dict[str, Any]) -> str:
@@ -170,7 +179,7 @@ def summary(metrics: dict[str, Any]) -> str:
 def _title(config: TextConfig, data: TextData) -> str:
     source, text = data.train.source, data.report["text_column"]
     if config.demo:
-        return f"{source[:1].upper()}{source[1:]}, by package"
+        return f"{source[:1].upper()}{source[1:]}: original, or with two tokens swapped"
     label = data.report["label_column"]
     if not data.reading.header:
         text, label = f"column {text.replace(',', ' and ')}", f"column {label}"

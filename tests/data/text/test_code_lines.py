@@ -1,0 +1,62 @@
+"""Lines of code with two tokens swapped in one half of them."""
+
+from __future__ import annotations
+
+import sysconfig
+from collections import Counter
+
+import pytest
+
+from representer.data.text import Table, check_labels, code_lines
+from representer.errors import ArgumentError, DataError
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    return code_lines(count=2000)
+
+
+def test_half_of_the_lines_are_swapped_and_none_occurs_twice(table):
+    assert check_labels(table) == {"original": 1000, "swapped": 1000}
+    assert len(set(table.texts)) == 2000
+    assert all(6 <= len(text.split()) <= 25 for text in table.texts)
+
+
+def test_an_original_line_is_one_of_the_source_and_a_swapped_one_differs_in_two_tokens(table):
+    whole = code_lines(count=2000, seed=0)
+    assert whole == table  # the seed alone decides
+    parsed = 0
+    for text, label in zip(table.texts, table.labels, strict=True):
+        code = text.replace('"…"', '""')
+        try:
+            compile(code if not code.endswith(":") else f"{code} pass", "line", "exec")
+        except SyntaxError:
+            continue
+        parsed += label == "original"
+    assert parsed > 700  # the others are `return`, `else` and the like, out of their block
+
+
+def test_single_tokens_say_nothing_about_the_label():
+    """With every line in both classes, the counts of tokens would be equal; here nearly so."""
+    table = code_lines(count=4000)
+    counts = {"original": Counter(), "swapped": Counter()}
+    for text, label in zip(table.texts, table.labels, strict=True):
+        counts[label].update(text.split())
+    for token, count in counts["original"].most_common(10):
+        assert counts["swapped"][token] == pytest.approx(count, rel=0.25), token
+
+
+def test_the_seed_selects_lines_and_order():
+    assert code_lines(1, count=50).texts != code_lines(2, count=50).texts
+
+
+@pytest.mark.parametrize("sizes", [{"count": 1}, {"min_tokens": 1}, {"max_tokens": 5}])
+def test_sizes_out_of_range_are_errors(sizes):
+    with pytest.raises(ArgumentError):
+        code_lines(**sizes)
+
+
+def test_a_python_without_sources_is_a_data_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
+    with pytest.raises(DataError, match="only 0 of 20000 lines of code"):
+        code_lines()
