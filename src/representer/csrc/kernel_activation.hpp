@@ -112,7 +112,7 @@ template <class Real> struct Bells {
           chi(static_cast<const Real*>(all.coefficients) + feature * all.count),
           inverse(Real(1 / (all.bandwidth * all.bandwidth))) {}
 
-    REPRESENTER_INLINE Vec<Real> bell(Vec<Real> u) const { return exponential(u * u * (Real(-0.5) * inverse)); }
+    REPRESENTER_INLINE Vec<Real> bell(Vec<Real> u) const { return exponential<Real>(u * u * (Real(-0.5) * inverse)); }
     void forward(const Real* a, Real* y) const {
         for (int n = 0; n < ROWS; n += V) {
             const Vec<Real> at = load<Real>(a + n);

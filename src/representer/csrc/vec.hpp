@@ -115,120 +115,85 @@ template <class Real> REPRESENTER_INLINE Real sum(Vec<Real> v) {
     return total;
 }
 
-// Into [low, high]; NaN stays NaN.
-template <class Real> REPRESENTER_INLINE Vec<Real> clamp(Vec<Real> x, Real low, Real high) {
-    const Vec<Real> below = x > high ? splat(high) : x;
-    return below < low ? splat(low) : below;
-}
-#if defined(__AVX512F__)
-template <> REPRESENTER_INLINE Vec<float> clamp<float>(Vec<float> x, float low, float high) {
-    return (Vec<float>)_mm512_max_ps(_mm512_set1_ps(low), _mm512_min_ps(_mm512_set1_ps(high), (__m512)x));
-}
-#elif defined(__AVX2__)
-template <> REPRESENTER_INLINE Vec<float> clamp<float>(Vec<float> x, float low, float high) {
-    return (Vec<float>)_mm256_max_ps(_mm256_set1_ps(low), _mm256_min_ps(_mm256_set1_ps(high), (__m256)x));
-}
-#endif
+template <class Real> struct Exponential;
+template <> struct Exponential<float> {
+    static constexpr float ROUND = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+    static constexpr float LOG2_E = 1.44269504088896f;
+    static constexpr float LN2_HIGH = 0.693359375f, LN2_LOW = -2.12194440e-4f;  // k LN2_HIGH is exact
+    static constexpr float LEAST = -87.33654f, MOST = 88.72283f;  // e^x is a normal number between them
+    static constexpr int MANTISSA = 23;
+    static constexpr int TERMS = 5;  // (e^r - 1 - r) / r^2, minimax; relative error of e^r - 1 below 2e-8
+    static constexpr float SERIES[TERMS] = {
+        1.3882516650483012e-3f, 8.366547524929047e-3f, 4.166720062494278e-2f, 1.666654348373413e-1f,
+        4.999999701976776e-1f};
+};
+template <> struct Exponential<double> {
+    static constexpr double ROUND = 6755399441055744.0;  // 1.5 * 2^52
+    static constexpr double LOG2_E = 1.4426950408889634074;
+    static constexpr double LN2_HIGH = 6.93145751953125e-1, LN2_LOW = 1.42860682030941723212e-6;
+    static constexpr double LEAST = -708.396418532264, MOST = 709.782712893384;
+    static constexpr int MANTISSA = 52;
+    static constexpr int TERMS = 12;  // the Taylor series to r^13 / 13!
+    static constexpr double SERIES[TERMS] = {
+        1.0 / 6227020800.0, 1.0 / 479001600.0, 1.0 / 39916800.0, 1.0 / 3628800.0, 1.0 / 362880.0, 1.0 / 40320.0,
+        1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5};
+};
 
-// x = k ln 2 + r with a whole k and |r| <= ln(2) / 2; returns e^r - 1, to its last digits where it is
-// small. k comes as `shifted`, k plus the number that rounds to a whole one when it is added.
-constexpr float ROUND_FLOAT = 12582912.0f;           // 1.5 * 2^23
-constexpr double ROUND_DOUBLE = 6755399441055744.0;  // 1.5 * 2^52
-REPRESENTER_INLINE Vec<float> less_one(Vec<float> x, Vec<float>& shifted) {
-    shifted = x * 1.44269504088896f + ROUND_FLOAT;
-    const Vec<float> k = shifted - ROUND_FLOAT;
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-    const Vec<float> r = x - k * 0.693147180559945f;
-#else  // the first product is exact
-    const Vec<float> r = (x - k * 0.693359375f) + k * 2.12194440e-4f;
-#endif
-    Vec<float> p = splat(8.290305733680725e-3f);  // minimax of degree 5 with e^0 = 1
-    p = p * r + 4.18979749083519e-2f;
-    p = p * r + 1.666763722896576e-1f;
-    p = p * r + 4.999915063381195e-1f;
-    p = p * r + 9.999997019767761e-1f;
-    return p * r;
-}
-REPRESENTER_INLINE Vec<double> less_one(Vec<double> x, Vec<double>& shifted) {
-    shifted = x * 1.4426950408889634074 + ROUND_DOUBLE;
-    const Vec<double> k = shifted - ROUND_DOUBLE;
-    const Vec<double> r = (x - k * 6.93145751953125e-1) - k * 1.42860682030941723212e-6;
-    Vec<double> p = splat(1.0 / 6227020800.0);  // the Taylor series to r^13 / 13!
-    p = p * r + 1.0 / 479001600.0;
-    p = p * r + 1.0 / 39916800.0;
-    p = p * r + 1.0 / 3628800.0;
-    p = p * r + 1.0 / 362880.0;
-    p = p * r + 1.0 / 40320.0;
-    p = p * r + 1.0 / 5040.0;
-    p = p * r + 1.0 / 720.0;
-    p = p * r + 1.0 / 120.0;
-    p = p * r + 1.0 / 24.0;
-    p = p * r + 1.0 / 6.0;
-    p = p * r + 0.5;
+// x = k ln 2 + r with an integer k and |r| <= ln(2) / 2; returns e^r - 1, accurate relative to its own
+// size. `exponent` becomes k where a floating-point number keeps its exponent.
+template <class Real> REPRESENTER_INLINE Vec<Real> reduced_expm1(Vec<Real> x, Int<Real>& exponent) {
+    typedef Exponential<Real> E;
+    const Vec<Real> shifted = x * E::LOG2_E + E::ROUND, k = shifted - E::ROUND;
+    const Vec<Real> r = (x - k * E::LN2_HIGH) - k * E::LN2_LOW;
+    exponent = (Int<Real>)shifted << E::MANTISSA;
+    Vec<Real> p = splat<Real>(E::SERIES[0]);
+#pragma GCC unroll 12
+    for (int i = 1; i < E::TERMS; ++i) p = p * r + E::SERIES[i];
     return p * (r * r) + r;
 }
-
-// p 2^k
-REPRESENTER_INLINE Vec<float> scaled(Vec<float> p, Vec<float> shifted) {
-#if defined(__AVX512F__)
-    return (Vec<float>)_mm512_scalef_ps((__m512)p, (__m512)(shifted - ROUND_FLOAT));
-#else
-    const Int<float> exponent = ((Int<float>)shifted - (Int<float>)splat(ROUND_FLOAT) + 127) << 23;
-    return p * (Vec<float>)exponent;
-#endif
+// p 2^k, where neither p nor the product is 0, denormal or infinite.
+template <class Real> REPRESENTER_INLINE Vec<Real> scaled(Vec<Real> p, Int<Real> exponent) {
+    return (Vec<Real>)((Int<Real>)p + exponent);
 }
-REPRESENTER_INLINE Vec<double> scaled(Vec<double> p, Vec<double> shifted) {
-    const Int<double> exponent = ((Int<double>)shifted - (Int<double>)splat(ROUND_DOUBLE) + 1023) << 52;
-    return p * (Vec<double>)exponent;
+template <class Real> REPRESENTER_INLINE Vec<Real> at_least(Vec<Real> x, Real low) { return x < low ? splat(low) : x; }
+template <class Real> REPRESENTER_INLINE Vec<Real> at_most(Vec<Real> x, Real high) { return x > high ? splat(high) : x; }
+// A result for x up to MOST; infinity above it. NaN stays NaN.
+template <class Real> REPRESENTER_INLINE Vec<Real> or_infinity(Vec<Real> x, Vec<Real> result) {
+    return x <= Exponential<Real>::MOST ? result : x + Real(__builtin_inf());
 }
 
-// e^x for x clamped to [low, high]; relative error below 3e-7 in float, 3e-16 in double. NaN stays NaN.
-template <class Real> REPRESENTER_INLINE Vec<Real> exponential(Vec<Real> x, Real low, Real high) {
-    Vec<Real> shifted;
-    const Vec<Real> p = less_one(clamp<Real>(x, low, high), shifted);
-    return scaled(p + Real(1), shifted);
+// e^x. Results too small for a normal number are 0: denormal numbers slow many processors down.
+template <class Real> REPRESENTER_INLINE Vec<Real> exponential(Vec<Real> x) {
+    Int<Real> exponent;
+    const Vec<Real> p = reduced_expm1<Real>(x, exponent), power = scaled<Real>(p + Real(1), exponent);
+    return or_infinity<Real>(x, x < Exponential<Real>::LEAST ? Vec<Real>{} : power);
 }
 
-// Where exponents run out: 0 below, infinity above.
-REPRESENTER_INLINE Vec<float> exponential(Vec<float> x) { return exponential<float>(x, -88.0f, 89.0f); }
-REPRESENTER_INLINE Vec<double> exponential(Vec<double> x) { return exponential<double>(x, -709.0, 710.0); }
-
-// Largest argument whose exponential is finite with room to spare, for quotients.
-template <class Real> constexpr Real FINITE = 0;
-template <> constexpr float FINITE<float> = 87.0f;
-template <> constexpr double FINITE<double> = 708.0;
-
-// e^x - 1 for x up to FINITE, with a small relative error.
-template <class Real> REPRESENTER_INLINE Vec<Real> finite_expm1(Vec<Real> x) {
-    Vec<Real> shifted;
-    const Vec<Real> p = less_one(clamp<Real>(x, -FINITE<Real>, FINITE<Real>), shifted);
-    const Vec<Real> power = scaled(splat<Real>(1), shifted);
-    return p * power + (power - Real(1));
+// (e^x - 1) / 2 for x >= -40, as p 2^k / 2 + (2^k - 1) / 2: 2^k may overflow where e^x does not.
+template <class Real> REPRESENTER_INLINE Vec<Real> half_expm1(Vec<Real> x) {
+    Int<Real> exponent;
+    const Vec<Real> p = reduced_expm1<Real>(x, exponent), half = scaled<Real>(splat<Real>(0.5), exponent);
+    return p * half + (half - Real(0.5));
 }
 template <class Real> REPRESENTER_INLINE Vec<Real> expm1(Vec<Real> x) {
-    return x > Real(1) ? exponential(x) - Real(1) : finite_expm1<Real>(x);
+    const Vec<Real> half = half_expm1<Real>(at_least<Real>(x, -40));
+    return or_infinity<Real>(x, half + half);
 }
 
-REPRESENTER_INLINE Vec<double> reciprocal(Vec<double> x) { return splat(1.0) / x; }
-REPRESENTER_INLINE Vec<float> reciprocal(Vec<float> x) {
-#if defined(__AVX512F__)  // an estimate and one step of Newton's method: cheaper than a division
-    const Vec<float> y = (Vec<float>)_mm512_rcp14_ps((__m512)x);
-    return y * (2.0f - x * y);
-#elif defined(__AVX2__)
-    const Vec<float> y = (Vec<float>)_mm256_rcp_ps((__m256)x);
-    return y * (2.0f - x * y);
-#else
-    return splat(1.0f) / x;
-#endif
-}
-
+// 1 / (1 + e^-x), as 0.5 / (0.5 + p 2^k / 2 + 2^k / 2).
 template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) {
-    return reciprocal(exponential<Real>(-x, -FINITE<Real>, FINITE<Real>) + Real(1));
+    Int<Real> exponent;
+    const Vec<Real> p = reduced_expm1<Real>(at_least<Real>(-x, -40), exponent);
+    const Vec<Real> half = scaled<Real>(splat<Real>(0.5), exponent);
+    return Real(0.5) / or_infinity<Real>(-x, (p * half + Real(0.5)) + half);
 }
-// Of the two forms one keeps the digits of small arguments, the other does not pass 1.
+// (e^2|x| - 1) / (e^2|x| + 1) with the sign of x. Beyond 20 the quotient is 1.
 template <class Real> REPRESENTER_INLINE Vec<Real> hyperbolic_tangent(Vec<Real> x) {
-    const Vec<Real> e = finite_expm1<Real>(x * Real(2)), inverse = reciprocal(e + Real(2));
-    return x * x < Real(0.25) ? e * inverse : Real(1) - Real(2) * inverse;
+    const Int<Real> sign = (Int<Real>)x & (Int<Real>)splat<Real>(-0.0);
+    const Vec<Real> magnitude = (Vec<Real>)((Int<Real>)x ^ sign);
+    const Vec<Real> e = half_expm1<Real>(at_most<Real>(magnitude + magnitude, 40)), quotient = e / (e + Real(1));
+    const Vec<Real> result = magnitude < Real(0.35) ? e - e * quotient : quotient;  // the same, rounded less
+    return (Vec<Real>)((Int<Real>)result | sign);
 }
 
 // The names of representer.functional.NONLINEARITIES, in the order of its table.
@@ -240,7 +205,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) 
         case POLYNOMIAL: return (z + Real(1)) * (z + Real(1)) * Real(0.25);
         case EXPONENTIAL: return expm1<Real>(z) * Real(0.5);
         case INVERSE: return z / (Real(2) - z);
-        case GAUSSIAN: return exponential(z);
+        case GAUSSIAN: return exponential<Real>(z);
         case TANH: return hyperbolic_tangent<Real>(z);
         case SIGMOID: return sigmoid<Real>(z);
         case RELU: return z > Real(0) ? z : z * Real(0);  // NaN stays NaN
