@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 
+import markdown
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "equations.md"
@@ -15,6 +17,47 @@ ROWS = [
     for line in TEXT.splitlines()
     if line.startswith("| ") and not line.startswith(("| statement |", "| --- |"))
 ]
+
+
+class Tables(HTMLParser):
+    """The cells of every body row, and the text outside code, as a browser sees them."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.prose = ""
+        self._inside: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self._inside.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        del self._inside[-1 - self._inside[::-1].index(tag) :]
+
+    def handle_data(self, data: str) -> None:
+        if "code" not in self._inside:
+            self.prose += data
+        if {"td", "th"} & set(self._inside):
+            self.rows[-1][-1] += data
+
+
+RENDERED = Tables(markdown.markdown(TEXT, extensions=["tables"]))
+
+
+def test_every_statement_is_a_row_of_five_cells_when_the_page_is_rendered():
+    bodies = [row for row in RENDERED.rows if row[0] != "statement"]
+    assert [row[0] for row in bodies] == [row[0].strip("| ").replace("\\|", "|") for row in ROWS]
+    assert {len(row) for row in RENDERED.rows} == {5}
+    assert all(row[1] and row[2] and row[3] for row in bodies)
+
+
+def test_no_link_is_left_as_source_when_the_page_is_rendered():
+    assert re.findall(r"\[\w+\]:?|\]\[|\]\(", RENDERED.prose) == []
 
 
 def test_every_link_of_the_page_leads_to_a_file():
