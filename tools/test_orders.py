@@ -29,6 +29,7 @@ C++ core. A fixture fails every test that leaves process-wide state changed.
 
 
 def main() -> int:
+    """Run the missing rows of the grid; return 1 if a run failed."""
     parser = argparse.ArgumentParser(description="Run the fast tests in random orders.")
     parser.add_argument("--out", type=Path, required=True, help="page to write and continue from")
     parser.add_argument("--seeds", type=int, default=5, help="number of random orders")
