@@ -119,6 +119,8 @@ class KernelActivation(nn.Module):
 
     def reset_parameters(self) -> None:
         """Draw or fit all parameters anew."""
+        if self.centers.is_meta:  # nothing can be fitted to, or drawn into, no memory
+            return
         with torch.no_grad():
             if self.line is not None:
                 nn.init.zeros_(self.line)

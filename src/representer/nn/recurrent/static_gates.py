@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -53,11 +55,19 @@ class StaticGates(nn.Module):
 
     def reset_parameters(self) -> None:
         """Set the gates to the values that they were given."""
-        with torch.no_grad():  # they are in no state dict: after to_empty() only this restores them
-            self.values.copy_(self.values.new_tensor(self.start)[:, None])
+        self._fill()
         for logit, value in zip((self.input_logit, self.forget_logit), self.start, strict=True):
             if logit is not None:
                 nn.init.constant_(logit, math.log(value / (1 - value)))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        self._fill()  # fixed gates are in no state dict, so nothing else sets them after to_empty()
+        return self
+
+    def _fill(self) -> None:
+        with torch.no_grad():
+            self.values.copy_(self.values.new_tensor(self.start)[:, None])
 
     def forward(self) -> Tensor:
         """Return σ_i² and σ_f² ``(2, H)``."""
