@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -48,3 +52,50 @@ def test_a_dtype_that_a_backend_does_not_take_is_the_reason():
 def test_nothing_is_told_outside():
     explain_backend(nn.CNN(3, 4), torch.randn(5, 2, 3))
     assert not is_recording()
+
+
+def test_threads_choose_and_record_backends_of_their_own():
+    layer, x = nn.RKMLSTM(3, 4), torch.randn(5, 2, 3)
+    meet = threading.Barrier(2, timeout=60)
+
+    def run(name: str | None) -> tuple[str | None, list[str]]:
+        with use_backend(name):
+            meet.wait()  # both are inside their blocks
+            chosen = chosen_backend()
+            recorded = [choice.backend for choice in explain_backend(layer, x)]
+            meet.wait()
+        return chosen, recorded
+
+    with ThreadPoolExecutor(2) as pool:
+        reference, default = pool.map(run, ("reference", None))
+    assert reference == ("reference", ["reference"])
+    assert default[0] is None
+    assert len(default[1]) == 1
+
+
+def test_a_recorder_sees_no_call_of_another_thread():
+    layer, x = nn.RKMLSTM(3, 4), torch.randn(5, 2, 3)
+
+    class Elsewhere(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> None:
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(layer, x).result()
+
+    assert explain_backend(Elsewhere(), x) == []
+
+
+def test_a_compiled_layer_uses_the_backend_of_each_block():
+    torch._dynamo.reset()
+    layer, x = nn.RKMLSTM(3, 4), torch.randn(5, 2, 3)
+    used: list[str] = []
+
+    def compiler(graph: torch.fx.GraphModule, examples: object) -> Callable[..., object]:
+        (call,) = [node for node in graph.graph.nodes if "representer" in str(node.target)]
+        return lambda *inputs: used.append(call.args[-1]) or graph(*inputs)
+
+    compiled = torch.compile(layer, fullgraph=True, backend=compiler)
+    default = explain_backend(layer, x)[0].backend
+    for name in (None, "reference", None):
+        with use_backend(name):
+            compiled(x)
+    assert used == [default, "reference", default]

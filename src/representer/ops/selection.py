@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +14,12 @@ from torch import nn
 
 @dataclass(frozen=True)
 class Choice:
-    """What one call of an op ran on.
+    """The backend of one call of an op.
 
     Attributes:
         op: Name of the op.
         backend: The backend that ran.
-        obstacles: Of every backend why it could not run, "" for those that could, fastest first.
+        obstacles: For each backend why it could not run, "" if it could, fastest first.
     """
 
     op: str
@@ -27,65 +28,67 @@ class Choice:
 
     def __str__(self) -> str:
         others = [
-            f"{name}: {obstacle or 'ready'}"
-            for name, obstacle in self.obstacles.items()
+            f"{name}: {reason or 'ready'}"
+            for name, reason in self.obstacles.items()
             if name != self.backend
         ]
         return f"{self.op} runs on {self.backend} ({'; '.join(others)})"
 
 
-_chosen: list[str | None] = [None]
-_recorders: list[list[Choice]] = []
+# A plain threading.local: of this and ContextVar, Dynamo traces and guards only this one.
+_state = threading.local()
 
 
 def chosen_backend() -> str | None:
-    """Return the backend that ``use_backend`` asked for, or None."""
-    return _chosen[-1]
+    """Return the backend that ``use_backend`` sets in this thread, or None."""
+    return getattr(_state, "backend", None)
 
 
 @contextmanager
 def use_backend(name: str | None) -> Iterator[None]:
-    """Make every op inside the block use one backend; it raises where that one cannot run.
+    """Make every op of this thread use one backend inside the block, or raise if it cannot run.
 
     Args:
         name: For example ``"reference"``; None lets each op choose.
     """
-    _chosen.append(name)
+    outer = chosen_backend()
+    _state.backend = name
     try:
         yield
     finally:
-        _chosen.pop()
+        _state.backend = outer
 
 
 def record(op: str, backend: str, obstacles: dict[str, str]) -> None:
-    """Tell those who listen what a call of an op runs on."""
-    for choices in _recorders:
+    """Add the choice of a call to every active ``explain_backend`` of this thread."""
+    for choices in getattr(_state, "recorders", ()):
         choices.append(Choice(op, backend, obstacles))
 
 
 def is_recording() -> bool:
-    """Whether anybody listens."""
-    return bool(_recorders)
+    """Return True if ``explain_backend`` is active in this thread."""
+    return bool(getattr(_state, "recorders", ()))
 
 
 def explain_backend(layer: nn.Module, *arguments: Any) -> list[Choice]:
-    """Run a layer and say which backend each of its op calls took, and why not the others.
+    """Run a layer and return the backend of each of its op calls, with the reasons.
 
     Args:
         layer: Any module that uses ops of this library.
-        *arguments: What it is called with.
+        *arguments: Its inputs.
 
     Returns:
-        One ``Choice`` a call, in order; empty if no op was called. They print as a sentence.
+        One ``Choice`` per call, in order; empty if no op was called. Each prints as a sentence.
 
     Raises:
-        BackendError: If a backend asked for by ``use_backend`` cannot run.
+        BackendError: If a backend set by ``use_backend`` cannot run.
     """
     choices: list[Choice] = []
-    _recorders.append(choices)
+    outer = getattr(_state, "recorders", ())
+    _state.recorders = (*outer, choices)
     try:
         with torch.no_grad():
             layer(*arguments)
     finally:
-        _recorders.pop()
+        _state.recorders = outer
     return choices
