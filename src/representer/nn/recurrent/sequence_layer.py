@@ -19,7 +19,7 @@ from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
 from representer.nn.recurrent.options import check_probability, check_size
 from representer.nn.recurrent.states import StateLayout
-from representer.nn.recurrent.streaming_step import streaming_step
+from representer.nn.recurrent.streaming_step import is_hooked, streaming_step
 
 
 class SequenceLayer(nn.Module):
@@ -124,11 +124,10 @@ class SequenceLayer(nn.Module):
             raise KindError("x_t", type(x_t).__name__, f"a tensor {expected}")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
             raise ShapeError("x_t", x_t.shape, expected, hint="step() takes one time step.")
-        thins_out = self.training and (self.dropout or self.variational_dropout)
-        if not (thins_out or self._forward_hooks or self._forward_pre_hooks):
-            quick = streaming_step(self.directions, x_t, state)
-            if quick is not None:
-                return quick
+        if self._is_plain():
+            result = streaming_step(self.directions, x_t, state)
+            if result is not None:
+                return result
         time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0
         output, new_state = self(x_t.unsqueeze(time_axis), state)
         return output.squeeze(time_axis), new_state
@@ -201,6 +200,16 @@ class SequenceLayer(nn.Module):
             x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
             lengths = lengths // self.stride if lengths is not None and not layer else lengths
         return x, new_fields, new_windows
+
+    def _is_plain(self) -> bool:
+        """Return True if ``forward`` computes nothing but one step of each direction."""
+        kind = type(self)
+        return not (
+            (self.training and (self.dropout or self.variational_dropout))
+            or is_hooked(self)
+            or kind.forward is not SequenceLayer.forward
+            or kind._run is not SequenceLayer._run
+        )
 
     def _like(self) -> Tensor:
         return next(self.parameters())

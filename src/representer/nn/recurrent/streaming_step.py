@@ -17,7 +17,7 @@ from torch.nn.utils.parametrize import type_before_parametrizations
 from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.filters import DenseFilters
 from representer.nn.recurrent.state import RecurrentState, StringMassState, StringState
-from representer.nn.recurrent.string_streaming_step import string_streaming_step
+from representer.nn.recurrent.string_streaming_step import is_hooked, string_streaming_step
 from representer.ops.rkm_scan import step as core_step
 
 
@@ -84,7 +84,7 @@ def _operands(direction: CellDirection, plan: _Plan) -> core_step.Operands | Non
         return None
     if any(direction.zoneout) or (direction.weight_drop and direction.training):
         return None
-    if direction._forward_hooks or direction._forward_pre_hooks:
+    if is_hooked(direction):
         return None
     weight = plan.filters.weights._parameters.get("0")
     if weight is None:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.parametrize import type_before_parametrizations
 
 from representer.nn.recurrent.state import StringMassState, StringState
@@ -76,11 +77,21 @@ def _is_usual(direction: Any) -> bool:
     return type_before_parametrizations(direction) is StringDirection  # dropped weights are weights
 
 
+def is_hooked(module: Any) -> bool:
+    """Return True if a call of a module runs more than the ``forward`` of its class."""
+    return bool(
+        module._forward_hooks
+        or module._forward_pre_hooks
+        or "forward" in module.__dict__
+        or _has_any_global_hook()
+    )
+
+
 def _operands(direction: Any) -> Operands | None:
     """Return the weights as they are now, or None where something stands between them and h."""
     if not _is_usual(direction) or (direction.hidden_dropout and direction.training):
         return None
-    if direction._forward_hooks or direction._forward_pre_hooks:
+    if is_hooked(direction):
         return None
     return Operands(
         direction.input_weight, direction.bias, direction.decay_value(), direction.recurrent

@@ -7,45 +7,65 @@ computes is one step of ``rkm_scan`` with ``input_weight``.
 from __future__ import annotations
 
 import ctypes
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
-from torch._C._functorch import is_functorch_wrapped_tensor
+from torch import _C, Tensor, nn
+from torch._C._functorch import maybe_current_level  # pyright: ignore
 
 from representer.functional.cell import Cell
 from representer.functional.rkm_scan import EPS
 from representer.ops import core, structs
+from representer.ops.operands import is_forward_mode
 from representer.ops.rkm_scan.cpp import KNOWN
-from representer.ops.selection import chosen_backend
+from representer.ops.selection import chosen_backend, is_recording
 
+_PLAIN = (Tensor, nn.Parameter)
 FEW = 8  # sequences up to which the core multiplies without packing
 
 
 def is_usable(x: Tensor) -> bool:
-    """Whether a step on this input can take the short path now."""
+    """Return True if a step on this input can take the short path."""
     return (
-        not torch.is_grad_enabled()
+        not torch.compiler.is_compiling()
+        and not torch.is_grad_enabled()
         and not core.MISSING
         and type(x) is Tensor
-        and x.device.type == "cpu"
+        and x.is_cpu
         and x.dtype in (torch.float32, torch.float64)
         and x.shape[0] <= FEW
+        and not x.is_neg()
         and chosen_backend() in (None, "cpp")
-        and not torch.compiler.is_compiling()
         and not torch.is_autocast_enabled("cpu")
-        and not is_functorch_wrapped_tensor(x)  # pyright: ignore
+        and not _is_observed()
     )
 
 
-def is_ready(tensor: object, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
-    """Whether the core may read a tensor: of this shape and dtype, contiguous, on the CPU."""
+def _is_observed() -> bool:
+    """Return True while anything sees, records or transforms the operators of a call.
+
+    The short path calls none, so that it would return numbers that a trace bakes in as constants, a
+    transform cannot differentiate or batch, and a mode never sees.
+    """
+    return bool(
+        _C._len_torch_dispatch_stack()
+        or _C._len_torch_function_stack()
+        or _C._is_tracing()
+        or maybe_current_level() is not None
+        or is_forward_mode()
+        or is_recording()
+    )
+
+
+def is_ready(tensor: Any, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
+    """Return True if the core may read a tensor: plain, of this shape and dtype, contiguous."""
     return (
-        isinstance(tensor, Tensor)
+        type(tensor) in _PLAIN
         and tensor.shape == shape
         and tensor.dtype == dtype
         and tensor.is_cpu
         and tensor.is_contiguous()
+        and not tensor.is_neg()
     )
 
 
@@ -76,7 +96,7 @@ class Step:
         )
 
     def fits(self, x: Tensor, operands: Operands) -> bool:
-        """Whether the core may read these operands: nothing else protects its memory."""
+        """Return True if the core may read these operands; nothing else protects its memory."""
         input_weight, bias, weight, static, norm = operands
         units, dtype = self.units, x.dtype
         return (

@@ -43,7 +43,7 @@ class Step:
         self.template = structs.StringForwardStruct(struct, 1, 0, units, 0, False, 1)
 
     def fits(self, x: Tensor, operands: Operands) -> bool:
-        """Whether the core may read these operands: nothing else protects its memory."""
+        """Return True if the core may read these operands; nothing else protects its memory."""
         input_weight, bias, decay, weight = operands
         chain, units, dtype = self.chain, self.units, x.dtype
         return (
