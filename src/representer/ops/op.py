@@ -17,6 +17,7 @@ from torch import Tensor
 
 from representer.errors import BackendError
 from representer.ops.batching import vmap_rule
+from representer.ops.operands import Layout, check_no_forward_mode, checked, is_forward_mode
 from representer.ops.selection import chosen_backend, is_recording, record
 
 Results = Tensor | tuple[Tensor, ...]
@@ -44,13 +45,18 @@ class Backend:
     missing: str = ""
     refuses: Callable[..., str] = lambda *arguments: ""
 
-    def obstacle(self, device: str, arguments: tuple[Any, ...]) -> str:
-        """Say why this backend cannot run a call on ``device``; "" if it can."""
+    def unavailable_reason(self, device: str, arguments: tuple[Any, ...] | None) -> str:
+        """Return why this backend cannot run a call on ``device``, or "" if it can.
+
+        Args:
+            device: A device type.
+            arguments: Those of the forward operator, or None to ask for any.
+        """
         if self.missing:
             return self.missing
         if self.devices and device not in self.devices:
             return f"runs on {' and '.join(self.devices)}, not on {device}"
-        return self.refuses(*arguments)
+        return self.refuses(*arguments) if arguments is not None else ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,7 @@ class Op:
         definition: The equation in ``functional``, differentiable by autograd: the oracle.
         samples: The inputs that tests and benchmarks are generated from.
         backends: By name, the fastest first; ``"reference"`` runs everywhere and is the last.
+        layouts: By operator, the shapes and kinds of its operands, see ``ops.operands``.
     """
 
     name: str
@@ -84,6 +91,7 @@ class Op:
     definition: Callable[..., Any]
     samples: Callable[[], Iterator[Sample]]
     backends: dict[str, Backend] = field(default_factory=dict)
+    layouts: dict[str, Layout] = field(default_factory=dict)
 
     def add_backend(self, backend: Backend) -> None:
         """Add a way to compute this op, before those that were there."""
@@ -94,6 +102,8 @@ class Op:
         schema: str,
         backward_schema: str,
         *,
+        layout: Layout,
+        backward_layout: Layout,
         fake: Callable[..., Results],
         backward_fake: Callable[..., tuple[Tensor, ...]],
         save: Callable[..., None],
@@ -106,7 +116,9 @@ class Op:
 
         Args:
             schema: Arguments and results of the operator, ``str backend`` last.
-            backward_schema: The same of its gradient operator.
+            backward_schema: The same for its gradient operator.
+            layout: Shapes and kinds of the operands, see ``ops.operands``.
+            backward_layout: The same for the gradient operator.
             fake: Results without values, allocated as the launchers do.
             backward_fake: The same for the gradient operator.
             save: ``(ctx, inputs, output)`` keeps what the gradient needs.
@@ -116,12 +128,13 @@ class Op:
             mixes_batch: Whether the sequences of a batch see each other in a call, from its
                 operands; ``torch.vmap`` must not make one batch of several then.
         """
-        for name, which, arguments, fake_of in (
-            (self.name, "forward", schema, fake),
-            (f"{self.name}_backward", "backward", backward_schema, backward_fake),
+        for name, which, arguments, fake_of, layout_of in (
+            (self.name, "forward", schema, fake, layout),
+            (f"{self.name}_backward", "backward", backward_schema, backward_fake, backward_layout),
         ):
             LIBRARY.define(name + arguments)
-            LIBRARY.impl(name, self._dispatcher(which), "CompositeExplicitAutograd")
+            self.layouts[name] = layout_of
+            LIBRARY.impl(name, self._dispatcher(name, which), "CompositeExplicitAutograd")
             torch.library.register_fake(f"representer::{name}", fake_of, lib=LIBRARY)
         torch.library.register_autograd(
             f"representer::{self.name}", gradient, setup_context=save, lib=LIBRARY
@@ -148,34 +161,74 @@ class Op:
         return name
 
     def explain(self, device: str, arguments: tuple[Any, ...]) -> dict[str, str]:
-        """Say of each backend why it cannot run a call, in order; "" for those that can."""
-        return {name: b.obstacle(device, arguments) for name, b in self.backends.items()}
+        """Return for each backend, in order, why it cannot run a call, or "" if it can."""
+        return {
+            name: backend.unavailable_reason(device, arguments)
+            for name, backend in self.backends.items()
+        }
 
-    def _first_usable(self, asked: str | None, device: str, arguments: tuple[Any, ...]) -> str:
-        if asked is not None:
-            if asked not in self.backends:
-                known = ", ".join(self.backends)
-                raise BackendError(f"{self.name} has no backend {asked!r}; it has {known}.")
-            obstacle = self.backends[asked].obstacle(device, arguments)
-            if obstacle:
+    def is_forward_mode(self, backend: str | None) -> bool:
+        """Return True if a call must run as the definition, which propagates tangents.
+
+        Args:
+            backend: The requested backend.
+
+        Raises:
+            BackendError: If forward-mode AD is active and another backend is requested.
+        """
+        if not is_forward_mode():
+            return False
+        requested = backend or chosen_backend()
+        if requested not in (None, "reference"):
+            if requested not in self.backends:
+                raise self._unknown(requested)
+            raise BackendError(
+                f"{self.name}: backend {requested!r} has no forward-mode derivative; "
+                'pass backend="reference" or None.'
+            )
+        return True
+
+    def _first_usable(self, requested: str | None, device: str, arguments: tuple[Any, ...]) -> str:
+        if requested is not None:
+            if requested not in self.backends:
+                raise self._unknown(requested)
+            reason = self.backends[requested].unavailable_reason(device, arguments)
+            if reason:
                 raise BackendError(
-                    f"{self.name}: backend {asked!r} cannot run this call: {obstacle}. "
+                    f"{self.name}: backend {requested!r} cannot run this call: {reason}. "
                     "Pass backend=None to let the library choose."
                 )
-            return asked
+            return requested
         for name, candidate in self.backends.items():
-            if not candidate.obstacle(device, arguments):
+            if not candidate.unavailable_reason(device, arguments):
                 return name
         raise BackendError(f"{self.name}: no backend runs on {device}.")
+
+    def _unknown(self, backend: str) -> BackendError:
+        known = ", ".join(self.backends)
+        return BackendError(f"{self.name} has no backend {backend!r}; it has {known}.")
 
     def _refuse_second_derivative(self, ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
         raise BackendError(
             f"{self.name} has no second derivative; functional.{self.name} has, by autograd."
         )
 
-    def _dispatcher(self, which: str) -> Callable[..., Results]:
+    def _dispatcher(self, name: str, which: str) -> Callable[..., Results]:
+        schema = getattr(torch.ops.representer, name).default._schema
+        names = [argument.name for argument in schema.arguments[:-1]]
+
         def dispatch(*arguments: Any) -> Results:
             *operands, backend = arguments
+            check_no_forward_mode(name)
+            operands = checked(names, operands, self.layouts[name])
+            if backend not in self.backends:
+                raise self._unknown(backend)
+            device = next(x for x in operands if isinstance(x, Tensor)).device.type
+            reason = self.backends[backend].unavailable_reason(
+                device, tuple(operands) if which == "forward" else None
+            )
+            if reason:
+                raise BackendError(f"{self.name}: backend {backend!r} cannot run this: {reason}.")
             return getattr(self.backends[backend], which)(*operands)
 
         return dispatch

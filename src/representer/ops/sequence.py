@@ -10,6 +10,20 @@ from torch import Tensor
 from representer.errors import ArgumentError
 
 
+def check_length_range(lengths: Tensor, time: int) -> int:
+    """Check that every length is within the padded sequence, and return the smallest.
+
+    Raises:
+        ArgumentError: If a length is negative or larger than ``time``.
+    """
+    shortest = time
+    for i, length in enumerate(lengths.tolist()):
+        if not 0 <= length <= time:
+            raise ArgumentError(f"lengths[{i}]", length, f"0 to {time}, the steps there are")
+        shortest = min(shortest, length)
+    return shortest
+
+
 class Steps:
     """The steps of a batch of sequences in the order in which a recurrence takes them.
 
@@ -26,12 +40,7 @@ class Steps:
         self._order = range(time)[::-1] if reverse else range(time)
         self._shortest = time
         if lengths is not None:
-            for i, length in enumerate(lengths.tolist()):
-                if not 0 <= length <= time:
-                    raise ArgumentError(
-                        f"lengths[{i}]", length, f"0 to {time}, the steps there are"
-                    )
-                self._shortest = min(self._shortest, length)
+            self._shortest = check_length_range(lengths, time)
             real_TB = torch.arange(time, device=lengths.device)[:, None] < lengths
             self._real = real_TB[:, :, None]
 

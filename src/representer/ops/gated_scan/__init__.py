@@ -15,6 +15,8 @@ from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops.gated_scan import cpp, reference
 from representer.ops.op import Backend, Op, Sample
 
+_DECAY_AXES = {0: "", 1: "units"}
+
 
 def gated_scan(
     u: Tensor,
@@ -58,9 +60,27 @@ def gated_scan(
     check_like("f", f, u, tuple(f.shape))
     check_lengths(lengths, *u.shape[:2])
     arguments = (u, f, c0, lengths, reverse)
+    if OP.is_forward_mode(backend):
+        return functional.gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
     name = OP.choose(backend, u.device.type, arguments)
     states, final = torch.ops.representer.gated_scan(*arguments, name)
     return states, final
+
+
+def _layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    yield "u", "time batch units"
+    yield "f", _DECAY_AXES.get(p.f.dim(), "time batch units")
+    yield "c0", "batch units"
+    yield "lengths", "batch ?"
+
+
+def _backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    yield "states", "time batch units packed"
+    yield "grad_states", "time batch units"
+    yield "grad_final", "batch units"
+    yield "f", _DECAY_AXES.get(p.f.dim(), "time batch units")
+    yield "c0", "batch units"
+    yield "lengths", "batch ?"
 
 
 def _fake(u: Tensor, f: Tensor, c0: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
@@ -128,6 +148,8 @@ OP.register(
     " -> (Tensor, Tensor)",
     "(Tensor grad_states, Tensor grad_final, Tensor f, Tensor c0, Tensor states, Tensor? lengths,"
     " bool reverse, str backend) -> (Tensor, Tensor, Tensor)",
+    layout=_layout,
+    backward_layout=_backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

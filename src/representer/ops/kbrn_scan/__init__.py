@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ArgumentError, ShapeError
-from representer.functional.kernel_activation import GREENS
+from representer.errors import ShapeError
 from representer.ops import core
 from representer.ops.checks import (
     check_floating,
@@ -19,7 +18,14 @@ from representer.ops.checks import (
     may_need_gradient,
 )
 from representer.ops.kbrn_scan import cpp, reference
-from representer.ops.kbrn_scan.arguments import Backward, Forward, Gradients
+from representer.ops.kbrn_scan.arguments import (
+    Backward,
+    Forward,
+    Gradients,
+    backward_layout,
+    check_options,
+    layout,
+)
 from representer.ops.kbrn_scan.samples import samples
 from representer.ops.op import Backend, Op
 
@@ -94,12 +100,7 @@ def run(
     keep = may_need_gradient(operands)
     p = Forward(*operands, *options, keep)  # type: ignore[arg-type]
     check_floating("z", p.z)
-    if p.green not in GREENS:
-        raise ArgumentError("green", p.green, f"one of {', '.join(GREENS)}")
-    if not 0 < p.bandwidth < float("inf"):
-        raise ArgumentError("bandwidth", p.bandwidth, "a number above 0")
-    if not 0 < p.epsilon < float("inf"):
-        raise ArgumentError("epsilon", p.epsilon, "a number above 0")
+    check_options(p.green, p.bandwidth, p.epsilon)
     if p.z.dim() != 3 or not len(p.z):
         raise ShapeError("z", p.z.shape, "(time, batch, units) with at least one step")
     time, batch, units = p.z.shape
@@ -117,6 +118,12 @@ def run(
     }
     check_operands(expected, p.z, "normalization")
     check_lengths(p.lengths, time, batch)
+    if OP.is_forward_mode(backend):
+        return functional.kbrn_scan(
+            p.z, p.h0, p.centers, p.coefficients, weight=p.weight, line=p.line, norm=p.norm,
+            statistics=p.statistics, batch_statistics=p.batch_statistics, lengths=p.lengths,
+            green=p.green, bandwidth=p.bandwidth, epsilon=p.epsilon,
+        )  # fmt: skip
     name = OP.choose(backend, p.z.device.type, p)
     output, h, used, _ = torch.ops.representer.kbrn_scan(*p, name)
     return output, h, used
@@ -166,6 +173,8 @@ OP = Op("kbrn_scan", kbrn_scan, _definition, samples)
 OP.register(
     Forward.SCHEMA,
     Backward.SCHEMA,
+    layout=layout,
+    backward_layout=backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

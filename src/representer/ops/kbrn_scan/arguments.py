@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from torch import Tensor
+
+from representer.errors import ArgumentError
+from representer.functional.kernel_activation import GREENS
 
 
 class Forward(NamedTuple):
@@ -94,3 +98,45 @@ class Gradients(NamedTuple):
     coefficients: Tensor
     line: Tensor
     norm: Tensor
+
+
+def layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the forward operator, see ``ops.operands``."""
+    yield "z", "time batch units"
+    yield from _shared(p)
+
+
+def backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the gradient operator."""
+    yield "output", "time batch units packed"
+    yield from _shared(p)
+    is_of_batch = p.norm is not None and p.batch_statistics
+    yield "used", "2 time units packed" if is_of_batch else "0"
+    yield "normed", "time units batch packed"
+    yield "grad_output", "time batch units"
+    yield "grad_h", "batch units"
+
+
+def _shared(p: Any) -> Iterator[tuple[str, str | None]]:
+    check_options(p.green, p.bandwidth, p.epsilon)
+    yield "h0", "batch units"
+    yield "weight", "units units"
+    yield "centers", "units centers"
+    yield "coefficients", "units centers"
+    yield "line", "units 2 ?"
+    yield "norm", "2 units ?"
+    yield "statistics", None if p.norm is None else "2 time batch units"
+    yield "lengths", "batch ?"
+
+
+def check_options(green: str, bandwidth: float, epsilon: float) -> None:
+    """Check g, its bandwidth and what is added to variances.
+
+    Raises:
+        ArgumentError: If there is no such g, or a number is not positive.
+    """
+    if green not in GREENS:
+        raise ArgumentError("green", green, f"one of {', '.join(GREENS)}")
+    for name, value in (("bandwidth", bandwidth), ("epsilon", epsilon)):
+        if not 0 < value < float("inf"):
+            raise ArgumentError(name, value, "a positive number")

@@ -57,10 +57,7 @@ def kernel_activation(
         (5), (6).
     """
     check_floating("input", input)
-    if green not in GREENS:
-        raise ArgumentError("green", green, f"one of {', '.join(GREENS)}")
-    if not 0 < bandwidth < float("inf"):
-        raise ArgumentError("bandwidth", bandwidth, "a number above 0")
+    _check_options(green, bandwidth)
     if centers.dim() != 2 or not centers.shape[1]:
         raise ShapeError("centers", centers.shape, "(features, centers) with at least one center")
     features = len(centers)
@@ -70,10 +67,33 @@ def kernel_activation(
         )
     check_like("centers", centers, input, tuple(centers.shape))
     check_like("coefficients", coefficients, input, tuple(centers.shape))
+    if OP.is_forward_mode(backend):
+        return functional.kernel_activation(
+            input, centers, coefficients, green=green, bandwidth=bandwidth
+        )
     rows = input.reshape(-1, features)
     arguments = (rows, centers, coefficients, green, float(bandwidth))
     name = OP.choose(backend, input.device.type, arguments)
     return torch.ops.representer.kernel_activation(*arguments, name).reshape(input.shape)
+
+
+def _layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    _check_options(p.green, p.bandwidth)
+    yield "input", "rows features"
+    yield "centers", "features centers"
+    yield "coefficients", "features centers"
+
+
+def _backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    yield from _layout(p, sizes)
+    yield "grad", "rows features"
+
+
+def _check_options(green: str, bandwidth: float) -> None:
+    if green not in GREENS:
+        raise ArgumentError("green", green, f"one of {', '.join(GREENS)}")
+    if not 0 < bandwidth < float("inf"):
+        raise ArgumentError("bandwidth", bandwidth, "a positive number")
 
 
 def _fake(rows: Tensor, *_: Any) -> Tensor:
@@ -133,6 +153,8 @@ OP.register(
     " -> Tensor",
     "(Tensor grad, Tensor input, Tensor centers, Tensor coefficients, str green, float bandwidth,"
     " str backend) -> (Tensor, Tensor, Tensor)",
+    layout=_layout,
+    backward_layout=_backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

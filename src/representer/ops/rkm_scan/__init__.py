@@ -28,6 +28,8 @@ from representer.ops.rkm_scan.arguments import (
     Backward,
     Forward,
     Gradients,
+    backward_layout,
+    layout,
 )
 from representer.ops.rkm_scan.samples import samples
 
@@ -103,6 +105,11 @@ def rkm_scan(
     }
     check_operands(expected, z, "cell")
     check_lengths(lengths, time, batch)
+    if OP.is_forward_mode(backend):
+        return _definition(
+            z, weight, h0, c0, cell=cell, input_weight=input_weight, bias=bias, static=static,
+            norm=norm, hold=hold, lengths=lengths, reverse=reverse,
+        )  # fmt: skip
     keep = NOTHING
     if may_need_gradient((z, input_weight, bias, weight, h0, c0, static, norm)):
         keep = CELLS if recompute else ALL
@@ -163,6 +170,8 @@ OP = Op("rkm_scan", rkm_scan, _definition, samples)
 OP.register(
     Forward.SCHEMA,
     Backward.SCHEMA,
+    layout=layout,
+    backward_layout=backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

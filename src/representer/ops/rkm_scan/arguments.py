@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from representer.errors import ArgumentError
 from representer.functional.cell import Cell
 
 NOTHING, ALL, CELLS = 0, 1, 2  # what forward keeps for the gradient; CELLS recomputes the gates
@@ -107,3 +109,49 @@ class Gradients(NamedTuple):
     c0: Tensor
     static: Tensor
     norm: Tensor
+
+
+def layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the forward operator, see ``ops.operands``."""
+    if p.keep not in (NOTHING, ALL, CELLS):
+        raise ArgumentError("keep", p.keep, f"one of {NOTHING}, {ALL} and {CELLS}")
+    yield "h0", "batch units"
+    yield from _shared(p, sizes)
+    yield "z", "time batch features" if p.input_weight is not None else "time batch gates units"
+    yield "hold", "2 time batch units ?"
+    yield "lengths", "batch ?"
+
+
+def backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the gradient operator."""
+    yield "output", "time batch units packed"
+    yield from _shared(p, sizes)
+    is_recomputed = p.gates.dim() == 1
+    yield "gates", "0" if is_recomputed else "time batch gates units packed"
+    yield "cells", "time batch units packed"
+    has_fresh = p.norm is not None or p.hold is not None
+    yield "fresh", "time batch units packed" if has_fresh else "0"
+    is_product = is_recomputed and p.input_weight is None
+    yield "z", "time batch gates units" if is_product else _input_axes(p)
+    yield "grad_output", "time batch units"
+    yield "grad_h", "batch units"
+    yield "grad_c", "batch units"
+    yield "h0", "batch units"
+    yield "hold", "2 time batch units ?"
+    yield "lengths", "batch ?"
+
+
+def _shared(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    cell = Cell.parse(p.cell)
+    sizes["gates"], sizes["seen"] = len(cell.gates), len(cell.recurrent_gates)
+    is_static = "static" in (cell.input_gate, cell.forget_gate)
+    yield "c0", "batch units"
+    yield "input_weight", "gates units features ?"
+    yield "bias", None if p.input_weight is None else "gates units ?"
+    yield "weight", "seen units units" if sizes["seen"] else None
+    yield "static", "2 units" if is_static else None
+    yield "norm", "2 units ?"
+
+
+def _input_axes(p: Any) -> str:
+    return "0" if p.input_weight is None else "time batch features"

@@ -57,9 +57,7 @@ def separable_convolution(
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (21).
     """
     check_floating("x", x)
-    for name, value in (("stride", stride), ("dilation", dilation)):
-        if value < 1:
-            raise ArgumentError(name, value, "at least 1")
+    _check_steps(stride, dilation)
     if taps.dim() != 3 or not taps.numel():
         raise ShapeError("taps", taps.shape, "(rank, filters, slots), none of them 0")
     rank, outputs, n = taps.shape
@@ -68,9 +66,35 @@ def separable_convolution(
         raise ShapeError("x", x.shape, expected)
     check_like("mix", mix, x, (rank, outputs, x.shape[2]))
     check_like("taps", taps, x, (rank, outputs, n))
+    if OP.is_forward_mode(backend):
+        return functional.separable_convolution(x, mix, taps, stride=stride, dilation=dilation)
     arguments = (x, mix, taps, stride, dilation)
     name = OP.choose(backend, x.device.type, arguments)
     return torch.ops.representer.separable_convolution(*arguments, name)
+
+
+def _layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    _check_steps(p.stride, p.dilation)
+    yield "taps", "rank filters slots"
+    yield "mix", "rank filters channels"
+    yield "x", "samples batch channels"
+    reach = (sizes["slots"] - 1) * p.dilation
+    if sizes["samples"] <= reach:
+        raise ShapeError(
+            "x", p.x.shape, f"(samples, batch, channels) with more than {reach} samples"
+        )
+
+
+def _backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    yield from _layout(p, sizes)
+    steps = (sizes["samples"] - (sizes["slots"] - 1) * p.dilation - 1) // p.stride + 1
+    yield "grad", f"{steps} batch filters"
+
+
+def _check_steps(stride: int, dilation: int) -> None:
+    for name, value in (("stride", stride), ("dilation", dilation)):
+        if value < 1:
+            raise ArgumentError(name, value, "at least 1")
 
 
 def _fake(x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int, _: str) -> Tensor:
@@ -147,6 +171,8 @@ OP.register(
     "(Tensor x, Tensor mix, Tensor taps, int stride, int dilation, str backend) -> Tensor",
     "(Tensor grad, Tensor x, Tensor mix, Tensor taps, int stride, int dilation, bool of_x,"
     " str backend) -> (Tensor, Tensor, Tensor)",
+    layout=_layout,
+    backward_layout=_backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

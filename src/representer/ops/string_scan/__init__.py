@@ -21,7 +21,13 @@ from representer.ops.checks import (
 from representer.ops.op import Backend, Op
 from representer.ops.recurrence import gradient_rule
 from representer.ops.string_scan import cpp, reference
-from representer.ops.string_scan.arguments import Backward, Forward, Gradients
+from representer.ops.string_scan.arguments import (
+    Backward,
+    Forward,
+    Gradients,
+    backward_layout,
+    layout,
+)
 from representer.ops.string_scan.samples import samples
 
 
@@ -97,6 +103,11 @@ def string_scan(
     if chain.highway and carry is None and x.shape[2] != units:
         raise ShapeError("x", x.shape, f"(time, batch, {units}), as the highway carries it")
     check_lengths(lengths, time, batch)
+    if OP.is_forward_mode(backend):
+        return _definition(
+            x, h0, c0, chain=chain, input_weight=input_weight, bias=bias, carry=carry, decay=decay,
+            weight=weight, mask=mask, lengths=lengths, reverse=reverse,
+        )  # fmt: skip
     keep = may_need_gradient((x, input_weight, bias, decay, weight, h0, c0, carry))
     operands = Forward(
         x, input_weight, bias, decay, weight, h0, c0, carry, mask, lengths, chain.code, reverse,
@@ -159,6 +170,8 @@ OP = Op("string_scan", string_scan, _definition, samples)
 OP.register(
     Forward.SCHEMA,
     Backward.SCHEMA,
+    layout=layout,
+    backward_layout=backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

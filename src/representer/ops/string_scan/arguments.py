@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from representer.errors import ShapeError
 from representer.functional.string_chain import StringChain
 
 
@@ -111,3 +113,45 @@ class Gradients(NamedTuple):
     h0: Tensor
     c0: Tensor
     carry: Tensor
+
+
+def layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the forward operator, see ``ops.operands``."""
+    yield "h0", "batch units"
+    yield "x", "time batch products units" if p.input_weight is None else "time batch features"
+    yield from _shared(p, sizes)
+
+
+def backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the gradient operator."""
+    yield "output", "time batch units packed"
+    yield "x", "0" if p.input_weight is None else "time batch features"
+    yield from _shared(p, sizes)
+    yield "products", "time batch products units packed"
+    yield "states", "time batch states units packed"
+    yield "grad_output", "time batch units"
+    yield "grad_h", "batch units"
+    yield "grad_c", "batch states units"
+    yield "h0", "batch units"
+
+
+def _shared(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    chain = StringChain.parse(p.chain)
+    products = len(chain.products)
+    if sizes.setdefault("products", products) != products:
+        raise ShapeError("x", p.x.shape, f"(time, batch, {products}, units)")
+    sizes["states"] = chain.states
+    yield "c0", "batch states units"
+    yield "input_weight", "products units features ?"
+    yield "bias", None if p.input_weight is None else "biased units ?"
+    if not 1 <= sizes.get("biased", 1) <= products:
+        raise ShapeError("bias", p.bias.shape, f"(1 to {products}, units)")
+    is_learned = p.decay is not None and p.decay.dim()
+    yield "decay", None if chain.is_gated else ("units" if is_learned else "")
+    yield "weight", "units units" if chain.sees_h else None
+    needs_carry = p.input_weight is None
+    yield "carry", f"time batch units{'' if needs_carry else ' ?'}" if chain.highway else None
+    if chain.highway and p.carry is None and sizes["features"] != sizes["units"]:
+        raise ShapeError("x", p.x.shape, f"(time, batch, {sizes['units']})")
+    yield "mask", "batch units ?"
+    yield "lengths", "batch ?"

@@ -8,13 +8,19 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ArgumentError, KindError, ShapeError
-from representer.functional import nonlinearity
+from representer.errors import KindError, ShapeError
 from representer.ops import core
 from representer.ops.checks import check_floating, check_like
 from representer.ops.op import Backend, Op
 from representer.ops.walk_aggregate import cpp, reference
-from representer.ops.walk_aggregate.arguments import Backward, Forward, Gradients
+from representer.ops.walk_aggregate.arguments import (
+    Backward,
+    Forward,
+    Gradients,
+    backward_layout,
+    check_activation,
+    layout,
+)
 from representer.ops.walk_aggregate.samples import samples
 
 
@@ -77,10 +83,7 @@ def walk_aggregate(
         raise ShapeError("nodes", nodes.shape, "(nodes, units)")
     check_edge_index(edge_index, nodes)
     units = nodes.shape[1]
-    nonlinearity(activation, "activation")
-    if shift is None and activation != "identity":
-        hint = "Apply it to nodes before."
-        raise ArgumentError("activation", activation, "'identity' without a shift", hint=hint)
+    check_activation(activation, shift)
     given = {"shift": shift, "factor": factor, "edge_gate": edge_gate}
     users = [name for name, weight in given.items() if weight is not None]
     if edge_attr is None and users:
@@ -105,6 +108,12 @@ def walk_aggregate(
             raise KindError(name, "None", "a tensor (nodes, units), the other half of the gate")
         if gate is not None:
             check_like(name, gate, nodes, tuple(nodes.shape))
+    if OP.is_forward_mode(backend):
+        return functional.walk_aggregate(
+            nodes, edge_index, edge_attr=edge_attr, shift=shift, factor=factor,
+            source_gate=source_gate, target_gate=target_gate, edge_gate=edge_gate, scale=scale,
+            activation=activation,
+        )  # fmt: skip
     operands = Forward(
         nodes, edge_index, edge_attr if users else None, shift, factor, source_gate, target_gate,
         edge_gate, float(scale), activation,
@@ -162,6 +171,8 @@ OP = Op("walk_aggregate", walk_aggregate, functional.walk_aggregate, samples)
 OP.register(
     Forward.SCHEMA,
     Backward.SCHEMA,
+    layout=layout,
+    backward_layout=backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

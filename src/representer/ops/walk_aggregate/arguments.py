@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from representer.errors import ArgumentError
+from representer.functional import nonlinearity
 
 
 class Forward(NamedTuple):
@@ -64,6 +66,40 @@ class Gradients(NamedTuple):
     source_gate: Tensor
     target_gate: Tensor
     edge_gate: Tensor
+
+
+def layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the forward operator, see ``ops.operands``."""
+    check_activation(p.activation, p.shift)
+    yield "nodes", "nodes units"
+    yield "edge_index", "2 edges"
+    check_ends(p.edge_index, sizes["nodes"])
+    reads_edges = any(x is not None for x in (p.shift, p.factor, p.edge_gate))
+    yield "edge_attr", "edges features" if reads_edges else "edges features ?"
+    yield "shift", "units features ?"
+    yield "factor", "units features ?"
+    is_gated = any(x is not None for x in (p.source_gate, p.target_gate, p.edge_gate))
+    yield "source_gate", "nodes units" if is_gated else None
+    yield "target_gate", "nodes units" if is_gated else None
+    yield "edge_gate", "units features ?"
+
+
+def backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the gradient operator."""
+    yield from layout(p, sizes)
+    yield "grad_output", "nodes units"
+
+
+def check_activation(activation: str, shift: Tensor | None) -> None:
+    """Check tau, which acts on the sum of a node's value and a shift.
+
+    Raises:
+        ArgumentError: If there is no such function, or no shift for it.
+    """
+    nonlinearity(activation, "activation")
+    if shift is None and activation != "identity":
+        hint = "Apply it to nodes before."
+        raise ArgumentError("activation", activation, "'identity' without a shift", hint=hint)
 
 
 def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None:

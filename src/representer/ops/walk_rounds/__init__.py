@@ -8,14 +8,22 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ArgumentError, ShapeError
+from representer.errors import ShapeError
 from representer.functional import nonlinearity
 from representer.ops import core
 from representer.ops.checks import check_floating, check_like, may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.walk_aggregate import check_edge_index
 from representer.ops.walk_rounds import cpp, reference
-from representer.ops.walk_rounds.arguments import Backward, Forward, Gradients, kept_shapes
+from representer.ops.walk_rounds.arguments import (
+    Backward,
+    Forward,
+    Gradients,
+    backward_layout,
+    check_rounds,
+    kept_shapes,
+    layout,
+)
 from representer.ops.walk_rounds.samples import samples
 
 
@@ -104,10 +112,12 @@ def walk_rounds(
     ):
         if x is not None:
             check_like(name, x, labels, shape)
-    if depth < 1:
-        raise ArgumentError("depth", depth, "at least 1")
-    if not 0 <= first < depth:
-        raise ArgumentError("first", first, f"0 to {depth - 1}, as there are {depth} rounds")
+    check_rounds(depth, first)
+    if OP.is_forward_mode(backend):
+        return functional.walk_rounds(
+            labels, edge_index, edge_attr, weight, bias, neighbors, shift, factor, edge_gate,
+            depth=depth, first=first, scale=scale, activation=activation,
+        )  # fmt: skip
     given = (labels, edge_attr, weight, bias, neighbors, shift, factor, edge_gate)
     operands = Forward(
         labels, edge_index, *given[1:], depth, first, float(scale), activation,
@@ -151,6 +161,8 @@ OP = Op("walk_rounds", walk_rounds, functional.walk_rounds, samples)
 OP.register(
     Forward.SCHEMA,
     Backward.SCHEMA,
+    layout=layout,
+    backward_layout=backward_layout,
     fake=_fake,
     backward_fake=_backward_fake,
     save=_save,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
+
+from representer.errors import ArgumentError
+from representer.functional import nonlinearity
+from representer.ops.walk_aggregate.arguments import check_ends
 
 
 class Forward(NamedTuple):
@@ -118,6 +123,44 @@ class Rows(NamedTuple):
         shapes = _shapes(p)
         parts = memory.split([prod(shape) for shape in shapes])
         return Rows(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
+
+
+def layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the forward operator, see ``ops.operands``."""
+    nonlinearity(p.activation, "activation")
+    check_rounds(p.depth, p.first)
+    yield "labels", "nodes channels"
+    yield "edge_index", "2 edges"
+    check_ends(p.edge_index, sizes["nodes"])
+    yield "edge_attr", "edges features"
+    yield "factor", "steps units features"
+    yield "edge_gate", "units features ?"
+    gates = 0 if p.edge_gate is None else 2
+    sizes["rows"] = 2 * sizes["channels"] + (sizes["steps"] + 1 + gates) * sizes["units"]
+    yield "weight", "rows channels"
+    yield "bias", "rows"
+    yield "neighbors", "channels channels"
+    yield "shift", "channels features"
+
+
+def backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
+    """Yield the layout of the gradient operator."""
+    yield from layout(p, sizes)
+    yield "grad_output", "nodes units"
+    yield "hidden", f"{p.depth - 1} nodes channels packed"
+    yield "tape", f"{p.depth} {sum(map(prod, _shapes(p)))} packed"
+
+
+def check_rounds(depth: int, first: int) -> None:
+    """Check how many rounds there are, and which one is read first.
+
+    Raises:
+        ArgumentError: If there are none, or no such round.
+    """
+    if depth < 1:
+        raise ArgumentError("depth", depth, "at least 1")
+    if not 0 <= first < depth:
+        raise ArgumentError("first", first, f"0 to {depth - 1}, as there are {depth} rounds")
 
 
 def kept_shapes(p: Forward) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -1,0 +1,302 @@
+"""Tests of the checks inside the operators: both passes, direct calls, forward-mode AD."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.autograd.graph import saved_tensors_hooks
+
+from representer import nn
+from representer.errors import ArgumentError, BackendError, ShapeError
+from representer.ops import Op, Sample, use_backend
+from representer.ops.operands import checked
+
+from .cases import (
+    EVERY_OP,
+    RecordedCalls,
+    arguments,
+    call,
+    define,
+    every,
+    few_samples,
+    gradients,
+    make,
+    several,
+)
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 600  # seconds; it takes 10 on an idle machine
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(6, marks=pytest.mark.slow)])
+def test_wrong_operands_raise_the_same_error_on_every_backend_and_crash_none(count: int):
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-m", "tests.ops.mutations", str(count)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    last = done.stdout.splitlines()[-1:]
+    assert done.returncode == 0, f"{last}\n{done.stderr[:4000]}"
+    assert len(done.stdout.splitlines()) > 1000 * count
+
+
+@EVERY_OP
+def test_the_layouts_name_every_tensor_of_the_schema(op: Op):
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float64)
+    with RecordedCalls() as calls:
+        gradients(call(op, "reference", sample, tensors), tensors)
+    for operator, operands in calls.made:
+        schema = operator._schema.arguments[:-1]
+        named = dict(zip((argument.name for argument in schema), operands, strict=False))
+        seen = set()
+
+        def layout(p: Any, sizes: dict[str, int], operator=operator, seen=seen):
+            for name, axes in op.layouts[operator.name().removeprefix("representer::")](p, sizes):
+                seen.add(name)
+                yield name, axes
+
+        checked(list(named), list(named.values()), layout)
+        assert seen == {a.name for a in schema if "Tensor" in str(a.type)}
+
+
+def test_an_error_names_the_operand_its_shape_and_the_sizes_that_are_known():
+    def layout(p: Any, sizes: dict[str, int]):
+        yield "x", "time batch units"
+        yield "weight", "units units"
+        yield "bias", "units ?"
+
+    x, weight = torch.ones(2, 3, 4), torch.ones(4, 5)
+    with pytest.raises(ShapeError, match=r"weight has shape \(4, 5\); expected \(4, 4\)"):
+        checked(("x", "weight", "bias"), (x, weight, None), layout)
+    with pytest.raises(ShapeError, match=r"x has shape \(0, 3, 4\).*time is 0"):
+        checked(("x", "weight", "bias"), (x[:0], weight, None), layout)
+    with pytest.raises(TypeError, match="weight is None; expected a tensor"):
+        checked(("x", "weight", "bias"), (x, None, None), layout)
+    with pytest.raises(TypeError, match="bias is on meta; expected cpu"):
+        checked(("x", "weight", "bias"), (x, weight[:, :4], torch.ones(4, device="meta")), layout)
+
+
+# --- what changes between the two passes
+
+
+def _other_layout(tensor: Tensor) -> Tensor:
+    axes = tuple(reversed(range(tensor.dim())))
+    return tensor.permute(axes).contiguous().permute(axes)
+
+
+def _strided(tensor: Tensor) -> Tensor:
+    return torch.stack((tensor, torch.full_like(tensor, 7)), dim=-1)[..., 0]
+
+
+@every(few_samples)
+@pytest.mark.parametrize("unpack", [_other_layout, _strided])
+def test_the_layout_in_which_saved_tensors_come_back_changes_no_gradient(
+    op: Op, backend: str, sample: Sample, unpack
+):
+    tensors = make(sample, torch.float64)
+    expected = gradients(call(op, backend, sample, tensors), tensors)
+    with saved_tensors_hooks(lambda tensor: tensor.detach().clone(), unpack):
+        results = call(op, backend, sample, tensors)
+    torch.testing.assert_close(gradients(results, tensors), expected)  # BLAS rounds by layout
+
+
+@every(few_samples)
+def test_saved_tensors_of_another_dtype_are_refused(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    with saved_tensors_hooks(lambda tensor: tensor.half(), lambda half: half):
+        results = call(op, backend, sample, tensors)
+    with pytest.raises((TypeError, RuntimeError), match="float16"):
+        gradients(results, tensors)
+
+
+@every(lambda op: [s for s in few_samples(op) if "edge_index" in s.make(torch.float64)])
+def test_edges_that_are_rewritten_between_the_passes_are_refused(
+    op: Op, backend: str, sample: Sample
+):
+    tensors = make(sample, torch.float64)
+    buffer = tensors["edge_index"].numpy()
+    results = call(op, backend, sample, tensors)
+    buffer[1, -1] = 10**9
+    with pytest.raises(ArgumentError, match=r"edge_index\[1, \d+\] is 1000000000; expected 0 to"):
+        gradients(results, tensors)
+
+
+@every(lambda op: [s for s in few_samples(op) if "lengths" in s.make(torch.float64)])
+def test_lengths_that_are_rewritten_between_the_passes_are_refused(
+    op: Op, backend: str, sample: Sample
+):
+    tensors = make(sample, torch.float64)
+    buffer = tensors["lengths"].numpy()
+    results = call(op, backend, sample, tensors)
+    buffer[-1] = 10**9
+    with pytest.raises(ArgumentError, match=r"lengths\[\d\] is 1000000000; expected 0 to"):
+        gradients(results, tensors)
+
+
+# --- forward-mode AD
+
+
+def _tangents(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return {
+        name: torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
+        for name, x in tensors.items()
+        if x.requires_grad
+    }
+
+
+def _derivatives(run: Any, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    tangents = _tangents(tensors)
+    with forward_ad.dual_level():
+        duals = {
+            name: forward_ad.make_dual(x.detach(), tangents[name]) if name in tangents else x
+            for name, x in tensors.items()
+        }
+        return tuple(forward_ad.unpack_dual(r).tangent for r in run(duals))
+
+
+@every(few_samples)
+def test_forward_mode_gives_the_transpose_of_the_gradient(op: Op, backend: str, sample: Sample):
+    tensors = make(sample, torch.float64)
+    tangents = _tangents(tensors)
+    derivatives = _derivatives(
+        lambda duals: several(op.function(**arguments(op, sample, duals))), tensors
+    )
+    results = call(op, backend, sample, tensors)
+    generator = torch.Generator().manual_seed(0)  # the cotangents of `gradients`
+    cotangents = [torch.randn(r.shape, generator=generator, dtype=torch.float64) for r in results]
+    pushed = sum((c * d).sum() for c, d in zip(cotangents, derivatives, strict=True))
+    pulled = sum((g * tangents[n]).sum() for n, g in gradients(results, tensors).items())
+    torch.testing.assert_close(pushed, pulled)
+
+
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr")  # by linearize itself
+@EVERY_OP
+@pytest.mark.parametrize("ragged", [False, True])
+def test_forward_mode_transforms_agree_with_the_gradient(op: Op, ragged: bool):
+    samples = [s for s in few_samples(op) if ragged == ("lengths" in s.make(torch.float64))]
+    if not samples:
+        pytest.skip("no such samples")
+    sample = samples[0]
+    tensors = make(sample, torch.float64)
+    name = next(name for name, x in tensors.items() if x.requires_grad)
+
+    def total(x: Tensor) -> Tensor:
+        results = several(op.function(**arguments(op, sample, {**tensors, name: x})))
+        return sum((i + 1) * r.square().sum() for i, r in enumerate(results))  # type: ignore
+
+    x = tensors[name].detach()
+    marked = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(total(marked), marked)
+    torch.testing.assert_close(torch.func.jacfwd(total)(x), expected)
+    direction = torch.ones_like(x)
+    if "lengths" in tensors:  # the definition reads them, which no trace can
+        return
+    _, pushed = torch.func.linearize(total, x)
+    torch.testing.assert_close(pushed(direction), expected.sum())
+    jvp = torch.compile(
+        lambda x: torch.func.jvp(total, (x,), (direction,))[1], backend="eager", fullgraph=True
+    )
+    torch.testing.assert_close(jvp(x), expected.sum())
+
+
+@EVERY_OP
+def test_forward_over_reverse_is_the_hessian(op: Op):
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float64)
+    name = next(name for name, x in tensors.items() if x.requires_grad)
+
+    def total(run: Any, x: Tensor) -> Tensor:
+        results = run({**tensors, name: x})
+        return sum((i + 1) * r.square().sum() for i, r in enumerate(results))  # type: ignore
+
+    def ours(x: Tensor) -> Tensor:
+        return total(lambda given: several(op.function(**arguments(op, sample, given))), x)
+
+    def exact(x: Tensor) -> Tensor:
+        return total(lambda given: define(op, sample, given), x)
+
+    x = tensors[name].detach()
+    direction = torch.ones_like(x)
+    found = torch.func.jvp(torch.func.grad(ours), (x,), (direction,))[1]
+    expected = torch.func.jvp(torch.func.grad(exact), (x,), (direction,))[1]
+    torch.testing.assert_close(found, expected)
+
+
+@EVERY_OP
+def test_a_backend_without_forward_mode_is_refused_and_the_reference_is_named(op: Op):
+    sample = few_samples(op)[0]
+    operands = arguments(op, sample, make(sample, torch.float64))
+    with forward_ad.dual_level():
+        reference = several(op.function(**operands, backend="reference"))
+        for result, default in zip(reference, several(op.function(**operands)), strict=True):
+            assert torch.equal(result, default)
+        for name in op.backends:
+            if name != "reference":
+                with pytest.raises(BackendError, match='pass backend="reference"'):
+                    op.function(**operands, backend=name)
+                with use_backend(name), pytest.raises(BackendError, match="forward-mode"):
+                    op.function(**operands)
+        with pytest.raises(BackendError, match="no backend 'abacus'"):
+            op.function(**operands, backend="abacus")
+
+
+@EVERY_OP
+def test_operators_that_would_lose_tangents_are_refused(op: Op):
+    sample = few_samples(op)[0]
+    tensors = make(sample, torch.float64)
+    with RecordedCalls() as calls:
+        gradients(call(op, "reference", sample, tensors), tensors)
+    for operator, operands in calls.made:
+        detached = [x.detach() if isinstance(x, Tensor) else x for x in operands]
+        with forward_ad.dual_level():
+            detached[0] = forward_ad.make_dual(detached[0], torch.ones_like(detached[0]))
+            with pytest.raises(BackendError, match='backend="reference"'):
+                operator(*detached)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.RKMLSTM(3, 4, num_layers=2, bidirectional=True),
+        nn.LinearKernelRNN(3, 4, output_gate=False, feedback=False),
+        nn.GatedCNN(3, 4, filter_length=2),
+        nn.RKM(3, 4, filters="wavelet", filter_length=3),
+        nn.StringKernelRNN(3, 4, decay="state", num_layers=2),
+        nn.KBRN(3, 4),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_layers_have_the_forward_derivative_of_their_gradient(layer: torch.nn.Module):
+    layer.double().eval()
+    x = torch.randn(5, 2, 3, dtype=torch.float64)
+    direction = torch.randn_like(x)
+    (_, pushed) = torch.func.jvp(lambda x: layer(x)[0], (x,), (direction,))
+    x.requires_grad_()
+    output = layer(x)[0]
+    cotangent = torch.randn_like(output)
+    (gradient,) = torch.autograd.grad(output, x, cotangent)
+    torch.testing.assert_close((pushed * cotangent).sum(), (gradient * direction).sum())
+
+
+def test_the_step_of_a_layer_has_a_tangent():
+    layer = nn.RKMLSTM(3, 4)
+    x = torch.randn(2, 3)
+    with torch.no_grad():
+        _, state = layer.step(x)
+        expected = (layer.step(x + 1e-3, state)[0] - layer.step(x - 1e-3, state)[0]) / 2e-3
+        with forward_ad.dual_level():
+            output, _ = layer.step(forward_ad.make_dual(x, torch.ones_like(x)), state)
+            tangent = forward_ad.unpack_dual(output).tangent
+    torch.testing.assert_close(tangent, expected, atol=1e-3, rtol=1e-2)
