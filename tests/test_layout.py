@@ -27,7 +27,9 @@ COVERED_BY = {
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),
-    "tests/explain/test_influence.py": ("explain/recurrent_parts", "explain/recurrent_shares"),
+    "tests/explain/test_influence.py": (
+        "explain/recurrent_contributions", "explain/recurrent_parts",
+    ),
     "tests/explain/test_top_ngrams.py": ("explain/checks",),
     "tests/data/text/test_vocabulary.py": ("data/text/numbering",),
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),

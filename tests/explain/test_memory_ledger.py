@@ -98,7 +98,7 @@ def test_rows_are_the_steps_that_gave_most_with_the_unit_that_carried_it():
         assert row.contribution == by_step[row.step].item()
         shares = ledger.contribution[row.step] * (1 if row.contribution > 0 else -1)
         assert row.unit == int(shares.argmax())
-        assert row.share == ledger.contribution[row.step, row.unit].item()
+        assert row.unit_contribution == ledger.contribution[row.step, row.unit].item()
         assert row.written == ledger.written[row.step, row.unit].item()
         assert row.kept == ledger.kept[row.step, row.unit].item()
         assert row.read == ledger.read[-1, row.unit].item()

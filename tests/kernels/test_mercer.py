@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from representer.functional import NONLINEARITIES
-from representer.kernels.mercer import mercer_obstacle
+from representer.kernels.mercer import mercer_violation
 
 GOOD = {
     "0": torch.zeros_like,
@@ -37,30 +37,30 @@ NO_SERIES = {"relu": torch.relu, "abs": torch.abs, "elu": F.elu, "log": torch.lo
 
 @pytest.mark.parametrize("q", GOOD.values(), ids=GOOD.keys())
 def test_a_series_without_negative_coefficients_is_accepted(q):
-    assert mercer_obstacle(q) == ""
+    assert mercer_violation(q) == ""
 
 
 @pytest.mark.parametrize("power", NEGATIVE)
 def test_the_negative_coefficient_is_named(power):
-    assert mercer_obstacle(NEGATIVE[power]).startswith(f"the coefficient of z^{power} ")
+    assert mercer_violation(NEGATIVE[power]).startswith(f"the coefficient of z^{power} ")
 
 
 @pytest.mark.parametrize("q", NO_SERIES.values(), ids=NO_SERIES.keys())
 def test_a_function_that_is_no_power_series_is_refused(q):
-    assert "no power series" in mercer_obstacle(q)
+    assert "no power series" in mercer_violation(q)
 
 
 @pytest.mark.parametrize("name", NONLINEARITIES)
 def test_the_check_of_a_function_agrees_with_what_its_name_says(name):
     q = NONLINEARITIES[name]
-    assert (mercer_obstacle(name) == "") == (mercer_obstacle(q.value) == "") == q.mercer
+    assert (mercer_violation(name) == "") == (mercer_violation(q.value) == "") == q.mercer
 
 
 @given(coefficients=st.lists(st.floats(0, 10), min_size=1, max_size=6))
 def test_every_polynomial_with_non_negative_coefficients_is_accepted(coefficients):
-    assert mercer_obstacle(lambda z: sum(a * z**k for k, a in enumerate(coefficients))) == ""
+    assert mercer_violation(lambda z: sum(a * z**k for k, a in enumerate(coefficients))) == ""
 
 
 def test_a_module_with_parameters_of_another_dtype_is_evaluated():
     weight = torch.nn.Parameter(torch.tensor(0.5))
-    assert mercer_obstacle(lambda z: torch.exp(weight * z)) == ""
+    assert mercer_violation(lambda z: torch.exp(weight * z)) == ""

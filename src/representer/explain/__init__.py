@@ -1,6 +1,6 @@
 """What a layer's output is made of."""
 
-from representer.explain.best_ngrams import NgramShare
+from representer.explain.best_ngrams import NgramContribution
 from representer.explain.influence import influence
 from representer.explain.memory_ledger import LedgerRow, MemoryLedger, memory_ledger
 from representer.explain.oscillations import (
@@ -22,7 +22,7 @@ from representer.explain.string_readout import StringReadout, string_readout
 from representer.explain.substitutions import substitutions
 from representer.explain.token_slots import token_slots
 from representer.explain.top_ngrams import top_ngrams
-from representer.explain.top_walks import WalkShare, top_walks
+from representer.explain.top_walks import WalkContribution, top_walks
 from representer.explain.walk_readout import walk_readout
 from representer.explain.wavelet_cards import (
     RecurringOscillation,
@@ -36,7 +36,7 @@ __all__ = [
     "LedgerRow",
     "MemoryLedger",
     "NearWord",
-    "NgramShare",
+    "NgramContribution",
     "PhaseLags",
     "RecurringOscillation",
     "ReferenceCard",
@@ -44,7 +44,7 @@ __all__ = [
     "SlotDrift",
     "StackReadout",
     "StringReadout",
-    "WalkShare",
+    "WalkContribution",
     "WaveletCard",
     "band_importance",
     "combined_lags",

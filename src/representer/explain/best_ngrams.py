@@ -22,7 +22,7 @@ from typing import NamedTuple
 Partial = tuple[float, tuple[int, ...]]  # a size, and the positions that make it up
 
 
-class NgramShare(NamedTuple):
+class NgramContribution(NamedTuple):
     """One gapped n-gram of a sequence and what it adds.
 
     Attributes:
@@ -39,7 +39,7 @@ def best_ngrams(
     decay: Sequence[float],
     tail: Sequence[float],
     k: int,
-) -> list[NgramShare]:
+) -> list[NgramContribution]:
     """Return the k n-grams of largest contribution in size, the largest first.
 
     Args:
@@ -59,7 +59,7 @@ def best_ngrams(
         for j in range(order - 1, 0, -1):
             kept = [(lam * size, positions) for size, positions in shorter[j]]
             shorter[j] = _with(kept, abs(row[j - 1]), shorter[j - 1], t, k)
-    return [NgramShare(i, _sign(products, tail, i) * size + 0.0) for size, i in ended]
+    return [NgramContribution(i, _sign(products, tail, i) * size + 0.0) for size, i in ended]
 
 
 def _with(

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from representer.errors import KindError
 from representer.explain.checks import check_sequence
-from representer.explain.recurrent_shares import recurrent_shares
+from representer.explain.recurrent_contributions import recurrent_contributions
 from representer.explain.string_readout import string_readout
 from representer.nn import StringKernelRNN
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
@@ -52,7 +52,7 @@ def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) ->
         return string_readout(layer, input, last).steps().to(input.dtype)
     if isinstance(layer, RecurrentKernelMachine):
         with torch.no_grad():
-            return recurrent_shares(layer, check_sequence(layer, input))
+            return recurrent_contributions(layer, check_sequence(layer, input))
     raise KindError(
         "layer", type(layer).__name__, "a layer of the recurrent kernel machines or StringKernelRNN"
     )

@@ -39,7 +39,7 @@ class LedgerRow(NamedTuple):
         step: 0-based.
         contribution: Over all units.
         unit: The one that carried most of it.
-        share: What that unit carried.
+        unit_contribution: What that unit carried.
         written: The unit's input gate at the step.
         kept: The product of its forget gates after the step, up to the last one.
         read: Its output gate at the last step.
@@ -48,7 +48,7 @@ class LedgerRow(NamedTuple):
     step: int
     contribution: float
     unit: int
-    share: float
+    unit_contribution: float
     written: float
     kept: float
     read: float
@@ -97,8 +97,8 @@ class MemoryLedger:
         for t in chosen:
             unit = int((self.contribution[t] * by_step[t].sign()).argmax())
             gates = (self.written[t, unit], self.kept[t, unit], self.read[-1, unit])
-            share = self.contribution[t, unit].item()
-            rows.append(LedgerRow(t, by_step[t].item(), unit, share, *(g.item() for g in gates)))
+            own = self.contribution[t, unit].item()
+            rows.append(LedgerRow(t, by_step[t].item(), unit, own, *(g.item() for g in gates)))
         return rows
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError
-from representer.explain.best_ngrams import NgramShare
+from representer.explain.best_ngrams import NgramContribution
 from representer.explain.checks import check_index, check_sequence
 from representer.explain.memory_ledger import LedgerRow, MemoryLedger, memory_ledger
 from representer.explain.string_readout import StringReadout, check_weights, string_readout
@@ -51,7 +51,7 @@ class StackReadout:
                   for r in self.readouts]  # fmt: skip
         return _joined(shares)
 
-    def ngrams(self, unit: int, k: int) -> list[NgramShare]:
+    def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
         """Return the k n-grams that add most to y through one unit, the largest in size first.
 
         The positions of an n-gram of the reverse direction stand in the order in which it reads.
@@ -69,7 +69,9 @@ class StackReadout:
         if unit < size:
             return found
         last = len(readout.counts) - 1
-        return [NgramShare(tuple(last - t for t in n.positions), n.contribution) for n in found]
+        return [
+            NgramContribution(tuple(last - t for t in n.positions), n.contribution) for n in found
+        ]
 
     def rows(self, k: int) -> list[LedgerRow]:
         """Return the k steps that gave most through one direction, the largest in size first.

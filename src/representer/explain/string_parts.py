@@ -74,7 +74,7 @@ class StringParts:
         """Return what each product counts ``(T, n, H)``."""
         return self.weight[:, None] * self.sums(read).slots
 
-    def shares(self, read: Tensor) -> Tensor:
+    def contributions(self, read: Tensor) -> Tensor:
         """Return what each token adds in each slot ``(T, n, H)``."""
         return self.slopes(read) * self.products
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError, ShapeError
-from representer.explain.best_ngrams import NgramShare
+from representer.explain.best_ngrams import NgramContribution
 from representer.explain.checks import check_finite, check_index
 from representer.explain.string_parts import StringParts, string_parts
 from representer.explain.top_ngrams import ngrams_of, refuse_sums
@@ -52,7 +52,7 @@ class StringReadout:
         total = self.carried.clone()
         for order in orders_read(self.parts):
             parts = self.parts.of(order)
-            shares = parts.shares(parts.read(self.counts)).sum(1)
+            shares = parts.contributions(parts.read(self.counts)).sum(1)
             total += shares / order if parts.chain.combine == "multiply" else shares
         return total
 
@@ -72,7 +72,7 @@ class StringReadout:
             total += pulled / order if parts.chain.combine == "multiply" else pulled
         return total + self.passed if self.parts.highway is not None else total
 
-    def ngrams(self, unit: int, k: int) -> list[NgramShare]:
+    def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
         """Return the k n-grams that add most to y through one unit, the largest in size first.
 
         Args:
@@ -86,7 +86,7 @@ class StringReadout:
         refuse_sums(self.layer)
         check_index("unit", unit, 0, self.layer.hidden_size - 1)
         check_index("k", k, 1)
-        found: list[NgramShare] = []
+        found: list[NgramContribution] = []
         for order in orders_read(self.parts):
             parts = self.parts.of(order, unit)
             found += ngrams_of(parts, parts.read(self.counts[:, unit : unit + 1]), k)

@@ -51,5 +51,5 @@ def token_slots(
     if unit is not None:
         check_index("unit", unit, 0, layer.hidden_size - 1)
     parts = parts.of(order, unit)
-    shares = parts.shares(parts.read(parts.at_the_end())).to(input.dtype)
+    shares = parts.contributions(parts.read(parts.at_the_end())).to(input.dtype)
     return shares if unit is None else shares[..., 0]

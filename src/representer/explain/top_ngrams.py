@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from representer.errors import KindError
-from representer.explain.best_ngrams import NgramShare, best_ngrams
+from representer.explain.best_ngrams import NgramContribution, best_ngrams
 from representer.explain.chain_sums import tails
 from representer.explain.checks import check_index
 from representer.explain.string_parts import StringParts, check_order, string_parts
@@ -14,7 +14,7 @@ from representer.nn import StringKernelRNN
 
 def top_ngrams(
     layer: StringKernelRNN, input: Tensor, unit: int, k: int, order: int | None = None
-) -> list[NgramShare]:
+) -> list[NgramContribution]:
     r"""Return the k n-grams that contribute most to a state, with their exact shares.
 
     .. math::
@@ -62,7 +62,7 @@ def top_ngrams(
     return ngrams_of(parts, parts.read(parts.at_the_end()), k)
 
 
-def ngrams_of(parts: StringParts, read: Tensor, k: int) -> list[NgramShare]:
+def ngrams_of(parts: StringParts, read: Tensor, k: int) -> list[NgramContribution]:
     """Return the k n-grams that contribute most to sum_t read_t c_n[t] of one unit."""
     weighed = (parts.weight[:, None] * parts.products)[..., 0]
     tail = tails(read, parts.decay)[:, 0]

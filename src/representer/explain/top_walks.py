@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from representer.nn.graph.walk_states import WalkStates
 
 
-class WalkShare(NamedTuple):
+class WalkContribution(NamedTuple):
     """One walk of a graph and what it adds.
 
     Attributes:
@@ -31,7 +31,7 @@ class WalkShare(NamedTuple):
 @torch.no_grad()
 def top_walks(
     net: RandomWalkKernelNN | WLKernelNN, data: Any, unit: int, k: int, level: int = -1
-) -> list[WalkShare]:
+) -> list[WalkContribution]:
     r"""Return the k walks that contribute most to an output of a graph, with their exact shares.
 
     .. math::
@@ -144,21 +144,21 @@ def walk_factors(
 
 def _best(
     nodes: list[list[float]], steps: list[list[float]], edges: list[list[int]], k: int
-) -> list[WalkShare]:
+) -> list[WalkContribution]:
     """Keep, for every length and node, the k largest walks that end there.
 
     Scaling all of them by one number changes no order of their sizes, so that no walk that is left
     out could become one of the largest.
     """
 
-    def size(walk: WalkShare) -> float:
+    def size(walk: WalkContribution) -> float:
         return abs(walk.contribution)
 
-    ending = [[WalkShare((v,), value)] for v, value in enumerate(nodes[0])]
+    ending = [[WalkContribution((v,), value)] for v, value in enumerate(nodes[0])]
     for row, step in zip(nodes[1:], steps, strict=True):
-        longer: list[list[WalkShare]] = [[] for _ in row]
+        longer: list[list[WalkContribution]] = [[] for _ in row]
         for (u, v), weight in zip(edges, step, strict=True):
             factor = weight * row[v]
-            longer[v] += [WalkShare((*at, v), value * factor) for at, value in ending[u]]
+            longer[v] += [WalkContribution((*at, v), value * factor) for at, value in ending[u]]
         ending = [nlargest(k, walks, key=size) for walks in longer]
     return nlargest(k, (walk for walks in ending for walk in walks), key=size)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ShapeError
-from representer.explain.top_walks import WalkShare, checked_chains, labels_of, walk_factors
+from representer.explain.top_walks import WalkContribution, checked_chains, labels_of, walk_factors
 
 if TYPE_CHECKING:
     from representer.nn import RandomWalkKernelNN, WLKernelNN
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @torch.no_grad()
 def walk_readout(
     net: RandomWalkKernelNN | WLKernelNN, data: Any, weights: Tensor
-) -> list[WalkShare]:
+) -> list[WalkContribution]:
     r"""Return all walks of a graph with their exact shares of a read-out.
 
     .. math::
@@ -55,7 +55,7 @@ def walk_readout(
         walks, values = _all_walks(nodes, steps, edges)
         for walk, share in zip(walks.tolist(), (values @ weights).tolist(), strict=True):
             shares[tuple(walk)] = shares.get(tuple(walk), 0.0) + share
-    every = [WalkShare(walk, share) for walk, share in shares.items()]
+    every = [WalkContribution(walk, share) for walk, share in shares.items()]
     return sorted(every, key=lambda walk: -abs(walk.contribution))
 
 

@@ -15,7 +15,7 @@ from representer.functional import nonlinearity
 from representer.kernels.graphs import Graph, read_graphs
 from representer.kernels.kernel import Kernel, Objects
 from representer.kernels.local_kernels import Activate
-from representer.kernels.mercer import mercer_obstacle
+from representer.kernels.mercer import mercer_violation
 from representer.kernels.point_kernels import PointKernel
 
 BASES = ("linear", "delta")
@@ -35,14 +35,14 @@ class GraphKernel(Kernel):
         x = read_graphs(X)
         y = None if Y is None else read_graphs(Y, "Y")
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.answer(self._gram(x.items, None if y is None else y.items))
+            return x.like_input(self._gram(x.items, None if y is None else y.items))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each graph."""
         self._check()
         x = read_graphs(X)
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.answer(self._diag(x.items))
+            return x.like_input(self._diag(x.items))
 
     @abstractmethod
     def _check(self) -> None:
@@ -104,10 +104,10 @@ def activation_of(name: str, activation: PointKernel | str | None) -> Activate |
     if not isinstance(activation, str):
         raise ArgumentError(name, activation, "a kernel of vectors, or the name of a q")
     q = nonlinearity(activation, name)
-    obstacle = mercer_obstacle(activation)
-    if obstacle:
+    violation = mercer_violation(activation)
+    if violation:
         expected = "a q with a power series without negative coefficients, or a kernel of vectors"
-        raise ArgumentError(name, activation, expected, hint=f"{obstacle}.")
+        raise ArgumentError(name, activation, expected, hint=f"{violation}.")
     return lambda inner, xx, yy: q.value(inner)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from representer.errors import ArgumentError, KindError
-from representer.kernels.mercer import mercer_obstacle
+from representer.kernels.mercer import mercer_violation
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 from representer.nn.graph.graph_options import sigma_of
@@ -68,16 +68,16 @@ def kernel_of(layer: RandomWalkKernelNN) -> RandomWalkKernel:
     Raises:
         KindError: If there is none, with the reason.
     """
-    obstacle = walks_obstacle(layer.decay, layer.order, sigma_of(layer.nonlinear))
-    if not obstacle and layer.activation is not None:
-        obstacle = (
+    reason = why_no_walk_kernel(layer.decay, layer.order, sigma_of(layer.nonlinear))
+    if not reason and layer.activation is not None:
+        reason = (
             f"Its activation {layer.activation} of a kernel is no kernel; with activation=None, "
             "and before the activation in node_states, there is one."
         )
-    if obstacle or isinstance(layer.decay, str):
-        raise refuse_kernel(layer, obstacle)
+    if reason or isinstance(layer.decay, str):
+        raise refuse_kernel(layer, reason)
     sigma = sigma_of(layer.nonlinear)
-    idle = sigma == "identity" or (layer.order == 1 and mercer_obstacle(sigma) != "")
+    idle = sigma == "identity" or (layer.order == 1 and mercer_violation(sigma) != "")
     return RandomWalkKernel(
         layer.order,
         layer.decay,
@@ -137,29 +137,29 @@ def kernel_of_levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel:
     Raises:
         KindError: If there is none, with the reason.
     """
-    obstacle = walks_obstacle(layer.decay, layer.order, "identity")
+    reason = why_no_walk_kernel(layer.decay, layer.order, "identity")
     if layer.activation is not None:
-        obstacle = f"Its activation {layer.activation} of a kernel is no kernel."
+        reason = f"Its activation {layer.activation} of a kernel is no kernel."
     elif layer.label_channels is not None:
-        obstacle = "Its first labels are a learned embedding of the nodes; embed them before."
+        reason = "Its first labels are a learned embedding of the nodes; embed them before."
     elif layer.depth > 1 and layer.readout == "last":
-        obstacle = "It reads out the last relabeling alone; use readout='sum'."
+        reason = "It reads out the last relabeling alone; use readout='sum'."
     elif layer.depth > 1 and not layer.share_references:
-        obstacle = "Each level has references of its own; use share_references=True."
-    if obstacle or isinstance(layer.decay, str):
-        raise refuse_kernel(layer, obstacle)
+        reason = "Each level has references of its own; use share_references=True."
+    if reason or isinstance(layer.decay, str):
+        raise refuse_kernel(layer, reason)
     edges = layer.edge_dim is not None
     base = RandomWalkKernel(layer.order, layer.decay, edges=edges)
     return WeisfeilerLehmanKernel(base, layer.depth - 1, layer.relabeling, edges, repeat=True)
 
 
-def refuse_kernel(layer: Any, obstacle: str) -> KindError:
+def refuse_kernel(layer: Any, reason: str) -> KindError:
     """Return the error of a layer that has no symmetric kernel."""
     expected = "one that evaluates a symmetric kernel"
-    return KindError("layer", repr(layer), expected, hint=obstacle)
+    return KindError("layer", repr(layer), expected, hint=reason)
 
 
-def walks_obstacle(decay: Any, order: int, sigma: str) -> str:
+def why_no_walk_kernel(decay: Any, order: int, sigma: str) -> str:
     """Say why the walks of a layer have no kernel; "" if they have one."""
     if decay == "gated":
         return GATE
@@ -168,5 +168,5 @@ def walks_obstacle(decay: Any, order: int, sigma: str) -> str:
             "Its units have each a decay of their own, and so a kernel of their own: for unit i it "
             "is RandomWalkKernel(order, float(layer.decay_gate()[i]))."
         )
-    obstacle = mercer_obstacle(sigma) if order > 1 else ""
-    return f"Its σ is not a Mercer kernel: {obstacle}." if obstacle else ""
+    reason = mercer_violation(sigma) if order > 1 else ""
+    return f"Its σ is not a Mercer kernel: {reason}." if reason else ""

@@ -49,7 +49,7 @@ class Graphs:
     items: list[Graph]
     from_tensors: bool
 
-    def answer(self, values: Tensor) -> Tensor | np.ndarray:
+    def like_input(self, values: Tensor) -> Tensor | np.ndarray:
         """Return values of a kernel in the form that the graphs came in."""
         return values if self.from_tensors else values.detach().numpy()
 

@@ -21,7 +21,7 @@ RADII = (1 / 2, 1 / 8, 1 / 32)
 ROUNDING = 1e-14
 
 
-def mercer_obstacle(q: str | Callable[[Tensor], Tensor]) -> str:
+def mercer_violation(q: str | Callable[[Tensor], Tensor]) -> str:
     """Say why q is no power series at 0 without negative coefficients; "" if it is one.
 
     A name is looked up. For a callable the series is computed from its values near 0, in float64,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, overload
 
 from representer.errors import ArgumentError, KindError
-from representer.kernels.mercer import mercer_obstacle
+from representer.kernels.mercer import mercer_violation
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
 from representer.nn import RKM, StringKernelRNN
@@ -62,19 +62,19 @@ def kernel_of(layer: RecurrentKernelMachine | StringKernelRNN) -> RecurrentKerne
     """
     if isinstance(layer, StringKernelRNN):
         return _string_kernel(layer)
-    obstacle = _obstacle(layer)
-    if obstacle or not isinstance(layer, RKM):
-        raise _no_kernel(layer, obstacle)
+    reason = _why_no_kernel(layer)
+    if reason or not isinstance(layer, RKM):
+        raise _no_kernel(layer, reason)
     n = layer.filter_length
     longest = max(n) if isinstance(n, dict) else n
     return RecurrentKernel(layer.q, filter_length=longest, dilation=layer.dilation, repeat=True)
 
 
-def _no_kernel(layer: RecurrentKernelMachine | StringKernelRNN, obstacle: str) -> KindError:
-    return KindError("layer", repr(layer), "one that evaluates a symmetric kernel", hint=obstacle)
+def _no_kernel(layer: RecurrentKernelMachine | StringKernelRNN, reason: str) -> KindError:
+    return KindError("layer", repr(layer), "one that evaluates a symmetric kernel", hint=reason)
 
 
-def _obstacle(layer: RecurrentKernelMachine) -> str:
+def _why_no_kernel(layer: RecurrentKernelMachine) -> str:
     cell = layer.cell
     dynamic = {
         "input": cell.input_gate != "static",
@@ -105,8 +105,8 @@ def _obstacle(layer: RecurrentKernelMachine) -> str:
         and len(layer.filter_length) > 1
     ):
         return "Its filters scale windows of different lengths to unit length."
-    obstacle = mercer_obstacle(layer.q)
-    return f"Its q is not a Mercer kernel: {obstacle}." if obstacle else ""
+    reason = mercer_violation(layer.q)
+    return f"Its q is not a Mercer kernel: {reason}." if reason else ""
 
 
 _SEVERAL = "It has several layers or directions; each one alone has a kernel."
@@ -136,9 +136,9 @@ def _string_network(
 
 
 def _string_kernel(layer: StringKernelRNN) -> StringKernel:
-    obstacle = _string_obstacle(layer)
-    if obstacle or isinstance(layer.decay, str):
-        raise _no_kernel(layer, obstacle)
+    reason = _why_no_string_kernel(layer)
+    if reason or isinstance(layer.decay, str):
+        raise _no_kernel(layer, reason)
     combine = "multiply" if layer.chain.combine == "multiply" else "add"
     return StringKernel(layer.order, layer.decay, combine=combine, normalized=layer.normalized)
 
@@ -157,7 +157,7 @@ _DECAYS = {
 }
 
 
-def _string_obstacle(layer: StringKernelRNN) -> str:
+def _why_no_string_kernel(layer: StringKernelRNN) -> str:
     chain = layer.chain
     if isinstance(layer.decay, str):
         return _DECAYS[layer.decay]

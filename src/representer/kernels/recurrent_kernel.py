@@ -13,7 +13,7 @@ from torch import Tensor
 from representer.errors import ArgumentError, ShapeError
 from representer.functional import nonlinearity
 from representer.kernels.kernel import Kernel
-from representer.kernels.mercer import mercer_obstacle
+from representer.kernels.mercer import mercer_violation
 from representer.kernels.sequences import Sequences, read_sequences
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class RecurrentKernel(Kernel):
             )
         y = x if Y is None else read_sequences(Y, "Y", like=x)
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.answer(self._gram(x, y))
+            return x.like_input(self._gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each sequence."""
@@ -108,7 +108,7 @@ class RecurrentKernel(Kernel):
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
             windows, lengths = self._windows(x)
             squares = windows.square().sum(-1)
-            return x.answer(self._nest(lambda age: squares[age], lengths, lengths >= 0))
+            return x.like_input(self._nest(lambda age: squares[age], lengths, lengths >= 0))
 
     def network(self, input_size: int, hidden_size: int, **options: Any) -> RKM:
         """Return a layer each of whose units evaluates this kernel against one learned reference.
@@ -135,13 +135,13 @@ class RecurrentKernel(Kernel):
             raise ArgumentError("q", self.q, "a name of functional.NONLINEARITIES, or a callable")
         if isinstance(self.q, str):
             nonlinearity(self.q, "q")
-        obstacle = mercer_obstacle(self.q) if self.check_mercer else ""
-        if obstacle:
+        violation = mercer_violation(self.q) if self.check_mercer else ""
+        if violation:
             raise ArgumentError(
                 "q",
                 self.q,
                 "a power series with non-negative coefficients, which makes k a Mercer kernel",
-                hint=f"But {obstacle}. Pass check_mercer=False to use it all the same.",
+                hint=f"But {violation}. Pass check_mercer=False to use it all the same.",
             )
 
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:

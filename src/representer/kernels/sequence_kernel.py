@@ -34,14 +34,14 @@ class SequenceKernel(Kernel):
         x = self._read(X, vocabulary, "X")
         y = x if Y is None else self._read(Y, vocabulary, "Y", x)
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.answer(self._gram(x, y))
+            return x.like_input(self._gram(x, y))
 
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:
         """Return k(x, x) of each sequence."""
         self._check()
         x = self._read(X, {}, "X")
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
-            return x.answer(self._diag(x))
+            return x.like_input(self._diag(x))
 
     @abstractmethod
     def _check(self) -> None:

@@ -25,7 +25,7 @@ class Sequences:
     items: list[Tensor]
     from_tensors: bool
 
-    def answer(self, values: Tensor) -> Tensor | np.ndarray:
+    def like_input(self, values: Tensor) -> Tensor | np.ndarray:
         """Return values of a kernel in the form that the sequences came in."""
         return values if self.from_tensors else values.detach().numpy()
 

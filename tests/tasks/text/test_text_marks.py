@@ -11,8 +11,8 @@ ENTRY = {
     "strongest": [{"unit": 2, "effect": 0.9}], "steps": [], "layers": 1,
 }  # fmt: skip
 STEP = {
-    "step": 1, "word": "wave", "contribution": 0.75, "unit": 3, "share": 0.5, "written": 0.25,
-    "kept": 1e-5, "read": 1.0,
+    "step": 1, "word": "wave", "contribution": 0.75, "unit": 3, "unit_contribution": 0.5,
+    "written": 0.25, "kept": 1e-5, "read": 1.0,
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from representer.explain import WalkShare
+from representer.explain import WalkContribution
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 260, 200
 RAISES, LOWERS = (0.23, 0.51, 0.77), (0.85, 0.51, 0.13)  # of the page: blue and orange
 
 
-def draw_walks(molecule: Mol, walks: Sequence[WalkShare]) -> str:
+def draw_walks(molecule: Mol, walks: Sequence[WalkContribution]) -> str:
     """Return a picture of a molecule as SVG: blue raises the answer, orange lowers it.
 
     Each share is spread over the atoms of its walk, and over its bonds; the strongest color is

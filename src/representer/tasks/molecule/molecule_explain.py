@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError
-from representer.explain import WalkShare, top_walks, walk_readout
+from representer.explain import WalkContribution, top_walks, walk_readout
 from representer.kernels.smiles import parse_smiles
 from representer.models import GraphRegressor
 from representer.tasks.molecule.molecule_drawing import draw_walks
@@ -75,7 +75,7 @@ def explain_molecule(
             shares[walk] = shares.get(walk, 0.0) + share / len(trained.model.members)
         if strongest is None:
             strongest = _strongest(member, graph, weights, top)
-    every = [WalkShare(walk, share) for walk, share in shares.items()]
+    every = [WalkContribution(walk, share) for walk, share in shares.items()]
     every.sort(key=lambda walk: -abs(walk.contribution))
     assert strongest is not None
     molecule = parse_smiles(smiles)
@@ -124,16 +124,16 @@ def _weights(
 @torch.no_grad()
 def _strongest(
     member: GraphRegressor, graph: Any, weights: Tensor, top: int
-) -> tuple[int, float, list[WalkShare]]:
+) -> tuple[int, float, list[WalkContribution]]:
     """Return the unit that gives most, its share, and its largest walks at the last level."""
     effects = weights * member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
     unit = int(effects.abs().argmax())
     weight = weights[unit].item()
     walks = top_walks(member.network, graph, unit, top)  # type: ignore[arg-type]
-    return unit, effects[unit].item(), [WalkShare(w, share * weight) for w, share in walks]
+    return unit, effects[unit].item(), [WalkContribution(w, share * weight) for w, share in walks]
 
 
-def _named(walk: WalkShare, symbols: list[str]) -> dict[str, Any]:
+def _named(walk: WalkContribution, symbols: list[str]) -> dict[str, Any]:
     return {
         "atoms": list(walk.positions),
         "text": "–".join(symbols[v] for v in walk.positions),
@@ -141,7 +141,7 @@ def _named(walk: WalkShare, symbols: list[str]) -> dict[str, Any]:
     }
 
 
-def _by_atom(walks: list[WalkShare], atoms: int) -> list[float]:
+def _by_atom(walks: list[WalkContribution], atoms: int) -> list[float]:
     """Give each atom of a walk its part of the share."""
     found = [0.0] * atoms
     for walk, share in walks:

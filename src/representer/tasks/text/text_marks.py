@@ -74,7 +74,7 @@ def _steps(entry: dict[str, Any]) -> list[str]:
     for step in entry["steps"]:
         lines.append(
             f"  {printable(step['word']):<{width}}  {step['step'] + 1:>5}  "
-            f"{step['contribution']:+7.4f}  {step['unit']:>4}  {step['share']:+8.4f}  "
+            f"{step['contribution']:+7.4f}  {step['unit']:>4}  {step['unit_contribution']:+8.4f}  "
             f"{step['written']:>10.3f}  {step['kept']:>7.2g}  {step['read']:>11.3f}"
         )
     return lines

@@ -27,7 +27,7 @@ from representer.explain.recurrent_parts import (
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 
 
-def recurrent_shares(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
+def recurrent_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
     """Return what each step adds to the last output of a layer ``(T, H)``.
 
     Raises:
