@@ -89,7 +89,7 @@ def test_sequences_grow_when_their_length_is_solved(tmp_path, monkeypatch):
 
 def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     with RunFolder(tmp_path / SETTING.name):
-        assert "left out" in run_one(tmp_path, SETTING)
+        assert "skipped" in run_one(tmp_path, SETTING)
 
 
 def test_a_gradient_that_is_no_number_ends_a_run(tmp_path, monkeypatch):

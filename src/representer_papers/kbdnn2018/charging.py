@@ -1,4 +1,4 @@
-"""M18 Fig. 3: one unit that charges and discharges, beside an LSTM and a sigmoid unit."""
+"""M18 Fig. 3: the charging problem with one learned unit, an LSTM cell or a sigmoid unit."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Setting:
 
     Attributes:
         cell: One of `CELLS`.
-        preset: Whose settings.
-        seed: Of first weights and sequences.
-        updates: Each on a fresh batch.
-        test: Sequences that are tested on.
+        preset: Settings of the paper or of the authors' code.
+        seed: Seed of the initial weights and the training sequences.
+        updates: Number of updates, each on a new batch.
+        test: Number of test sequences.
     """
 
     cell: str
@@ -35,18 +35,18 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """As its file is called."""
+        """Name of the result file, without its suffix."""
         return f"{self.preset}-{self.cell}-seed{self.seed}"
 
 
 def run(request: Request) -> Path:
-    """Train what is not yet there, draw the curves, and write the table.
+    """Train the missing networks, draw the curves, and write the table.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are.
+        ArgumentError: If the request names an unknown cell, preset or option.
     """
     from representer_papers.kbdnn2018.charging_report import write_report
     from representer_papers.kbdnn2018.options import chosen, one_thread, refuse_others
@@ -64,35 +64,36 @@ def run(request: Request) -> Path:
         for seed in request.seeds
     ]
     with one_thread():
-        found = [_result(request, setting) for setting in settings]
-    return write_report(request, [f for f in found if f is not None])
+        results = [_result(request, setting) for setting in settings]
+    return write_report(request, [result for result in results if result is not None])
 
 
 def _result(request: Request, setting: Setting) -> dict[str, Any] | None:
-    """Return a finished run, made now unless it is there with as many updates."""
+    """Return the result of a run; train it unless a stored one has at least as many updates."""
     from representer.tasks.storage.atomic import write_json
 
     path = request.out / f"{setting.name}.json"
     if path.exists():
-        found = json.loads(path.read_text("utf-8"))
-        if request.table_only or found["setting"]["updates"] >= setting.updates:
-            return found
+        result = json.loads(path.read_text("utf-8"))
+        if request.table_only or result["setting"]["updates"] >= setting.updates:
+            return result
     if request.table_only:
         return None
-    found = {"setting": asdict(setting), **train(setting)}
-    write_json(path, found)
-    print(f"{setting.name}: {100 * found['curve'][-1][1]:.2f} % right")
-    return found
+    result = {"setting": asdict(setting), **train(setting)}
+    write_json(path, result)
+    print(f"{setting.name}: accuracy {100 * result['curve'][-1][1]:.2f} %")
+    return result
 
 
 def train(setting: Setting) -> dict[str, Any]:
-    """Train one network on fresh batches, and test it at some sixty points, evenly on a log scale.
+    """Train one network, testing it at about sixty points spaced evenly on a log scale.
 
-    Adam with a rate of 0.001; the loss is the squared error, summed over the steps of a sequence.
+    Every update uses a new batch. The optimizer is Adam with a learning rate of 0.001; the loss is
+    the squared error, summed over the steps of a sequence.
 
     Returns:
-        ``curve``: updates and the share of steps that are right; ``function``: the learned one on a
-        grid, for a learned activation.
+        ``curve``: pairs of updates and test accuracy over all steps; ``function``: the learned
+        activation on a grid, where there is one.
     """
     import torch
 
@@ -103,7 +104,7 @@ def train(setting: Setting) -> dict[str, Any]:
 
     with generators.initializing(setting.seed):
         network = charging_network(setting.cell, setting.preset)
-    # the same sequences to test on for every seed
+    # every seed is tested on the same sequences
     tests = charging(setting.test, setting.preset, generators.generator(0, "charging test"))
     optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     points = {round(setting.updates ** (i / 60)) for i in range(61)}
@@ -119,15 +120,15 @@ def train(setting: Setting) -> dict[str, Any]:
             with torch.no_grad():
                 is_right = (network(tests[0]) > 0.5) == (tests[1] > 0.5)
             curve.append([update, round(float(is_right.float().mean()), 5)])
-    found: dict[str, Any] = {"curve": curve, "ones": round(float(tests[1].mean()), 4)}
+    result: dict[str, Any] = {"curve": curve, "ones": round(float(tests[1].mean()), 4)}
     if isinstance(network.layer, KBRN):
         with torch.no_grad():
             grid = torch.linspace(-10, 10, 201)
             values = network.layer.activation()(grid[:, None])[:, 0]
-        found["function"] = [
+        result["function"] = [
             [float(a), round(float(y), 5)] for a, y in zip(grid, values, strict=True)
         ]
-    return found
+    return result
 
 
 CHARGING = Recipe(

@@ -1,4 +1,4 @@
-"""Table and picture of the charging problem."""
+"""Table and figure of the charging problem."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from representer_papers.shared.table import heading, smoke_warning
 AT = (100, 1000, 10_000)
 
 
-def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
-    """Write ``table.md`` and ``accuracy.svg`` of finished runs.
+def write_report(request: Request, results: Sequence[dict[str, Any]]) -> Path:
+    """Write ``table.md`` and ``accuracy.svg`` from finished runs.
 
     Returns:
         The path of the table.
@@ -26,17 +26,17 @@ def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
     lines = [
         *heading("M18 Fig. 3: the charging problem", request),
         f"Preset `{request.preset}`: charges from {low} to {high}. Sequences of 30 steps, three",
-        "of them charged; networks of one unit, 20 centers; Adam at 0.001 on the squared error, a",
-        "fresh batch of 500 sequences an update (the paper: 10,000). Share of steps of the test",
-        "sequences that are right, in %, after so many updates. The paper shows its curves without",
-        "figures.",
+        "of which are charged; networks of one unit, 20 centers; Adam at 0.001 on the squared",
+        "error, a new batch of 500 sequences for each update (the paper: 10,000 updates). Figures",
+        "are the accuracy in % over all steps of the test sequences, after the number of updates",
+        "in the column's title. The paper shows curves without figures.",
         *smoke_warning(request),
         "",
     ]
     heads = [f"after {at:,}" for at in AT]
-    lines += [f"| network | seed | updates | {' | '.join(heads)} | at last | best |"]
+    lines += [f"| network | seed | updates | {' | '.join(heads)} | last | best |"]
     lines += [f"| --- | ---: | ---: | {'---: | ' * len(AT)}---: | ---: |"]
-    for run in found:
+    for run in results:
         s, curve = run["setting"], run["curve"]
         near = [
             [y for at, y in curve if at <= wanted][-1:] if s["updates"] >= wanted else []
@@ -48,21 +48,21 @@ def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
             f"| {CELLS[s['cell']]} (`{s['cell']}`) | {s['seed']} | {s['updates']:,} |"
             f" {' | '.join(cells)} | {100 * curve[-1][1]:.2f} | {100 * best:.2f} |"
         )
-    if found:
-        ones = 100 * found[0]["ones"]
-        always = f"always 1 is right at {ones:.1f} % of the steps, always 0 at {100 - ones:.1f} %"
-        lines += ["", f"An answer of {always}."]
-        draw(request.out / "accuracy.svg", found)
-        lines += ["", "![Accuracy while learning, and the learned functions](accuracy.svg)"]
+    if results:
+        ones = 100 * results[0]["ones"]
+        always = f"1 is correct at {ones:.1f} % of the steps, always 0 at {100 - ones:.1f} %"
+        lines += ["", f"Always predicting {always}."]
+        draw(request.out / "accuracy.svg", results)
+        lines += ["", "![Accuracy during training, and the learned functions](accuracy.svg)"]
     path = request.out / "table.md"
     write_text(path, "\n".join(lines) + "\n")
     return path
 
 
-def draw(path: Path, found: Sequence[dict[str, Any]]) -> None:
-    """Draw accuracies of the first seed against updates on a log scale, and learned functions."""
-    seed = found[0]["setting"]["seed"]
-    own = [run for run in found if run["setting"]["seed"] == seed]
+def draw(path: Path, results: Sequence[dict[str, Any]]) -> None:
+    """Plot the first seed's accuracy against updates on a log scale, and its learned functions."""
+    seed = results[0]["setting"]["seed"]
+    own = [run for run in results if run["setting"]["seed"] == seed]
     curves = {run["setting"]["cell"]: [(x, 100 * y) for x, y in run["curve"]] for run in own}
     functions = {run["setting"]["cell"]: run["function"] for run in own if "function" in run}
     drawings = [

@@ -21,7 +21,7 @@ CELLS = (
 )  # fmt: skip
 SHORT, LONG = tuple(range(5, 51, 5)), (60, 80, 100, 150, 200)
 UPDATES = 100_000
-STAGES = (10, 25, 50, 100, 200, 500)  # of what grows: a length is left when it is solved
+STAGES = (10, 25, 50, 100, 200, 500)  # lengths of growing sequences; solving one leads to the next
 PRESETS = ("paper", "authors_code")
 
 
@@ -30,13 +30,13 @@ class Setting:
     """One run.
 
     Attributes:
-        function: Of the first two bits.
+        function: Function of the first two bits.
         time: T, length of a sequence.
         cell: One of `CELLS`.
-        preset: Whose settings.
-        seed: Of first weights and sequences.
-        updates: At most.
-        tiny: Whether the network is tiny, to see that the way is open.
+        preset: Settings of the paper or of the authors' code.
+        seed: Seed of the initial weights and the sequences.
+        updates: Maximum number of updates.
+        tiny: Whether the network is tiny, as in smoke runs.
     """
 
     function: str
@@ -49,37 +49,37 @@ class Setting:
 
     @property
     def grows(self) -> bool:
-        """Whether it begins with shorter sequences."""
+        """True if training begins with shorter sequences."""
         return self.cell.endswith("-grown")
 
     @property
     def clip(self) -> float:
-        """At what norm the gradient is cut."""
+        """Norm at which gradients are clipped."""
         return (0.1 if "-long" in self.cell else 1.0) if self.grows else math.inf
 
     @property
     def stages(self) -> tuple[int, ...]:
-        """Lengths of the sequences that are trained on, one after the other."""
+        """Lengths of the training sequences, in order."""
         return (*(t for t in STAGES if t < self.time and self.grows), self.time)
 
     @property
     def name(self) -> str:
-        """As its folder is called."""
+        """Name of the run folder."""
         return f"{self.preset}/{self.function}-T{self.time}/{self.cell}-seed{self.seed}"
 
 
 def run(request: Request) -> Path:
-    """Train what is not yet there, several runs at once, and write the table.
+    """Train the missing networks, several at once, and write the table.
 
-    Every run is a folder with checkpoints. What is finished is not run again, what was interrupted
-    goes on, and what another process is at is left to it. ``threads`` is the number of runs at
-    once, one thread each; 0 takes one a processor.
+    Every run is a folder with checkpoints. Finished runs are kept, interrupted runs resume, and
+    runs that another process is working on are skipped. ``threads`` is the number of parallel
+    runs, with one thread each; 0 starts one per processor.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are.
+        ArgumentError: If the request names an unknown function, cell, preset or option.
     """
     from representer_papers.kbdnn2018.long_term_report import write_report
     from representer_papers.kbdnn2018.options import refuse_others
@@ -94,7 +94,7 @@ def run(request: Request) -> Path:
     if workers == 1:
         for setting in waiting:
             _say(run_one(request.out, setting))
-    else:  # a process of its own for each, since a run is one thread
+    else:  # each run is single-threaded, so parallel runs need processes
         with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
             for done in as_completed(pool.submit(run_one, request.out, s) for s in waiting):
                 _say(done.result())
@@ -102,20 +102,19 @@ def run(request: Request) -> Path:
 
 
 def settings(request: Request) -> list[Setting]:
-    """Return the runs asked for, the shortest sequences first.
+    """Return the requested runs, the shortest sequences first.
 
-    Without a choice: all functions and networks at T = 5 to 50, and ≡ at 60 to 200 with normalized
-    units.
+    By default: all functions and networks at T = 5 to 50, and ≡ at 60 to 200 with normalized units.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are.
+        ArgumentError: If the request names an unknown function or cell, or a length below 2.
     """
     from representer_papers.kbdnn2018.options import chosen
 
     functions = chosen("datasets", request.datasets, FUNCTIONS)
     cells = chosen("cells", request.cells, CELLS)
     if any(time < 2 for time in request.lengths):
-        raise ArgumentError("lengths", request.lengths, "2 or more, for two bits")
+        raise ArgumentError("lengths", request.lengths, "2 or more")
     updates = 20 if request.smoke else max(10, round(request.budget * UPDATES))
     lengths = request.lengths or ((3,) if request.smoke else SHORT + LONG)
     return [
@@ -131,23 +130,25 @@ def settings(request: Request) -> list[Setting]:
 
 
 def is_done(out: Path, setting: Setting) -> bool:
-    """Say whether a run has ended; one that ran out of updates has not, if it may make more.
+    """Return True if a run needs no more updates.
+
+    A run that ended for lack of updates is not done if the setting now allows more of them.
 
     Raises:
-        ArgumentError: If the folder's run is of another size.
+        ArgumentError: If the folder has a smoke run and the setting is none, or the reverse.
     """
     path = out / setting.name / "metrics.json"
     if not path.exists():
         return False
-    found = json.loads(path.read_text("utf-8"))
-    if found["setting"]["tiny"] != setting.tiny:
+    result = json.loads(path.read_text("utf-8"))
+    if result["setting"]["tiny"] != setting.tiny:
         hint = "Choose another --out for a smoke run."
         raise ArgumentError("out", str(out), "a folder of runs of this size", hint=hint)
-    return found["stopped_by"] != "updates" or found["updates"] >= setting.updates
+    return result["stopped_by"] != "updates" or result["updates"] >= setting.updates
 
 
 def run_one(out: Path, setting: Setting) -> str:
-    """Make one run, or go on with it; return a line on how it ended."""
+    """Run or resume one setting; return a line on how it ended."""
     from representer.tasks.storage.run_folder import RunFolder
     from representer.tasks.training.freed_memory import keep_freed_memory
     from representer_papers.kbdnn2018.long_term_run import train
@@ -157,13 +158,14 @@ def run_one(out: Path, setting: Setting) -> str:
     folder = out / setting.name
     try:
         with one_thread(), RunFolder(folder, resume=True) as run_folder:
-            if is_done(out, setting):  # by another process, meanwhile
-                return f"{setting.name}: is there"
-            found = train(run_folder, setting)
-            run_folder.write_json("metrics.json", {"setting": asdict(setting), **found})
-    except RunFolderError as error:  # another process is at it
-        return f"left out: {error}"
-    return f"{setting.name}: {found['stopped_by']} after {found['updates']:,}, {found['test']:.4f}"
+            if is_done(out, setting):  # another process has finished it in the meantime
+                return f"{setting.name}: already finished"
+            result = train(run_folder, setting)
+            run_folder.write_json("metrics.json", {"setting": asdict(setting), **result})
+    except RunFolderError as error:  # another process is working on it
+        return f"skipped: {error}"
+    ending = f"{result['stopped_by']} after {result['updates']:,} updates"
+    return f"{setting.name}: {ending}, test accuracy {result['test']:.4f}"
 
 
 def _say(line: str) -> None:

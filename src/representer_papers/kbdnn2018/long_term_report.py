@@ -1,4 +1,4 @@
-"""Tables and pictures of the problem of two bits."""
+"""Tables and figures of the two-bits problem."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from representer_papers.shared.table import heading, smoke_warning
 Runs = list[dict[str, Any]]
 
 _ABOUT = (
-    "Random bits; the answer is a function of the first two. Batches of 500, Adam at 0.001 on the",
-    "mean squared error, 20 units, 100 centers, until an epoch of ten fresh batches is right at",
-    "99 %; the paper and we stop at 100,000 updates, or where the command says. *Solved* is of how",
-    "many seeds, and in parentheses the mean number of updates of those.",
+    "Sequences of random bits; the target is a function of the first two. Batches of 500, Adam at",
+    "0.001 on the mean squared error, 20 units, 100 centers. A run is solved when its accuracy",
+    "over an epoch of ten new batches exceeds 99 %; it stops after 100,000 updates, as in the",
+    "paper, or earlier if the command's budget says so. Cells give the number of seeds that solve",
+    "the problem, and in parentheses the mean number of updates of those.",
 )
 
 
 def write_report(request: Request) -> Path:
-    """Write ``table.md``, ``curves.svg`` and ``functions.svg`` of the finished runs of a preset.
+    """Write ``table.md``, ``curves.svg`` and ``functions.svg`` from a preset's finished runs.
 
     Returns:
         The path of the table.
     """
-    found = finished(request.out / request.preset)
+    runs = finished(request.out / request.preset)
     lines = [
         *heading("M18 Figs. 4 to 6: a function of the first two bits", request),
         f"Preset `{request.preset}`.",
@@ -42,28 +43,28 @@ def write_report(request: Request) -> Path:
         "",
         "| network |  |",
         "| --- | --- |",
-        *(f"| `{cell}` | {TITLES[cell]} |" for cell in CELLS if _of(found, cell=cell)),
+        *(f"| `{cell}` | {TITLES[cell]} |" for cell in CELLS if _matching(runs, cell=cell)),
     ]
     for function in FUNCTIONS:
-        own = _of(found, function=function)
+        own = _matching(runs, function=function)
         if own:
             lines += ["", f"## {SIGNS[function]} (`{function}`)", "", *_section(own)]
     request.out.mkdir(parents=True, exist_ok=True)
-    if found:
-        lines += ["", *_pictures(request.out, found)]
+    if runs:
+        lines += ["", *_figures(request.out, runs)]
     path = request.out / "table.md"
     write_text(path, "\n".join(lines) + "\n")
     return path
 
 
 def finished(folder: Path) -> Runs:
-    """Return all finished runs below a folder, in the order of their settings."""
+    """Return all finished runs below a folder, ordered by length and seed."""
     paths = sorted(folder.glob("*/*/metrics.json"))
     runs = [json.loads(path.read_text("utf-8")) for path in paths]
     return sorted(runs, key=lambda run: (run["setting"]["time"], run["setting"]["seed"]))
 
 
-def _of(runs: Runs, **wanted: Any) -> Runs:
+def _matching(runs: Runs, **wanted: Any) -> Runs:
     return [r for r in runs if all(r["setting"][name] == value for name, value in wanted.items())]
 
 
@@ -72,9 +73,9 @@ def _section(runs: Runs) -> list[str]:
     times = sorted({run["setting"]["time"] for run in runs})
     lines = [f"| T | {' | '.join(map(str, times))} |", f"| --- | {'---: | ' * len(times)}".rstrip()]
     for cell in CELLS:
-        own = _of(runs, cell=cell)
+        own = _matching(runs, cell=cell)
         if own:
-            cells = [_solved(_of(own, time=time)) for time in times]
+            cells = [_solved(_matching(own, time=time)) for time in times]
             lines.append(f"| `{cell}` | {' | '.join(cells)} |")
     tested = [run for run in runs if run["stopped_by"] == "solved"]
     if tested:
@@ -94,22 +95,22 @@ def _solved(runs: Runs) -> str:
 
 def _about_tests(runs: Runs) -> str:
     least = min(run["test"] for run in runs)
-    line = f"Right on 5,000 fresh sequences, where solved: {100 * least:.2f} % or more"
+    line = f"Test accuracy of solved runs on 5,000 new sequences: at least {100 * least:.2f} %"
     running = [run["test_running"] for run in runs if "test_running" in run]
     if running:
-        line += f"; one by one with running statistics {100 * min(running):.2f} % or more"
+        line += f"; with running statistics, at least {100 * min(running):.2f} %"
     steep = [run["steep"] for run in runs if "steep" in run and _is_learned(run)]
     if steep:
         line += f". Units with |f'| > 1 on [-4, 4]: {min(steep)} to {max(steep)} of 20"
     return f"{line}."
 
 
-def _pictures(out: Path, found: Runs) -> list[str]:
+def _figures(out: Path, runs: Runs) -> list[str]:
     drawings: list[dict[str, Any]] = []
     for function in FUNCTIONS:
-        own = _of(found, function=function)
-        counts = {cell: _points(_of(own, cell=cell), solved=True) for cell in CELLS}
-        updates = {cell: _points(_of(own, cell=cell), solved=False) for cell in CELLS}
+        own = _matching(runs, function=function)
+        counts = {cell: _points(_matching(own, cell=cell), solved=True) for cell in CELLS}
+        updates = {cell: _points(_matching(own, cell=cell), solved=False) for cell in CELLS}
         sign = SIGNS[function]
         drawings += [
             {"title": f"{sign}: {what}", "lines": lines, "xlabel": "T", "marks": True, "ylim": ylim}
@@ -122,15 +123,15 @@ def _pictures(out: Path, found: Runs) -> list[str]:
         out / "curves.svg", drawings, columns=2, title="Solved runs, and updates", size=(3.4, 2.0)
     )
     lines = ["![Solved runs, and updates](curves.svg)"]
-    shown = [run for run in found if "functions" in run and run["stopped_by"] == "solved"]
+    shown = [run for run in runs if "functions" in run and run["stopped_by"] == "solved"]
     shown = [run for run in shown if _is_learned(run)]
     if shown:
         run = max(shown, key=lambda r: (r["setting"]["function"] == "iff", r["setting"]["time"]))
         _draw_functions(out / "functions.svg", run)
         s = run["setting"]
-        told = f"{SIGNS[s['function']]}, T = {s['time']}, `{s['cell']}`, seed {s['seed']}"
-        told = f"The learned functions on [-4, 4] ({told}); dashed frames where |f'| > 1:"
-        lines += ["", told, "", "![Learned functions](functions.svg)"]
+        which = f"{SIGNS[s['function']]}, T = {s['time']}, `{s['cell']}`, seed {s['seed']}"
+        caption = f"The learned functions on [-4, 4] ({which}); dashed frames where |f'| > 1:"
+        lines += ["", caption, "", "![Learned functions](functions.svg)"]
     return lines
 
 
@@ -141,7 +142,7 @@ def _is_learned(run: dict[str, Any]) -> bool:
 def _points(runs: Runs, *, solved: bool) -> list[tuple[float, float]]:
     points = []
     for time in sorted({run["setting"]["time"] for run in runs}):
-        own = _of(runs, time=time)
+        own = _matching(runs, time=time)
         updates = [run["updates"] for run in own if run["stopped_by"] == "solved"]
         if solved:
             points.append((time, len(updates) / len(own)))

@@ -1,4 +1,4 @@
-"""One run on the problem of two bits: training until it is solved, checkpoints, tests."""
+"""One run on the two-bits problem: training until it is solved, checkpoints, tests."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ SPAN, POINTS = 4.0, 161
 
 
 def train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
-    """Train a network until an epoch is right at 99 %, as the authors do, or it is out of updates.
+    """Train a network until the accuracy of an epoch exceeds 99 %, or until it is out of updates.
 
-    Adam with a rate of 0.001 on the mean squared error, a fresh batch an update; an epoch is ten
-    updates. A gradient that is no number ends the run. Where sequences grow, such an epoch leads to
-    the next length, and all updates count.
+    The criterion is that of the authors. The optimizer is Adam with a learning rate of 0.001 on the
+    mean squared error, with a new batch for each update; an epoch is ten updates. A non-finite
+    gradient ends the run. Where sequences grow, such an epoch leads to the next length, and all
+    updates count.
 
     Returns:
         ``stopped_by`` (solved, updates or diverged), ``updates``, ``accuracy`` of the last epoch,
-        and what `_tests` finds.
+        and the results of `_tests`.
     """
     with generators.initializing(setting.seed):
         sizes = (4, 5) if setting.tiny else (20, 100)
@@ -41,23 +42,23 @@ def train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
     trained = [p for p in network.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(trained, 1e-3)
     first, curve, stage = _restore(folder, network, optimizer)
-    stopped_by, share, right = "updates", 0.0, 0.0
+    stopped_by, accuracy, right = "updates", 0.0, 0.0
     update = first
     for update in range(first + 1, setting.updates + 1):
         x, y = _batch(setting, "train", update, BATCH, setting.stages[stage])
-        answer = network(x)
-        right += float(((answer > 0.5) == (y > 0.5)).float().mean()) / EPOCH
+        output = network(x)
+        right += float(((output > 0.5) == (y > 0.5)).float().mean()) / EPOCH
         optimizer.zero_grad()
-        (answer - y).square().mean().backward()
+        (output - y).square().mean().backward()
         norm = torch.nn.utils.clip_grad_norm_(trained, setting.clip)
         if not math.isfinite(float(norm)):
             stopped_by = "diverged"
             break
         optimizer.step()
         if update % EPOCH == 0:
-            share, right = right, 0.0
-            curve.append([update, round(share, 4)])
-            stage += share > ENOUGH
+            accuracy, right = right, 0.0
+            curve.append([update, round(accuracy, 4)])
+            stage += accuracy > ENOUGH
             if stage == len(setting.stages):
                 stopped_by = "solved"
                 break
@@ -66,7 +67,7 @@ def train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
     return {
         "stopped_by": stopped_by,
         "updates": update,
-        "accuracy": round(share, 4),
+        "accuracy": round(accuracy, 4),
         "curve": curve[:: max(1, len(curve) // 100)],
         **_tests(setting, network),
     }
@@ -81,15 +82,15 @@ def _batch(
 
 @torch.no_grad()
 def _tests(setting: Setting, network: Network) -> dict[str, Any]:
-    """Return the share of 5,000 fresh sequences that is right, and what the units learned.
+    """Return the accuracy on 5,000 new sequences, and the learned functions.
 
-    A normalized network is tested with the statistics of batches of 1,000 (``test``), and one by
-    one with running statistics of 20 batches without updates (``test_running``).
+    A normalized network is tested with the statistics of batches of 1,000 (``test``), and with
+    running statistics collected over 20 batches without updates (``test_running``).
     """
     network.eval()
-    found: dict[str, Any] = {"test": _share_right(setting, network)}
+    result: dict[str, Any] = {"test": _accuracy(setting, network)}
     if not isinstance(network.layer, KBRN):
-        return found
+        return result
     direction = cast(KBRNDirection, network.layer.directions[0])
     assert direction.norm is not None
     direction.norm.batches.zero_()
@@ -98,21 +99,21 @@ def _tests(setting: Setting, network: Network) -> dict[str, Any]:
         network(_batch(setting, "statistics", number, BATCH)[0])
     network.eval()
     direction.eval_statistics = "running"
-    found["test_running"] = _share_right(setting, network)
+    result["test_running"] = _accuracy(setting, network)
     grid = torch.linspace(-SPAN, SPAN, POINTS)
     values = network.layer.activation()(grid[:, None].expand(-1, direction.hidden_size)).T
     slopes = values.diff(dim=1) / (grid[1] - grid[0])
-    found["steep"] = int((slopes.abs().amax(1) > 1).sum())
-    found["functions"] = [[round(float(v), 3) for v in row[::2]] for row in values]
-    return found
+    result["steep"] = int((slopes.abs().amax(1) > 1).sum())
+    result["functions"] = [[round(float(v), 3) for v in row[::2]] for row in values]
+    return result
 
 
-def _share_right(setting: Setting, network: Network) -> float:
+def _accuracy(setting: Setting, network: Network) -> float:
     batches: Iterator[tuple[Tensor, Tensor]] = (
         _batch(setting, "test", number, 1000) for number in range(TEST // 1000)
     )
-    shares = [((network(x) > 0.5) == (y > 0.5)).float().mean() for x, y in batches]
-    return round(float(torch.stack(shares).mean()), 5)
+    accuracies = [((network(x) > 0.5) == (y > 0.5)).float().mean() for x, y in batches]
+    return round(float(torch.stack(accuracies).mean()), 5)
 
 
 def _save(
@@ -120,22 +121,23 @@ def _save(
     update: int,
     network: Network,
     optimizer: torch.optim.Adam,
-    noted: dict[str, Any],
+    progress: dict[str, Any],
 ) -> None:
     moments = {str(key): value for key, value in optimizer.state_dict()["state"].items()}
-    state = {"network": dict(network.state_dict()), "moments": moments, **noted}
+    state = {"network": dict(network.state_dict()), "moments": moments, **progress}
     save_step(folder.checkpoints, Checkpoint(update, state, {}, {}), report=folder.report)
 
 
 def _restore(
     folder: RunFolder, network: Network, optimizer: torch.optim.Adam
 ) -> tuple[int, list[Any], int]:
-    """Bring a run back to its last checkpoint; return its update, its curve and its stage."""
-    found = latest(folder.path / "checkpoints", report=folder.report)
-    if found is None:
+    """Restore the last checkpoint of a run; return its update, its curve and its stage."""
+    checkpoint = latest(folder.path / "checkpoints", report=folder.report)
+    if checkpoint is None:
         return 0, [], 0
-    network.load_state_dict(found.state["network"])
-    of_optimizer = optimizer.state_dict()
-    of_optimizer["state"] = dict(zip(count(), found.state["moments"].values(), strict=False))
-    optimizer.load_state_dict(of_optimizer)
-    return found.step, list(found.state["curve"]), found.state["stage"]
+    network.load_state_dict(checkpoint.state["network"])
+    moments = checkpoint.state["moments"].values()
+    optimizer_state = optimizer.state_dict()
+    optimizer_state["state"] = dict(zip(count(), moments, strict=False))
+    optimizer.load_state_dict(optimizer_state)
+    return checkpoint.step, list(checkpoint.state["curve"]), checkpoint.state["stage"]

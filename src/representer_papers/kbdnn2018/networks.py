@@ -1,4 +1,4 @@
-"""The networks that M18 compares, the standard ones that it could have, and their first weights."""
+"""The networks that M18 compares, standard networks beside them, and their initial weights."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.kbrn_direction import KBRNDirection
 
 CELLS = {
-    "kbrn": "learned activations from zero, as the authors start them",
-    "kbrn-fitted": "learned activations that begin as tanh, absolute values for g",
-    "kbrn-long": "`kbrn-fitted` from orthogonal recurrent weights and small input weights",
-    "kbrn-long-grown": "`kbrn-long` on sequences that grow, with the gradient's norm cut at 0.1",
-    "kbrn-grown": "`kbrn-fitted` on sequences that grow, with the gradient's norm cut at 1",
-    "tanh": "tanh units with the same normalization, not learned",
-    "tanh-grown": "`tanh` on sequences that grow, with the gradient's norm cut at 1",
-    "tanh-long-grown": "`tanh` with the start and the sequences of `kbrn-long-grown`",
-    "lstm": "the standard LSTM",
-    "lstm-sigmoid": "the authors' LSTM: the sigmoid in every place",
+    "kbrn": "learned activations initialized to zero, as in the authors' code",
+    "kbrn-fitted": "learned activations initialized to tanh, with g(u) = \\|u\\|",
+    "kbrn-long": "`kbrn-fitted` with orthogonal recurrent weights and small input weights",
+    "kbrn-long-grown": "`kbrn-long` on growing sequences, gradient norm clipped at 0.1",
+    "kbrn-grown": "`kbrn-fitted` on growing sequences, gradient norm clipped at 1",
+    "tanh": "fixed tanh units with the same normalization",
+    "tanh-grown": "`tanh` on growing sequences, gradient norm clipped at 1",
+    "tanh-long-grown": "`tanh` with the initialization and the sequences of `kbrn-long-grown`",
+    "lstm": "standard LSTM",
+    "lstm-sigmoid": "the authors' LSTM, with sigmoids instead of tanh",
     "rnn": "sigmoid units",
 }
 GREENS = {"paper": "relu", "authors_code": "abs"}
 """The Green function of ``kbrn``: the text's and the code's."""
-RANGE = 3.0  # of the fit of tanh, as normalized sums fill it
+RANGE = 3.0  # normalized sums lie within it, so tanh is fitted there
 
 
 class SigmoidRNN(nn.Module):
@@ -46,7 +46,7 @@ class SigmoidRNN(nn.Module):
 
 
 class SigmoidLSTM(nn.Module):
-    """The LSTM with the sigmoid in the place of both tanh, as the authors' code builds it."""
+    """The LSTM with sigmoids instead of both tanh, as in the authors' code."""
 
     def __init__(self, input_size: int, units: int) -> None:
         super().__init__()
@@ -67,12 +67,12 @@ class SigmoidLSTM(nn.Module):
 
 
 class Network(nn.Module):
-    """A recurrent layer and what reads it.
+    """A recurrent layer with an optional linear readout.
 
     Args:
-        layer: Which takes ``(T, B, I)``.
-        readout: Of the last output; None where every output is the answer of its step.
-        squashes: Whether the answer goes through the sigmoid.
+        layer: Recurrent layer with input ``(T, B, I)``.
+        readout: Applied to the last output; None to predict at every step.
+        squashes: Whether predictions pass through the sigmoid.
     """
 
     def __init__(self, layer: nn.Module, readout: nn.Linear | None, squashes: bool) -> None:
@@ -80,18 +80,19 @@ class Network(nn.Module):
         self.layer, self.readout, self.squashes = layer, readout, squashes
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return answers ``(B,)``, or ``(T, B)`` without a read-out."""
+        """Return predictions ``(B,)``, or ``(T, B)`` without a readout."""
         output, _ = self.layer(x)
-        answer = (output if self.readout is None else self.readout(output[-1]))[..., 0]
-        return torch.sigmoid(answer) if self.squashes else answer
+        prediction = (output if self.readout is None else self.readout(output[-1]))[..., 0]
+        return torch.sigmoid(prediction) if self.squashes else prediction
 
 
 def long_term_network(cell: str, preset: str, units: int = 20, centers: int = 100) -> Network:
-    """Return a network for the problem of two bits.
+    """Return a network for the two-bits problem.
 
-    Weights of learned activations and of tanh units are normal numbers cut at two deviations, as
-    in the authors' code; so is every read-out. The LSTMs have the first weights and the forget bias
-    of 1 of the authors' framework. In the authors' code their read-out has no sigmoid.
+    Weights of learned activations, tanh units and readouts are drawn from a normal distribution
+    truncated at two standard deviations, as in the authors' code. The LSTMs have the initialization
+    and the forget bias of 1 of the authors' framework. In the authors' code their readout has no
+    sigmoid.
     """
     layer = _normalized(cell, preset, units, centers)
     if layer is None:
@@ -106,9 +107,9 @@ def long_term_network(cell: str, preset: str, units: int = 20, centers: int = 10
 def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
     """Return a network of one unit for the charging problem.
 
-    Of a learned activation the output goes through the sigmoid to be compared, but not to be
-    carried; the others' output is compared as it is. Nothing is normalized. All weights of a
-    learned activation begin as 1.
+    With a learned activation, predictions are the sigmoid of the output, while the recurrent state
+    is the output itself; other cells predict their output. Nothing is normalized. All weights of a
+    learned unit are initialized to 1.
     """
     if not cell.startswith("kbrn"):
         layer = _lstm(cell, 1) if cell.startswith("lstm") else SigmoidRNN(1, 1)
@@ -131,15 +132,15 @@ def _normalized(cell: str, preset: str, units: int, centers: int) -> KBRN | None
         return None
     start = "orthogonal" if "-long" in cell else "normal"
     layer = KBRN(1, units, init="tanh", limits=(-RANGE, RANGE), start=start, **common)
-    if cell.startswith("tanh"):  # a hundred straight pieces are tanh to four digits
+    if cell.startswith("tanh"):  # a hundred linear pieces equal tanh to four digits
         for parameter in layer.activation().parameters():
             parameter.requires_grad_(False)
     return layer
 
 
 def _lstm(cell: str, units: int) -> nn.Module:
-    """Return an LSTM with the first weights of the authors' framework, and its forget bias of 1."""
-    bound = (6 / (1 + units + 4 * units)) ** 0.5  # of one matrix for input and state, all gates
+    """Return an LSTM with the initialization of the authors' framework and a forget bias of 1."""
+    bound = (6 / (1 + units + 4 * units)) ** 0.5  # one matrix holds input and state of all gates
     if cell == "lstm-sigmoid":
         layer: nn.Module = SigmoidLSTM(1, units)
         biases = cast(SigmoidLSTM, layer).sums.bias
@@ -152,5 +153,5 @@ def _lstm(cell: str, units: int) -> nn.Module:
     nn.init.zeros_(biases)
     if cell == "lstm-sigmoid":
         with torch.no_grad():
-            biases[2 * units : 3 * units] = 1.0  # of the forget gate
+            biases[2 * units : 3 * units] = 1.0  # forget gate
     return layer

@@ -1,4 +1,4 @@
-"""What the three recipes have in common: refusing options that they lack, and one thread."""
+"""Helpers of the three recipes: checking options, and running on one thread."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ CHOICES = ("datasets", "cells", "filter_lengths", "lengths", "vectors")
 
 
 def refuse_others(request: Request, known: Sequence[str]) -> None:
-    """Refuse choices that a recipe does not have.
+    """Refuse options that a recipe does not support.
 
     Args:
-        request: What was asked.
-        known: Names of `Request` that the recipe heeds.
+        request: The request.
+        known: Fields of `Request` that the recipe uses.
 
     Raises:
-        ArgumentError: If another one was made.
+        ArgumentError: If another field is set.
     """
     for name in CHOICES:
         if name not in known and getattr(request, name):
             raise ArgumentError(name, getattr(request, name), "none, for this recipe")
 
 
-def chosen(name: str, asked: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Return what was asked for, or all there is.
+def chosen(name: str, values: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Return the requested values, or all known ones if there are none.
 
     Raises:
-        ArgumentError: If something was asked for that there is not.
+        ArgumentError: If a value is unknown.
     """
-    for each in asked:
-        if each not in known:
-            raise ArgumentError(name, each, f"some of {', '.join(known)}")
-    return tuple(asked) or tuple(known)
+    for value in values:
+        if value not in known:
+            raise ArgumentError(name, value, f"some of {', '.join(known)}")
+    return tuple(values) or tuple(known)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch take one thread within: these networks are too small for more.
+    """Run the block on one thread and flush denormal numbers to zero.
 
-    Numbers too small to be normal are slow on processors, and mean nothing here; they are 0 within.
+    The networks are too small to gain from more threads, and denormal numbers are slow.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The figures of M18, drawn of our runs as SVG."""
+"""Small multiples as SVG, in the layout of M18's figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from representer.tasks.storage.atomic import write_text
 
 COLORS = ("#3b82c4", "#d9822b", "#5aa469", "#8a63b8", "#b04a5a", "#6b7280")
 COLORS += ("#2a9d8f", "#d66ba0", "#8c8c2a", "#1f2937")
-LEGEND = 5  # labels of a row
+LEGEND = 5  # labels in a row of the legend
 Points = Sequence[tuple[float, float]]
 
 
@@ -24,16 +24,16 @@ def panels(
     title: str,
     size: tuple[float, float] = (2.3, 1.7),
 ) -> None:
-    """Draw many small axes.
+    """Draw a grid of small axes.
 
     Args:
-        path: The file.
-        drawings: Of each axes a dict with ``title``, and with ``lines`` (points by label),
-            ``dots`` (points), ``framed`` (whether its frame is dashed), ``log`` (whether x is),
-            ``xlabel``, ``ylabel``, ``ylim``, ``marks`` (whether lines have marks).
-        columns: Axes of a row.
-        title: What the picture shows, for those who cannot see it.
-        size: Of one axes in inches.
+        path: Output file.
+        drawings: One dict for each axes, with ``title`` and optionally ``lines`` (points by label),
+            ``dots`` (points), ``framed`` (True for a dashed frame), ``log`` (True for a logarithmic
+            x axis), ``xlabel``, ``ylabel``, ``ylim`` and ``marks`` (True for markers on lines).
+        columns: Number of axes in a row.
+        title: Title of the SVG, read by screen readers.
+        size: Size of one axes in inches.
     """
     rows = (len(drawings) + columns - 1) // columns
     figure, grid = _figure(rows, columns, size)

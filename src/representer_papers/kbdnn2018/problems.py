@@ -1,4 +1,4 @@
-"""The problems of M18 section 4: parity, a battery, and two bits at the head of a long sequence."""
+"""The problems of M18 section 4: parity, charging, and the first two bits of a long sequence."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import torch
 from torch import Tensor
 
 FUNCTIONS = {"or": (0, 1, 1, 1), "and": (0, 0, 0, 1), "xor": (0, 1, 1, 0), "iff": (1, 0, 0, 1)}
-"""Of two bits, their values on 00, 01, 10 and 11."""
+"""Values of each function on 00, 01, 10 and 11."""
 SIGNS = {"or": "∨", "and": "∧", "xor": "⊕", "iff": "≡"}
 
 CHARGES = {"paper": (0, 9), "authors_code": (1, 10)}
-"""The range of what is charged at a step, by preset."""
+"""Range of the charge added at a step, by preset."""
 
 
 def parity(bits: int) -> tuple[Tensor, Tensor]:
-    """Return all rows of so many bits ``(2^n, n)``, and whether an odd number is set ``(2^n,)``."""
+    """Return the truth table of n bits ``(2^n, n)`` and the parity of each row ``(2^n,)``."""
     rows = torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * bits)
     return rows, rows.sum(1) % 2
 
@@ -22,16 +22,16 @@ def parity(bits: int) -> tuple[Tensor, Tensor]:
 def charging(
     batch: int, preset: str, generator: torch.Generator, time: int = 30
 ) -> tuple[Tensor, Tensor]:
-    """Return sequences that charge a battery at three steps, and whether it holds a charge.
+    """Return sequences with charges at three steps, and whether any charge is left at each step.
 
-    h_t = x_t + max(0, h_{t-1} - 1), y_t = [h_t > 0] (M18 (7)). The three places are drawn one by
-    one, and of two at one place the later counts.
+    h_t = x_t + max(0, h_{t-1} - 1), y_t = [h_t > 0] (M18 (7)). The three steps are drawn one by
+    one; if two coincide, the later draw counts.
 
     Args:
         batch: Number of sequences.
-        preset: Whose charges.
-        generator: Of random numbers.
-        time: Steps.
+        preset: Selects the range of charges.
+        generator: Random number generator.
+        time: Number of steps.
 
     Returns:
         x ``(T, B, 1)`` and y ``(T, B)``.
@@ -52,7 +52,7 @@ def charging(
 def two_bits(
     function: str, time: int, batch: int, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return random bits ``(T, B, 1)``, and a function of the first two ``(B,)``."""
+    """Return random bits ``(T, B, 1)`` and a function of the first two ``(B,)``."""
     x = torch.randint(0, 2, (time, batch), generator=generator)
     values = torch.tensor(FUNCTIONS[function])
     return x[..., None].float(), values[2 * x[0] + x[1]].float()

@@ -12,9 +12,9 @@ from representer.tasks.recipe import Recipe, Request
 
 SOURCE = "M18 Fig. 2"
 BITS, CENTERS, PENALTIES = (2, 4), (50, 100, 300), (0.0, 0.00075)
-UPDATES = 1_000_000  # of the authors' code; the paper does not say
+UPDATES = 1_000_000  # from the authors' code; the paper prints no number
 SMALL = 1e-3
-PRESETS = ("paper", "authors_code")  # which agree here
+PRESETS = ("paper", "authors_code")  # identical for this problem
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Setting:
     """One panel of the figure.
 
     Attributes:
-        bits: Of an input.
-        centers: d.
+        bits: Number of input bits.
+        centers: d, number of centers.
         penalty: Factor of the sum of absolute coefficients.
-        seed: Of the first weights.
-        updates: Of the parameters.
+        seed: Seed of the initial weights.
+        updates: Number of updates.
     """
 
     bits: int
@@ -37,19 +37,19 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """As its file is called."""
+        """Name of the result file, without its suffix."""
         penalized = "l1" if self.penalty else "plain"
         return f"{self.bits}bit-{self.centers}-{penalized}-seed{self.seed}"
 
 
 def run(request: Request) -> Path:
-    """Train what is not yet there, draw the functions, and write the table.
+    """Train the missing networks, draw the functions, and write the table.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is made that this recipe does not have.
+        ArgumentError: If the request sets an option that this recipe does not support.
     """
     from representer_papers.kbdnn2018.options import one_thread, refuse_others
     from representer_papers.kbdnn2018.xor_report import write_report
@@ -67,36 +67,41 @@ def run(request: Request) -> Path:
     ]
     request.out.mkdir(parents=True, exist_ok=True)
     with one_thread():
-        found = [_result(request, setting) for setting in settings]
-    return write_report(request, [f for f in found if f is not None])
+        results = [_result(request, setting) for setting in settings]
+    return write_report(request, [result for result in results if result is not None])
 
 
 def _result(request: Request, setting: Setting) -> dict[str, Any] | None:
-    """Return a finished run, made now unless it is there with as many updates."""
+    """Return the result of a run; train it unless a stored one has at least as many updates."""
     from representer.tasks.storage.atomic import write_json
 
     path = request.out / f"{setting.name}.json"
     if path.exists():
-        found = json.loads(path.read_text("utf-8"))
-        if request.table_only or found["setting"]["updates"] >= setting.updates:
-            return found
+        result = json.loads(path.read_text("utf-8"))
+        if request.table_only or result["setting"]["updates"] >= setting.updates:
+            return result
     if request.table_only:
         return None
-    found = {"setting": asdict(setting), **train(setting)}
-    write_json(path, found)
-    print(f"{setting.name}: solved after {found['solved']}, {found['large']} coefficients left")
-    return found
+    result = {"setting": asdict(setting), **train(setting)}
+    write_json(path, result)
+    solved = (
+        "not solved" if result["solved"] is None else f"solved after {result['solved']} updates"
+    )
+    print(f"{setting.name}: {solved}, {result['large']} coefficients left")
+    return result
 
 
 def train(setting: Setting) -> dict[str, Any]:
-    """Train one unit on all rows at once, as the authors do.
+    """Train one unit on the whole truth table at once, as the authors do.
 
-    Adam with a rate of 0.01 on the mean squared error and the penalty; weights, centers and
-    coefficients from a normal distribution cut at two deviations.
+    The optimizer is Adam with a learning rate of 0.01 on the mean squared error plus the penalty.
+    Weights, centers and coefficients are drawn from a normal distribution truncated at two standard
+    deviations.
 
     Returns:
-        ``solved``: the update from which all rows are right, or None; ``large``: coefficients above
-        0.001; ``error``: the mean squared error; the function on a grid, and the rows' sums.
+        ``solved``: the number of updates after which all rows stay correct, or None; ``large``: the
+        number of coefficients above 0.001; ``error``: the mean squared error; the function on a
+        grid, and the pre-activation of each row.
     """
     import torch
 
@@ -114,10 +119,10 @@ def train(setting: Setting) -> dict[str, Any]:
     optimizer = torch.optim.Adam(parameters, 0.01)
     wrong_at = 0
     for update in range(1, setting.updates + 1):
-        answers = f(linear(rows))[:, 0]
-        if ((answers - targets).abs() >= 0.5).any():
+        outputs = f(linear(rows))[:, 0]
+        if ((outputs - targets).abs() >= 0.5).any():
             wrong_at = update
-        loss = (answers - targets).square().mean()
+        loss = (outputs - targets).square().mean()
         if setting.penalty:
             loss = loss + setting.penalty * f.penalty()
         optimizer.zero_grad()
@@ -125,11 +130,11 @@ def train(setting: Setting) -> dict[str, Any]:
         optimizer.step()
     with torch.no_grad():
         sums = linear(rows)[:, 0]
-        answers = f(sums[:, None])[:, 0]
+        outputs = f(sums[:, None])[:, 0]
         margin = (sums.max() - sums.min()) / 5  # as the authors draw them
         grid = torch.linspace(float(sums.min() - margin), float(sums.max() + margin), 201)
-        error = float((answers - targets).square().mean())
-        is_right = bool(((answers - targets).abs() < 0.5).all())
+        error = float((outputs - targets).square().mean())
+        is_right = bool(((outputs - targets).abs() < 0.5).all())
         return {
             "solved": wrong_at if is_right else None,
             "large": int((f.coefficients.abs() > SMALL).sum()),

@@ -1,4 +1,4 @@
-"""Table and picture of the parity problems."""
+"""Table and figure of the parity problems."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HEADS = (
 )  # fmt: skip
 
 
-def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
-    """Write ``table.md`` and ``functions.svg`` of finished runs.
+def write_report(request: Request, results: Sequence[dict[str, Any]]) -> Path:
+    """Write ``table.md`` and ``functions.svg`` from finished runs.
 
     Returns:
         The path of the table.
@@ -26,16 +26,17 @@ def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
     lines = [
         *heading("M18 Fig. 2: parity by one unit", request),
         "One unit y = f(w·z + b) with g(u) = |u|, trained on the whole truth table by Adam at 0.01",
-        "on the mean squared error. *Solved after* is the update from which every row is on the",
-        "right side of 1/2. *Coefficients* counts those above 0.001, *variation* sums how far f",
-        "goes up and down over the sums of the rows and a fifth more to both sides. The paper",
-        "shows the functions without figures and does not print the number of updates.",
+        "on the mean squared error. *Solved after* is the number of updates after which every row",
+        "stays on the correct side of 1/2. *Coefficients* counts those above 0.001. *Variation* is",
+        "the total variation of f over the range of the pre-activations, extended by a fifth on",
+        "both sides. The paper shows the functions without figures and does not print the number",
+        "of updates.",
         *smoke_warning(request),
         "",
         f"| {' | '.join(_HEADS)} |",
         f"| {' | '.join(['---:'] * len(_HEADS))} |",
     ]
-    for run in found:
+    for run in results:
         s = run["setting"]
         solved = "not" if run["solved"] is None else str(run["solved"])
         lines.append(
@@ -43,19 +44,19 @@ def write_report(request: Request, found: Sequence[dict[str, Any]]) -> Path:
             f" {solved} | {run['large']} of {s['centers']} | {run['variation']:.2f} |"
             f" {run['error']:.1e} |"
         )
-    if found:
-        draw(request.out / "functions.svg", found)
+    if results:
+        draw(request.out / "functions.svg", results)
         lines += ["", "![The learned functions](functions.svg)"]
     path = request.out / "table.md"
     write_text(path, "\n".join(lines) + "\n")
     return path
 
 
-def draw(path: Path, found: Sequence[dict[str, Any]]) -> None:
-    """Draw the functions of the first seed in the order of Fig. 2, and the rows on them."""
-    seed = found[0]["setting"]["seed"]
+def draw(path: Path, results: Sequence[dict[str, Any]]) -> None:
+    """Plot the first seed's functions in the order of Fig. 2, with the truth table as dots."""
+    seed = results[0]["setting"]["seed"]
     drawings = []
-    for run in found:
+    for run in results:
         s = run["setting"]
         if s["seed"] != seed:
             continue
