@@ -120,7 +120,7 @@ def test_the_recipe_runs_from_data_to_table(root):
     assert sorted(found["by_subject"]) == [f"co{k}" for k in range(8)]
     shown = 100 * sum(found["by_subject"].values()) / 8
     assert f"| RKM-LSTM | 79.02 | {shown:.1f} |" in text
-    assert "less the baseline" in text
+    assert "the cell with the highest accuracy, is" in text
     assert (root / "out/alcoholism.svg").is_file()
     before = (root / "out/alcoholism/rkm-lstm-seed0/folds").stat().st_mtime_ns
     assert RECIPES["rkm-lfp"].run(chosen).read_text() == text  # nothing is run again
@@ -225,9 +225,10 @@ def test_the_table_tells_of_memory_order_and_seeds(tmp_path):
     assert "Spearman's rank correlation 1.00" in text
     # the rkm-lstm is the second row, the gated CNN the fifth, the CNN the sixth: 4.4 points a row,
     # and a tenth of a point for the seeds
-    assert "CNN (SyncNet) by +17.2 points" in text
-    assert "Gated CNN by +12.9 points" in text
-    assert "n-gram LSTM, the best here, less the baseline: +30.1 points; better on 5" in text
+    assert "the CNN (SyncNet) (+17.2 points" in text
+    assert "the Gated CNN (+12.9 points" in text
+    assert "the cell with the highest accuracy, is level with the baseline: +30.1 points" in text
+    assert "higher on 5 subjects, lower on 0" in text  # five subjects cannot give p < 0.05
 
 
 @pytest.mark.parametrize(

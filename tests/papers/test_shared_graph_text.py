@@ -37,18 +37,18 @@ def test_a_compressed_file_is_read_alike(tmp_path):
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        ("x\n", 1, "'x' is not whole numbers"),
+        ("x\n", 1, "'x' is not a list of integers"),
         ("0\n", 1, "the number of graphs is 0"),
-        ("1 1\n", 1, "2 numbers stand where the number of graphs should be"),
+        ("1 1\n", 1, "expected the number of graphs, found 2 numbers"),
         ("1\n0 1\n", 2, "graph 1 has 0 nodes"),
-        ("1\n1 0 0\n", 2, "3 numbers stand where the number of nodes and the label of graph 1"),
-        ("1\n1 0\n5\n", 3, "1 numbers stand where the tag and the neighbors of node 0 of 1"),
-        ("1\n2 0\n5 2 1\n5 1 0\n", 3, "2 neighbors are announced, and 1 given"),
-        ("1\n2 0\n5 1 2\n5 1 0\n", 3, r"neighbor 2 is none of the nodes 0 … 1"),
-        ("1\n2 0\n5 1 -1\n5 1 0\n", 3, "neighbor -1 is none"),
-        ("1\n2 0\n5 0\n5 1 0\n", 4, "0 is a neighbor of node 1, but not the other way round"),
-        (TWO + "1 0\n", 8, "there is more than the 2 graphs"),
-        (TWO.replace("6 2", "6 2.5"), 4, "'6 2.5 0 2' is not whole numbers"),
+        ("1\n1 0 0\n", 2, "expected the number of nodes and the label of graph 1"),
+        ("1\n1 0\n5\n", 3, "expected the tag and the neighbors of node 0 of 1, found 1 numbers"),
+        ("1\n2 0\n5 2 1\n5 1 0\n", 3, "2 neighbors are announced, but 1 given"),
+        ("1\n2 0\n5 1 2\n5 1 0\n", 3, r"neighbor 2 is not one of the nodes 0 … 1"),
+        ("1\n2 0\n5 1 -1\n5 1 0\n", 3, "neighbor -1 is not one"),
+        ("1\n2 0\n5 0\n5 1 0\n", 4, "node 1 lists neighbor 0, but not the other way round"),
+        (TWO + "1 0\n", 8, "the file goes on after the 2 graphs"),
+        (TWO.replace("6 2", "6 2.5"), 4, "'6 2.5 0 2' is not a list of integers"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
@@ -76,9 +76,9 @@ def test_folds_may_leave_graphs_out(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1\n2\n", "line 2: the file ends; it must have a line for each of 3 graphs"),
-        ("1\n2\n3\n4\n", "line 4: the file ends; it must have a line for each of 3"),
-        ("1\n0\n3\n", "line 2: the fold is '0', and not a number from 1 on"),
+        ("1\n2\n", "line 2: the file has 2 lines for 3 graphs"),
+        ("1\n2\n3\n4\n", "line 4: the file has 4 lines for 3 graphs"),
+        ("1\n0\n3\n", "line 2: the fold is '0', not a positive integer"),
         ("1\ntwo\n3\n", "line 2: the fold is 'two'"),
     ],
 )

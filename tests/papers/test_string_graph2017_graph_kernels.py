@@ -16,9 +16,9 @@ from representer_papers.string_graph2017 import graph_kernels_table as tables
 from representer_papers.string_graph2017.graph_kernels import GRAPH_KERNELS
 from representer_papers.string_graph2017.graph_sets import FAMILIES, GRAPH_SETS, locate, read
 from representer_papers.string_graph2017.nested_folds import (
+    count_correct,
     inner_accuracies,
     outer_folds,
-    right_answers,
 )
 
 
@@ -83,7 +83,7 @@ def test_the_kernel_that_was_chosen_is_the_one_tested(folder, done):
     for row, fold in zip(rows, outer_folds(data.labels, data.folds, 0), strict=True):
         order = int(row["kernel"].removeprefix("n="))
         K = np.asarray(RandomWalkKernel(order, base="delta").cosine()(data.graphs))
-        assert row["right"] == right_answers(K, data.labels, fold, row["C"])
+        assert row["right"] == count_correct(K, data.labels, fold, row["C"])
         inner = inner_accuracies(K, data.labels, fold.train, 2, 0)
         assert row["inner accuracy"] == max(inner)
     assert {row["kernel"] for row in rows} != {"n=1"}
@@ -135,7 +135,7 @@ def test_a_missing_set_says_where_it_should_be(folder, tmp_path):
         GRAPH_KERNELS.run(request(folder, tmp_path, datasets=("nci1",)))
     write_graphs(tmp_path)
     (tmp_path / "MUTAG/fold.txt").unlink()
-    with pytest.raises(DataError, match=r"there is no fold.txt beside it"):
+    with pytest.raises(DataError, match=r"there is no fold.txt in its folder"):
         GRAPH_KERNELS.run(request(tmp_path, tmp_path))
 
 
@@ -153,13 +153,16 @@ def test_the_table_has_means_and_both_spreads():
     results = [repeat(80, 90), repeat(70, 84)]
     assert tables._cell(results[:1]) == "85.0 (folds ± 7.1; 1)"
     assert tables._cell(results) == "81.0 ± 5.7 (folds ± 8.5; 2)"
-    found = {("wl-rbf", "mutag"): results, ("wl", "mutag"): [repeat(79, 87), repeat(70, 80)]}
+    found = {
+        ("wl-rbf", "mutag"): dict(enumerate(results)),
+        ("wl", "mutag"): {1: repeat(70, 80), 0: repeat(79, 87), 2: repeat(1, 1)},
+    }
     gaps = tables._gaps(found, "wl-rbf", "wl", "mutag")
     assert gaps == pytest.approx([1, 3, 0, 4])
     assert tables._gap(gaps) == "+2.0 ± 0.9"
     assert tables._gap(tables._gaps(found, "walk-rbf", "walk", "mutag")) == "–"
-    lines = tables._verdict(found, [GRAPH_SETS["mutag"], GRAPH_SETS["nci1"]])
-    (line,) = [line for line in lines if line.startswith("| RBF over Weisfeiler-Lehman, against")]
+    lines = tables._comparison(found, [GRAPH_SETS["mutag"], GRAPH_SETS["nci1"]])
+    (line,) = [line for line in lines if line.startswith("| RBF over Weisfeiler-Lehman, minus")]
     assert line.endswith("| +2.0 ± 0.9 | – | 1 of 1 |")
 
 

@@ -150,7 +150,7 @@ def test_every_run_has_its_figures(done):
     )
     assert any(line.startswith("| mean of the training part | 1 | 2.4062 |") for line in lines)
     assert any(line.startswith("Trained on 53 molecules, tested on 6") for line in lines)
-    assert any(line.startswith("The gated network is ahead of") for line in lines)
+    assert any(line.startswith("The gated network has the smaller") for line in lines)
 
 
 def test_what_is_there_is_not_run_again(folder, done):
@@ -203,14 +203,15 @@ def figures(rmse):
     return {"test": {"rmse": rmse}}
 
 
-def test_the_verdict_compares_seed_by_seed():
+def test_networks_are_compared_seed_by_seed():
     runs = {
         "wl-gated": {0: figures(0.3), 1: figures(0.5), 2: None, 3: figures(0.2)},
         "neural-fingerprint": {s: figures((0.4, 0.45, 0.1, 0.3)[s]) for s in range(4)},
     }
-    (_, line) = molecules_table._verdict(runs)
-    assert "in 2 of 3 seeds: the fingerprint's error less its own is +0.0500" in line
-    assert molecules_table._verdict({"wl-gated": {0: figures(0.3)}}) == []
+    (_, line) = molecules_table._comparison(runs)
+    assert "in 2 of 3 seeds, compared with the neural fingerprint" in line
+    assert "the fingerprint's error minus its own is +0.0500" in line
+    assert molecules_table._comparison({"wl-gated": {0: figures(0.3)}}) == []
     assert molecules_table._mean([figures(0.3), figures(0.5)]) == "0.4000 ± 0.1414"
     assert molecules_table._order({"wl": {0: figures(0.3)}, "wl-gated": {0: None}}) == []
 

@@ -103,7 +103,7 @@ def test_a_run_that_is_not_finished_is_on_the_way(text, tmp_path):
     LANGUAGE.run(request(tmp_path, cells=("state",)))
     (tmp_path / "out/ptb/state-seed0/metrics.json").unlink()
     table = LANGUAGE.run(request(tmp_path, table_only=True)).read_text("utf-8")
-    assert "| on the way | – |" in table
+    assert "| running | – |" in table
     LANGUAGE.run(request(tmp_path, cells=("state",)))  # and it goes on
     assert (tmp_path / "out/ptb/state-seed0/metrics.json").exists()
 

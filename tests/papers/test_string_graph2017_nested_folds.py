@@ -9,9 +9,9 @@ from representer_papers.string_graph2017 import nested_folds
 from representer_papers.string_graph2017.nested_folds import (
     COSTS,
     best,
+    count_correct,
     inner_accuracies,
     outer_folds,
-    right_answers,
 )
 
 
@@ -59,12 +59,12 @@ def test_what_was_learned_by_heart_does_not_count_in_the_inner_folds(labels):
     assert max(inner_accuracies(apart, labels, np.arange(60), 3, 0)) <= 0.5
 
 
-def test_the_test_counts_right_answers(labels):
+def test_the_test_counts_count_correct(labels):
     fold = outer_folds(labels, np.arange(60) % 10 + 1, 0)[0]
-    assert right_answers(gram(labels, 0.01), labels, fold, 10.0) == len(fold.test)
+    assert count_correct(gram(labels, 0.01), labels, fold, 10.0) == len(fold.test)
     wrong = labels.copy()
     wrong[fold.test] = 1 - wrong[fold.test]
-    assert right_answers(gram(labels, 0.01), wrong, fold, 10.0) == 0
+    assert count_correct(gram(labels, 0.01), wrong, fold, 10.0) == 0
 
 
 def test_of_equals_the_simplest_is_taken():

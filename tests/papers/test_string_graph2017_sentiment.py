@@ -54,7 +54,9 @@ def test_the_papers_figures_are_there():
 
 def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
     assert "Smoke run" in table
-    assert "a part, not comparable with the paper: 41 / 11 / 11 of 157,401 / 1,101 / 2,210" in table
+    assert (
+        "a subset, not comparable with the paper: 41 / 11 / 11 of 157,401 / 1,101 / 2,210" in table
+    )
     assert row(table, "gated, L17")[-4:] == ["52.4", "53.2", "53.7", "–"]
     ours = row(table, "gated")
     assert ours[1:3] == ["`tiny.3d`", "`paper`"]

@@ -1,7 +1,7 @@
-"""The four data sets of L19 Table 2 in the form in which they are handed round.
+"""The four data sets of L19 Table 2 in their common CSV format.
 
-Each is a folder with a headerless ``train.csv`` and ``test.csv`` of class, then one to three
-columns of text; compressed files and subsets are taken as well, and named as what they are.
+Each is a folder with ``train.csv`` and ``test.csv``, without headers: the class, then one to three
+columns of text. Compressed files and subsets are supported; tables name subsets as such.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from representer_papers.shared.datasets import wanted
 
 @dataclass(frozen=True)
 class DataSet:
-    """Where a data set may lie and how large it is.
+    """Folder names and official size of a data set.
 
     Attributes:
-        name: Ours.
-        title: The paper's.
-        folders: Names that its folder may have, the full set first.
-        text_columns: Columns of text behind the class; a file may have fewer.
+        name: Name on the command line.
+        title: Name in the paper.
+        folders: Possible names of its folder, the full set first.
+        text_columns: Number of text columns after the class; a file may have fewer.
         train_rows: Rows of the official training file.
         test_rows: Rows of the official test file.
-        padded_length: Words that the authors' code reads of a document.
+        padded_length: Number of words to which the authors' code pads or cuts a document.
     """
 
     name: str
@@ -40,13 +40,13 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Located:
-    """A data set that was found.
+    """The files of a data set.
 
     Attributes:
-        dataset: Which.
+        dataset: The data set.
         train: Its training file.
         test: Its test file.
-        text: The columns of text, by number.
+        text: Numbers of the text columns.
     """
 
     dataset: DataSet
@@ -74,22 +74,22 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
     """Find data sets under a folder.
 
     Args:
-        root: The folder that has one folder for each.
-        names: Which are wanted; empty for all that are there.
+        root: The folder with one subfolder for each.
+        names: Requested data sets; empty for all that exist.
 
     Raises:
-        ArgumentError: If a name is not that of a data set.
-        DataError: If one that was named, or every one, is missing.
+        ArgumentError: If a name is unknown.
+        DataError: If a requested data set is missing, or all of them are.
     """
-    found = [(dataset, _locate(root, dataset)) for dataset in wanted(root, names, DATASETS)]
-    missing = [dataset for dataset, place in found if place is None]
-    if missing and (names or len(missing) == len(found)):
+    places = [(dataset, _locate(root, dataset)) for dataset in wanted(root, names, DATASETS)]
+    missing = [dataset for dataset, place in places if place is None]
+    if missing and (names or len(missing) == len(places)):
         raise DataError(
-            f"there is no {' or '.join(missing[0].folders)} with train.csv and test.csv in it",
+            f"there is no {' or '.join(missing[0].folders)} with train.csv and test.csv",
             file=root,
-            mend="Put the data set there, or leave it out of --datasets.",
+            mend="Add the data set, or remove it from --datasets.",
         )
-    return [place for _, place in found if place is not None]
+    return [place for _, place in places if place is not None]
 
 
 def _locate(root: Path, dataset: DataSet) -> Located | None:
@@ -106,7 +106,7 @@ def _file(folder: Path, stems: Sequence[str]) -> Path | None:
 
 
 def _text_columns(path: Path, dataset: DataSet) -> str:
-    """Return the numbers of the text columns, as many as the file has of those it may have."""
+    """Return the numbers of the text columns that the file has."""
     from representer.data.text.source import physical_lines
 
     width = len(next(csv.reader(physical_lines(path)), []))

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from representer_papers.rkm2019.report import Results
 
 FILTER_LENGTHS = (1, 3)
-VALID_FRACTION = 0.05  # neither paper nor code says how the validation part was chosen
+VALID_FRACTION = 0.05  # neither the paper nor the code says how validation data were chosen
 
-# Everything tiny: this shows that the way is open, not how good a model is.
+_WITHOUT_EFFECT = ("threads:", "out:")  # lines of config.yaml that do not change the results
+# Tiny sizes that check the setup.
 _SMOKE = {
     "hidden_size": 8, "embedding_size": 8, "batch_size": 4, "max_steps": 4, "evaluate_every": 2,
     "max_length": 32, "valid_fraction": 0.2, "min_length": 1,
@@ -31,17 +32,17 @@ _SMOKE = {
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table.
+    """Run the missing combinations, and write the table.
 
-    Each combination is a run folder ``OUT/DATASET/CELL-Ngram-seedK``. A finished one is read, an
-    interrupted one goes on, so the command may be given again until the table is full.
+    Each combination is a run folder ``OUT/DATASET/CELL-Ngram-seedK``. Finished runs are kept and
+    interrupted runs resume, so the command can be repeated until the table is complete.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds a run with other
-            settings.
+        ArgumentError: If the request names an unknown cell, preset or data set, or a folder has a
+            run with other settings.
         DataError: If a data set is missing.
     """
     from representer_papers.rkm2019.datasets import locate
@@ -75,7 +76,7 @@ def _check(request: Request) -> None:
 
 
 def _run_seed(request: Request, place: Located, seed: int, results: Results) -> None:
-    """Run every cell on one split of a data set; the data are read once."""
+    """Run every cell on one split of a data set, reading the data once."""
     name, folder = place.dataset.name, request.out / place.dataset.name
     configs = {
         (cell, n): _config(request, place, folder, cell, n, seed)
@@ -94,9 +95,9 @@ def _run_seed(request: Request, place: Located, seed: int, results: Results) -> 
         folder.mkdir(parents=True, exist_ok=True)
         if not baselines.exists():
             write_baselines(baselines, data)
-        answered = read_baselines(baselines)
+        trained_baselines = read_baselines(baselines)
         for config in waiting:
-            _run(config, data, vectors, answered)
+            _run(config, data, vectors, trained_baselines)
     if baselines.exists():
         results.baselines[name, seed] = json.loads(baselines.read_text("utf-8"))
     for (cell, n), config in configs.items():
@@ -108,8 +109,8 @@ def _run_seed(request: Request, place: Located, seed: int, results: Results) -> 
 def _config(
     request: Request, place: Located, folder: Path, cell: str, n: int, seed: int
 ) -> TextConfig:
-    usual = defaults(request.preset, demo=False, cell=cell)
-    settings = {name: usual[name] for name in PRESETS[request.preset]}
+    options = defaults(request.preset, demo=False, cell=cell)
+    settings = {name: options[name] for name in PRESETS[request.preset]}
     if request.preset == "authors_code":
         settings["max_length"] = place.dataset.padded_length
     settings["max_steps"] = max(1, round(request.budget * settings["max_steps"]))
@@ -135,24 +136,23 @@ def _config(
 
 
 def _is_done(config: TextConfig) -> bool:
-    """Say whether a finished run with these very settings is there.
+    """Return True if a finished run with the same settings exists.
 
     Raises:
-        ArgumentError: If the folder's run has other settings.
+        ArgumentError: If the folder has a run with other settings.
     """
     from representer.tasks.options import as_yaml
 
     folder = Path(config.out or "")
     written = folder / "config.yaml"
-    if written.exists() and _watched(written.read_text("utf-8")) != _watched(as_yaml(config)):
-        hint = "Its config.yaml differs from what was asked for now; choose another --out."
+    if written.exists() and _settings(written.read_text("utf-8")) != _settings(as_yaml(config)):
+        hint = "Its config.yaml differs from the requested settings; choose another --out."
         raise ArgumentError("out", str(folder), "a run with these settings", hint=hint)
     return (folder / "metrics.json").exists()
 
 
-def _watched(text: str) -> list[str]:
-    free = ("threads:", "out:")
-    return [line for line in text.splitlines() if not line.startswith(free)]
+def _settings(text: str) -> list[str]:
+    return [line for line in text.splitlines() if not line.startswith(_WITHOUT_EFFECT)]
 
 
 def _run(
@@ -169,7 +169,7 @@ def _run(
     with RunFolder(folder, resume=folder.exists()) as run_folder:
         try:
             trained = train(run_folder, config, data, vectors)
-        except TrainingError as error:  # a cell that diverges is a result, not the end of the table
+        except TrainingError as error:  # divergence of one cell must not stop the others
             print(f"{folder}: {error}")
             return
         evaluate_and_report(run_folder, data, trained, baselines=baselines)

@@ -12,14 +12,14 @@ from representer_papers.shared.language import Variant
 
 SOURCE = "L19 Table 3"
 
-# Cell: the paper's name, and its test perplexities on the two texts.
+# By cell: the paper's name and its test perplexities on the two texts.
 _PRINTED: dict[str, tuple[str, float, float]] = {
     "lstm": ("LSTM", 58.9, 65.68),
     "rkm-lstm": ("RKM-LSTM", 58.2, 65.22),
     "rkm-cifg": ("RKM-CIFG", 59.5, 66.03),
     "linear-kernel-gated": ("Linear Kernel w/ o_t", 69.7, 80.21),
 }
-# "The default" of the official code for each text, after the commands on its page.
+# Defaults of the official code for each text, from the commands on its page.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "ptb": PRESETS["awd"],
     "wikitext-2": PRESETS["awd"]
@@ -27,8 +27,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 # Best first, on both texts.
 _ORDER = ("rkm-lstm", "lstm", "rkm-cifg", "linear-kernel-gated")
-# Adam, since a few epochs of SGD say little. The memory of RKM cells has no bound: without layer
-# norm a small RKM-LSTM diverges, by SGD at 30 and at 20 within two epochs and by Adam in ten steps.
+# Adam, since the SGD schedule is made for hundreds of epochs. The memory of RKM cells is unbounded:
+# without layer norm a small RKM-LSTM diverges, with SGD at 30 and 20 within two epochs, with Adam
+# in ten steps.
 _SMALL = {
     "hidden_size": 200,
     "embedding_size": 100,
@@ -38,29 +39,30 @@ _SMALL = {
 }
 _ABOUT = (
     "",
-    "Test perplexity per token at the best validation perplexity, before fine-tuning; each line",
-    "has an end that is predicted too. AWD-LSTM with its own settings for each text, with four",
-    "cells in its place. A budget below 1 is that part of the epochs; weights are averaged only if",
-    "validation gets worse within them. The cells here have one bias a gate, and RKM cells none on",
-    "the candidate; with two on every gate, as torch.nn.LSTM has, the Penn Treebank models have",
-    "24,221,600 (LSTM, RKM-LSTM), 19,168,700 and 14,115,800 parameters. Models named small have",
-    "200 units, 100 in embedding and last layer, layer norm on the cell, and Adam at 0.003 in",
-    "place of SGD at 30. Without layer norm a small RKM-LSTM, whose memory has no bound, comes to",
-    "a gradient that is no number: by SGD at 30 and 20 within two epochs, by Adam in ten steps.",
+    "Test perplexity per token at the best validation perplexity, before fine-tuning; ends of",
+    "lines are predicted, too. The model is AWD-LSTM with its own settings for each text and one",
+    "of four cells instead of its LSTM. A budget below 1 runs that fraction of the epochs; weights",
+    "are averaged only if validation gets worse within them. The cells have one bias per gate, and",
+    "RKM cells none on the candidate; with two on every gate, as in torch.nn.LSTM, the Penn",
+    "Treebank models have 24,221,600 (LSTM, RKM-LSTM), 19,168,700 and 14,115,800 parameters. Small",
+    "models have 200 units, 100 in the embedding and the last layer, layer norm on the cell, and",
+    "Adam at 0.003 instead of SGD at 30. Without layer norm a small RKM-LSTM, whose memory is",
+    "unbounded, gets non-finite gradients: with SGD at 30 and 20 within two epochs, with Adam in",
+    "ten steps.",
 )
 
 
 def variants(dataset: str) -> tuple[Variant, ...]:
-    """Return the rows of the table with the settings of a text: four cells in two sizes."""
+    """Return the rows of the table, four cells in two sizes, with the settings of a text."""
     options = _OPTIONS[dataset]
-    whole = [
+    full_size = [
         Variant(cell, title, {**options, "cell": cell}, {"ptb": ptb, "wikitext-2": wikitext})
         for cell, (title, ptb, wikitext) in _PRINTED.items()
     ]
     small = [
-        Variant(f"{v.name}-small", f"{v.title}, small", {**v.options, **_SMALL}) for v in whole
+        Variant(f"{v.name}-small", f"{v.title}, small", {**v.options, **_SMALL}) for v in full_size
     ]
-    return (*whole, *small)
+    return (*full_size, *small)
 
 
 REPORTED: Mapping[tuple[str, str], Reported] = {
@@ -71,9 +73,9 @@ REPORTED: Mapping[tuple[str, str], Reported] = {
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table; see ``shared.language_recipe.reproduce``.
+    """Run the missing models, and write the table; see ``shared.language_recipe.reproduce``.
 
-    The default is the four cells at the paper's size; smaller models are asked for with
+    The default is the four cells at the paper's size; select smaller models with
     ``--cells lstm-small`` and so on.
     """
     from representer_papers.shared.language_recipe import reproduce
@@ -85,7 +87,7 @@ def run(request: Request) -> Path:
 
 LANGUAGE = Recipe(
     name="rkm-language",
-    title="Language models: four cells in AWD-LSTM's place, Penn Treebank and WikiText-2",
+    title="Language models: AWD-LSTM with four cells, Penn Treebank and WikiText-2",
     source=SOURCE,
     run=run,
     reported=REPORTED,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SOURCE = "L19 Table 4"
 BASELINE = "band-power"
-# Cell: the paper's name and accuracy on the recordings of 29 mice, best first.
+# By cell: the paper's name and accuracy on the recordings of 29 mice, best first.
 CELLS: Mapping[str, tuple[str, float]] = {
     "lstm": ("n-gram LSTM", 80.24),
     "rkm-lstm": ("RKM-LSTM", 79.02),
@@ -37,17 +37,17 @@ REPORTED = {
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table.
+    """Run the missing models, and write the table.
 
-    Each subject is left out in turn. A budget below 1 leaves groups of subjects out in their place,
-    so many as that part of the subjects but at least eight.
+    Each subject is left out in turn. A budget below 1 leaves out groups of subjects instead: the
+    number of groups is that fraction of the number of subjects, but at least eight.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds results of other
-            settings.
+        ArgumentError: If the request names an unknown cell, preset or data set, or a folder has
+            results of other settings.
         DataError: If a data set is missing.
     """
     from representer_papers.rkm2019.lfp_table import write_table
@@ -63,14 +63,14 @@ def run(request: Request) -> Path:
 def config_of(
     signals: SignalSet, cell: str, request: Request, subjects: int, seed: int
 ) -> SignalConfig:
-    """Return the settings of a model: L19's sizes, and what the data set has of its own.
+    """Return the settings of a model: L19's sizes and the options of the data set.
 
     Args:
-        signals: The set.
+        signals: The data set.
         cell: A key of ``CELLS``.
-        request: Of the reproduction.
-        subjects: How many the set has.
-        seed: Of folds, weights and order.
+        request: The request.
+        subjects: Number of subjects.
+        seed: Seed of folds, weights and order.
     """
     groups = max(LEAST_FOLDS, round(request.budget * subjects))
     chosen = SignalConfig(
@@ -109,49 +109,50 @@ def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> Non
     from representer.tasks.storage import atomic
     from representer_papers.rkm2019.lfp_answers import KEY, described
 
-    of = signals.recordings(request.data, smoke=request.smoke)
+    recordings = signals.recordings(request.data, smoke=request.smoke)
+    subjects = len(set(recordings.subjects.tolist()))
     for seed in request.seeds:
         for row in rows:
-            cell = "rkm-lstm" if row == BASELINE else row  # the folds are those of all cells
-            config = config_of(signals, cell, request, len(set(of.subjects.tolist())), seed)
+            cell = "rkm-lstm" if row == BASELINE else row  # all rows have the same folds
+            config = config_of(signals, cell, request, subjects, seed)
             folder = request.out / signals.name / f"{row}-seed{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             if row == BASELINE:
                 config = replace(config, standardize=signals.baseline)
-                found = _baseline(of, plan(of, config), config.standardize)
+                figures = _baseline(recordings, plan(recordings, config), config.standardize)
             else:
-                loso = run_loso(of, config, folder)
-                found = {
-                    "by_subject": loso.accuracy_by_subject(of),
+                loso = run_loso(recordings, config, folder)
+                figures = {
+                    "by_subject": loso.accuracy_by_subject(recordings),
                     "seconds": loso.seconds,
-                    "parameters": _parameters(config, of),
-                    KEY: described(of, loso.rows, loso.probabilities),
+                    "parameters": _parameters(config, recordings),
+                    KEY: described(recordings, loso.rows, loso.probabilities),
                 }
                 if signals.planted:
                     from representer_papers.rkm2019.lfp_recovery import recovered
 
-                    found["recovered"] = recovered(of, folder, loso.folds)
-            result = {"row": row, "seed": seed, "classes": len(of.classes), **found}
-            result |= {"folds": len(plan(of, config)), "config": asdict(config)}
+                    figures["recovered"] = recovered(recordings, folder, loso.folds)
+            result = {"row": row, "seed": seed, "classes": len(recordings.classes), **figures}
+            result |= {"folds": len(plan(recordings, config)), "config": asdict(config)}
             atomic.write_json(folder / "result.json", result)
 
 
-def _baseline(of: Recordings, folds: list[Fold], standardize: str) -> dict[str, Any]:
+def _baseline(recordings: Recordings, folds: list[Fold], standardize: str) -> dict[str, Any]:
     from representer.tasks.signal.signal_baseline import band_power_baseline
     from representer.tasks.signal.signal_loso import accuracy_by_subject
     from representer_papers.rkm2019.lfp_answers import KEY, described
 
-    answers = band_power_baseline(of, folds, standardize)
-    by_subject = accuracy_by_subject(of, answers.rows, answers.probabilities.argmax(axis=1))
+    result = band_power_baseline(recordings, folds, standardize)
+    predictions = result.probabilities.argmax(axis=1)
     return {
-        "by_subject": by_subject,
-        "seconds": answers.seconds,
+        "by_subject": accuracy_by_subject(recordings, result.rows, predictions),
+        "seconds": result.seconds,
         "parameters": None,
-        KEY: described(of, answers.rows, answers.probabilities),
+        KEY: described(recordings, result.rows, result.probabilities),
     }
 
 
-def _parameters(config: SignalConfig, of: Recordings) -> int:
+def _parameters(config: SignalConfig, recordings: Recordings) -> int:
     from representer.tasks.signal.signal_model import build_model
 
-    return sum(parameter.numel() for parameter in build_model(config, of, 0).parameters())
+    return sum(parameter.numel() for parameter in build_model(config, recordings, 0).parameters())

@@ -1,4 +1,4 @@
-"""What the models of the synthetic recordings have found: the planted frequency and the lags."""
+"""Recover the planted frequency and phase lags from models of the synthetic recordings."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from representer.tasks.signal.signal_loso import FOLDS
 from representer.tasks.signal.signal_run import load_run
 
 
-def recovered(of: Recordings, folder: Path, folds: Sequence[FoldResult]) -> dict[str, Any]:
-    """Return the frequency and the lags that the models of all folds go by.
+def recovered(recordings: Recordings, folder: Path, folds: Sequence[FoldResult]) -> dict[str, Any]:
+    """Return the frequency and the phase lags that the models of all folds use.
 
     Args:
-        of: The recordings, the planted class being the last of ``default_couplings``.
-        folder: Of the run.
-        folds: Its folds.
+        recordings: The recordings; the planted class is the last of ``default_couplings``.
+        folder: Run folder.
+        folds: Results of its folds.
 
     Returns:
-        ``frequency`` in Hz, the mean over folds and its worst one; ``lags`` in degrees of the
-        evidence of all folds together; and what was planted.
+        ``frequency`` in Hz, the mean over folds, and that of the worst fold; ``lags`` in degrees
+        from the combined evidence of all folds; and the planted values.
     """
-    planted = default_couplings(len(of.channels))[-1]
-    label = of.classes.index(planted.name)
-    centers, found = [], []
+    planted = default_couplings(len(recordings.channels))[-1]
+    label = recordings.classes.index(planted.name)
+    centers, evidence = [], []
     for number, fold in enumerate(folds):
         trained = load_run(folder / FOLDS / folder_name(fold.fold, number))
-        standard = trained.standardization.apply(of)
-        signals, labels = torch.from_numpy(standard.signals), torch.from_numpy(of.labels)
-        rows = torch.from_numpy(fold.rows)
-        importance = band_importance(trained.model, signals[rows], labels[rows], of.sampling_rate)
+        rate = recordings.sampling_rate
+        signals = torch.from_numpy(trained.standardization.apply(recordings).signals)
+        labels, rows = torch.from_numpy(recordings.labels), torch.from_numpy(fold.rows)
+        importance = band_importance(trained.model, signals[rows], labels[rows], rate)
         centers.append(importance.center)
-        # the evidence is asked for at the frequency found, not at the planted one
-        at = min(max(importance.center, 3.0), of.sampling_rate / 2 - 3.0)
-        found.append(phase_lags(trained.model, signals, label, at, of.sampling_rate))
-    lags = combined_lags(found).lags.numpy()
+        # at the recovered frequency: the planted one is unknown to a user
+        frequency = min(max(importance.center, 3.0), rate / 2 - 3.0)
+        evidence.append(phase_lags(trained.model, signals, label, frequency, rate))
+    lags = combined_lags(evidence).lags.numpy()
     off = np.degrees(np.angle(np.exp(1j * np.radians(lags - np.asarray(planted.lags)))))
     return {
         "frequency": float(np.mean(centers)),

@@ -1,4 +1,4 @@
-"""The recordings of the Sync-RKM experiment: synthetic ones, and three tasks of two public EEGs.
+"""The recordings of the Sync-RKM experiment: synthetic ones, and three tasks from two public EEGs.
 
 The mouse recordings of L19 are not public.
 """
@@ -15,8 +15,8 @@ import numpy as np
 from representer.data.signals import Recordings, recordings, resampled, synthetic_recordings
 from representer.errors import DataError
 
-RATE = 160.0  # Hz: 40 samples are a quarter of a second, and first frequencies go up to 25 Hz
-# Power of the synthetic classes is equal: only the lags of the channels tell them apart.
+RATE = 160.0  # Hz: 40 samples are a quarter of a second; initial frequencies go up to 25 Hz
+# The synthetic classes have equal power: only the phase lags of the channels distinguish them.
 SYNTHETIC: dict[str, Any] = {"subjects": 8, "windows": 500, "seed": 0}
 
 
@@ -25,13 +25,13 @@ class SignalSet:
     """A set of recordings.
 
     Attributes:
-        name: Its key.
-        title: What a table calls it.
-        read: Reads it from the folder of the data sets.
-        options: What its models and their training have beside the defaults of ``fit signal``.
-        baseline: What the baseline's features are standardized by: what it is best with.
-        rate: Sampling rate that it is brought to, in Hz; 0 for its own.
-        planted: Whether it is known what is in it.
+        name: Name on the command line.
+        title: Title in the table.
+        read: Function that reads it from the folder of the data sets.
+        options: Options of the models and their training that differ from ``fit signal``.
+        baseline: Standardization of the baseline's features, its best-performing setting.
+        rate: Sampling rate after resampling, in Hz; 0 to keep the original.
+        planted: Whether the recordings have a planted frequency and lags.
     """
 
     name: str
@@ -43,20 +43,20 @@ class SignalSet:
     planted: bool = False
 
     def recordings(self, root: Path, *, smoke: bool = False) -> Recordings:
-        """Read it at its rate; for a smoke run, a few windows of each subject and class.
+        """Read and resample the recordings; a smoke run takes four windows per subject and class.
 
         Raises:
-            DataError: If it is not there.
+            DataError: If the file is missing.
         """
-        of = self.read(root)
+        read = self.read(root)
         if smoke:
             kept = [
-                np.flatnonzero((of.subjects == subject) & (of.labels == label))[:4]
-                for subject in np.unique(of.subjects)
-                for label in range(len(of.classes))
+                np.flatnonzero((read.subjects == subject) & (read.labels == label))[:4]
+                for subject in np.unique(read.subjects)
+                for label in range(len(read.classes))
             ]
-            of = of.take(np.sort(np.concatenate(kept)))
-        return resampled(of, self.rate) if self.rate else of
+            read = read.take(np.sort(np.concatenate(kept)))
+        return resampled(read, self.rate) if self.rate else read
 
 
 def _synthetic(_: Path) -> Recordings:
@@ -64,7 +64,7 @@ def _synthetic(_: Path) -> Recordings:
 
 
 def _arithmetic(root: Path) -> Recordings:
-    """Rest or mental arithmetic, two seconds (Zyma et al., Data 2019)."""
+    """Read windows of two seconds at rest or in mental arithmetic (Zyma et al., Data 2019)."""
     path = root / "eeg_mental_arithmetic" / "eegmat_250hz.npz"
     keys = ("X", "uv_per_count", "fs", "channels", "subject", "state")
     x, scale, rate, channels, subject, state = _arrays(path, keys)
@@ -82,7 +82,7 @@ def _arithmetic(root: Path) -> Recordings:
 
 
 def _alcoholism(root: Path, label: str, names: tuple[str, ...]) -> Recordings:
-    """A second after a picture (Zhang et al. 1995); copies of trials are left out."""
+    """Read the second after a picture (Zhang et al. 1995), leaving out duplicate trials."""
     path = root / "eeg_uci_alcoholism" / "smni_cmi.npz"
     keys = ("counts", "offset_uv", "uv_per_count", "fs", "channels", "subject", label, "duplicate")
     counts, offset, scale, rate, channels, subject, labels, copied = _arrays(path, keys)
@@ -110,16 +110,16 @@ def _arrays(path: Path, keys: tuple[str, ...]) -> list[Any]:
         return [archive[key][()] for key in keys]
 
 
-# A gain from subject to subject and the place of a window must not matter, but the power may.
+# Augmentation makes models invariant to a subject's gain and to a window's position, not to power.
 _EEG = {
     "stride": 10, "lr": 5e-3, "dropout": 0.5, "channel_dropout": 0.2, "augment": True,
     "epochs": 25, "patience": 10,
 }  # fmt: skip
-# Where a subject is of one class, by a subject's own figures the class would be taken out: each
-# window has its own scale there, since those of electrodes differ from subject to subject. And the
-# few subjects that could choose the epoch are so surely right or wrong that the last is better.
+# Every subject has one class, so standardizing by subject would remove the class; each window has
+# its own scale instead. The epoch is the last: validation on a few subjects is too noisy, since
+# nearly all windows of a subject are right or wrong together.
 _GROUP = {**_EEG, "standardize": "window", "valid_fraction": 0.0, "epochs": 40}
-# What a brain answers to a picture has its sign and its place in time.
+# An evoked response has a fixed sign and a fixed position in time.
 _ANSWER = {**_EEG, "augment": False}
 _PLANTED = {"stride": 10, "lr": 2e-2, "epochs": 30, "patience": 0}
 SIGNAL_SETS: Mapping[str, SignalSet] = {

@@ -1,10 +1,10 @@
-"""The table of Sync-RKMs: mean accuracy over subjects, tests over them, and what was recovered."""
+"""The table of Sync-RKMs: mean accuracy over subjects, paired tests, and recovered parameters."""
 
 from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,21 @@ from representer_papers.rkm2019.lfp_sets import SignalSet
 from representer_papers.shared.order import order_lines
 from representer_papers.shared.table import heading, smoke_warning
 
-Found = dict[str, dict[int, dict[str, Any]]]  # row, seed
+LEVEL = 0.05  # a larger p-value makes two results level
+Runs = dict[str, dict[int, dict[str, Any]]]  # by row and seed
 _ABOUT = (
     "",
-    "Mean over the subjects of each one's accuracy in %, with fresh weights in each fold, whose",
-    "epoch subjects of the training side choose. Filters of 40 samples, 30 a gate, as in the",
-    "paper; its recordings of 29 mice are not public, so that its column is there for the order",
-    "alone. The EEGs are brought to 160 Hz, and a cell makes a step every 10 samples.",
-    "Standardization by subject; for the alcoholism group, where a subject has one class, by the",
-    "window, and there all training subjects are trained on, for 40 epochs: few subjects choose",
-    "badly. Band power is standardized by what it is best with: by subject, and for alcoholism by",
-    "the training subjects. ± is the deviation over seeds, which differ in folds and weights.",
-    "Signs, places in time, gains and noise of training windows are drawn at random on the EEGs,",
-    "but not for the condition: the answer to a picture has its sign and its place in time.",
-    "Where there are fewer folds than subjects, a fold leaves a group of subjects out.",
+    "Accuracy in %, averaged over subjects. Each fold trains new weights; validation subjects of",
+    "the training side choose the epoch. Filters of 40 samples, 30 per gate, as in the paper; its",
+    "recordings of 29 mice are not public, so its column serves to compare the order alone. The",
+    "EEGs are resampled to 160 Hz, and a cell makes a step every 10 samples. Signals are",
+    "standardized by subject; for the alcoholism group, where every subject has one class, by",
+    "window, and there all training subjects are trained on for 40 epochs, since a few subjects",
+    "choose an epoch badly. Band power has its best-performing standardization: by subject, and",
+    "for alcoholism by the training subjects. ± is the standard deviation over seeds, which differ",
+    "in folds and weights. Training windows of the EEGs are augmented (sign, position in time,",
+    "gain, noise), except for the condition, where the evoked response has a fixed sign and",
+    "position. With fewer folds than subjects, a fold leaves out a group of subjects.",
 )
 _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {
     BASELINE: "log band power, logistic regression"
@@ -39,36 +40,36 @@ _TITLES = {cell: title for cell, (title, _) in CELLS.items()} | {
 
 
 def write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
-    """Write ``table.md`` of all results in the folder, and a picture of the subjects of each set.
+    """Write ``table.md`` from all results in the folder, and a figure of the subjects of each set.
 
     Returns:
         The path of the table.
     """
-    found = {signals.name: _results(request.out / signals.name) for signals in sets}
+    runs = {signals.name: _results(request.out / signals.name) for signals in sets}
     lines = [*heading("L19 Table 4: neural signals", request), *_ABOUT, *smoke_warning(request)]
-    lines += ["", *_summary(sets, found)]
+    lines += ["", *_summary(sets, runs)]
     for signals in sets:
-        if results := found[signals.name]:
+        if results := runs[signals.name]:
             lines += ["", *_section(request, signals, results)]
     path = request.out / "table.md"
     atomic.write_text(path, "\n".join(lines) + "\n")
     return path
 
 
-def _results(folder: Path) -> Found:
-    found: Found = {}
+def _results(folder: Path) -> Runs:
+    runs: Runs = {}
     for path in sorted(folder.glob("*/result.json")):
         described = json.loads(path.read_text("utf-8"))
-        found.setdefault(described["row"], {})[described["seed"]] = described
-    return found
+        runs.setdefault(described["row"], {})[described["seed"]] = described
+    return runs
 
 
-def _summary(sets: Sequence[SignalSet], found: dict[str, Found]) -> list[str]:
+def _summary(sets: Sequence[SignalSet], runs: dict[str, Runs]) -> list[str]:
     heads = ["L19, mice", *(signals.title for signals in sets)]
     lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
     for row, title in _TITLES.items():
         paper = f"{CELLS[row][1]:.2f}" if row in CELLS else "–"
-        cells = [_mean(found[signals.name].get(row, {})) for signals in sets]
+        cells = [_mean(runs[signals.name].get(row, {})) for signals in sets]
         lines.append(f"| {title} | " + " | ".join([paper, *cells]) + " |")
     return lines
 
@@ -82,54 +83,54 @@ def _mean(runs: dict[int, dict[str, Any]]) -> str:
     return f"{statistics.mean(means):.1f} ± {statistics.stdev(means):.1f}"
 
 
-def _section(request: Request, signals: SignalSet, found: Found) -> list[str]:
-    some = next(iter(next(iter(found.values())).values()))
-    seeds = sorted({seed for runs in found.values() for seed in runs})
+def _section(request: Request, signals: SignalSet, rows: Runs) -> list[str]:
+    some = next(iter(next(iter(rows.values())).values()))
+    seeds = sorted({seed for runs in rows.values() for seed in runs})
     subjects = some["by_subject"]
     lines = [
         f"## {signals.title[0].upper()}{signals.title[1:]}",
         "",
         f"{len(subjects)} subjects, {some['folds']} folds, seeds {', '.join(map(str, seeds))}.",
     ]
-    cells = {row: runs for row, runs in found.items() if row in CELLS}
+    cells = {row: runs for row, runs in rows.items() if row in CELLS}
     means = {
-        row: [100 * statistics.mean(run["by_subject"].values()) for _, run in sorted(runs.items())]
+        row: {seed: 100 * statistics.mean(run["by_subject"].values()) for seed, run in runs.items()}
         for row, runs in cells.items()
     }
     order = order_lines(signals.title, {row: CELLS[row][1] for row in means}, means)
     lines += ["", *order] if order else []
     lines += _memory(cells)
-    if BASELINE in found and cells:
-        best = max(means, key=lambda row: statistics.mean(means[row]))
-        lines += ["", _against(cells[best], found[BASELINE], best)]
-        picture = f"{signals.name}.svg"
-        ours, theirs = (_by_subject(runs) for runs in (cells[best], found[BASELINE]))
-        drawn = figures.subjects(ours, theirs, 1 / some["classes"])
-        atomic.write_text(request.out / picture, drawn)
-        lines += ["", f"![Accuracy of {best} by subject, beside the baseline]({picture})"]
-    return lines + _together(found) + _recovery(cells)
+    if BASELINE in rows and cells:
+        best = max(means, key=lambda row: statistics.mean(means[row].values()))
+        lines += ["", _against(cells[best], rows[BASELINE], best)]
+        figure = f"{signals.name}.svg"
+        ours, baseline = (_by_subject(runs) for runs in (cells[best], rows[BASELINE]))
+        drawn = figures.subjects(ours, baseline, 1 / some["classes"])
+        atomic.write_text(request.out / figure, drawn)
+        lines += ["", f"![Accuracy of {best} by subject, beside the baseline]({figure})"]
+    return lines + _together(rows) + _recovery(cells)
 
 
-def _together(found: Found) -> list[str]:
-    """Return what the models of all seeds answer together, beside the baseline."""
-    answers = together(found)
-    baseline = answers.pop(BASELINE, None)
-    if not answers:
+def _together(rows: Runs) -> list[str]:
+    """Return the table of the ensembles over seeds, beside the baseline."""
+    ensembles = together(rows)
+    baseline = ensembles.pop(BASELINE, None)
+    if not ensembles:
         return []
-    lines = ["", "The seeds' models answering together, by the mean of their probabilities:", ""]
-    lines += ["| | seeds | accuracy | less the baseline | better, worse | p |"]
+    lines = ["", "Ensembles over the seeds (mean of the models' probabilities):", ""]
+    lines += ["| | seeds | accuracy | minus the baseline | subjects better, worse | p |"]
     lines += ["|---|---:|---:|---:|---:|---:|"]
-    for row, by_subject in answers.items():
-        line = f"| {_TITLES[row]} | {len(found[row])} | {_percent(by_subject)} |"
+    for row, by_subject in ensembles.items():
+        line = f"| {_TITLES[row]} | {len(rows[row])} | {_percent(by_subject)} |"
         if baseline is None:
             lines.append(f"{line} | | |")
             continue
-        of = paired_over_subjects(by_subject, baseline)
-        counts = f"{of['better']}, {of['worse']}"
-        lines.append(f"{line} {100 * of['mean']:+.1f} | {counts} | {of['p']:.3f} |")
+        test = paired_over_subjects(by_subject, baseline)
+        counts = f"{test['better']}, {test['worse']}"
+        lines.append(f"{line} {100 * test['mean']:+.1f} | {counts} | {test['p']:.3f} |")
     if baseline is not None:
         lines.append(
-            f"| {_TITLES[BASELINE]} | {len(found[BASELINE])} | {_percent(baseline)} | | | |"
+            f"| {_TITLES[BASELINE]} | {len(rows[BASELINE])} | {_percent(baseline)} | | | |"
         )
     return lines
 
@@ -138,33 +139,41 @@ def _percent(by_subject: dict[str, float]) -> str:
     return f"{100 * statistics.mean(by_subject.values()):.1f}"
 
 
-def _memory(cells: Found) -> list[str]:
-    """Say whether the cells with memory are ahead of those without, subject by subject."""
+def _memory(cells: Runs) -> list[str]:
+    """Compare the RKM-LSTM with the cells without memory, subject by subject."""
     if not {"rkm-lstm", "cnn", "gated-cnn"} <= cells.keys():
         return []
-    told = []
+    sentences = []
     for row in ("cnn", "gated-cnn"):
-        found = paired_over_subjects(_by_subject(cells["rkm-lstm"]), _by_subject(cells[row]))
-        told.append(f"{_TITLES[row]} by {100 * found['mean']:+.1f} points (p = {found['p']:.3f})")
-    return ["", f"Does memory help? The RKM-LSTM is ahead of the {' and of the '.join(told)}."]
+        test = paired_over_subjects(_by_subject(cells["rkm-lstm"]), _by_subject(cells[row]))
+        gap = f"{100 * test['mean']:+.1f} points, p = {test['p']:.3f}"
+        sentences.append(f"{_verdict(test)} the {_TITLES[row]} ({gap})")
+    return ["", f"Does memory help? The RKM-LSTM is {' and '.join(sentences)}."]
 
 
-def _against(ours: dict[int, Any], theirs: dict[int, Any], name: str) -> str:
-    found = paired_over_subjects(_by_subject(ours), _by_subject(theirs))
+def _verdict(test: Mapping[str, Any]) -> str:
+    """Return the relation that the paired test over subjects supports."""
+    if not test["p"] < LEVEL:
+        return "level with"
+    return "ahead of" if test["mean"] > 0 else "behind"
+
+
+def _against(ours: dict[int, Any], baseline: dict[int, Any], name: str) -> str:
+    test = paired_over_subjects(_by_subject(ours), _by_subject(baseline))
     return (
-        f"{_TITLES[name]}, the best here, less the baseline: {100 * found['mean']:+.1f} points; "
-        f"better on {found['better']} subjects, worse on {found['worse']} "
-        f"(Wilcoxon's signed-rank test, p = {found['p']:.3f})."
+        f"{_TITLES[name]}, the cell with the highest accuracy, is {_verdict(test)} the baseline: "
+        f"{100 * test['mean']:+.1f} points; higher on {test['better']} subjects, lower on "
+        f"{test['worse']} (Wilcoxon's signed-rank test, p = {test['p']:.3f})."
     )
 
 
 def _by_subject(runs: dict[int, Any]) -> dict[str, float]:
-    """Return each subject's accuracy, in the mean over seeds."""
+    """Return each subject's accuracy, averaged over seeds."""
     every = [run["by_subject"] for run in runs.values()]
     return {subject: statistics.mean(run[subject] for run in every) for subject in every[0]}
 
 
-def _recovery(cells: Found) -> list[str]:
+def _recovery(cells: Runs) -> list[str]:
     rows = [
         (row, seed, run["recovered"])
         for row, runs in cells.items()
@@ -177,16 +186,16 @@ def _recovery(cells: Found) -> list[str]:
     lags = ", ".join(f"{lag:g}" for lag in planted["lags"])
     lines = [
         "",
-        f"Planted: {planted['frequency']:g} Hz, lags of {lags} degrees. Recovered from what the",
-        "models of all folds go by (`band_importance`, `phase_lags`):",
+        f"Planted: {planted['frequency']:g} Hz, lags of {lags} degrees. Recovered from the models",
+        "of all folds (`band_importance`, `phase_lags`):",
         "",
         "| | seed | frequency, Hz | worst fold, Hz | lags, degrees | largest error |",
         "|---|---:|---:|---:|---|---:|",
     ]
     for row, seed, run in rows:
-        found = ", ".join(f"{lag:.1f}" for lag in run["lags"])
+        recovered = ", ".join(f"{lag:.1f}" for lag in run["lags"])
         lines.append(
             f"| {_TITLES[row]} | {seed} | {run['frequency']:.2f} | {run['worst fold']:.2f} | "
-            f"{found} | {run['largest lag error']:.1f} |"
+            f"{recovered} | {run['largest lag error']:.1f} |"
         )
     return lines

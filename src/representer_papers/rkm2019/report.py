@@ -1,4 +1,4 @@
-"""The table of a reproduction: the paper's figure beside ours, and what ours were made with."""
+"""The table of document classification: the paper's figures beside ours, with our settings."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
 from representer_papers.shared.order import order_lines
 from representer_papers.shared.table import heading, smoke_warning, spread
 
-STEPS = 40_001  # of 16 documents, in the released code
+STEPS = 40_001  # steps of 16 documents in the released code
 
 
 @dataclass
 class Results:
-    """What was found.
+    """Results of finished runs.
 
     Attributes:
         runs: metrics.json by (data set, cell, filter length, seed).
@@ -31,13 +31,13 @@ class Results:
 
 
 def write_table(request: Request, places: Sequence[Located], results: Results) -> Path:
-    """Write ``table.md`` into the folder of the reproduction, and return its path."""
+    """Write ``table.md`` into the output folder, and return its path."""
     lines = [
         *heading("L19 Table 2: document classification, test accuracy in %", request),
         f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`.",
         "Test accuracy at the best validation accuracy. Ours: mean ± standard deviation over",
-        "seeds, or one run with its 95 % interval (Wilson); behind it the steps of 16 documents",
-        f"that were made, of the original's {STEPS:,}.",
+        "seeds, or one run with its 95 % interval (Wilson); then the number of training steps",
+        f"with 16 documents each (the original: {STEPS:,}).",
         *smoke_warning(request),
     ]
     for place in places:
@@ -49,18 +49,17 @@ def write_table(request: Request, places: Sequence[Located], results: Results) -
 
 def _section(request: Request, place: Located, results: Results) -> list[str]:
     dataset, seeds = place.dataset, request.seeds
-    found = [results.baselines.get((dataset.name, seed)) for seed in seeds]
-    found = [baselines for baselines in found if baselines is not None]
-    if not found:
+    baselines = [results.baselines.get((dataset.name, seed)) for seed in seeds]
+    baselines = [of_seed for of_seed in baselines if of_seed is not None]
+    if not baselines:
         return [f"## {dataset.title} (not run)"]
-    train, test = sum(found[0]["sizes"][p] for p in ("train", "valid")), found[0]["sizes"]["test"]
+    sizes = baselines[0]["sizes"]
+    train, test = sizes["train"] + sizes["valid"], sizes["test"]
     is_whole = (train, test) == (dataset.train_rows, dataset.test_rows)
     size = (
         f"{train:,} of {dataset.train_rows:,} training and {test:,} of {dataset.test_rows:,} test"
     )
-    note = (
-        "the whole set" if is_whole else f"a part, not comparable with the paper: {size} documents"
-    )
+    note = "full set" if is_whole else f"a subset, not comparable with the paper: {size} documents"
     lengths = sorted({n for _, _, n, _ in results.runs}) or [1, 3]
     heads = [f"{n}-gram, {who}" for n in lengths for who in ("paper", "ours")]
     lines = [f"## {dataset.title} ({note})", "", "| model | " + " | ".join(heads) + " |"]
@@ -73,9 +72,9 @@ def _section(request: Request, place: Located, results: Results) -> list[str]:
             runs = [results.runs.get((dataset.name, cell, n, seed)) for seed in seeds]
             cells.append(_ours([run for run in runs if run is not None]))
         lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    for at, baseline in enumerate(found[0]["baselines"]):
-        shares = [f["baselines"][at]["accuracy"] for f in found]
-        shown = spread(shares, baseline["accuracy_interval"])
+    for at, baseline in enumerate(baselines[0]["baselines"]):
+        accuracies = [of_seed["baselines"][at]["accuracy"] for of_seed in baselines]
+        shown = spread(accuracies, baseline["accuracy_interval"])
         lines.append(f"| {baseline['name']} | " + " | ".join(["–", shown] * len(lengths)) + " |")
     for n in lengths:
         lines += _order(request, dataset.name, n, results)
@@ -83,15 +82,15 @@ def _section(request: Request, place: Located, results: Results) -> list[str]:
 
 
 def _order(request: Request, name: str, n: int, results: Results) -> list[str]:
-    """Return what is to be said of the order of the cells, behind an empty line."""
+    """Return the comparison of the cells' order with the paper's, after an empty line."""
     paper: dict[str, float] = {}
-    ours: dict[str, list[float]] = {}
+    ours: dict[str, dict[int, float]] = {}
     for row, cell in ROWS.items():
         if reported := REPORTED.get((row, column_name(name, n))):
             paper[row] = reported.value
-        runs = [results.runs.get((name, cell, n, seed)) for seed in request.seeds]
-        if None not in runs:
-            ours[row] = [run["test"]["accuracy"] for run in runs if run is not None]
+        runs = {seed: results.runs.get((name, cell, n, seed)) for seed in request.seeds}
+        if None not in runs.values():
+            ours[row] = {s: run["test"]["accuracy"] for s, run in runs.items() if run is not None}
     lines = order_lines(f"{n}-gram", paper, ours)
     return ["", *lines] if lines else []
 

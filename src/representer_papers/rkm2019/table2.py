@@ -1,4 +1,4 @@
-"""What L19 Table 2 says: test accuracies in %, for 1-gram and 3-gram filters."""
+"""The figures of L19 Table 2: test accuracies in % with 1-gram and 3-gram filters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from representer.tasks.recipe import Reported
 
 SOURCE = "L19 Table 2"
 
-# Rows: the paper's names, and ours. Columns: AG News, DBpedia, Yahoo! Answers, Yelp Full.
+# The paper's names of the rows, and ours. Columns: AG News, DBpedia, Yahoo! Answers, Yelp Full.
 ROWS = {
     "LSTM": "lstm",
     "RKM-LSTM": "rkm-lstm",

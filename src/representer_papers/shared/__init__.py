@@ -1,1 +1,1 @@
-"""What the experiments of several papers share."""
+"""Code shared by the experiments of several papers."""

@@ -1,4 +1,4 @@
-"""The baselines of one split, trained once and kept for all the models that are tested on it."""
+"""Baselines of one split, trained once and stored for all models tested on it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from representer.tasks.text.text_results import train_baselines
 
 
 def write_baselines(path: Path, data: TextData) -> None:
-    """Train the baselines and write their figures and answers, and the sizes of the split."""
+    """Train the baselines and write their figures, their predictions and the split's sizes."""
     truth = np.asarray(data.test.labels)
-    found = []
+    rows = []
     for baseline in train_baselines(data):
         right = int((baseline.predictions == truth).sum())
-        found.append(
+        rows.append(
             {
                 "name": baseline.name,
                 "description": baseline.description,
@@ -31,11 +31,11 @@ def write_baselines(path: Path, data: TextData) -> None:
             }
         )
     sizes = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test)}
-    atomic.write_json(path, {"sizes": sizes, "baselines": found})
+    atomic.write_json(path, {"sizes": sizes, "baselines": rows})
 
 
 def read_baselines(path: Path) -> list[Baseline]:
-    """Return the baselines that were written."""
+    """Return the stored baselines."""
     return [
         Baseline(row["name"], row["description"], np.asarray(row["predictions"]), row["seconds"])
         for row in json.loads(path.read_text("utf-8"))["baselines"]

@@ -1,4 +1,4 @@
-"""Which data sets of an experiment are asked for, and in which folder they are looked for."""
+"""Selection of an experiment's data sets by name."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ D = TypeVar("D")
 
 
 def wanted(root: Path, names: Sequence[str], known: Mapping[str, D]) -> list[D]:
-    """Return the data sets that are asked for.
+    """Return the requested data sets.
 
     Args:
-        root: The folder that ``--data`` names.
-        names: What ``--datasets`` names; empty for all.
+        root: The folder given by ``--data``.
+        names: The names given by ``--datasets``; empty for all.
         known: The data sets of the experiment, by name.
 
     Raises:
-        ArgumentError: If a name is not that of a data set.
-        DataError: If there is no such folder.
+        ArgumentError: If a name is unknown.
+        DataError: If the folder does not exist.
     """
     for name in names:
         if name not in known:

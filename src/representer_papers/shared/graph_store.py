@@ -1,4 +1,4 @@
-"""Many small graphs behind each other in few tensors, of which batches are cut quickly."""
+"""Many small graphs concatenated in a few tensors, for fast batching."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 
 
 class GraphBatch(NamedTuple):
-    """Some graphs as one, as graph layers take them.
+    """A batch of graphs as one disconnected graph, the input of graph layers.
 
     Attributes:
         x: Features of the nodes ``(N, d)``.
         edge_index: Source and target ``(2, E)``.
         edge_attr: Features of the edges ``(E, K)``, or None.
         batch: The graph of each node ``(N,)``.
-        y: What is to be predicted of each graph.
+        y: Target of each graph.
     """
 
     x: Tensor
@@ -29,10 +29,10 @@ class GraphBatch(NamedTuple):
 
 
 class GraphStore:
-    """Graphs by number, whose features are zeros and ones, kept as bytes.
+    """Graphs with binary features, indexed by number and stored as bytes.
 
     Args:
-        tensors: What :meth:`tensors` returned.
+        tensors: A return value of :meth:`tensors`.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
@@ -42,11 +42,11 @@ class GraphStore:
 
     @classmethod
     def of(cls, graphs: Sequence[Any], y: Tensor) -> GraphStore:
-        """Join graphs.
+        """Concatenate graphs.
 
         Args:
-            graphs: PyG ``Data`` with ``x``, ``edge_index`` and perhaps ``edge_attr``.
-            y: What is to be predicted of each.
+            graphs: PyG ``Data`` with ``x``, ``edge_index`` and optionally ``edge_attr``.
+            y: Target of each graph.
         """
         tensors = {
             "x": torch.cat([graph.x.to(torch.uint8) for graph in graphs]),
@@ -61,28 +61,29 @@ class GraphStore:
         return cls(tensors)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all there is, to be written to a file."""
+        """Return the stored tensors by name, for writing them to a file."""
         return dict(self._tensors)
 
     @property
     def features(self) -> int:
-        """Features of a node."""
+        """Number of features of a node."""
         return self._tensors["x"].shape[1]
 
     def __len__(self) -> int:
         return len(self.y)
 
     def __call__(self, numbers: Sequence[int] | np.ndarray) -> GraphBatch:
-        """Return the graphs of these numbers, in their order."""
+        """Return the graphs with these numbers, in this order."""
         chosen = torch.as_tensor(numbers)
-        nodes, of_node = _rows(self._nodes, chosen)
-        edges, of_edge = _rows(self._edges, chosen)
+        nodes, graph_of_node = _rows(self._nodes, chosen)
+        edges, graph_of_edge = _rows(self._edges, chosen)
         sizes = self._nodes[chosen + 1] - self._nodes[chosen]
-        moved = (sizes.cumsum(0) - sizes)[of_edge]  # where each graph's nodes begin in the batch
-        kept = self._tensors
-        features = kept["edge_attr"][edges].float() if "edge_attr" in kept else None
-        ends = kept["edge_index"][:, edges] + moved
-        return GraphBatch(kept["x"][nodes].float(), ends, features, of_node, self.y[chosen])
+        first_node = sizes.cumsum(0) - sizes  # of each graph in the batch
+        stored = self._tensors
+        features = stored["edge_attr"][edges].float() if "edge_attr" in stored else None
+        ends = stored["edge_index"][:, edges] + first_node[graph_of_edge]
+        x = stored["x"][nodes].float()
+        return GraphBatch(x, ends, features, graph_of_node, self.y[chosen])
 
 
 def _starts(sizes: Tensor) -> Tensor:
@@ -90,9 +91,9 @@ def _starts(sizes: Tensor) -> Tensor:
 
 
 def _rows(starts: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows of the graphs chosen, and the place in ``chosen`` of each row."""
+    """Return the rows of the chosen graphs, and the position in ``chosen`` of each row."""
     first = starts[chosen]
     sizes = starts[chosen + 1] - first
-    place = torch.repeat_interleave(sizes)
-    within = torch.arange(len(place)) - (sizes.cumsum(0) - sizes)[place]
-    return first[place] + within, place
+    position = torch.repeat_interleave(sizes)
+    within = torch.arange(len(position)) - (sizes.cumsum(0) - sizes)[position]
+    return first[position] + within, position

@@ -1,8 +1,8 @@
-"""Labeled graphs in the text form in which the TU sets are handed round with their folds.
+"""Reader of labeled graphs in the text format of the TU data sets, and of their folds.
 
 NUMBER OF GRAPHS
-NODES LABEL                  for each graph, then for each of its nodes
-TAG COUNT NEIGHBOR ...      counted from 0; an edge stands with both of its nodes
+NODES LABEL                 for each graph, followed by one line for each of its nodes:
+TAG COUNT NEIGHBOR ...      nodes are numbered from 0; an edge is listed at both of its nodes
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class LabeledGraph:
     """One graph of a file.
 
     Attributes:
-        tags: A label of each node ``(N,)``.
+        tags: Label of each node ``(N,)``.
         edge_index: Source and target ``(2, E)``, each edge in both directions.
-        label: Of the graph, as the file has it.
+        label: Label of the graph, as in the file.
     """
 
     tags: Tensor
@@ -38,7 +38,7 @@ def read_graph_text(path: Path) -> list[LabeledGraph]:
     """Read all graphs of a file, which may be compressed.
 
     Raises:
-        DataError: If the file does not have this form; it names the line.
+        DataError: If the file does not have this format; the error names the line.
     """
     rows = _rows(path)
     line, (count,) = _next(path, rows, 1, "the number of graphs")
@@ -52,28 +52,28 @@ def read_graph_text(path: Path) -> list[LabeledGraph]:
             _refuse(path, line, f"graph {number + 1} has {size} nodes")
         graphs.append(_read_graph(path, rows, size, label))
     for line, _ in rows:
-        _refuse(path, line, f"there is more than the {count} graphs that the first line names")
+        _refuse(path, line, f"the file goes on after the {count} graphs that line 1 announces")
     return graphs
 
 
 def read_folds(path: Path, count: int) -> np.ndarray:
-    """Read in which of the test folds 1, 2, … each graph is; 0 for an empty line, in none.
+    """Read the test fold 1, 2, … of each graph; an empty line gives 0, for no fold.
 
     Args:
-        path: A file of a line each.
-        count: The number of graphs.
+        path: A file with one line for each graph.
+        count: Number of graphs.
 
     Raises:
-        DataError: If there are more or fewer lines, or one is no number from 1 on.
+        DataError: If the number of lines differs, or a line is not a positive integer.
     """
     from representer.data.text.source import physical_lines
 
     lines = [text.strip() for text in physical_lines(path)]
     for line, text in enumerate(lines, 1):
         if text and not (text.isascii() and text.isdigit() and int(text) > 0):
-            _refuse(path, line, f"the fold is {text!r}, and not a number from 1 on")
+            _refuse(path, line, f"the fold is {text!r}, not a positive integer")
     if len(lines) != count:
-        _refuse(path, len(lines), f"the file ends; it must have a line for each of {count} graphs")
+        _refuse(path, len(lines), f"the file has {len(lines)} lines for {count} graphs")
     return np.array([int(text or 0) for text in lines])
 
 
@@ -85,17 +85,17 @@ def _read_graph(
         what = f"the tag and the neighbors of node {node} of {size}"
         line, (tag, claimed, *neighbors) = _next(path, rows, None, what)
         if claimed != len(neighbors):
-            _refuse(path, line, f"{claimed} neighbors are announced, and {len(neighbors)} given")
+            _refuse(path, line, f"{claimed} neighbors are announced, but {len(neighbors)} given")
         for neighbor in neighbors:
             if not 0 <= neighbor < size:
-                _refuse(path, line, f"neighbor {neighbor} is none of the nodes 0 … {size - 1}")
+                _refuse(path, line, f"neighbor {neighbor} is not one of the nodes 0 … {size - 1}")
         tags.append(tag)
         lines.append(line)
         pairs += [(node, neighbor) for neighbor in neighbors]
-    there = set(pairs)
+    edges_both_ways = set(pairs)
     for source, target in pairs:
-        if (target, source) not in there:
-            problem = f"{target} is a neighbor of node {source}, but not the other way round"
+        if (target, source) not in edges_both_ways:
+            problem = f"node {source} lists neighbor {target}, but not the other way round"
             _refuse(path, lines[source], problem)
     edges = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
     return LabeledGraph(torch.tensor(tags), edges.T.contiguous(), label)
@@ -109,7 +109,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[int]]]:
         try:
             numbers = [int(word) for word in words]
         except ValueError:
-            _refuse(path, line, f"{text.strip()[:40]!r} is not whole numbers with blanks between")
+            _refuse(path, line, f"{text.strip()[:40]!r} is not a list of integers")
         if numbers:
             yield line, numbers
 
@@ -117,12 +117,12 @@ def _rows(path: Path) -> Iterator[tuple[int, list[int]]]:
 def _next(
     path: Path, rows: Iterator[tuple[int, list[int]]], size: int | None, what: str
 ) -> tuple[int, list[int]]:
-    """Return the next line that is not empty; of ``size`` numbers, or of at least two."""
+    """Return the next non-empty line, which must have ``size`` numbers, or at least two."""
     line, numbers = next(rows, (None, []))
     if line is None:
         raise DataError(f"the file ends before {what}", file=path)
     if len(numbers) < 2 if size is None else len(numbers) != size:
-        _refuse(path, line, f"{len(numbers)} numbers stand where {what} should be")
+        _refuse(path, line, f"expected {what}, found {len(numbers)} numbers")
     return line, numbers
 
 

@@ -1,4 +1,4 @@
-"""Running the language models of a table: variants, budget, what is finished, what goes on."""
+"""Run the language models of a table: variants, budgets, finished and interrupted runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FULL_RATE, LAST_RATE = 0.4, 0.02
 
 @dataclass(frozen=True)
 class DataSet:
-    """A text and its customary figures.
+    """A text and its published sizes.
 
     Attributes:
-        name: Also of its folder.
-        title: In the table.
-        vocabulary: Different tokens of its training part.
-        tokens: Of train, valid and test, each line with its end.
+        name: Name on the command line and of the folder.
+        title: Title in the table.
+        vocabulary: Number of distinct tokens in the training part.
+        tokens: Number of tokens in train, valid and test, ends of lines included.
     """
 
     name: str
@@ -47,9 +47,9 @@ class Variant:
     """A row of a table.
 
     Attributes:
-        name: What ``--cells`` calls it.
-        title: In the table.
-        options: Of `LanguageConfig`, where they are not its defaults.
+        name: Name for ``--cells``.
+        title: Title in the table.
+        options: Fields of `LanguageConfig` that differ from its defaults.
         paper: The paper's test perplexity by data set.
     """
 
@@ -60,10 +60,10 @@ class Variant:
 
 
 def chosen(request: Request, variants: Sequence[Variant]) -> list[Variant]:
-    """Return the variants that are asked for.
+    """Return the requested variants.
 
     Raises:
-        ArgumentError: If one is unknown, or something is chosen that these tables do not have.
+        ArgumentError: If one is unknown, or an option is set that these tables do not support.
     """
     for name in ("filter_lengths", "vectors"):
         if getattr(request, name):
@@ -76,33 +76,33 @@ def chosen(request: Request, variants: Sequence[Variant]) -> list[Variant]:
 
 
 def locate(request: Request, names: Sequence[str]) -> list[tuple[DataSet, Path]]:
-    """Return the data sets that are asked for, with the folder of each.
+    """Return the requested data sets with their folders.
 
     Args:
-        request: Where they are, and which.
-        names: Those of the recipe.
+        request: The request.
+        names: Names of the recipe's data sets.
 
     Raises:
         ArgumentError: If a name is unknown.
-        DataError: If a folder is not there, or a part is not in it.
+        DataError: If a folder or one of its parts is missing.
     """
-    found = []
+    places = []
     for dataset in wanted(request.data, request.datasets, {name: DATASETS[name] for name in names}):
         folder = request.data / dataset.name
         if not folder.is_dir():
-            mend = f"Put its train, valid and test files into {dataset.name}/ of --data."
+            mend = f"Put its train, valid and test files into {dataset.name}/ below --data."
             raise DataError("there is no such folder", file=folder, mend=mend)
         find_parts(folder)
-        found.append((dataset, folder))
-    return found
+        places.append((dataset, folder))
+    return places
 
 
 def shortened(options: Mapping[str, Any], budget: float) -> dict[str, Any]:
-    """Return options with a part of the epochs.
+    """Return options for a fraction of the epochs.
 
-    A rate that falls by epochs keeps its first value for 40 % of them, and falls to a fiftieth of
-    it in equal steps: the end of the original schedule has next to no rate, and a part of it would
-    not come to rest.
+    A learning rate with a decay keeps its initial value for 40 % of the epochs and then decays to a
+    fiftieth of it by a constant factor. The original schedule, cut off early, would end at a high
+    rate.
     """
     if budget == 1:
         return dict(options)
@@ -118,14 +118,14 @@ def shortened(options: Mapping[str, Any], budget: float) -> dict[str, Any]:
 def run_missing(
     request: Request, dataset: DataSet, folder: Path, variants: Sequence[Variant]
 ) -> None:
-    """Run what is not yet there: ``OUT/DATASET/VARIANT-seedK``, seed by seed.
+    """Run the missing models in ``OUT/DATASET/VARIANT-seedK``, seed by seed.
 
-    What is finished is not run again, what was interrupted goes on, and what another process is
-    busy with is left to it. A variant that diverges is reported, and the next one is run.
+    Finished runs are kept, interrupted runs resume, and runs that another process is working on are
+    skipped. If a variant diverges, the error is printed and the next one is run.
 
     Raises:
-        ArgumentError: If a folder holds a run with other settings.
-        Interrupted: If a signal came; the same command goes on.
+        ArgumentError: If a folder has a run with other settings.
+        Interrupted: If a signal arrives; the same command resumes.
     """
     for seed in request.seeds:
         for variant in variants:
@@ -148,7 +148,7 @@ def _is_done(out: Path, described: Mapping[str, Any]) -> bool:
     if not path.exists():
         return False
     if json.loads(path.read_text("utf-8")) != json.loads(json.dumps(described)):
-        hint = "Choose another --out, or the --budget and the --smoke that it was started with."
+        hint = "Choose another --out, or the --budget and --smoke of the existing run."
         raise ArgumentError("out", str(out), "a run with these settings", hint=hint)
     return (out / "metrics.json").exists()
 
@@ -163,7 +163,7 @@ def _run(out: Path, config: LanguageConfig, described: Mapping[str, Any]) -> Non
         with RunFolder(out, resume=out.exists()) as run:
             run.write_json(CONFIG, described)
             evaluate_and_report(run, data, train(run, config, data))
-    except TrainingError as error:  # a model that diverges is a result, not the end of the table
+    except TrainingError as error:  # divergence of one model must not stop the others
         print(f"{out}: {error}")
-    except RunFolderError as error:  # another process is at it; the table can be written again
-        print(f"left out: {error}")
+    except RunFolderError as error:  # another process is working on it
+        print(f"skipped: {error}")

@@ -1,4 +1,4 @@
-"""A table of language models: run what is missing of it, and write it."""
+"""Run the missing models of a table of language models, and write the table."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ def reproduce(
     about: Sequence[str],
     datasets: Sequence[str],
     variants: Callable[[str], Sequence[Variant]],
-    usual: Collection[str],
+    default: Collection[str],
     orders: Sequence[Sequence[str]],
 ) -> Path:
-    """Run what is not yet there of a table, and write it.
+    """Run the missing models of a table, and write it.
 
     Args:
-        request: What the user asked.
-        title: Of the page.
-        about: Lines below it.
+        request: The request.
+        title: Title of the page.
+        about: Lines below the title.
         datasets: Names of the recipe's texts.
-        variants: The rows, with the settings for a text.
-        usual: Names of the rows that are run where none are asked for.
-        orders: Names of rows as the paper ranks them, best first.
+        variants: Function that returns the rows with the settings for a text.
+        default: Names of the rows that run by default.
+        orders: Names of rows in the order in which the paper ranks them, best first.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds a run with other
-            settings.
-        DataError: If a text is missing, or a file of it cannot be used.
+        ArgumentError: If the request names an unknown row, text or preset, or a folder has a run
+            with other settings.
+        DataError: If a text is missing, or one of its files is invalid.
     """
     if request.preset != "paper":
-        hint = "The papers leave settings open; these are those of the code behind them."
+        hint = "Settings that the papers leave open are those of the authors' code."
         raise ArgumentError("preset", request.preset, "'paper'", hint=hint)
     places = locate(request, datasets)
     for dataset, folder in places:
         wanted = chosen(request, variants(dataset.name))
         if not request.cells:
-            wanted = [variant for variant in wanted if variant.name in usual]
+            wanted = [variant for variant in wanted if variant.name in default]
         if not request.table_only:
             run_missing(request, dataset, folder, wanted)
     rows = variants(datasets[0])

@@ -1,4 +1,4 @@
-"""The table of language models: perplexities seed by seed beside the paper's, and their curves."""
+"""The table of language models: perplexities by seed beside the paper's, and learning curves."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def write_language_table(
     variants: Sequence[Variant],
     orders: Sequence[Sequence[str]],
 ) -> Path:
-    """Write ``table.md`` of all runs of the folder, with those that are on the way.
+    """Write ``table.md`` from all runs of the folder, unfinished ones included.
 
     Args:
-        request: Of the reproduction.
-        title: Of the page.
-        about: Lines below it.
-        datasets: A section each, where it has runs.
-        variants: A row each, where it has runs.
-        orders: Names of variants as the paper ranks them, best first; ours are compared.
+        request: The request.
+        title: Title of the page.
+        about: Lines below the title.
+        datasets: Each gets a section if it has runs.
+        variants: Each gets a row if it has runs.
+        orders: Names of variants in the order in which the paper ranks them, best first.
 
     Returns:
-        The path of the page; each section has a picture ``DATASET.svg`` beside it.
+        The path of the page; each section has a figure ``DATASET.svg`` beside it.
     """
     lines = [*heading(title, request), *about, *smoke_warning(request)]
     for dataset in datasets:
@@ -51,33 +51,33 @@ def write_language_table(
 
 
 def _runs(folder: Path, variants: Sequence[Variant]) -> Runs:
-    """Return what is known of each run: its settings, its rows, and its figures if it is done."""
-    found: Runs = {variant.name: {} for variant in variants}
+    """Return the settings of each run, its log, and its figures if it is finished."""
+    runs: Runs = {variant.name: {} for variant in variants}
     for path in sorted(folder.glob(f"*/{CONFIG}")):
         described, rows = json.loads(path.read_text("utf-8")), path.parent / "metrics.jsonl"
-        if described["variant"] not in found or not rows.exists():
+        if described["variant"] not in runs or not rows.exists():
             continue
         done = path.parent / "metrics.json"
         described["rows"] = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
         described["metrics"] = json.loads(done.read_text("utf-8")) if done.exists() else None
-        found[described["variant"]][described["seed"]] = described
-    return found
+        runs[described["variant"]][described["seed"]] = described
+    return runs
 
 
 def _section(
     dataset: DataSet, variants: Sequence[Variant], runs: Runs, orders: Sequence[Sequence[str]]
 ) -> list[str]:
-    seeds = sorted({seed for found in runs.values() for seed in found})
+    seeds = sorted({seed for by_seed in runs.values() for seed in by_seed})
     heads = ["parameters", "paper", *(f"seed {seed}" for seed in seeds), "mean", "validation"]
     lines = [f"## {dataset.title}", "", "| model | " + " | ".join([*heads, "epochs"]) + " |"]
     lines += ["|---|" + "---:|" * len(heads) + "---|"]
     for variant in variants:
-        if found := runs[variant.name]:
-            lines.append(_row(dataset, variant, found, seeds))
+        if by_seed := runs[variant.name]:
+            lines.append(_row(dataset, variant, by_seed, seeds))
     finished = {
-        name: [-_test(run) for _, run in sorted(found.items())]
-        for name, found in runs.items()
-        if found and all(run["metrics"] for run in found.values())
+        name: {seed: -_test(run) for seed, run in by_seed.items()}
+        for name, by_seed in runs.items()
+        if by_seed and all(run["metrics"] for run in by_seed.values())
     }
     for order in orders:
         names = [name for name in order if name in finished]
@@ -88,18 +88,18 @@ def _section(
     return lines + _baselines(runs)
 
 
-def _row(dataset: DataSet, variant: Variant, found: Mapping[int, Any], seeds: Sequence[int]) -> str:
-    done = [run for run in found.values() if run["metrics"]]
+def _row(dataset: DataSet, variant: Variant, runs: Mapping[int, Any], seeds: Sequence[int]) -> str:
+    done = [run for run in runs.values() if run["metrics"]]
     tests = [_test(run) for run in done]
     spread = f" ± {statistics.stdev(tests):.2f}" if len(tests) > 1 else ""
-    best = [min(row["valid_perplexity"] for row in run["rows"]) for run in found.values()]
-    epochs = sorted({_epochs(run) for run in found.values()})
+    best = [min(row["valid_perplexity"] for row in run["rows"]) for run in runs.values()]
+    epochs = sorted({_epochs(run) for run in runs.values()})
     paper = variant.paper.get(dataset.name)
     cells = [
         variant.title,
         f"{done[0]['metrics']['parameters']['all']:,}" if done else "–",
         f"{paper:.1f}" if paper else "–",
-        *(_cell(found.get(seed)) for seed in seeds),
+        *(_cell(runs.get(seed)) for seed in seeds),
         f"{statistics.mean(tests):.2f}{spread}" if tests else "–",
         f"{statistics.mean(best):.2f}",
         ", ".join(epochs),
@@ -110,7 +110,7 @@ def _row(dataset: DataSet, variant: Variant, found: Mapping[int, Any], seeds: Se
 def _cell(run: Mapping[str, Any] | None) -> str:
     if run is None:
         return "not run"
-    return f"{_test(run):.2f}" if run["metrics"] else "on the way"
+    return f"{_test(run):.2f}" if run["metrics"] else "running"
 
 
 def _test(run: Mapping[str, Any]) -> float:
@@ -123,18 +123,18 @@ def _epochs(run: Mapping[str, Any]) -> str:
 
 
 def _baselines(runs: Runs) -> list[str]:
-    """Return the counted n-grams of the first finished run, which are those of all."""
-    for found in runs.values():
-        for run in found.values():
+    """Return the n-gram baselines of the first finished run; they are the same for all."""
+    for by_seed in runs.values():
+        for run in by_seed.values():
             if run["metrics"]:
                 rows = run["metrics"]["baselines"]
                 shown = ", ".join(f"{row['name']} {row['perplexity']:.1f}" for row in rows)
-                return ["", f"Counted on the same text: {shown}."] if shown else []
+                return ["", f"n-gram baselines on the same text: {shown}."] if shown else []
     return []
 
 
 def write_curves(path: Path, variants: Sequence[Variant], runs: Runs) -> None:
-    """Draw the validation perplexity of every run by epoch, a color for each variant."""
+    """Plot the validation perplexity of every run by epoch, with one color per variant."""
     import io
 
     from matplotlib.figure import Figure

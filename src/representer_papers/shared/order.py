@@ -1,4 +1,4 @@
-"""Whether the cells come out in the paper's order: rank correlation, and the pairs that differ."""
+"""Comparison of two rankings of the cells: rank correlation, and the pairs that differ."""
 
 from __future__ import annotations
 
@@ -9,42 +9,44 @@ LEVEL = 0.05  # of the paired t-test over seeds
 
 
 def order_lines(
-    name: str, paper: Mapping[str, float], ours: Mapping[str, Sequence[float]]
+    name: str, paper: Mapping[str, float], ours: Mapping[str, Mapping[int, float]]
 ) -> list[str]:
-    """Return sentences that compare two orders of the cells, best first.
+    """Return sentences that compare the paper's ranking of the cells with ours.
 
     Args:
-        name: What is compared, for example ``"1-gram"``.
+        name: Subject of the sentence, for example ``"1-gram"``.
         paper: The paper's figure of each cell.
-        ours: Ours, one a seed, in the same order of the seeds for every cell.
+        ours: Our figures of each cell, by seed.
 
     Returns:
-        Lines of Markdown; none where a cell of the paper's was not run, or not with every seed, or
-        where there is one cell alone, or all are level.
+        Lines of Markdown; none if a cell is missing, if the cells have different seeds, if there is
+        only one cell, or if all figures of the paper or all means are equal.
     """
-    counts = {len(values) for values in ours.values()}
+    seeds = sorted(next(iter(ours.values()), {}))
     is_order = len(paper) > 1 and set(paper) == set(ours)
-    if not is_order or len(counts) != 1 or not (seeds := counts.pop()):
+    if not is_order or not seeds or any(sorted(by_seed) != seeds for by_seed in ours.values()):
         return []
     import numpy as np
     from scipy.stats import rankdata
 
     cells = list(paper)
-    means = {cell: sum(ours[cell]) / seeds for cell in cells}
-    if len(set(means.values())) == 1:
+    figures = {cell: [ours[cell][seed] for seed in seeds] for cell in cells}
+    means = {cell: sum(figures[cell]) / len(seeds) for cell in cells}
+    if 1 in (len(set(paper.values())), len(set(means.values()))):  # no order to compare
         return []
-    ranks = [rankdata([figures[c] for c in cells]) for figures in (paper, means)]
+    ranks = [rankdata([ranked[c] for c in cells]) for ranked in (paper, means)]
     rank = np.corrcoef(*ranks)[0, 1]
     lines = [
         f"{name}: the paper's order is {_ranking(paper)}; ours {_ranking(means)}. "
         f"Spearman's rank correlation {rank:.2f}."
     ]
-    if seeds > 1:
-        apart = [pair for pair in combinations(cells, 2) if _differ(ours, pair)]
-        agree = [p for p in apart if _sign(paper, p) * _sign(means, p) > 0]
+    if len(seeds) > 1:
+        pairs = list(combinations(cells, 2))
+        apart = [pair for pair in pairs if _differ(figures, pair)]
+        agree = [pair for pair in apart if _sign(paper, pair) * _sign(means, pair) > 0]
         lines[0] += (
-            f" Of {len(cells) * (len(cells) - 1) // 2} pairs of cells {len(apart)} differ by the "
-            f"paired t-test over {seeds} seeds (p < {LEVEL}), {len(agree)} of them as in the paper."
+            f" Of {len(pairs)} pairs of cells, {len(apart)} differ by the paired t-test over "
+            f"{len(seeds)} seeds (p < {LEVEL}), {len(agree)} of them as in the paper."
         )
     return lines
 
@@ -58,11 +60,11 @@ def _sign(figures: Mapping[str, float], pair: tuple[str, str]) -> int:
     return (first > second) - (first < second)
 
 
-def _differ(ours: Mapping[str, Sequence[float]], pair: tuple[str, str]) -> bool:
+def _differ(figures: Mapping[str, Sequence[float]], pair: tuple[str, str]) -> bool:
     from scipy.stats import ttest_rel
 
-    first, second = (ours[cell] for cell in pair)
+    first, second = (figures[cell] for cell in pair)
     gaps = {a - b for a, b in zip(first, second, strict=True)}
-    if len(gaps) == 1:  # no spread to test against
+    if len(gaps) == 1:  # the test is undefined without variance
         return gaps != {0.0}
     return bool(ttest_rel(first, second).pvalue < LEVEL)

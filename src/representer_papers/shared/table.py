@@ -1,4 +1,4 @@
-"""What the tables of all reproductions say alike: how they were made, and a figure over seeds."""
+"""Common parts of all tables: the heading, the smoke warning, and figures over seeds."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def heading(title: str, request: Request) -> list[str]:
 
 
 def smoke_warning(request: Request) -> list[str]:
-    """Return what stands over the figures of a smoke run; nothing for others."""
+    """Return the warning above the figures of a smoke run; nothing for other runs."""
     warning = "**Smoke run: tiny models, a few steps. The figures mean nothing.**"
     return ["", warning] if request.smoke else []
 
 
-def spread(shares: Sequence[float], interval: Sequence[float]) -> str:
-    """Return a share in %: mean and deviation over seeds, or the interval of the only one.
+def spread(accuracies: Sequence[float], interval: Sequence[float]) -> str:
+    """Format accuracies in %: mean ± standard deviation over seeds, or one seed's interval.
 
     Args:
-        shares: One a seed.
-        interval: Its 95 % interval, shown for one seed.
+        accuracies: One for each seed, in [0, 1].
+        interval: The 95 % interval of the first, shown if it is the only one.
     """
-    if len(shares) == 1:
-        return f"{100 * shares[0]:.2f} ({100 * interval[0]:.2f} – {100 * interval[1]:.2f})"
-    mean, deviation = statistics.mean(shares), statistics.stdev(shares)
-    return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(shares)} seeds)"
+    if len(accuracies) == 1:
+        return f"{100 * accuracies[0]:.2f} ({100 * interval[0]:.2f} – {100 * interval[1]:.2f})"
+    mean, deviation = statistics.mean(accuracies), statistics.stdev(accuracies)
+    return f"{100 * mean:.2f} ± {100 * deviation:.2f} ({len(accuracies)} seeds)"

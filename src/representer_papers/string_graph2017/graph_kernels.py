@@ -1,4 +1,4 @@
-"""Graph classification: the kernels of L17 section 3 with support vector machines, and networks."""
+"""Graph classification: the kernels of L17 section 3 with SVMs, and the derived networks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from representer_papers.string_graph2017.kernel_families import Grams
 
 SOURCE = "L17 Sec. 3"
-LARGE = 500  # graphs from which on three inner folds must do
+LARGE = 500  # data sets with at least so many graphs have three inner folds instead of five
 REPORTED = {
     (row, dataset.name): Reported(value, "% accuracy", PUBLISHED[row])
     for dataset in GRAPH_SETS.values()
@@ -36,19 +36,19 @@ REPORTED = {
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table.
+    """Run the missing rows, and write the table.
 
     Each repeat is a folder ``OUT/DATASET/seedK``. It has a file for each kernel with the accuracies
-    of the inner folds, one for each family with the answers on the outer folds, and a run folder
-    for each network and fold; so a command that was stopped goes on where it was.
+    of the inner folds, one for each family with the results of the outer folds, and a run folder
+    for each network and fold, so an interrupted command resumes where it stopped.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds results of other
-            settings.
-        DataError: If a data set is missing, or a file of it cannot be used.
+        ArgumentError: If the request names an unknown row, preset or data set, or a folder has
+            results of other settings.
+        DataError: If a data set is missing, or one of its files is invalid.
     """
     from representer_papers.string_graph2017.graph_kernels_table import write_table
 
@@ -95,7 +95,7 @@ def _run_set(request: Request, place: Located, rows: tuple[str, ...]) -> None:
                 from representer_papers.string_graph2017.kernel_families import Grams
 
                 repeat = _Repeat(request, place.dataset, data, folder, seed, inner)
-                with warnings.catch_warnings():  # a machine is judged as far as it came
+                with warnings.catch_warnings():  # an SVM is evaluated where its solver stopped
                     warnings.simplefilter("ignore", ConvergenceWarning)
                     repeat.run(row, Grams(home / "grams", data.graphs))
             else:
@@ -116,7 +116,7 @@ def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
 
 
 class _Repeat:
-    """The kernels of one repeat of a data set."""
+    """Nested cross-validation of kernels: one repeat on one data set."""
 
     def __init__(
         self, request: Request, dataset: GraphSet, data: GraphData, folder: Path, seed: int,
@@ -132,10 +132,10 @@ class _Repeat:
         self._all = range(len(data.graphs))
 
     def run(self, family: str, grams: Grams) -> None:
-        """Choose a kernel of the family in each fold, and test it."""
+        """Select a kernel of the family in each outer fold, and test it."""
         from representer.tasks.storage import atomic
         from representer_papers.string_graph2017.kernel_families import candidates
-        from representer_papers.string_graph2017.nested_folds import best, right_answers
+        from representer_papers.string_graph2017.nested_folds import best, count_correct
 
         path = self._folder / f"{family}.json"
         if path.exists():
@@ -149,17 +149,17 @@ class _Repeat:
             for k, (chosen, cost, accuracy) in enumerate(choices):
                 if chosen == name:
                     fold = self._folds[k]
-                    right = right_answers(K, self._labels, fold, cost)
+                    right = count_correct(K, self._labels, fold, cost)
                     rows[k] = {"kernel": name, "C": cost, "inner accuracy": accuracy}
                     rows[k] |= {"right": right, "tested": len(fold.test)}
         atomic.write_json(path, {"folds": [rows[k] for k in range(len(self._folds))]})
-        shares = [row["right"] / row["tested"] for row in rows.values()]
-        print(f"{path}: {100 * sum(shares) / len(shares):.2f} %", flush=True)
+        accuracies = [row["right"] / row["tested"] for row in rows.values()]
+        print(f"{path}: {100 * sum(accuracies) / len(accuracies):.2f} %", flush=True)
 
     def _inner_accuracies(
         self, family: str, name: str, make: Callable[[], Kernel]
     ) -> list[list[float]]:
-        """Return the accuracy of a kernel in every outer fold, with each cost."""
+        """Return the inner accuracy of a kernel in every outer fold, with each cost."""
         from joblib import Parallel, delayed
 
         from representer.tasks.storage import atomic
@@ -170,12 +170,12 @@ class _Repeat:
             return json.loads(path.read_text("utf-8"))["accuracies"]
         path.parent.mkdir(exist_ok=True)
         K = self._gram(make)
-        # in threads, since a machine is trained without the interpreter's lock
+        # threads suffice, since the SVM solver releases the GIL
         jobs = [(K, self._labels, fold.train, self._inner, self._seed) for fold in self._folds]
         parallel = Parallel(self._threads or -1, prefer="threads")
-        found: Any = parallel(delayed(inner_accuracies)(*job) for job in jobs)
-        atomic.write_json(path, {"accuracies": found})
-        return found
+        accuracies: Any = parallel(delayed(inner_accuracies)(*job) for job in jobs)
+        atomic.write_json(path, {"accuracies": accuracies})
+        return accuracies
 
     def _gram(self, make: Callable[[], Kernel]) -> np.ndarray:
         import numpy as np

@@ -1,4 +1,4 @@
-"""L17 Table 3: the Weisfeiler-Lehman network and others on the Clean Energy Project."""
+"""L17 Table 3: the Weisfeiler-Lehman network and baselines on the Clean Energy Project."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table.
+    """Run the missing networks, and write the table.
 
-    Each network is a run folder ``OUT/NETWORK-seedK``. What is finished is not run again, what was
-    interrupted goes on, and what another process is busy with is left to it.
+    Each network is a run folder ``OUT/NETWORK-seedK``. Finished runs are kept, interrupted runs
+    resume, and runs that another process is working on are skipped.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds a run with other
-            settings.
-        DataError: If the file is missing or cannot be used.
+        ArgumentError: If the request names an unknown network, preset or data set, or a folder has
+            a run with other settings.
+        DataError: If the file is missing or invalid.
     """
     from representer_papers.string_graph2017.molecules_table import write_table
 
@@ -50,7 +50,7 @@ def _rows(request: Request) -> tuple[str, ...]:
         if getattr(request, name):
             raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
     if request.preset != "paper":
-        hint = "The paper leaves most settings open; these are those of the code behind it."
+        hint = "Settings that the paper leaves open are those of the authors' code."
         raise ArgumentError("preset", request.preset, "'paper'", hint=hint)
     for name in request.datasets:
         if name != "cep":
@@ -67,7 +67,7 @@ def _run_all(request: Request, rows: tuple[str, ...]) -> None:
     from representer_papers.string_graph2017.molecule_sets import locate, read
 
     path = locate(request.data)
-    # a seed of all networks before the next, so that the table can be read early
+    # one seed of all networks before the next, so that the table is useful early
     wanted = [settings(r, s, request.budget, request.smoke) for s in request.seeds for r in rows]
     places = [request.out / f"{chosen['network']}-seed{chosen['seed']}" for chosen in wanted]
     waiting = [(place, c) for place, c in zip(places, wanted, strict=True) if not _done(place, c)]
@@ -86,7 +86,7 @@ def _done(place: Path, chosen: dict[str, Any]) -> bool:
     if not path.exists():
         return False
     if json.loads(path.read_text("utf-8")) != chosen:
-        hint = "Choose another --out, or the --budget and the --smoke that it was started with."
+        hint = "Choose another --out, or the --budget and --smoke of the existing run."
         raise ArgumentError("out", str(place), "a run with these settings", hint=hint)
     return (place / "metrics.json").exists()
 
@@ -99,7 +99,7 @@ def _run(place: Path, chosen: dict[str, Any], data: MoleculeSet, threads: int | 
     try:
         with RunFolder(place, resume=place.exists()) as folder:
             molecule_run.run(folder, chosen, data, threads)
-    except TrainingError as error:  # a network that diverges is a result, not the table's end
+    except TrainingError as error:  # divergence of one network must not stop the others
         print(f"{place}: {error}")
-    except RunFolderError as error:  # another process is at it; the table can be written again
-        print(f"left out: {error}")
+    except RunFolderError as error:  # another process is working on it
+        print(f"skipped: {error}")

@@ -1,4 +1,4 @@
-"""The networks of the graph kernels as classifiers, trained on the outer folds."""
+"""The networks derived from graph kernels as classifiers, trained on the outer folds."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from representer_papers.string_graph2017.graph_sets import GraphData
 from representer_papers.string_graph2017.nested_folds import Fold, outer_folds
 
 EPOCHS, BATCH, UNITS, LR = 200, 32, 32, 5e-3
-VALID = 9  # one in so many graphs of the training part tells the best epoch
+VALID = 9  # a ninth of the training part selects the best epoch
 _EVALUATION_BATCH = 256
 
 
 class GraphClassifier(torch.nn.Module):
-    """A graph layer, and a linear layer on its normalized units.
+    """A graph layer, followed by batch normalization and a linear layer.
 
     Args:
         row: A key of ``graph_sets.NETWORKS``.
-        tags: How many labels nodes may have.
-        classes: How many classes there are.
-        units: Of the graph layer.
+        tags: Number of node labels.
+        classes: Number of classes.
+        units: Number of units of the graph layer.
     """
 
     def __init__(self, row: str, tags: int, classes: int, units: int) -> None:
@@ -59,14 +59,14 @@ class GraphClassifier(torch.nn.Module):
 
 
 def run_network(request: Request, row: str, data: GraphData, folder: Path, seed: int) -> None:
-    """Train and test a network in each outer fold, or go on with it.
+    """Train and test a network in each outer fold, resuming interrupted runs.
 
     Args:
-        request: Of the reproduction.
+        request: The request.
         row: A key of ``graph_sets.NETWORKS``.
         data: The graphs.
-        folder: Of the repeat.
-        seed: Of folds, weights and order.
+        folder: Folder of the repeat.
+        seed: Seed of folds, weights and order.
     """
     path = folder / f"{row}.json"
     epochs = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
@@ -79,14 +79,14 @@ def run_network(request: Request, row: str, data: GraphData, folder: Path, seed:
         try:
             with RunFolder(home, resume=home.exists()) as run:
                 rows.append(_run_fold(run, request, row, store, fold, seed, k, epochs))
-        except RunFolderError as error:  # another process is at it
-            print(f"left out: {error}")
+        except RunFolderError as error:  # another process is working on it
+            print(f"skipped: {error}")
             return
     atomic.write_json(path, {"epochs": epochs, "folds": rows})
 
 
 def _store(data: GraphData) -> GraphStore:
-    """Return the graphs with one-hot features."""
+    """Return the graphs with one-hot node features."""
     columns: list[Any] = [graph.x for graph in data.graphs]
     tags = torch.cat(columns)[:, 0]
     kinds, numbers = torch.unique(tags, return_inverse=True)
@@ -106,8 +106,8 @@ def _run_fold(
 
     own = generators.derive(seed, "fold", k)
     labels = store.y.numpy()
-    halves = StratifiedKFold(VALID, shuffle=True, random_state=own % 2**32)
-    fit, check = next(iter(halves.split(fold.train, labels[fold.train])))
+    split = StratifiedKFold(VALID, shuffle=True, random_state=own % 2**32)
+    fit, check = next(iter(split.split(fold.train, labels[fold.train])))
     train, valid = fold.train[fit], fold.train[check]
     units = 4 if request.smoke else UNITS
     with generators.initializing(own):
@@ -123,8 +123,8 @@ def _run_fold(
     trainer.restore_best()
     model.eval()
     with torch.no_grad():
-        answers = _logits(model, store, fold.test).argmax(dim=1)
-    right = int((answers == store.y[torch.from_numpy(fold.test)]).sum())
+        predictions = _logits(model, store, fold.test).argmax(dim=1)
+    right = int((predictions == store.y[torch.from_numpy(fold.test)]).sum())
     epoch = None if result.best is None else result.best["epoch"]
     return {"right": right, "tested": len(fold.test), "epoch": epoch}
 
@@ -133,7 +133,7 @@ def _task(store: GraphStore, train: np.ndarray, valid: np.ndarray, seed: int) ->
     def batches(epoch: int) -> list[list[int]]:
         order = torch.randperm(len(train), generator=generators.generator(seed, "order", epoch))
         parts = np.array_split(train[order.numpy()], -(-len(train) // BATCH))
-        return [part.tolist() for part in parts]  # as even as can be: no batch of one
+        return [part.tolist() for part in parts]  # of nearly equal size: no batch of one
 
     def loss(model: torch.nn.Module, graphs: GraphBatch) -> tuple[Tensor, int]:
         return F.cross_entropy(model(graphs), graphs.y), len(graphs.y)
@@ -143,7 +143,7 @@ def _task(store: GraphStore, train: np.ndarray, valid: np.ndarray, seed: int) ->
         truth = store.y[torch.from_numpy(valid)]
         accuracy = (logits.argmax(dim=1) == truth).double().mean().item()
         mean = F.cross_entropy(logits, truth).item()
-        # of equally many right answers the surer ones are better
+        # the loss breaks ties of the accuracy
         score = accuracy - 1e-3 * min(mean, 1e2)
         return {"valid_loss": mean, "valid_accuracy": accuracy, "valid_score": score}
 
@@ -156,8 +156,8 @@ def _logits(
     numbers: Sequence[int] | np.ndarray,
     check: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    found = []
+    logits = []
     for start in range(0, len(numbers), _EVALUATION_BATCH):
-        found.append(model(store(numbers[start : start + _EVALUATION_BATCH])))
+        logits.append(model(store(numbers[start : start + _EVALUATION_BATCH])))
         check()
-    return torch.cat(found)
+    return torch.cat(logits)

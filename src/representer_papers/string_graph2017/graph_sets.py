@@ -1,4 +1,4 @@
-"""The TU sets of graphs that are classified, what is compared on them, and what others reached."""
+"""The TU data sets of graphs, the compared models, and published accuracies."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _FOLDERS = ("", "tu")
 
 @dataclass(frozen=True)
 class GraphSet:
-    """A set of graphs and the published accuracies in %.
+    """A data set of graphs and its published accuracies in %.
 
     Attributes:
-        name: Ours.
-        folder: Of its files, and their first part.
-        graphs: How many the full set has.
-        order: Nodes of the longest walks that are compared.
+        name: Name on the command line.
+        folder: Name of its folder and of its file.
+        graphs: Number of graphs in the full set.
+        order: Number of nodes of the longest walks.
         published: Accuracy by row of `PUBLISHED`.
     """
 
@@ -55,13 +55,13 @@ class GraphSet:
     published: Mapping[str, float] = field(default_factory=dict)
 
 
-# By row of the table: where the figures are printed, and how they were found there.
+# By row of the table: where the figures are printed, and with what protocol.
 PUBLISHED = {
     "WL subtree": "README of the code of Random Walk Graph Neural Networks, NeurIPS 2020",
     "GIN": "the same README",
     "walk kernels": "nested; Kriege, Weisfeiler and Leman Go Walking, 2022",
-    "GIN-0": "Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019: the best common epoch "
-    "of the test folds, so above what a nested choice gives",
+    "GIN-0": "Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019: at the epoch that is "
+    "best on the test folds, so higher than with nested selection",
 }
 
 GRAPH_SETS = {
@@ -80,7 +80,7 @@ GRAPH_SETS = {
 
 @dataclass(frozen=True)
 class Located:
-    """A data set that was found: its graphs and its folds."""
+    """The files of a data set: its graphs and its folds."""
 
     dataset: GraphSet
     graphs: Path
@@ -89,13 +89,13 @@ class Located:
 
 @dataclass(frozen=True)
 class GraphData:
-    """A data set that was read.
+    """The content of a data set.
 
     Attributes:
-        graphs: With the label of each node as ``x`` of one column.
+        graphs: PyG graphs with the label of each node in ``x``, as one column.
         labels: The class of each graph, 0, 1, ….
-        folds: The number of the test fold of each graph; 0 in none.
-        has_degrees: Whether degrees stand in the place of tags, since these are all the same.
+        folds: The test fold of each graph, 1 to 10; 0 for none.
+        has_degrees: Whether node labels are degrees, because all labels in the file are equal.
         digest: SHA-256 of both files.
     """
 
@@ -110,10 +110,10 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
     """Find data sets in a folder, or in its folder ``tu``.
 
     Raises:
-        ArgumentError: If a name is not that of a data set.
-        DataError: If one that was named, or every one, is missing.
+        ArgumentError: If a name is unknown.
+        DataError: If a requested data set is missing, or all of them are.
     """
-    found, missing = [], []
+    places, missing = [], []
     for dataset in wanted(root, names, GRAPH_SETS):
         folders = [root / part / dataset.folder for part in _FOLDERS]
         paths = [folder / f"{dataset.folder}{end}" for folder in folders for end in _SUFFIXES]
@@ -123,23 +123,23 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
             continue
         folds = graphs.parent / "fold.txt"
         if not folds.is_file():
-            raise DataError("there is no fold.txt beside it", file=graphs)
-        found.append(Located(dataset, graphs, folds))
-    if missing and (names or not found):
+            raise DataError("there is no fold.txt in its folder", file=graphs)
+        places.append(Located(dataset, graphs, folds))
+    if missing and (names or not places):
         folder = missing[0].folder
         raise DataError(
             f"there is no {folder}/{folder}.txt, nor tu/{folder}/{folder}.txt, also compressed",
             file=root,
-            mend="Put the file there, or leave its data set out of --datasets.",
+            mend="Add the file, or remove its data set from --datasets.",
         )
-    return found
+    return places
 
 
 def read(place: Located) -> GraphData:
     """Read a data set.
 
     Raises:
-        DataError: If a file cannot be used, with the file and the line.
+        DataError: If a file is invalid; the error names the file and the line.
     """
     import numpy as np
     import torch

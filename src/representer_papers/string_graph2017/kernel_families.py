@@ -1,7 +1,7 @@
-"""The kernels of graphs that are compared: walks, summed levels, WL, and what is composed of them.
+"""The compared graph kernels: walks, summed levels, WL, and compositions of them.
 
-A family is a set of kernels of which the inner folds choose one. All of them are made of few Gram
-matrices, so that these are computed once; see `Stored`.
+A family is a set of kernels from which the inner folds select one. All kernels are computed from a
+few Gram matrices, each of which is computed once; see `Stored`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ DEPTH = 6
 
 
 class Stored(Kernel):
-    """A kernel of graphs that are given by their numbers, whose values are known.
-
-    It stands for a kernel of the graphs themselves in sums and compositions.
+    """A kernel of graph numbers with precomputed values, for use in sums and compositions.
 
     Args:
         values: The Gram matrix of all graphs.
-        scale: Multiplies it.
+        scale: Factor of the values.
     """
 
     def __init__(self, values: np.ndarray, scale: float = 1.0) -> None:
@@ -41,32 +39,32 @@ class Stored(Kernel):
         self.scale = scale
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> np.ndarray:
-        """Return the values of X with Y, or of X with itself."""
+        """Return the Gram matrix of X with Y, or of X with itself."""
         rows = list(X)
         return self.scale * self.values[np.ix_(rows, rows if Y is None else list(Y))]
 
     def diag(self, X: Iterable[Any]) -> np.ndarray:
-        """Return the values of each graph with itself."""
+        """Return the diagonal of the Gram matrix of X."""
         return self.scale * self.values.diagonal()[list(X)]
 
 
 class Grams:
-    """The Gram matrices of a data set, each computed when it is first needed and kept in a file.
+    """The Gram matrices of a data set, computed on first use and stored in files.
 
     Args:
-        folder: Of the files.
-        graphs: With the label of each node as ``x`` of one column.
+        folder: Folder of the files.
+        graphs: PyG graphs with the label of each node in ``x``, as one column.
     """
 
     def __init__(self, folder: Path, graphs: Sequence[Any]) -> None:
         self._folder, self._graphs = folder, graphs
 
     def walks(self, order: int) -> np.ndarray:
-        """Return the Gram matrix of walks of so many nodes."""
+        """Return the Gram matrix of walks of ``order`` nodes."""
         return self._get(f"walks-{order}", RandomWalkKernel(order, base="delta"))
 
     def subtrees(self, depth: int) -> np.ndarray:
-        """Return the Gram matrix of relabelings 0, 1, … depth."""
+        """Return the Gram matrix of subtrees up to ``depth`` relabelings."""
         return self._get(f"subtrees-{depth}", WeisfeilerLehmanKernel(depth=depth))
 
     def _get(self, name: str, kernel: Kernel) -> np.ndarray:
@@ -86,15 +84,15 @@ class Grams:
 def candidates(
     family: str, grams: Grams, order: int, depth: int = DEPTH
 ) -> dict[str, Callable[[], Kernel]]:
-    """Return what makes each kernel of a family, by its name, the simplest first.
+    """Return a constructor of each kernel of a family by its name, the simplest kernel first.
 
-    Every kernel that is not activated, and each that is before it is, has a unit diagonal.
+    All plain kernels have a unit diagonal, also inside compositions.
 
     Args:
         family: A key of ``graph_sets.FAMILIES``.
-        grams: Of the data set.
-        order: Nodes of the longest walks.
-        depth: Of the deepest relabeling.
+        grams: Gram matrices of the data set.
+        order: Number of nodes of the longest walks.
+        depth: Largest number of relabelings.
     """
     below, _, activation = family.partition("-")
     plain = _subtrees(grams, depth) if below == "wl" else _WALKS[below](grams, order)

@@ -11,8 +11,8 @@ from representer_papers.shared.language import Variant
 
 SOURCE = "L17 Table 1"
 
-# As many parameters as the gated model has (5,074,430), within half a percent. The one without
-# decay is the paper's n-gram CNN: additive, of order 3, since one of order 1 would see one word.
+# Sizes with the gated model's number of parameters (5,074,430) within half a percent. The variant
+# without decay is the paper's n-gram CNN: additive and of order 3, since order 1 sees one word.
 _SIZES: dict[str, dict[str, Any]] = {
     "zero": {"decay": "0", "order": 3, "combine": "add", "hidden_size": 355},
     "constant": {"decay": "0.8", "hidden_size": 407},
@@ -27,7 +27,7 @@ _TITLES = {
     "input": "λ gated on x, 5m",
     "state": "λ gated on x and h, 5m",
 }
-# The same five with 1,487,376 parameters: a budget for hours of one core, not days.
+# The same five with 1,487,376 parameters, which train in hours on one core instead of days.
 _SMALL_SIZES = {"zero": 128, "constant": 137, "learned": 136, "input": 132, "state": 128}
 _SMALL = {"input_dropout": 0.2, "output_dropout": 0.2}
 _PAPER = {"constant": 84.3, "learned": 76.8, "state": 73.6}
@@ -72,23 +72,23 @@ REPORTED = {
 }
 _ABOUT = (
     "",
-    "Test perplexity per token at the best validation perplexity; each line of the text has an end",
-    "that is predicted too. Three layers of order 1 with highway, the embedding on both ends; SGD",
-    "with the settings of the authors' code. A budget below 1 is that part of the epochs, with the",
-    "rate at its first value for 40 % of them and then falling to a fiftieth. Models named small",
-    "have 1.5m parameters and a dropout of 0.2.",
+    "Test perplexity per token at the best validation perplexity; ends of lines are predicted,",
+    "too. Three layers of order 1 with highway connections and tied embeddings; SGD with the",
+    "settings of the authors' code. A budget below 1 runs that fraction of the epochs, with the",
+    "initial learning rate for 40 % of them and then a decay to a fiftieth. Small models have 1.5m",
+    "parameters and a dropout of 0.2.",
 )
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table; see ``shared.language_recipe.reproduce``.
+    """Run the missing models, and write the table; see ``shared.language_recipe.reproduce``.
 
-    The default is the five variants of Fig. 3; others are asked for with ``--cells``.
+    The default is the five variants of Fig. 3; select others with ``--cells``.
     """
     from representer_papers.shared.language_recipe import reproduce
 
     title = "L17 Table 1 and Fig. 3: language models, perplexity"
-    # Section 6.1 and Fig. 3 rank them so, best first.
+    # The order in section 6.1 and Fig. 3, best first.
     order = tuple(reversed(_SIZES))
     orders = (order, tuple(f"{name}-small" for name in order), tuple(reversed(_LARGE)))
     return reproduce(request, title, _ABOUT, ("ptb",), lambda _: VARIANTS, _SIZES, orders)

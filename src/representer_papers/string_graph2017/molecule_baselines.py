@@ -1,4 +1,4 @@
-"""What a table of molecules is to be measured by: the mean, fingerprints, the subtree kernel."""
+"""Baselines of the table of molecules: the mean, and ridge regression on fingerprints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 def write_baselines(path: Path, data: MoleculeSet) -> None:
-    """Train the baselines on the training part, and write their RMSE on the test part."""
+    """Fit the baselines on the training part, and write their RMSE on the test part."""
     values = data.store.y.double().numpy()
     test = values[data.test]
     rows: list[dict[str, Any]] = [
@@ -29,15 +29,16 @@ def write_baselines(path: Path, data: MoleculeSet) -> None:
 
 
 def _ridge(name: str, features: Any, data: MoleculeSet, values: np.ndarray) -> dict[str, Any]:
-    """Return ridge regression's figures; its penalty is the best in validation."""
+    """Return the figures of ridge regression with the penalty that is best in validation."""
     from sklearn.linear_model import Ridge
 
-    found = []
+    results = []
     for penalty in PENALTIES:
         model = Ridge(penalty).fit(features[data.train], values[data.train])
         valid = _rmse(model.predict(features[data.valid]), values[data.valid])
-        found.append((valid, penalty, _rmse(model.predict(features[data.test]), values[data.test])))
-    _, penalty, rmse = min(found)
+        test = _rmse(model.predict(features[data.test]), values[data.test])
+        results.append((valid, penalty, test))
+    _, penalty, rmse = min(results)
     count = features.shape[1] + 1
     return {"name": name, "parameters": count, "rmse": rmse, "penalty": penalty}
 
@@ -53,5 +54,5 @@ def _fingerprints(data: MoleculeSet) -> np.ndarray:
     ).astype(np.float32)
 
 
-def _rmse(answers: np.ndarray | float, truth: np.ndarray) -> float:
-    return math.sqrt(float(np.mean((answers - truth) ** 2)))
+def _rmse(predictions: np.ndarray | float, truth: np.ndarray) -> float:
+    return math.sqrt(float(np.mean((predictions - truth) ** 2)))

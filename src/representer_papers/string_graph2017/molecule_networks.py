@@ -1,10 +1,10 @@
-r"""The networks of L17 Table 3 for molecules, as the authors' code has them.
+r"""The networks of L17 Table 3 for molecules, as in the authors' code.
 
-The two below are the table's baselines. All end in a hidden layer and a number,
+The two classes below are the table's baselines. All networks end in a hidden layer and a number,
 
     y = w relu(W h_G + b) + b'
 
-and all weights start from N(0, min(1/sqrt(fan_in), 1/10)^2), biases from 0.
+and all weights are initialized from N(0, min(1/sqrt(fan_in), 1/10)^2), biases to 0.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ DEPTH = 4
 
 
 class NeuralFingerprint(nn.Module):
-    r"""Softmax of every atom's state, summed over atoms and layers.
+    r"""The neural fingerprint: softmax of every atom's state, summed over atoms and layers.
 
     .. math::
         h_v^{(l)} &= \mathrm{relu}\Big(\mathrm{BN}\Big(
             \sum_{u \to v} (W_l h_u^{(l-1)} + V_l e_{uv}) + S_l h_v^{(l-1)} + b_l \Big)\Big) \\
         h_G &= \sum_l \sum_v \mathrm{softmax}(O_l h_v^{(l)} + o_l)
 
-    with the statistics of the batch, in evaluation too, as in the authors' code.
+    where BN uses the statistics of the batch, in evaluation too, as in the authors' code.
 
     Args:
-        atoms: Features of an atom.
-        bonds: Features of a bond.
-        units: Of every layer, and of the fingerprint.
+        atoms: Number of atom features.
+        bonds: Number of bond features.
+        units: Size of every layer and of the fingerprint.
 
     References:
         Duvenaud et al., Convolutional Networks on Graphs for Learning Molecular Fingerprints,
@@ -67,7 +67,7 @@ class NeuralFingerprint(nn.Module):
 
 
 class LoopyBP(nn.Module):
-    r"""Embedded loopy belief propagation: messages along bonds, without what came back.
+    r"""Embedded loopy belief propagation: messages along bonds, without the reverse message.
 
     .. math::
         m_{ij} &= \mathrm{relu}(W_b [f_i, e_{ij}]), \quad \text{then three times} \\
@@ -76,9 +76,9 @@ class LoopyBP(nn.Module):
         h_G &= \sum_i \mathrm{relu}\Big(W_a f_i + W_o \sum_{k \to i} m_{ki}\Big)
 
     Args:
-        atoms: Features of an atom.
-        bonds: Features of a bond.
-        units: Of messages and atoms.
+        atoms: Number of atom features.
+        bonds: Number of bond features.
+        units: Size of messages and atom states.
 
     References:
         Dai et al., Discriminative Embeddings of Latent Variable Models for Structured Data, ICML
@@ -107,7 +107,7 @@ class LoopyBP(nn.Module):
 
 
 class _Layer(nn.Module):
-    """A graph layer in PyG's manner, called with a batch."""
+    """Adapter that calls a PyG-style graph layer with a batch."""
 
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
@@ -120,24 +120,24 @@ class _Layer(nn.Module):
 
 
 class MoleculeNetwork(nn.Module):
-    """A number for each molecule.
+    """A network that predicts one number for each molecule.
 
     Args:
         row: A key of ``table3.NETWORKS``.
-        atoms: Features of an atom.
-        bonds: Features of a bond.
-        units: Of the network and of the hidden layer.
+        atoms: Number of atom features.
+        bonds: Number of bond features.
+        units: Size of the network and of the hidden layer.
     """
 
     def __init__(self, row: str, atoms: int, bonds: int, units: int) -> None:
         super().__init__()
         self.body = _body(row, atoms, bonds, units)
         self.head = nn.Sequential(nn.Linear(units, units), nn.ReLU(), nn.Linear(units, 1))
-        if row != "gine":  # which is no network of the paper's, and starts as PyG has it
+        if row != "gine":  # not in the paper, so it keeps PyG's initialization
             draw_as_authors(self)
 
     def forward(self, graphs: GraphBatch) -> Tensor:
-        """Return the numbers ``(G,)``."""
+        """Return the predictions ``(G,)``."""
         return self.head(self.body(graphs)).squeeze(1)
 
 
@@ -167,14 +167,14 @@ def _sum_of_atoms(states: Tensor, graphs: GraphBatch) -> Tensor:
     return _sum_at(states, graphs.batch, len(graphs.y))
 
 
-def _sum_at(rows: Tensor, place: Tensor, count: int) -> Tensor:
-    return rows.new_zeros(count, rows.shape[1]).index_add(0, place, rows)
+def _sum_at(rows: Tensor, index: Tensor, count: int) -> Tensor:
+    return rows.new_zeros(count, rows.shape[1]).index_add(0, index, rows)
 
 
 def _reversed_edges(edge_index: Tensor, nodes: int) -> Tensor:
-    """Return the number of each edge's other direction."""
+    """Return the index of each edge's reverse edge."""
     source, target = edge_index
     back = torch.empty_like(source)
-    # both lists of edges are sorted alike, so that the k-th of one is the k-th of the other
+    # sorted by (target, source) and by (source, target), the k-th edges are reverses of each other
     back[torch.argsort(target * nodes + source)] = torch.argsort(source * nodes + target)
     return back

@@ -1,8 +1,8 @@
-"""One run of the table of molecules: batches that are drawn evenly, the falling rate, the test.
+"""One run of the table of molecules: balanced batches, a decaying learning rate, and the test.
 
-As in the authors' code: squared errors of the PCE itself, Adam at 0.001 that falls to 0.9 of it
-after every 100,000 molecules seen, and the last weights tested. A budget shortens both the training
-and the time between two steps of the rate.
+As in the authors' code: squared errors of the PCE itself, Adam with a learning rate of 0.001 that
+is multiplied by 0.9 after every 100,000 molecules, and a test of the last weights. A budget
+shortens both the training and the interval between two decays.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _EVALUATION_BATCH = 100
 
 
 def settings(row: str, seed: int, budget: float, smoke: bool) -> dict[str, Any]:
-    """Return what determines a run, but for the molecules.
+    """Return the settings that determine a run, apart from the molecules.
 
     Args:
         row: A key of ``table3.NETWORKS``.
-        seed: Of weights, order and draws.
-        budget: Part of the samples of the authors' code.
-        smoke: Whether everything is tiny.
+        seed: Seed of weights, order and draws.
+        budget: Fraction of the samples of the authors' code.
+        smoke: Whether the run is a tiny one that checks the setup.
     """
     between = max(BATCH, round(budget * SAMPLES / BATCH) * BATCH)
     return {
@@ -48,22 +48,22 @@ def settings(row: str, seed: int, budget: float, smoke: bool) -> dict[str, Any]:
         "budget": budget,
         "units": 8 if smoke else NETWORKS[row].units,
         "epochs": 2 if smoke else DECAYS,
-        "samples": 2 * BATCH if smoke else between,  # in an epoch
+        "samples": 2 * BATCH if smoke else between,  # per epoch
     }
 
 
 def run(folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet, threads: int | None) -> None:
-    """Train a network, or go on with it, and write its figures.
+    """Train a network, or resume its training, and write its figures.
 
     Args:
-        folder: Of the run.
-        chosen: What :func:`settings` returned.
+        folder: Run folder.
+        chosen: Return value of :func:`settings`.
         data: The molecules.
-        threads: CPU threads; None leaves the choice to torch.
+        threads: Number of CPU threads; None for torch's default.
 
     Raises:
         TrainingError: If the training diverges.
-        Interrupted: If a signal ended it; the run can go on.
+        Interrupted: If a signal arrives; the run can be resumed.
     """
     folder.write_json("recipe.json", chosen)
     model = build(chosen, data.store.features)
@@ -88,15 +88,15 @@ def run(folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet, threads: i
 
 
 def build(chosen: dict[str, Any], atoms: int) -> MoleculeNetwork:
-    """Return the network with its first weights, which depend on the seed alone."""
+    """Return the network with initial weights that depend on the seed alone."""
     with generators.initializing(chosen["seed"]):
         return MoleculeNetwork(chosen["network"], atoms, BONDS, chosen["units"])
 
 
 def training_task(chosen: dict[str, Any], data: MoleculeSet) -> TrainingTask:
-    """Return how a network is trained and validated."""
-    of_train = data.store.y[torch.from_numpy(data.train)].tolist()
-    drawn = BalancedDraws(of_train, WIDTH, generators.derive(chosen["seed"], "draws") % 2**32)
+    """Return the batches, loss and validation of a network."""
+    targets = data.store.y[torch.from_numpy(data.train)].tolist()
+    drawn = BalancedDraws(targets, WIDTH, generators.derive(chosen["seed"], "draws") % 2**32)
 
     def batches(epoch: int) -> list[list[int]]:
         numbers = data.train[drawn.epoch(epoch, chosen["samples"])].tolist()
@@ -117,7 +117,7 @@ def rmse(
     numbers: Sequence[int] | np.ndarray,
     check: Callable[[], None] = lambda: None,
 ) -> float:
-    """Return the root of the mean squared error over molecules."""
+    """Return the root mean squared error over molecules."""
     total = 0.0
     for start in range(0, len(numbers), _EVALUATION_BATCH):
         graphs = store(numbers[start : start + _EVALUATION_BATCH])

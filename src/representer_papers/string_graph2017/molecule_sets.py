@@ -1,4 +1,4 @@
-"""The molecules of the Clean Energy Project, read once and kept as tensors with their split."""
+"""The molecules of the Clean Energy Project, read once and stored as tensors with their split."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from representer.errors import DataError
 from representer.tasks.recipe import Request
 from representer_papers.shared.graph_store import GraphStore
 
-FRACTIONS = (0.88, 0.02, 0.10)  # the paper's are 0.863, 0.037 and 0.1 of a hundred times as many
-SMOKE = 60  # molecules
+FRACTIONS = (0.88, 0.02, 0.10)  # the paper: 0.863, 0.037 and 0.1 of a hundred times as many
+SMOKE = 60  # molecules in a smoke run
 _NAMES = ("cep-processed.csv", "cep-processed.csv.xz", "cep-processed.csv.gz")
 _FOLDERS = ("cep", "")
 
 
 @dataclass(frozen=True)
 class MoleculeSet:
-    """Molecules with a positive PCE, divided.
+    """Molecules with a positive PCE, and their split.
 
     Attributes:
-        smiles: As in the file.
-        store: Their graphs, and their PCE as ``y``.
-        train: Numbers of the training part; ``valid`` and ``test`` likewise.
-        left_out: How many have a PCE of 0 or below, or have no valid SMILES.
+        smiles: SMILES as in the file.
+        store: Molecular graphs with the PCE as ``y``.
+        train: Numbers of the training molecules; ``valid`` and ``test`` likewise.
+        left_out: Number of molecules left out: a PCE of 0 or below, or an invalid SMILES.
         digest: SHA-256 of the file.
     """
 
@@ -45,7 +45,7 @@ def locate(root: Path) -> Path:
     """Find the file in a folder, or in its folder ``cep``.
 
     Raises:
-        DataError: If it is not there.
+        DataError: If it is missing.
     """
     paths = [root / folder / name for folder in _FOLDERS for name in _NAMES]
     found = next((path for path in paths if path.is_file()), None)
@@ -56,14 +56,14 @@ def locate(root: Path) -> Path:
 
 
 def read(path: Path, request: Request) -> MoleculeSet:
-    """Read the molecules, or what an earlier run kept of them.
+    """Read the molecules, or the tensors that an earlier run stored.
 
     Args:
         path: A file with the columns ``smiles`` and ``PCE``.
-        request: Where tensors are kept, and whether a few molecules are enough.
+        request: The request; its output folder stores the tensors.
 
     Raises:
-        DataError: If the file cannot be used.
+        DataError: If the file is invalid.
     """
     from representer.data.molecules import read_molecules
 

@@ -1,7 +1,7 @@
-"""Nested cross-validation on Gram matrices: the inner folds choose the kernel, the outer ones test.
+"""Nested cross-validation on Gram matrices: inner folds select the kernel, outer folds test it.
 
-Each repeat has ten outer folds. The first repeat has those of the data set's file; the others are
-drawn anew, with equal shares of the classes. Nothing of a test fold takes part in a choice.
+Each repeat has ten outer folds. The first repeat uses those of the data set's file, the others use
+random stratified folds. Test folds take no part in the selection.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 OUTER = 10
 COSTS = (1.0, 10.0, 100.0, 1000.0)
-STEPS = 100_000  # at most, of the solver; where classes overlap, a high cost takes many times more
+STEPS = 100_000  # limit of the solver; with overlapping classes, a high cost would take far more
 
 
 class Fold(NamedTuple):
-    """The graphs of an outer fold, by number."""
+    """The numbers of the training and test graphs of a fold."""
 
     train: np.ndarray
     test: np.ndarray
@@ -28,8 +28,8 @@ def outer_folds(labels: np.ndarray, given: np.ndarray, repeat: int) -> list[Fold
 
     Args:
         labels: The class of each graph.
-        given: The number of its test fold in the file, 0 for none.
-        repeat: 0 for the folds given, others for folds that are drawn.
+        given: The test fold of each graph in the file, 0 for none.
+        repeat: 0 for the given folds; any other number seeds random folds.
     """
     from sklearn.model_selection import StratifiedKFold
 
@@ -46,46 +46,46 @@ def inner_accuracies(
 
     Args:
         K: The Gram matrix of all graphs.
-        labels: The class of each.
-        train: The graphs that may be used.
-        folds: How many inner folds.
-        repeat: Their shuffling depends on it.
+        labels: The class of each graph.
+        train: The training graphs of the outer fold.
+        folds: Number of inner folds.
+        repeat: Seed of the inner folds.
     """
     from sklearn.model_selection import StratifiedKFold
 
     inner = StratifiedKFold(folds, shuffle=True, random_state=repeat)
-    found = []
+    accuracies = []
     for fit, check in inner.split(train, labels[train]):
         fold = Fold(train[fit], train[check])
-        found.append([right / len(check) for right in _right(K, labels, fold, COSTS)])
-    return np.mean(found, axis=0).tolist()
+        accuracies.append([right / len(check) for right in _counts(K, labels, fold, COSTS)])
+    return np.mean(accuracies, axis=0).tolist()
 
 
-def right_answers(K: np.ndarray, labels: np.ndarray, fold: Fold, cost: float) -> int:
-    """Return how many graphs of the test part a machine trained on the other answers rightly."""
-    return _right(K, labels, fold, [cost])[0]
+def count_correct(K: np.ndarray, labels: np.ndarray, fold: Fold, cost: float) -> int:
+    """Return the number of test graphs that an SVM trained on the fold classifies correctly."""
+    return _counts(K, labels, fold, [cost])[0]
 
 
 def best(accuracies: Mapping[str, list[float]]) -> tuple[str, float, float]:
-    """Return the kernel, the cost and the accuracy that the inner folds choose.
+    """Return the kernel and cost with the highest inner accuracy, and that accuracy.
 
     Args:
-        accuracies: Of each kernel, with each of `COSTS`. Of equals the first is taken.
+        accuracies: Inner accuracies of each kernel, with each of `COSTS`; the first of equals wins.
     """
-    found = [(name, cost, a) for name, row in accuracies.items() for cost, a in _costs(row)]
-    return max(found, key=lambda candidate: candidate[2])
+    candidates = [(name, cost, a) for name, row in accuracies.items() for cost, a in _costs(row)]
+    return max(candidates, key=lambda candidate: candidate[2])
 
 
-def _right(K: np.ndarray, labels: np.ndarray, fold: Fold, costs: Sequence[float]) -> list[int]:
+def _counts(K: np.ndarray, labels: np.ndarray, fold: Fold, costs: Sequence[float]) -> list[int]:
     from sklearn.svm import SVC
 
     inside, across = K[np.ix_(fold.train, fold.train)], K[np.ix_(fold.test, fold.train)]
-    found = []
+    counts = []
     for cost in costs:
-        machine = SVC(C=cost, kernel="precomputed", max_iter=STEPS)
-        machine.fit(inside, labels[fold.train])
-        found.append(int((machine.predict(across) == labels[fold.test]).sum()))
-    return found
+        svm = SVC(C=cost, kernel="precomputed", max_iter=STEPS)
+        svm.fit(inside, labels[fold.train])
+        counts.append(int((svm.predict(across) == labels[fold.test]).sum()))
+    return counts
 
 
 def _costs(row: list[float]) -> zip[tuple[float, float]]:

@@ -19,25 +19,25 @@ from representer_papers.string_graph2017.table2 import REPORTED, SOURCE
 if TYPE_CHECKING:
     from representer_papers.string_graph2017.treebank import Located
 
-# Everything tiny: this shows that the way is open, not how good a model is.
+# Tiny sizes that check the setup.
 _SMOKE = {"epochs": 2, "hidden_size": 8, "embedding_size": 8, "batch_size": 4}
 
 
 def run(request: Request) -> Path:
-    """Run what is not yet there, and write the table.
+    """Run the missing combinations, and write the table.
 
-    Each combination is a run folder ``OUT/DATASET/CELL-VECTORS-seedK``. What is finished is not run
-    again, what was interrupted goes on, and what another process is busy with is left to it; so the
-    command may be given again, and several times at once. The table has every finished run of the
-    folder, with whatever vectors it was made.
+    Each combination is a run folder ``OUT/DATASET/CELL-VECTORS-seedK``. Finished runs are kept,
+    interrupted runs resume, and runs that another process is working on are skipped, so the command
+    can be repeated and run several times in parallel. The table lists every finished run of the
+    folder, with any word vectors.
 
     Returns:
         The path of the table.
 
     Raises:
-        ArgumentError: If a choice is not one of those there are, or a folder holds a run with other
-            settings.
-        DataError: If a data set is missing, or a file of it cannot be used.
+        ArgumentError: If the request names an unknown cell, preset or data set, or a folder has a
+            run with other settings.
+        DataError: If a data set is missing, or one of its files is invalid.
     """
     from representer_papers.string_graph2017.sentiment_table import write_table
     from representer_papers.string_graph2017.treebank import locate
@@ -66,7 +66,7 @@ def _cells(request: Request) -> tuple[str, ...]:
         if cell not in CELLS:
             raise ArgumentError("cells", cell, f"some of {', '.join(CELLS)}")
         if request.vectors is None and not cell.endswith("-learned"):
-            hint = "Or take a cell that ends with -learned."
+            hint = "Or choose a cell that ends with -learned."
             raise ArgumentError("vectors", None, f"a file of word vectors for {cell}", hint=hint)
     without = tuple(cell for cell in CELLS if cell.endswith("-learned"))
     return request.cells or (CELLS if request.vectors else without)
@@ -83,7 +83,7 @@ def _config(request: Request, place: Located, cell: str, seed: int) -> Sentiment
 
 
 def _run_all(request: Request, place: Located, configs: list[SentimentConfig]) -> None:
-    """Run what is missing of a data set, and its baselines; its files are read once."""
+    """Run the missing models and baselines of a data set, reading its files once."""
     home = request.out / place.dataset.name
     waiting = [config for config in configs if not _is_done(config, home / config.name)]
     baselines = home / "baselines.json"
@@ -104,16 +104,18 @@ def _run_all(request: Request, place: Located, configs: list[SentimentConfig]) -
 
 
 def _stem(path: str) -> str:
-    """Return the name of a file without what says its format."""
+    """Return the name of a file without the suffix of its format."""
     name = Path(path).name
     return name.removesuffix(Path(name).suffix) if name.endswith((".npz", ".txt")) else name
 
 
 def _is_done(config: SentimentConfig, folder: Path) -> bool:
-    """Say whether a finished run with these settings is there; one for fewer epochs may go on.
+    """Return True if a finished run with these settings exists.
+
+    A run that ended for lack of epochs is not done if the configuration now allows more of them.
 
     Raises:
-        ArgumentError: If the folder's run has other settings.
+        ArgumentError: If the folder has a run with other settings.
     """
     path = folder / "config.json"
     if not path.exists():
@@ -138,7 +140,7 @@ def _run(folder: Path, config: SentimentConfig, *arguments: Any) -> None:
     try:
         with RunFolder(folder, resume=folder.exists()) as run_folder:
             sentiment_run.run(run_folder, config, *arguments)
-    except TrainingError as error:  # a cell that diverges is a result, not the end of the table
+    except TrainingError as error:  # divergence of one cell must not stop the others
         print(f"{folder}: {error}")
-    except RunFolderError as error:  # another process is at it; the table can be written again
-        print(f"left out: {error}")
+    except RunFolderError as error:  # another process is working on it
+        print(f"skipped: {error}")

@@ -1,4 +1,4 @@
-"""What a run of the sentiment table is made with, by the paper and by the authors' code."""
+"""The configuration of a run of the sentiment table, with the presets of paper and code."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from representer.errors import ArgumentError
 DECAYS: dict[str, float | str] = {"gated": "state", "constant": 0.5}
 EMBEDDINGS = ("frozen", "tuned", "learned")
 
-# The paper's two rows first: word vectors stay as they are. "tuned" trains them on, "learned" does
-# without. The constant is that of the command of the authors' earlier code; the paper prints none.
+# The paper's two rows, with frozen word vectors, come first. "tuned" fine-tunes them, "learned"
+# uses none. The constant is that of a command of the authors' earlier code; the paper prints none.
 CELLS = ("gated", "constant", "gated-tuned", "constant-tuned", "gated-learned", "constant-learned")
 
-EPOCHS = 200  # at most; early stopping ends most runs long before
+EPOCHS = 200  # maximum; early stopping ends most runs long before
 
 
 @dataclass(frozen=True)
 class SentimentConfig:
-    """One run; all that determines it, but for the files.
+    """The settings that determine a run, apart from the data files.
 
     Attributes:
         dataset: A key of ``treebank.DATASETS``.
         cell: One of `CELLS`.
-        seed: Of weights, order and dropout.
-        epochs: At most so many.
-        vectors: Name of the word vectors; None where they are learned.
-        preset: Whose settings these are.
-        readout: c_n alone, or the sum.
-        rnn_dropout: Inside the layers.
-        embedding_size: Where no vectors say it.
+        seed: Seed of weights, order and dropout.
+        epochs: Maximum number of epochs.
+        vectors: Name of the word vectors; None if they are learned.
+        preset: Settings of the paper or of the authors' code.
+        readout: Reads out c_n alone, or the sum over c_1 to c_n.
+        rnn_dropout: Dropout inside the layers.
+        embedding_size: Size of learned word vectors.
         hidden_size: Units of a layer.
-        batch_size: The most texts of one length in a batch.
-        dropout: On the embeddings, between layers, before the softmax.
-        lr: Of Adam, at the start.
-        lr_decay: Its factor after every epoch.
+        batch_size: Maximum number of texts in a batch, all of one length.
+        dropout: Dropout on the embeddings, between layers, and before the softmax.
+        lr: Initial learning rate of Adam.
+        lr_decay: Factor of the learning rate after every epoch.
         penalty: Factor of the sum of all squared weights.
-        patience: Epochs without a gain on the validation part, after which the run ends.
-        max_drop: Loss of validation accuracy at which it ends.
+        patience: Number of epochs without improvement in validation after which a run ends.
+        max_drop: Drop in validation accuracy at which a run ends.
     """
 
     dataset: str
@@ -61,37 +61,37 @@ class SentimentConfig:
 
     @property
     def decay(self) -> float | str:
-        """λ: a number, or which gate."""
+        """λ: a number, or the name of a gate."""
         return DECAYS[self.cell.partition("-")[0]]
 
     @property
     def embedding(self) -> str:
-        """What becomes of the word vectors, one of `EMBEDDINGS`."""
+        """Treatment of the word vectors, one of `EMBEDDINGS`."""
         return self.cell.partition("-")[2] or "frozen"
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """Name of the run folder."""
         return "-".join((self.cell, *([self.vectors] if self.vectors else []), f"seed{self.seed}"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, to be written as config.json."""
+        """Return the fields for config.json."""
         return asdict(self)
 
 
 def preset(name: str, task: str) -> dict[str, Any]:
-    """Return what a preset says about the model.
+    """Return the settings of a preset.
 
-    The paper reads out c_n and names no dropout inside the layers. The authors' code sums the
-    states and has it. Where the paper says nothing, both presets are the code's: batches of at most
-    32 texts of one length, learning rate, penalty, early stopping.
+    The paper reads out c_n and mentions no dropout inside the layers; the authors' code sums the
+    states and has such dropout. Where the paper is silent, both presets follow the code: batches of
+    at most 32 texts of one length, learning rate, penalty, early stopping.
 
     Args:
         name: ``"paper"`` or ``"authors_code"``.
         task: ``"fine"`` or ``"binary"``.
 
     Raises:
-        ArgumentError: If there is no such preset.
+        ArgumentError: If the preset is unknown.
     """
     if name == "paper":
         return {"preset": name, "readout": "last", "rnn_dropout": 0.0}

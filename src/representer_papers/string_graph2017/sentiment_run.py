@@ -1,4 +1,4 @@
-"""One run of the sentiment table: its word vectors, model, training and figures."""
+"""One run of the sentiment table: word vectors, model, training and figures."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def run(
     vectors: WordVectors | None,
     threads: int | None,
 ) -> None:
-    """Train one model, or go on with it, and write what it answers.
+    """Train one model, or resume its training, and write its metrics.
 
     Args:
-        folder: Of the run.
-        config: Of the run.
-        data: With the vocabulary of all parts.
-        vectors: Word vectors; None where they are learned.
-        threads: CPU threads; None leaves the choice to torch.
+        folder: Run folder.
+        config: Configuration of the run.
+        data: The data, with the vocabulary of all parts.
+        vectors: Word vectors; None if they are learned.
+        threads: Number of CPU threads; None for torch's default.
 
     Raises:
         TrainingError: If the training diverges.
-        Interrupted: If a signal ended it; the run can go on.
+        Interrupted: If a signal arrives; the run can be resumed.
     """
     data, matrix, cover = with_vectors(config, data, vectors)
     model = build(config, data, matrix)
@@ -77,16 +77,16 @@ def run(
 def with_vectors(
     config: SentimentConfig, data: TextData, vectors: WordVectors | None
 ) -> tuple[TextData, Tensor | None, dict[str, float]]:
-    """Return the data with the words that have a row each, the rows, and what the vectors cover.
+    """Return the data with its final vocabulary, the embedding matrix, and the vectors' coverage.
 
-    Vectors are brought to length 1. A word of the other parts that has no vector is unknown, and
-    where vectors are frozen every such word is; the unknown word's row is 0. Words of the training
-    part that need a row start at random, with entries that give length 1 on average.
+    Vectors are normalized to length 1. Words without a vector are unknown, with a row of zeros,
+    except for words of the training part if vectors are tuned: their rows are random, with a
+    length of 1 on average.
 
     Args:
-        config: Of the run.
-        data: With the vocabulary of all parts.
-        vectors: Word vectors; None where they are learned.
+        config: Configuration of the run.
+        data: The data, with the vocabulary of all parts.
+        vectors: Word vectors; None if they are learned.
     """
     if vectors is None:
         return replace(data, vocabulary=Vocabulary.build(data.train.tokens)), None, {}
@@ -109,7 +109,7 @@ def with_vectors(
 
 
 def build(config: SentimentConfig, data: TextData, matrix: Tensor | None) -> StackedClassifier:
-    """Return the classifier with its first weights, which depend on the seed alone."""
+    """Return the classifier with initial weights that depend on the seed alone."""
     chosen = StackedClassifierConfig(
         vocabulary_size=len(data.vocabulary),
         num_classes=len(data.classes),
@@ -129,12 +129,12 @@ def build(config: SentimentConfig, data: TextData, matrix: Tensor | None) -> Sta
 
 
 def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfig:
-    """Return the trainer's part of a configuration."""
+    """Return the configuration of the trainer."""
     return TrainerConfig(
         epochs=config.epochs,
         lr=config.lr,
         lr_decay=config.lr_decay,
-        weight_decay=2 * config.penalty,  # Adam adds it times the weight: the gradient of a half
+        weight_decay=2 * config.penalty,  # Adam's weight decay is the gradient of half the penalty
         patience=config.patience,
         max_drop=config.max_drop,
         monitor="valid_accuracy",
@@ -144,8 +144,8 @@ def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfi
 
 
 def _settings(config: SentimentConfig, data: TextData) -> dict[str, Any]:
-    watched = {k: v for k, v in config.to_dict().items() if k != "epochs"}  # the trainer's business
-    return {**watched, "sha256": sorted(data.digests.values())}
+    settings = {k: v for k, v in config.to_dict().items() if k != "epochs"}  # the trainer checks it
+    return {**settings, "sha256": sorted(data.digests.values())}
 
 
 def _parts(model: StackedClassifier) -> list[tuple[str, torch.nn.Module]]:

@@ -1,4 +1,4 @@
-"""The table of the sentiment reproduction: the paper's figures above ours, seed by seed."""
+"""The table of sentiment classification: the paper's figures above ours, by seed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from representer_papers.string_graph2017.treebank import DataSet
 
 
 @dataclass(frozen=True)
-class Found:
+class Row:
     """The finished runs of one row, by seed.
 
     Attributes:
         cell: One of `CELLS`.
-        preset: Whose settings.
+        preset: Settings of the paper or of the authors' code.
         vectors: Name of the word vectors, or None.
         runs: metrics.json of each seed.
     """
@@ -35,9 +35,9 @@ class Found:
 
 
 def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
-    """Write ``table.md`` of all finished runs into the folder of the reproduction.
+    """Write ``table.md`` from all finished runs into the output folder.
 
-    A data set without a finished run is left out.
+    Data sets without a finished run are omitted.
 
     Returns:
         Its path.
@@ -45,11 +45,11 @@ def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
     rows = {dataset.name: _finished(request.out / dataset.name) for dataset in datasets}
     lines = [
         *heading("L17 Table 2: sentiment, test accuracy in %", request),
-        "Test accuracy at the best validation accuracy, seed by seed; validated and tested on",
-        "whole sentences. Three layers of 200 units, order 2; *gated* decay sees x and h,",
-        "*constant* is 0.5. Word vectors stay as they are (as in the paper), are *tuned*, or are",
-        "*learned* from nothing. The paper prints the best of five runs; means and validation",
-        "figures are those of the authors' code. Intervals are Wilson's at 95 %.",
+        "Test accuracy at the best validation accuracy, by seed; validated and tested on whole",
+        "sentences. Three layers of 200 units, order 2; *gated* decay depends on x and h,",
+        "*constant* decay is 0.5. Word vectors are frozen (as in the paper), *tuned*, or *learned*",
+        "from scratch. The paper prints the best of five runs; its means and validation figures",
+        "are from the page of the authors' code. Intervals are Wilson's at 95 %.",
         *smoke_warning(request),
         "",
         *_cover(rows),
@@ -64,33 +64,33 @@ def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
     return path
 
 
-def _finished(folder: Path) -> list[Found]:
+def _finished(folder: Path) -> list[Row]:
     """Return the rows of a data set, in the order of `CELLS`."""
     rows: dict[tuple[str, str, str | None], dict[int, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*/metrics.json")):
         config = json.loads((path.parent / "config.json").read_text("utf-8"))
         key = config["cell"], config["preset"], config["vectors"]
         rows.setdefault(key, {})[config["seed"]] = json.loads(path.read_text("utf-8"))
-    found = [Found(*key, runs) for key, runs in rows.items()]
-    return sorted(found, key=lambda row: (CELLS.index(row.cell), row.preset, row.vectors or ""))
+    finished = [Row(*key, runs) for key, runs in rows.items()]
+    return sorted(finished, key=lambda row: (CELLS.index(row.cell), row.preset, row.vectors or ""))
 
 
-def _cover(rows: dict[str, list[Found]]) -> list[str]:
-    """Return what the vectors cover; the paper's cover nearly all."""
+def _cover(rows: dict[str, list[Row]]) -> list[str]:
+    """Return the coverage of the word vectors; the paper's cover nearly all words."""
     covers = {
         (row.vectors, dataset): next(iter(row.runs.values()))["cover"]
-        for dataset, found in rows.items()
-        for row in found
+        for dataset, finished in rows.items()
+        for row in finished
         if row.vectors
     }
     return [
-        f"- `{vectors}` covers {cover['running']:.1%} of the running words of the test sentences "
-        f"of {dataset}, and {cover['types']:.1%} of the different words of all its parts."
+        f"- `{vectors}` covers {cover['running']:.1%} of the running words in the test sentences "
+        f"of {dataset}, and {cover['types']:.1%} of the distinct words in all its parts."
         for (vectors, dataset), cover in covers.items()
     ]
 
 
-def _section(out: Path, dataset: DataSet, rows: Sequence[Found]) -> list[str]:
+def _section(out: Path, dataset: DataSet, rows: Sequence[Row]) -> list[str]:
     path = out / dataset.name / "baselines.json"
     beside = json.loads(path.read_text("utf-8")) if path.exists() else None
     seeds = sorted({seed for row in rows for seed in row.runs})
@@ -124,7 +124,7 @@ def _size(dataset: DataSet, beside: dict[str, Any] | None) -> str:
     if sizes == dataset.sizes:
         return ""
     ours, whole = (" / ".join(f"{n:,}" for n in counts) for counts in (sizes, dataset.sizes))
-    return f" (a part, not comparable with the paper: {ours} of {whole} texts)"
+    return f" (a subset, not comparable with the paper: {ours} of {whole} texts)"
 
 
 def _test(run: dict[str, Any] | None) -> str:
@@ -133,13 +133,13 @@ def _test(run: dict[str, Any] | None) -> str:
 
 def _together(runs: dict[int, dict[str, Any]]) -> list[str]:
     """Return mean, best, validation and epochs of the seeds of a row."""
-    shares = [100 * run["test"]["accuracy"] for run in runs.values()]
-    if len(shares) > 1:
-        about = f"± {statistics.stdev(shares):.2f}"
+    accuracies = [100 * run["test"]["accuracy"] for run in runs.values()]
+    if len(accuracies) > 1:
+        about = f"± {statistics.stdev(accuracies):.2f}"
     else:
         low, high = next(iter(runs.values()))["test"]["accuracy_interval"]
         about = f"({100 * low:.2f} – {100 * high:.2f})"
     valid = [100 * run["valid"]["valid_accuracy"] for run in runs.values()]
     epochs = ", ".join(f"{r['best_epoch']:.0f} of {r['epochs']:.0f}" for r in runs.values())
-    means = f"{statistics.mean(shares):.2f} {about}", f"{statistics.mean(valid):.2f}"
-    return [means[0], f"{max(shares):.2f}", means[1], epochs]
+    mean = f"{statistics.mean(accuracies):.2f} {about}"
+    return [mean, f"{max(accuracies):.2f}", f"{statistics.mean(valid):.2f}", epochs]

@@ -1,4 +1,4 @@
-"""What L17 says of its networks on the Stanford Sentiment Treebank: test accuracies in %."""
+"""The figures of L17 for its networks on the Stanford Sentiment Treebank: accuracies in %."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from representer.tasks.recipe import Reported
 SOURCE = "L17 Table 2"
 _CODE = "README of the authors' code"
 
-# Rows are ours; the paper has no network that learns its word vectors.
+# By our row names; the paper has no network that learns its word vectors.
 REPORTED = {
     ("gated", "fine, best of 5"): Reported(53.2, "% accuracy", SOURCE),
     ("gated", "binary, best of 5"): Reported(89.9, "% accuracy", SOURCE),

@@ -1,4 +1,4 @@
-"""What L17 Table 3 says, and the networks of it that are run."""
+"""The figures of L17 Table 3, and the networks that are run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Network(NamedTuple):
     """A row of the table.
 
     Attributes:
-        title: In the table.
-        units: With which it has as many parameters as the others, 0.26 million.
-        rmse: The paper's, if it has the row.
+        title: Title in the table.
+        units: Size that gives 0.26 million parameters, as for the others.
+        rmse: The paper's RMSE, or None.
     """
 
     title: str
@@ -30,17 +30,17 @@ NETWORKS = {
     "loopy-bp": Network("embedded loopy BP", 265, 0.1065),
     "gine": Network("GINE", 164, None),
 }
-# Best first, as section 6.3 has them.
+# Best first, as in section 6.3.
 ORDER = ("wl-gated", "wl", "loopy-bp", "neural-fingerprint")
-# Rows without a network: their parameters and RMSE in the paper, whose kernels are Dai et al.'s.
+# Rows without a network: parameters and RMSE in the paper, which takes the kernels from Dai et al.
 MEAN = "mean of the training part"
 WITHOUT = {
     MEAN: ("1", 2.4062),
     "Weisfeiler-Lehman kernel, degree 3": ("1.6m", 0.2040),
     "Weisfeiler-Lehman kernel, degree 6": ("1378m", 0.1367),
 }
-TRAINING = 1_900_000  # molecules of the paper's training part
-SAMPLES, DECAYS = 100_000, 51  # seen between two decays of the rate; until it is 5e-6
+TRAINING = 1_900_000  # molecules in the paper's training part
+SAMPLES, DECAYS = 100_000, 51  # molecules between two decays of the rate; until it is 5e-6
 REPORTED = {
     (name, "rmse"): Reported(rmse, "RMSE of the PCE", SOURCE)
     for name, rmse in (

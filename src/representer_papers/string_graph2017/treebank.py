@@ -1,4 +1,4 @@
-"""The Stanford Sentiment Treebank as lines of label and text, as it is handed round."""
+"""Reader of the Stanford Sentiment Treebank in its common format, one label and text per line."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _FOLDERS = ("sst", "stsa", "")
 
 @dataclass(frozen=True)
 class DataSet:
-    """One way to train on the treebank.
+    """A task of the treebank with its training data.
 
     Attributes:
-        name: Ours.
-        title: For the table.
-        stem: First part of the files' names.
-        labels: Labels that its files may have.
+        name: Name on the command line.
+        title: Title in the table.
+        stem: First part of the file names.
+        labels: Valid labels.
         train: Last part of the training file's name.
-        sizes: Examples of the original's training, validation and test parts.
+        sizes: Number of examples in the original training, validation and test parts.
     """
 
     name: str
@@ -41,7 +41,7 @@ class DataSet:
 
     @property
     def task(self) -> str:
-        """What the paper calls it: fine or binary."""
+        """The paper's name of the task: fine or binary."""
         return self.name.partition("-")[0]
 
 
@@ -63,7 +63,7 @@ DATASETS = {
 
 @dataclass(frozen=True)
 class Located:
-    """A data set that was found: the files of its parts."""
+    """The files of a data set."""
 
     dataset: DataSet
     train: Path
@@ -76,36 +76,36 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
 
     Args:
         root: The folder.
-        names: Which are wanted; empty for all that are there.
+        names: Requested data sets; empty for all that exist.
 
     Raises:
-        ArgumentError: If a name is not that of a data set.
-        DataError: If one that was named, or every one, is missing.
+        ArgumentError: If a name is unknown.
+        DataError: If a requested data set is missing, or all of them are.
     """
-    found, missing = [], []
+    places, missing = [], []
     for dataset in wanted(root, names, DATASETS):
         ends = (dataset.train, "dev", "test")
         paths = {end: _file(root, f"{dataset.stem}.{end}") for end in ends}
         missing += [f"{dataset.stem}.{end}" for end, path in paths.items() if path is None]
         files = [path for path in paths.values() if path is not None]
         if len(files) == len(ends):
-            found.append(Located(dataset, *files))
-    if missing and (names or not found):
+            places.append(Located(dataset, *files))
+    if missing and (names or not places):
         raise DataError(
             f"there is no {missing[0]}, nor sst/{missing[0]}, also compressed",
             file=root,
-            mend="Put the file there, or leave its data set out of --datasets.",
+            mend="Add the file, or remove its data set from --datasets.",
         )
-    return found
+    return places
 
 
 def read(place: Located) -> TextData:
-    """Read the parts of a data set; the vocabulary is that of all of them.
+    """Read the parts of a data set, with the vocabulary of all parts.
 
-    The text is split at blanks, since it is tokenized already.
+    The text is already tokenized, so it is split at spaces.
 
     Raises:
-        DataError: If a file cannot be used, with the file and the line.
+        DataError: If a file is invalid; the error names the file and the line.
     """
     from representer.data.text import LabelMap, Vocabulary, read_labeled_lines
     from representer.tasks.text.text_config import ReadOptions
