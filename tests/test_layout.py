@@ -114,6 +114,8 @@ COVERED_BY = {
     "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
     "tests/tasks/signal/test_signal_filters.py": ("tasks/report/signal_figures",),
     "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),
+    "tests/tasks/storage/test_fields.py": ("tasks/limits",),
+    "tests/tasks/storage/test_run_folder.py": ("tasks/storage/lock",),
     "tests/tasks/storage/test_checkpoint.py": (
         "tasks/storage/checkpoint/checkpoint", "tasks/storage/checkpoint/container",
         "tasks/storage/checkpoint/tree",
@@ -133,8 +135,7 @@ COVERED_BY = {
     ),
     "tests/cli/test_fit_text.py": ("tasks/text/text_fit", "tasks/text/text_demo"),
     "tests/cli/test_predict.py": (
-        "tasks/text/text_run", "tasks/text/text_use", "tasks/storage/run_files",
-        "tasks/table_file",
+        "tasks/text/text_run", "tasks/text/text_use", "tasks/table_file",
     ),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_fit", "tasks/language/language_results",

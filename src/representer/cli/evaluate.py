@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 from representer.cli.parser import add_options
@@ -61,9 +60,9 @@ def task_of(arguments: Any) -> str | None:
         DataError: If there is no such run.
         ArgumentError: If an option is given that the task has no use for.
     """
-    from representer.tasks.storage.run_files import describe
+    from representer.tasks.storage.run_files import task_of as read_task
 
-    task = describe(Path(arguments.run)).get("task")
+    task = read_task(arguments.run)
     options, usual = read_options(arguments), ReadOptions()
     if task == "signal":
         refuse_changed(options, "nothing, since the model is one of signals")

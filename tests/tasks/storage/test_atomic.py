@@ -107,16 +107,48 @@ def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
     assert not torn
 
 
+def test_temporary_names_cannot_be_guessed_and_links_there_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    failpoints.reset()
+    replace = Path.replace
+    monkeypatch.setattr(
+        Path, "replace", lambda self, target: (names.append(self.name), replace(self, target))[1]
+    )
+    for _ in range(2):
+        atomic.write_text(tmp_path / "a.txt", "x")
+    assert names[0] != names[1]
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    (tmp_path / ".representer-0000000000000000.tmp").symlink_to(outside)
+    monkeypatch.setattr(atomic.secrets, "token_hex", lambda count: "0" * 2 * count)
+    with pytest.raises(StorageError, match="file exists"):
+        atomic.write_text(tmp_path / "a.txt", "new")
+    assert outside.read_text() == "precious"
+
+
+def test_a_link_that_is_written_to_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    (tmp_path / "report.html").symlink_to(outside)
+    atomic.write_text(tmp_path / "report.html", "page")
+    assert outside.read_text() == "precious"
+    assert not (tmp_path / "report.html").is_symlink()
+
+
 def test_leftovers_are_deleted_and_nothing_else(tmp_path: Path) -> None:
-    for name in (".a.ckpt.4701.tmp", "a.tmp", ".lock"):
+    ours = ".representer-0123456789abcdef.tmp"
+    theirs = [".a.ckpt.4701.tmp", ".lock", ".representer-notes.tmp", "a.tmp"]
+    for name in (ours, *theirs):
         (tmp_path / name).write_text("x")
     atomic.remove_leftovers(tmp_path, pytest.fail)
     atomic.remove_leftovers(tmp_path / "missing", pytest.fail)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "a.tmp"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == theirs
 
 
 def test_a_leftover_that_cannot_be_deleted_is_reported(tmp_path: Path) -> None:
-    (tmp_path / ".a.1.tmp").mkdir()
+    (tmp_path / ".representer-0123456789abcdef.tmp").mkdir()
     lines: list[str] = []
     atomic.remove_leftovers(tmp_path, lines.append)
     assert len(lines) == 1

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import struct
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from representer.errors import CheckpointError, KindError, NewerCheckpointError
 from representer.tasks.storage import checkpoint
 from representer.tasks.storage.checkpoint import Checkpoint
 from representer.tasks.storage.checkpoint.container import MAGIC, decode, encode
+from representer.tasks.storage.checkpoint.tree import MAX_DEPTH
 
 DTYPES = (
     *(torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.bool),
@@ -242,6 +244,30 @@ def forged(header: bytes, body: bytes | None = None, version: int = 1) -> bytes:
 def test_a_forged_header_is_refused(header: bytes) -> None:
     with pytest.raises(CheckpointError):
         decode(forged(header))
+
+
+@pytest.mark.parametrize("kind", ["list", "tuple", "dict"])
+def test_a_nesting_of_100_levels_is_kept_and_a_deeper_one_refused_both_ways(kind: str) -> None:
+    """The interpreter's recursion limit, which other code may have raised, does not matter."""
+    wrap = {"list": lambda v: [v], "tuple": lambda v: (v,), "dict": lambda v: {"a": v}}[kind]
+    opening, closing = {
+        "list": (b"[", b"]"), "tuple": (b'{"tuple": [', b"]}"),
+        "dict": (b'{"dict": [["a", ', b"]]}"),
+    }[kind]  # fmt: skip
+    value: Any = 1
+    for _ in range(MAX_DEPTH):
+        value = wrap(value)
+    assert decode(as_bytes(value)) == value
+    with pytest.raises(KindError, match="nested too deeply"):
+        as_bytes(wrap(value))
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        depth = MAX_DEPTH + 1
+        with pytest.raises(CheckpointError, match=r"nested too deeply|not readable"):
+            decode(forged(b'{"value": ' + opening * depth + b"1" + closing * depth + b"}"))
+    finally:
+        sys.setrecursionlimit(before)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ import pytest
 import torch
 
 from representer.errors import ArgumentError, RepresenterError, RunFolderError, StorageError
+from representer.tasks.storage import run_folder
+from representer.tasks.storage.manifest import MANIFEST, Entry, read_manifest
 from representer.tasks.storage.run_folder import RunFolder
 
 
@@ -23,7 +25,9 @@ def test_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
         run.write_tensors("a.safetensors", {"w": torch.ones(2)})
         assert run.checkpoints.is_dir()
     names = {path.name for path in (tmp_path / "runs" / "λ a").iterdir()}
-    assert names == {".lock", "a.txt", "a.json", "a.safetensors", "checkpoints"}
+    written = {"a.txt", "a.json", "a.safetensors"}
+    assert names == {".lock", MANIFEST, "checkpoints", *written}
+    assert set(read_manifest(tmp_path / "runs" / "λ a") or ()) == written
 
 
 def test_a_folder_into_which_nothing_was_written_leaves_no_trace(tmp_path: Path) -> None:
@@ -67,28 +71,129 @@ def test_a_closed_folder_can_be_opened_again(tmp_path: Path) -> None:
             run.write_text("metrics.jsonl", "{}\n")
 
 
-@pytest.mark.parametrize("trace", ["config.yaml", "metrics.jsonl", "model.safetensors"])
-def test_a_folder_with_a_run_is_refused_unless_it_is_resumed(tmp_path: Path, trace: str) -> None:
-    (tmp_path / trace).write_text("x")
-    with pytest.raises(ArgumentError, match=rf"this one has {trace}.*--resume, or choose another"):
-        RunFolder(tmp_path)
+def test_a_folder_with_a_run_is_refused_unless_it_is_resumed(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("config.yaml", "x")
+    for _ in range(2):  # the refused folder is not left locked
+        with pytest.raises(ArgumentError, match=r"one has config\.yaml.*--resume, or choose"):
+            RunFolder(tmp_path)
     with RunFolder(tmp_path, resume=True) as run:
         assert run.resume
 
 
-def test_a_refused_folder_is_not_left_locked(tmp_path: Path) -> None:
-    (tmp_path / "config.yaml").write_text("x")
-    for _ in range(2):
-        with pytest.raises(ArgumentError):
-            RunFolder(tmp_path)
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize(
+    "name", ["labels.json", "model.json", "vocabulary.json", "splits.json", "report.html", "folds"]
+)
+def test_a_folder_with_somebodys_files_of_the_same_names_is_left_as_it_is(
+    tmp_path: Path, name: str, resume: bool
+) -> None:
+    (tmp_path / name).write_text("precious") if name != "folds" else (tmp_path / name).mkdir()
+    (tmp_path / ".notes.tmp").write_text("precious")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    with pytest.raises(ArgumentError, match=rf"this one has {name}\). Choose another --out"):
+        RunFolder(tmp_path, resume=resume)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_somebodys_manifest_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text('{"name": "an app"}')
+    with pytest.raises(ArgumentError, match=r"manifest\.json cannot be used.*Choose another --out"):
+        RunFolder(tmp_path, resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
+
+
+def test_other_files_beside_the_run_stay(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("precious")
+    (tmp_path / ".notes.tmp").write_text("precious")
+    with RunFolder(tmp_path) as run:
+        run.write_text("config.yaml", "x")
+    assert (tmp_path / "notes.txt").read_text() == (tmp_path / ".notes.tmp").read_text()
 
 
 def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / ".model.safetensors.4701.tmp").write_text("x")
-    (tmp_path / "checkpoints" / ".step-000000001.ckpt.4701.tmp").write_text("x")
+    with RunFolder(tmp_path) as run:
+        run.checkpoints  # noqa: B018
+    leftover = ".representer-0123456789abcdef.tmp"
+    (tmp_path / leftover).write_text("x")
+    (tmp_path / "checkpoints" / leftover).write_text("x")
     with RunFolder(tmp_path, resume=True):
         assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_run_of_an_older_version_is_resumed_and_gets_a_manifest(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("4701\n")
+    (tmp_path / "labels.json").write_text("x")
+    with RunFolder(tmp_path, resume=True) as run:
+        run.write_text("config.yaml", "y")
+    entries = {"labels.json": Entry.of([b"x"]), "config.yaml": Entry.of([b"y"])}
+    assert read_manifest(tmp_path) == entries
+
+
+def test_the_manifest_keeps_the_digest_of_what_was_written_not_of_what_lies_there(
+    tmp_path: Path,
+) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("labels.json", "x")
+        run.write_text("model.json", "x")
+        run.write_text("metrics.csv", "x")
+    (tmp_path / "labels.json").write_text("damaged")
+    with RunFolder(tmp_path, resume=True) as run:
+        run.write_text("model.json", "new")
+        run.remove("metrics.csv")
+    entries = {"labels.json": Entry.of([b"x"]), "model.json": Entry.of([b"new"])}
+    assert read_manifest(tmp_path) == entries
+
+
+def test_weights_are_in_the_manifest_while_the_run_goes_on(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("model.json", "x")
+        assert read_manifest(tmp_path) == {}  # the mark comes before the first file
+        for value in (1.0, 2.0):
+            run.write_tensors("model.safetensors", {"w": torch.tensor(value)})
+            data = (tmp_path / "model.safetensors").read_bytes()
+            assert read_manifest(tmp_path) == {
+                "model.json": Entry.of([b"x"]),
+                "model.safetensors": Entry.of([data]),
+            }
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "folds", "gine"])
+def test_folders_that_lead_out_of_the_run_are_refused(tmp_path: Path, name: str) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "run"
+    outside.mkdir()
+    (outside / "step-000000001.ckpt").write_text("precious")
+    with RunFolder(inside) as run:
+        run.write_text("config.yaml", "x")
+        (inside / name).symlink_to(outside)
+        if name == "checkpoints":
+            with pytest.raises(RunFolderError, match="checkpoints is not a folder of the run"):
+                run.checkpoints  # noqa: B018
+    with pytest.raises(RunFolderError, match=f"{name} is not a folder of the run"):
+        RunFolder(inside, resume=True)
+    assert (outside / "step-000000001.ckpt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "text", "folder", "pipe"])
+def test_a_lock_that_is_not_ours_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    run.mkdir()
+    outside.write_text("4701" if kind == "hard link" else "precious")
+    match kind:
+        case "link":
+            (run / ".lock").symlink_to(outside)
+        case "hard link":
+            (run / ".lock").hardlink_to(outside)
+        case "text":
+            (run / ".lock").write_text("precious")
+        case "folder":
+            (run / ".lock").mkdir()
+        case _:
+            os.mkfifo(run / ".lock")
+    with pytest.raises(RunFolderError, match=r"\.lock is not the lock of a run"):
+        RunFolder(run)
+    assert outside.read_text() in ("4701", "precious")
+    assert kind != "text" or (run / ".lock").read_text() == "precious"
 
 
 @pytest.mark.parametrize(
@@ -138,10 +243,10 @@ def test_a_folder_that_is_gone_while_in_use_is_an_error_and_not_a_success(tmp_pa
             _ = run.checkpoints
 
 
-def test_only_the_first_of_several_processes_writes(
+def test_only_the_main_process_of_accelerate_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(run_folder, "is_main_process", lambda: False)
     with RunFolder(tmp_path / "run") as run:
         assert not run.is_writer
         run.write_text("a.txt", "x")
@@ -149,3 +254,11 @@ def test_only_the_first_of_several_processes_writes(
         run.write_tensors("a.safetensors", {})
         run.remove("a.txt")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_rank_left_over_in_the_environment_keeps_nobody_from_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with RunFolder(tmp_path / "run") as run:
+        assert run.write_text("a.txt", "x").read_text() == "x"

@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import torch
 
+from representer.errors import TrainingError
+from representer.tasks.storage import run_folder
+from representer.tasks.training import workers
 from representer.tasks.training.training_files import read_weights
 
 WORKER = Path(__file__).with_name("training_worker.py")
@@ -39,6 +42,32 @@ def run(folder: Path, processes: int, **options: Any) -> list[int]:
         command = [sys.executable, str(WORKER), "run", str(folder / "job.json")]
         children.append(subprocess.Popen(command, env=environment))
     return [child.wait(timeout=120) for child in children]
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_main"),
+    [
+        ({}, True),
+        ({"RANK": "1"}, True),  # left over from something else: there is no group
+        ({"RANK": "1", "WORLD_SIZE": "1"}, True),
+    ],
+)
+def test_accelerate_decides_who_writes(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], is_main: bool
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert workers.is_main_process() is is_main
+
+
+def test_a_training_that_nobody_would_write_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers.require_agreement(True, is_writer=True)
+    workers.require_agreement(False, is_writer=False)
+    monkeypatch.setattr(run_folder, "is_main_process", lambda: False)
+    with pytest.raises(TrainingError, match="process that writes nothing, Accelerate for the main"):
+        small_training.fit(tmp_path / "run")
 
 
 @pytest.mark.slow

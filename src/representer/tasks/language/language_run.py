@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from representer.data.language import LanguageVocabulary, Level
 from representer.errors import DataError
-from representer.models import LanguageModel, LanguageModelConfig, from_dict, to_dict
+from representer.models import LanguageModel, LanguageModelConfig, to_dict
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.options import as_yaml
-from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
+from representer.tasks.storage.run_files import MODEL, RunFiles
 from representer.tasks.storage.run_folder import RunFolder
 
-TASK = "language"
+TASK, VOCABULARY = "language", "vocabulary.json"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def write_inputs(
 ) -> None:
     """Write what a run is made of: all but the weights and the results."""
     run.write_text("config.yaml", as_yaml(config))
-    run.write_text("vocabulary.json", data.corpus.vocabulary.to_json() + "\n")
+    run.write_text(VOCABULARY, data.corpus.vocabulary.to_json() + "\n")
     run.write_json("splits.json", {"sha256": data.digests, **data.report})
     described: dict[str, Any] = {
         "task": TASK,
@@ -48,24 +48,32 @@ def write_inputs(
         "level": config.level,
         "encoding": config.encoding,
     }
-    run.write_json("model.json", described)
+    run.write_json(MODEL, described)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """model.json of a language run."""
+
+    task: Literal["language"]
+    model: LanguageModelConfig
+    level: Level
+    encoding: str
 
 
 def load_run(folder: str | Path) -> TrainedLanguage:
     """Read the language model of a run folder.
 
     Raises:
-        DataError: If the folder holds no trained language model.
+        DataError: If the folder holds no trained language model, or a damaged one.
         CheckpointError: If its weights are damaged.
     """
-    folder = Path(folder)
-    described = describe(folder)
-    if described.get("task") != TASK:
-        raise DataError("is no language model", file=folder / "model.json")
-    model = LanguageModel(from_dict(LanguageModelConfig, described["model"]))
-    load_weights(model, folder / WEIGHTS)
-    vocabulary = LanguageVocabulary.from_json(read(folder / "vocabulary.json"), file=folder)
-    return TrainedLanguage(model.eval(), vocabulary, described["level"], described["encoding"])
+    files = RunFiles(folder)
+    described = files.describe(TASK, "language model", _Described)
+    vocabulary = _read_vocabulary(files)
+    files.require(VOCABULARY, "tokens", len(vocabulary), described.model.vocabulary_size)
+    model = files.load_model(lambda: LanguageModel(described.model))
+    return TrainedLanguage(model, vocabulary, described.level, described.encoding)
 
 
 def start_from(model: LanguageModel, folder: Path, vocabulary: LanguageVocabulary) -> None:
@@ -80,10 +88,15 @@ def start_from(model: LanguageModel, folder: Path, vocabulary: LanguageVocabular
         DataError: If the folder is no run, or its tokens are others.
         CheckpointError: If its weights are of a model of other sizes, or damaged.
     """
-    before = LanguageVocabulary.from_json(read(folder / "vocabulary.json"), file=folder)
+    files = RunFiles(folder)
+    before = _read_vocabulary(files)
     if before.words != vocabulary.words:
         problem = (
             f"knows {len(before):,} other tokens than the data, which have {len(vocabulary):,}"
         )
         raise DataError(problem, file=folder, mend="Give the data of that run.")
-    load_weights(model, folder / WEIGHTS)
+    files.load_weights(model)
+
+
+def _read_vocabulary(files: RunFiles) -> LanguageVocabulary:
+    return LanguageVocabulary.from_json(files.text(VOCABULARY), file=files.folder / VOCABULARY)

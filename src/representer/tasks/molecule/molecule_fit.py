@@ -30,7 +30,7 @@ from representer.tasks.options import as_yaml, determining
 from representer.tasks.packages import require
 from representer.tasks.report import write_report
 from representer.tasks.storage import checkpoint
-from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.training.progress import say
 from representer.tasks.training.trainer import Trainer
 from representer.tasks.training.training_result import TrainingResult
@@ -134,6 +134,7 @@ def _peer(config: MoleculeConfig, data: MoleculeData) -> Answers:
     """Train the network that is compared with, in a folder of its own inside the run's."""
     folder = Path(config.out or "") / PEER
     peer = replace(config, network=PEER, out=str(folder), baselines=False)
+    refuse_links(folder)
     with RunFolder(folder, resume=folder.exists()) as beside:
         answers = train(beside, peer, data).answers
     about = "PyG's GINEConv of the same width, depth and number of members, trained likewise."

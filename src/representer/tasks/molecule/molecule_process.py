@@ -6,7 +6,6 @@ import json
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,22 @@ import torch
 from numpy.typing import NDArray
 
 from representer.errors import CheckpointError
+from representer.tasks.storage.fields import from_values
+from representer.tasks.storage.files import parse_json
+from representer.tasks.storage.run_files import RunFiles
 from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.storage.tensor_file import Form, Forms, require_same_forms
 
 FILE = "process.safetensors"
 MOST = 1500  # molecules that it keeps: its work grows with their cube
 BLOCK = 4096  # molecules that are asked about at once
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    """The numbers in the header of the file."""
+
+    kernels: tuple[tuple[float, float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -59,22 +69,41 @@ class LastLayerProcess:
         run.write_tensors(FILE, tensors, {"kernels": json.dumps(self.kernels)})
 
     @classmethod
-    def read(cls, folder: Path) -> LastLayerProcess:
+    def read(cls, files: RunFiles, width: int, targets: int) -> LastLayerProcess:
         """Return what `write` wrote.
 
-        Raises:
-            CheckpointError: If it is missing or damaged.
-        """
-        from safetensors import SafetensorError, safe_open
+        Args:
+            files: The run.
+            width: F, features of the last layers of all members.
+            targets: K.
 
-        try:
-            with safe_open(folder / FILE, framework="np") as file:
-                kernels = json.loads((file.metadata() or {})["kernels"])
-                layers, values = file.get_tensor("layers"), file.get_tensor("values")
-            return cls(layers, values, tuple((float(c), float(s), float(n)) for c, s, n in kernels))
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-            first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise CheckpointError(f"{folder / FILE} is missing or damaged: {first}") from None
+        Raises:
+            DataError: If it is missing.
+            CheckpointError: If it is damaged.
+        """
+
+        def check(forms: Forms) -> None:
+            rows = next(iter(forms.get("layers", Form((0,), torch.float32)).shape), 0)
+            if not 0 < rows <= MOST:
+                raise ValueError(f"it keeps {rows} molecules; expected 1 to {MOST:,}")
+            layers, values = (
+                Form((rows, width), torch.float32),
+                Form((rows, targets), torch.float64),
+            )
+            require_same_forms(forms, {"layers": layers, "values": values})
+
+        tensors, metadata = files.tensors(FILE, check, is_nan_allowed=True)
+        text = metadata.get("kernels", "").encode("utf-8")
+        kernels = files.parsed(FILE, lambda: from_values(_Kernels, {"kernels": parse_json(text)}))
+        layers, values = tensors["layers"].numpy(), tensors["values"].numpy()
+        is_sound = len(kernels.kernels) == targets and np.isfinite(layers).all()
+        if (
+            not is_sound
+            or (np.asarray(kernels.kernels) <= 0).any()
+            or np.isnan(values).all(0).any()
+        ):
+            raise CheckpointError(f"{files.folder / FILE} does not hold the process of this model")
+        return cls(layers, values, kernels.kernels)
 
     def _scaled(self, layers: NDArray[np.float32]) -> NDArray[np.float64]:
         own = self.layers.astype(np.float64)

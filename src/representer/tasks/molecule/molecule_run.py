@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from representer.errors import DataError
-from representer.models import GraphEnsemble, GraphRegressorConfig, from_dict, to_dict
+from representer.models import GraphEnsemble, GraphRegressorConfig, to_dict
 from representer.tasks.molecule.molecule_answers import Answers
-from representer.tasks.molecule.molecule_config import MoleculeConfig, MoleculeReading
+from representer.tasks.molecule.molecule_config import FEATURES, MoleculeConfig, MoleculeReading
 from representer.tasks.molecule.molecule_data import MoleculeData
 from representer.tasks.molecule.molecule_mixture import mixture, process_parts
 from representer.tasks.molecule.molecule_model import layers_and_outputs_of, outputs_of
@@ -26,7 +25,7 @@ from representer.tasks.molecule.molecule_process import MOST, LastLayerProcess, 
 from representer.tasks.molecule.molecule_targets import Targets
 from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate
 from representer.tasks.options import as_yaml
-from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
+from representer.tasks.storage.run_files import MODEL, RunFiles
 from representer.tasks.storage.run_folder import RunFolder
 
 TASK = "molecule"
@@ -145,53 +144,86 @@ def write_inputs(
         "reading": asdict(data.reading),
         "features": config.features,
     }
-    run.write_json("model.json", described)
+    run.write_json(MODEL, described)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """model.json of a molecule run."""
+
+    task: Literal["molecule"]
+    model: GraphRegressorConfig
+    members: int
+    targets: Targets
+    reading: MoleculeReading
+    features: int
+
+    def __post_init__(self) -> None:
+        """Refuse targets and features that do not fit the model."""
+        if self.members < 1 or self.members * max(self.model.depth, self.model.order) > 4096:
+            raise ValueError(f"members is {self.members}; expected a positive integer up to 100")
+        if self.features not in FEATURES or self.model.in_channels != self.features:
+            raise ValueError(f"features is {self.features}; expected {self.model.in_channels}")
+        targets, count = self.targets, len(self.targets.names)
+        if not 0 < count == len(set(targets.names)) or sum(targets.widths) != self.model.outputs:
+            raise ValueError(f"the targets do not fit a model of {self.model.outputs} outputs")
+        if targets.is_regression:
+            if not len(targets.means) == len(targets.scales) == count or min(targets.scales) <= 0:
+                raise ValueError("the means and scales are not those of its targets")
+        elif len(targets.classes) != count or any(
+            not 0 < len(set(names)) == len(names) for names in targets.classes
+        ):
+            raise ValueError("the classes are not those of its targets")
+
+
+@dataclass(frozen=True)
+class _Uncertainty:
+    """uncertainty.json of a regression."""
+
+    kind: Literal["ensemble", "process"]
+    scales: tuple[float, ...]
+    noises: tuple[float, ...]
+    parts: tuple[float, ...] | None = None
 
 
 def load_run(folder: str | Path) -> TrainedMolecule:
     """Read the model of a run folder.
 
     Raises:
-        DataError: If the folder holds no trained model of molecules.
+        DataError: If the folder holds no trained model of molecules, or a damaged one.
         CheckpointError: If its weights are damaged.
     """
-    folder = Path(folder)
-    described = describe(folder)
-    if described.get("task") != TASK:
-        raise DataError("is no model of molecules", file=folder / "model.json")
-    model = GraphEnsemble(from_dict(GraphRegressorConfig, described["model"]), described["members"])
-    load_weights(model, folder / WEIGHTS)
-    targets = Targets.from_dict(described["targets"])
-    reading = MoleculeReading(**described["reading"])
-    trained = TrainedMolecule(model.eval(), targets, reading, described["features"], None)
-    return _with_uncertainty(trained, folder) if targets.is_regression else trained
+    files = RunFiles(folder)
+    described = files.describe(TASK, "model of molecules", _Described)
+    model = files.load_model(lambda: GraphEnsemble(described.model, described.members))
+    trained = TrainedMolecule(model, described.targets, described.reading, described.features, None)
+    return _with_uncertainty(trained, files) if described.targets.is_regression else trained
 
 
-def _with_uncertainty(trained: TrainedMolecule, folder: Path) -> TrainedMolecule:
+def _with_uncertainty(trained: TrainedMolecule, files: RunFiles) -> TrainedMolecule:
     """Read what `write_uncertainty` wrote when the training had come to its end."""
     targets = len(trained.targets.names)
-    if not (folder / CALIBRATION).is_file():
+    if not files.has(CALIBRATION):
         return replace(trained, calibration=Calibration((1.0,) * targets, (0.0,) * targets))
-    try:
-        described = json.loads(read(folder / CALIBRATION))
-        found, kind = Calibration.from_dict(described), described["kind"]
-        parts = tuple(map(float, described["parts"])) if kind == "process" else ()
-        _require_numbers([found.scales, found.noises], targets)
-        if kind == "process":
-            _require_numbers([parts], targets, most=1.0)
-    except (ValueError, KeyError, TypeError) as error:
-        problem, mend = f"is damaged ({error})", "Train again."
-        if error.args == ("parts",):
-            problem = "is of an older version, whose Gaussian process was another"
-            mend = "Give the command of `fit molecule` again, with --resume."
-        raise DataError(problem, file=folder / CALIBRATION, mend=mend) from None
-    process = LastLayerProcess.read(folder) if kind == "process" else None
+    described = files.read(CALIBRATION, _Uncertainty)
+    found, parts = Calibration(described.scales, described.noises), described.parts or ()
+    if described.kind == "ensemble":
+        files.parsed(CALIBRATION, lambda: _require_numbers([found.scales, found.noises], targets))
+        return replace(trained, calibration=found)
+    if described.parts is None:
+        problem = "is of an older version, whose Gaussian process was another"
+        mend = "Give the command of `fit molecule` again, with --resume."
+        raise DataError(problem, file=files.folder / CALIBRATION, mend=mend)
+    files.parsed(CALIBRATION, lambda: _require_numbers([found.scales, found.noises], targets))
+    files.parsed(CALIBRATION, lambda: _require_numbers([parts], targets, most=1.0))
+    width = trained.model.config.hidden_size * len(trained.model.members)
+    process = LastLayerProcess.read(files, width, targets)
     return replace(trained, calibration=found, process=process, parts=parts)
 
 
 def _require_numbers(rows: list[tuple[float, ...]], targets: int, most: float = math.inf) -> None:
-    numbers = np.asarray(rows, dtype=np.float64)
-    if numbers.shape != (len(rows), targets):
+    numbers = np.asarray(rows, dtype=np.float64) if {*map(len, rows)} == {targets} else None
+    if numbers is None:
         raise ValueError("numbers of other targets")
-    if not ((numbers >= 0) & (numbers <= most) & np.isfinite(numbers)).all():
+    if not ((numbers >= 0) & (numbers <= most)).all():
         raise ValueError("numbers out of their range")

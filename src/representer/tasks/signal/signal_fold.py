@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -24,7 +23,8 @@ from representer.tasks.signal.signal_model import (
     training_task,
 )
 from representer.tasks.storage import checkpoint
-from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.storage.run_files import RunFiles
+from representer.tasks.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.training import generators
 from representer.tasks.training.settings import plain, require_same
 from representer.tasks.training.trainer import Trainer
@@ -139,6 +139,7 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
     """
     if (before := finished(job, data.digest)) is not None:
         return before
+    refuse_links(job.folder)
     with RunFolder(job.folder, resume=job.folder.exists()) as run:
         trained = train_side(run, job, data, is_shown=False)
         rows = trained.rows["test"]
@@ -221,7 +222,7 @@ def finished(job: FoldJob, digest: str) -> FoldResult | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = RunFiles(job.folder).json(RESULT)
         result, settings = FoldResult.from_dict(found), found["settings"]
     except (ValueError, KeyError, TypeError) as error:
         mend = "Delete the folder of this fold, and go on with --resume."

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from representer.data.signals import Recordings, Standardization
-from representer.errors import DataError
-from representer.models import SignalClassifier, SignalClassifierConfig, from_dict
+from representer.models import SignalClassifier, SignalClassifierConfig
 from representer.tasks.signal.signal_config import SignalReading
 from representer.tasks.signal.signal_model import probabilities_of
-from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights
+from representer.tasks.storage.run_files import RunFiles
 
 TASK = "signal"
 
@@ -49,25 +49,48 @@ class TrainedSignal:
         return probabilities_of(self.model, self.standardization.apply(of))
 
 
+@dataclass(frozen=True)
+class _Described:
+    """model.json of a signal run."""
+
+    task: Literal["signal"]
+    model: SignalClassifierConfig
+    standardization: Standardization
+    classes: tuple[str, ...]
+    channels: tuple[str, ...]
+    samples: int
+    reading: SignalReading
+    subjects: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse lists that do not fit the model."""
+        for name, number in (("classes", "num_classes"), ("channels", "num_channels")):
+            values, expected = getattr(self, name), getattr(self.model, number)
+            if len(values) != expected or len(set(values)) < expected:
+                raise ValueError(f"{name} are {len(values)}; expected {expected} different ones")
+        moments = self.standardization.mean, self.standardization.deviation
+        count = len(self.channels) if self.standardization.kind == "training" else 0
+        if any(len(part) != count for part in moments) or any(d < 0 for d in moments[1]):
+            raise ValueError("the standardization is not one of its channels")
+        if self.samples < 1:
+            raise ValueError(f"samples is {self.samples}; expected a positive integer")
+
+
 def load_run(folder: str | Path) -> TrainedSignal:
     """Read the model of a run folder, or of the folder of a fold.
 
     Raises:
-        DataError: If the folder holds no trained model of signals.
+        DataError: If the folder holds no trained model of signals, or a damaged one.
         CheckpointError: If its weights are damaged.
     """
-    folder = Path(folder)
-    described = describe(folder)
-    if described.get("task") != TASK:
-        raise DataError("is no model of signals", file=folder / "model.json")
-    model = SignalClassifier(from_dict(SignalClassifierConfig, described["model"]))
-    load_weights(model, folder / WEIGHTS)
+    files = RunFiles(folder)
+    described = files.describe(TASK, "model of signals", _Described)
     return TrainedSignal(
-        model.eval(),
-        Standardization.from_dict(described["standardization"]),
-        tuple(described["classes"]),
-        tuple(described["channels"]),
-        described["samples"],
-        SignalReading(**described["reading"]),
-        tuple(described["subjects"]),
+        files.load_model(lambda: SignalClassifier(described.model)),
+        described.standardization,
+        described.classes,
+        described.channels,
+        described.samples,
+        described.reading,
+        described.subjects,
     )

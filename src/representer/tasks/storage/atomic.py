@@ -1,8 +1,9 @@
-"""Atomic files: a reader finds the old file or the new one, whole, and never something between.
+"""Atomic writes: a reader finds the old file or the new one, whole, and nothing in between.
 
 The protocol: a temporary file in the same folder, write, fsync, rename, fsync of the folder. A
 crash before the rename leaves the old file and perhaps a temporary one, which `remove_leftovers`
-finds by its name. Each stage is a failpoint called ``SUFFIX.STAGE``, for example ``ckpt.synced``.
+finds by its name: no other program makes such names, and nobody can plant a link under a random
+one. Each stage is a failpoint called ``SUFFIX.STAGE``, for example ``ckpt.synced``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import contextlib
 import errno
 import json
 import os
+import re
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from torch import Tensor
 from representer.errors import StorageError
 from representer.tasks.storage.failpoints import failpoint
 
+_TEMPORARY = re.compile(r"\.representer-[0-9a-f]{16}\.tmp")
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)  # some file systems cannot sync a folder
 
 
@@ -34,7 +38,7 @@ def write_bytes(path: str | Path, *chunks: bytes) -> None:
         StorageError: The system refuses; the old file, if there was one, is untouched.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".representer-{secrets.token_hex(8)}.tmp")
     stage = path.suffix.removeprefix(".")
     try:
         try:
@@ -59,7 +63,12 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_json(path: str | Path, value: Any) -> None:
     """Write a JSON file atomically, indented, see `write_bytes`."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(path, as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """Return a value as the text of a JSON file."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def write_tensors(
@@ -73,13 +82,19 @@ def write_tensors(
         metadata: Short texts for the file's header. More than one loses the promise that equal
             content gives equal bytes, because safetensors writes them in no fixed order.
     """
+    write_bytes(path, as_safetensors(tensors, metadata))
+
+
+def as_safetensors(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """Return the content of a safetensors file, see `write_tensors`."""
     import safetensors.torch
 
-    data = safetensors.torch.save(
+    return safetensors.torch.save(
         {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()},
         metadata=dict(metadata) if metadata else None,
     )
-    write_bytes(path, data)
 
 
 def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
@@ -91,7 +106,9 @@ def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
         folder: Where to look, not below it; it may be missing.
         report: Is told of a file that cannot be deleted.
     """
-    for leftover in sorted(Path(folder).glob(".*.tmp")):
+    for leftover in sorted(Path(folder).glob(".representer-*.tmp")):
+        if not _TEMPORARY.fullmatch(leftover.name):
+            continue
         try:
             leftover.unlink(missing_ok=True)
         except OSError as error:
@@ -111,7 +128,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _write_and_sync(path: Path, chunks: Sequence[bytes], stage: str) -> None:
-    with path.open("wb") as file:
+    with path.open("xb") as file:  # never through a link, never into somebody's file
         failpoint(f"{stage}.opened")
         for chunk in chunks:
             file.write(chunk)

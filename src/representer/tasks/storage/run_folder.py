@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,34 +13,51 @@ from torch import Tensor
 
 from representer.errors import ArgumentError, RunFolderError, StorageError
 from representer.tasks.storage import atomic
+from representer.tasks.storage.files import physical_memory, read_bytes
+from representer.tasks.storage.lock import LOCK, is_own_lock, lock, reason_of
+from representer.tasks.storage.manifest import MANIFEST, Entry, manifest_text, read_manifest
 from representer.tasks.training.progress import say
+from representer.tasks.training.workers import is_main_process
 
-LOCK = ".lock"
 CHECKPOINTS = "checkpoints"
-_TRACES = ("config.yaml", "metrics.jsonl", "metrics.json", "model.safetensors", CHECKPOINTS)
+FOLDERS = (CHECKPOINTS, "folds", "gine")
+# All that a run writes. A folder with one of these names that is not a run is left alone.
+_FILES = (
+    "config.yaml", "metrics.jsonl", "metrics.json", "metrics.csv", "timings.jsonl", "model.json",
+    "model.safetensors", "final.safetensors", "vocabulary.json", "labels.json", "splits.json",
+    "details.json", "uncertainty.json", "process.safetensors", "skipped.csv", "fold.json",
+    "explanations.json", "report.html",
+)  # fmt: skip
+# Not in the manifest: times differ from one run to the next, and other commands write the last two.
+_UNLISTED = ("timings.jsonl", "explanations.json", "report.html")
 
 
 class RunFolder:
-    """A folder that this process alone writes to, until `close` or the end of the process.
+    """A folder that only this process writes to, until `close` or the end of the process.
 
-    It and its parents are made when missing. The lock is the kernel's (``flock``), so a killed
-    process never leaves it behind. Used as a context manager, a folder that was made here and into
-    which nothing was written is removed again.
+    The folder and its parents are made if they are missing. The lock is the kernel's (``flock``),
+    so a killed process never leaves it behind. As a context manager, a folder that was made here
+    and stayed empty is removed again.
 
-    Where several processes train one model (torchrun), the first alone locks and writes; in the
-    others the write methods do nothing.
+    ``manifest.json`` marks the folder as a run and lists a digest of each file. It is written
+    before the first file, after each weights file, and at the end.
+
+    Where several processes train one model (torchrun), Accelerate's main process locks and writes;
+    in the others the write methods do nothing.
 
     Args:
         path: The folder.
-        resume: Whether the folder may hold a run already, which will be continued.
-        report: Is told of what is worth knowing and no reason to stop.
+        resume: Continue the run that the folder may hold.
+        report: Is called with a line on what is worth knowing but no reason to stop.
 
     Attributes:
-        is_writer: Whether this process is the one that writes.
+        is_writer: True in the process that writes.
 
     Raises:
-        ArgumentError: The folder holds a run, and `resume` is not set.
-        RunFolderError: It is in use by another process, cannot be made, or is no folder.
+        ArgumentError: The folder holds a run and `resume` is not set, or it holds files that the
+            run would overwrite and is not a run.
+        RunFolderError: It is in use by another process, cannot be made, is not a folder, or links
+            to somewhere else.
         StorageError: Something cannot be written in it.
     """
 
@@ -53,33 +67,43 @@ class RunFolder:
         self.path = Path(path)
         self.resume = resume
         self.report = report
-        self.is_writer = os.environ.get("RANK", "0") == "0"
+        self.is_writer = is_main_process()
         self._lock: int | None = None
+        self._entries: dict[str, Entry] | None = None
+        self._is_dirty = False
         if not self.is_writer:
             return
         self._is_new = not os.path.exists(self.path)  # noqa: PTH110  (raises for no path)
-        self._lock = _lock(self.path)
+        if not self._is_new and self.path.is_dir():
+            self._require_usable(resume)  # before a lock is left in somebody's folder
+        self._lock = lock(self.path)
         try:
-            self._prepare(resume)
+            self._require_usable(resume)
+            for folder in (self.path, self.path / CHECKPOINTS):
+                atomic.remove_leftovers(folder, self.report)
         except BaseException:
             self.close()
             raise
 
     @property
     def checkpoints(self) -> Path:
-        """Where the checkpoints lie; made when first asked for."""
+        """The folder of the checkpoints; made when first used."""
         folder = self.path / CHECKPOINTS
         try:
             if self.is_writer:
+                self._mark()
                 folder.mkdir(exist_ok=True)
         except OSError as error:
-            raise RunFolderError(f"{folder} cannot be made: {_reason(error)}.") from error
+            raise RunFolderError(f"{folder} cannot be made: {reason_of(error)}.") from error
+        refuse_links(folder)
         return folder
 
     def write_bytes(self, name: str, *chunks: bytes) -> Path:
         """Write a file of the folder, whole or not at all, and return its path."""
         if self.is_writer:
+            self._mark()
             atomic.write_bytes(self.path / name, *chunks)
+            self._record(name, Entry.of(chunks))
         return self.path / name
 
     def write_text(self, name: str, text: str) -> Path:
@@ -88,29 +112,34 @@ class RunFolder:
 
     def write_json(self, name: str, value: Any) -> Path:
         """Write a JSON file of the folder, whole or not at all."""
-        if self.is_writer:
-            atomic.write_json(self.path / name, value)
-        return self.path / name
+        return self.write_text(name, atomic.as_json(value))
 
     def write_tensors(
         self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
     ) -> Path:
         """Write a safetensors file of the folder, whole or not at all."""
-        if self.is_writer:
-            atomic.write_tensors(self.path / name, tensors, metadata)
-        return self.path / name
+        if not self.is_writer:
+            return self.path / name
+        return self.write_bytes(name, atomic.as_safetensors(tensors, metadata))
 
     def remove(self, name: str) -> None:
-        """Delete a file of the folder, if it is there."""
+        """Delete a file of the folder if it exists."""
         if self.is_writer:
             try:
                 (self.path / name).unlink(missing_ok=True)
             except OSError as error:
                 raise StorageError(self.path / name, error) from error
+            if name in (self._entries or {}):
+                self._record(name, None)
 
     def close(self) -> None:
-        """Let another process have the folder."""
-        if self._lock is not None:
+        """Complete the manifest and release the folder."""
+        if self._lock is None:
+            return
+        try:
+            if self._is_dirty:
+                self._write_manifest()
+        finally:
             if self._is_new:
                 self._remove_if_empty()
             os.close(self._lock)
@@ -125,73 +154,79 @@ class RunFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        # the error in flight says more than the same full disk again
+        with contextlib.suppress(*(() if error is None else (StorageError,))):
+            self.close()
 
-    def _prepare(self, resume: bool) -> None:
-        traces = [name for name in _TRACES if (self.path / name).exists()]
-        if traces and not resume:
+    def _require_usable(self, resume: bool) -> None:
+        """Refuse a folder that holds another run, other files of the same names, or links."""
+        refuse_links(*(self.path / name for name in FOLDERS))
+        try:
+            self._entries = read_manifest(self.path)
+        except (OSError, ValueError) as error:
+            expected = "a folder without a file of this name that is not a run's"
+            hint = f"{MANIFEST} cannot be used: {reason_of(error)}. Choose another --out."
+            raise ArgumentError("out", str(self.path), expected, hint=hint) from None
+        present = [name for name in (*_FILES, *FOLDERS) if os.path.lexists(self.path / name)]
+        is_run = self._entries is not None or is_own_lock(self.path / LOCK)
+        if present and is_run and not resume:
             raise ArgumentError(
                 "out",
                 str(self.path),
-                f"a folder without a run (this one has {traces[0]})",
+                f"a folder without a run (this one has {present[0]})",
                 hint="Continue that run with --resume, or choose another --out.",
             )
-        for folder in (self.path, self.path / CHECKPOINTS):
-            atomic.remove_leftovers(folder, self.report)
+        if present and not is_run:
+            raise ArgumentError(
+                "out",
+                str(self.path),
+                f"a run, or a folder without files that a run writes (this one has {present[0]})",
+                hint="Choose another --out.",
+            )
+
+    def _mark(self) -> None:
+        """Mark the folder as a run, before the first of its files."""
+        if self._entries is None:
+            self._entries = {}
+            for name in _FILES:  # a run of an older version, which had no manifest
+                if name not in _UNLISTED and (self.path / name).is_file():
+                    with contextlib.suppress(OSError):
+                        data = read_bytes(self.path / name, physical_memory())
+                        self._entries[name] = Entry.of([data])
+            self._write_manifest()
+
+    def _record(self, name: str, entry: Entry | None) -> None:
+        """Take note of what a file holds now; the manifest is on the disk with the weights."""
+        assert self._entries is not None
+        if name in _UNLISTED or self._entries.get(name) == entry:
+            return
+        if entry is None:
+            del self._entries[name]
+        else:
+            self._entries[name] = entry
+        self._is_dirty = True
+        if name.endswith(".safetensors"):
+            self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        atomic.write_text(self.path / MANIFEST, manifest_text(self._entries or {}))
+        self._is_dirty = False
 
     def _remove_if_empty(self) -> None:
-        with contextlib.suppress(OSError):  # to leave an empty folder behind does no harm
+        with contextlib.suppress(OSError):  # an empty folder left behind does no harm
             if [entry.name for entry in self.path.iterdir()] == [LOCK]:
                 (self.path / LOCK).unlink()
                 self.path.rmdir()
 
 
-def _lock(folder: Path) -> int:
-    """Make the folder, lock it, and return the descriptor that holds the lock."""
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        except (FileExistsError, NotADirectoryError) as error:
-            place = folder if isinstance(error, FileExistsError) else folder.parent
-            raise RunFolderError(f"{place} is a file; expected a folder for the run.") from error
-        except (OSError, ValueError) as error:
-            mend = "Choose another --out."
-            raise RunFolderError(f"{folder} cannot be used: {_reason(error)}. {mend}") from error
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = _read_holder(descriptor)
-            os.close(descriptor)
-            raise _refusal(folder, error, holder) from error
-        if _is_still_there(descriptor, folder / LOCK):
-            os.truncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
-            return descriptor
-        os.close(descriptor)  # the holder before removed folder and lock: start over
+def refuse_links(*folders: Path) -> None:
+    """Refuse folders inside a run that lead out of it.
 
-
-def _refusal(folder: Path, error: OSError, holder: str) -> RunFolderError:
-    if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-        return RunFolderError(f"{folder} is in use by {holder}; choose another --out")
-    return RunFolderError(f"{folder} cannot be locked: {_reason(error)}. Choose another --out.")
-
-
-def _read_holder(descriptor: int) -> str:
-    for _ in range(20):  # the holder writes its number just after it has the lock
-        text = os.pread(descriptor, 32, 0).strip()
-        if text.isdigit():
-            return f"process {int(text)}"
-        time.sleep(0.01)
-    return "another process"
-
-
-def _is_still_there(descriptor: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _reason(error: OSError | ValueError) -> str:
-    return (getattr(error, "strerror", None) or str(error)).lower()
+    Raises:
+        RunFolderError: One is a symbolic link or not a folder.
+    """
+    for folder in folders:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise RunFolderError(
+                f"{folder} is not a folder of the run but a link or a file. Choose another --out."
+            )

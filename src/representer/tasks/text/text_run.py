@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, Literal
 
 from representer.data.text import LabelMap, Vocabulary, tokenize
-from representer.errors import DataError
 from representer.models import (
     SequenceClassifier,
     SequenceClassifierConfig,
     StackedClassifier,
     StackedClassifierConfig,
-    from_dict,
     to_dict,
 )
 from representer.tasks.options import as_yaml
-from representer.tasks.storage.run_files import WEIGHTS, describe, load_weights, read
+from representer.tasks.storage.fields import from_values
+from representer.tasks.storage.run_files import MODEL, RunFiles
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions, TextConfig
 from representer.tasks.text.text_data import TextData
 
+VOCABULARY, LABELS = "vocabulary.json", "labels.json"
 Classifier = SequenceClassifier | StackedClassifier
+Tokenizer = Literal["words", "blanks", "leam"]
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ def write_inputs(
 ) -> None:
     """Write what a run is made of: all but the weights and the results."""
     run.write_text("config.yaml", as_yaml(config))
-    run.write_text("vocabulary.json", data.vocabulary.to_json() + "\n")
-    run.write_text("labels.json", data.classes.to_json() + "\n")
+    run.write_text(VOCABULARY, data.vocabulary.to_json() + "\n")
+    run.write_text(LABELS, data.classes.to_json() + "\n")
     run.write_json("splits.json", data.splits())
     describe_model(run, model, data.reading, config.tokenizer, config.max_length)
 
@@ -78,30 +80,43 @@ def describe_model(
         "tokenizer": tokenizer,
         "max_length": max_length,
     }
-    run.write_json("model.json", described)
+    run.write_json(MODEL, described)
+
+
+@dataclass(frozen=True)
+class _Described:
+    """model.json of a text run."""
+
+    task: str
+    model: dict[str, Any]
+    reading: ReadOptions
+    tokenizer: Tokenizer
+    max_length: int | None
+    classifier: str = SequenceClassifier.__name__
 
 
 def load_run(folder: str | Path) -> TrainedText:
     """Read the classifier of a run folder.
 
     Raises:
-        DataError: If the folder holds no trained text classifier.
+        DataError: If the folder holds no trained text classifier, or a damaged one.
         CheckpointError: If its weights are damaged.
     """
-    folder = Path(folder)
-    described = describe(folder)
-    if described.get("task") != "text":
-        raise DataError("is no text classifier", file=folder / "model.json")
-    if described.get("classifier") == StackedClassifier.__name__:
-        model = StackedClassifier(from_dict(StackedClassifierConfig, described["model"]))
-    else:
-        model = SequenceClassifier(from_dict(SequenceClassifierConfig, described["model"]))
-    load_weights(model, folder / WEIGHTS)
+    files = RunFiles(folder)
+    described = files.describe("text", "text classifier", _Described)
+    is_stacked = described.classifier == StackedClassifier.__name__
+    kind = StackedClassifierConfig if is_stacked else SequenceClassifierConfig
+    config = files.parsed(MODEL, lambda: from_values(kind, described.model))
+    vocabulary = Vocabulary.from_json(files.text(VOCABULARY), file=files.folder / VOCABULARY)
+    classes = LabelMap.from_json(files.text(LABELS), file=files.folder / LABELS)
+    files.require(VOCABULARY, "words", len(vocabulary), config.vocabulary_size)
+    files.require(LABELS, "classes", len(classes), config.num_classes)
+    build = StackedClassifier if is_stacked else SequenceClassifier
     return TrainedText(
-        model=model.eval(),
-        vocabulary=Vocabulary.from_json(read(folder / "vocabulary.json"), file=folder),
-        classes=LabelMap.from_json(read(folder / "labels.json"), file=folder),
-        reading=ReadOptions(**described["reading"]),
-        tokenizer=described["tokenizer"],
-        max_length=described["max_length"],
+        model=files.load_model(lambda: build(config)),
+        vocabulary=vocabulary,
+        classes=classes,
+        reading=described.reading,
+        tokenizer=described.tokenizer,
+        max_length=described.max_length,
     )

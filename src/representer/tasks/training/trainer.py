@@ -24,7 +24,7 @@ from representer.tasks.training.training_state import TrainingState, copy_weight
 from representer.tasks.training.training_step import TrainingStep
 from representer.tasks.training.training_task import TrainingTask
 from representer.tasks.training.weight_averaging import WeightAveraging
-from representer.tasks.training.workers import accelerator_for, totals
+from representer.tasks.training.workers import accelerator_for, require_agreement, totals
 
 
 class Trainer:
@@ -72,6 +72,7 @@ class Trainer:
         self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
         self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)
         is_main = self._accelerator.is_main_process
+        require_agreement(is_main, is_writer=run.is_writer)
         self._report = run.report if is_main else lambda line: None
         self._progress = Progress(is_shown=config.show_progress and is_main)
         self._interruption = Interruption()

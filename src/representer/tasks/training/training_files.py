@@ -9,7 +9,9 @@ from pathlib import Path
 from torch import Tensor
 
 from representer.errors import CheckpointError
+from representer.tasks.storage.files import parse_json
 from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.storage.tensor_file import read_tensors
 from representer.tasks.training.metrics_log import Row
 from representer.tasks.training.training_state import TrainingState
 
@@ -32,20 +34,14 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
     Raises:
         CheckpointError: It is missing, damaged, or not such a file.
     """
-    import safetensors
-
     try:
-        with safetensors.safe_open(path, framework="pt") as file:
-            row = json.loads((file.metadata() or {}).get("metrics", "null"))
-            return {name: file.get_tensor(name) for name in file.keys()}, row  # noqa: SIM118
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CheckpointError(f"{path} cannot be read: {reason}. Check the path.") from None
-    except (safetensors.SafetensorError, ValueError, RecursionError) as error:
-        mend = "Train again, or take the file from a copy of the run."
-        raise CheckpointError(
-            f"{path} is no file of weights, or damaged: {error}. {mend}"
-        ) from None
+        tensors, metadata = read_tensors(path)
+        return tensors, parse_json(metadata.get("metrics", "null").encode("utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problem = f"{path} is not a readable file of weights: {reason}"
+        mend = "Check the path, or take the file from a copy of the run."
+        raise CheckpointError(f"{problem}. {mend}") from None
 
 
 def write_state(run: RunFolder, state: TrainingState) -> None:

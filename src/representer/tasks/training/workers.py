@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from representer.errors import ArgumentError, MissingExtraError
+from representer.errors import ArgumentError, MissingExtraError, TrainingError
 from representer.tasks.storage.checkpoint.container import decode, encode
 from representer.tasks.training.trainer_config import TrainerConfig
 
@@ -17,6 +18,25 @@ if TYPE_CHECKING:
     from accelerate import Accelerator
 
 _PATIENCE = timedelta(seconds=120)  # torch's 30 minutes let a dead process go unnoticed
+_LAUNCHED = ("LOCAL_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE")
+
+
+def is_main_process() -> bool:
+    """Return True if this process is the one that writes.
+
+    Accelerate decides, since `accelerator_for` follows it: a ``RANK`` alone, left over in the
+    environment, does not make a group of processes. A process that no launcher has started is the
+    main one and needs no Accelerate.
+    """
+    if not any(name in os.environ for name in _LAUNCHED):
+        return True
+    try:
+        from accelerate import PartialState
+        from accelerate.utils import parse_flag_from_env
+    except ImportError as error:
+        raise MissingExtraError("training in several processes", "accelerate", "train") from error
+    state = PartialState(cpu=bool(parse_flag_from_env("ACCELERATE_USE_CPU")), timeout=_PATIENCE)
+    return state.is_main_process
 
 
 def accelerator_for(config: TrainerConfig) -> Accelerator:
@@ -48,6 +68,25 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
             "the one that this process trained with before",
             hint="Accelerate allows one per process; start another.",
         ) from None
+
+
+def require_agreement(is_main: bool, *, is_writer: bool) -> None:
+    """Refuse a training that nobody would write, or that two processes would.
+
+    Args:
+        is_main: Accelerate takes this process for the main one.
+        is_writer: The run folder takes it for the one that writes.
+
+    Raises:
+        TrainingError: They disagree.
+    """
+    if is_main != is_writer:
+        names = {True: "the main process", False: "a process that writes nothing"}
+        raise TrainingError(
+            f"the run folder takes this process for {names[is_writer]}, Accelerate for "
+            f"{names[is_main]}. Start all processes with torchrun or accelerate launch, and with "
+            "ACCELERATE_USE_CPU=true where there is no GPU."
+        )
 
 
 def _leave() -> None:

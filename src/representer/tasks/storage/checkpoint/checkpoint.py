@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import stat
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from representer.errors import CheckpointError
 from representer.tasks.storage import atomic
 from representer.tasks.storage.checkpoint.container import decode, encode
+from representer.tasks.storage.files import physical_memory, read_bytes
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,7 @@ def load(path: str | Path) -> Checkpoint:
 
 def _read(path: Path) -> bytes:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):  # opening a pipe would wait for ever
-            raise CheckpointError("it is not a file")
-        return path.read_bytes()
+        return read_bytes(path, physical_memory())
     except OSError as error:
         raise CheckpointError(f"{(error.strerror or str(error)).lower()}") from None
     except ValueError:  # a NUL in the name

@@ -24,7 +24,8 @@ from torch import Tensor
 
 from representer import __version__
 from representer.errors import CheckpointError, KindError, NewerCheckpointError
-from representer.tasks.storage.checkpoint.tree import flatten, unflatten
+from representer.tasks.storage.checkpoint.tree import MAX_DEPTH, flatten, unflatten
+from representer.tasks.storage.files import parse_json
 
 MAGIC = b"\x89RPRCKP\n"
 VERSION = 1
@@ -89,11 +90,7 @@ def decode(data: bytes) -> Any:
         )
     if version != VERSION or "value" not in header:
         raise CheckpointError(f"its format {version} is none that exists")
-    tensors = _read_tensors(bytes(view[start:-_DIGEST_SIZE]))
-    try:
-        return unflatten(header["value"], tensors)
-    except RecursionError:
-        raise CheckpointError("its header is nested too deeply") from None
+    return unflatten(header["value"], _read_tensors(bytes(view[start:-_DIGEST_SIZE])))
 
 
 def _storable(tensor: Tensor) -> Tensor:
@@ -107,8 +104,9 @@ def _read_header(text: bytes) -> dict[str, Any]:
     if len(text) > _MAX_HEADER:
         raise CheckpointError(f"its header has {len(text):,} bytes; at most {_MAX_HEADER:,}")
     try:
-        header = json.loads(text.decode("ascii"))
-    except (ValueError, RecursionError):
+        text.decode("ascii")
+        header = parse_json(text, max_depth=3 * MAX_DEPTH + 3)  # a dict takes three levels of JSON
+    except ValueError:
         raise CheckpointError("its header is not readable") from None
     if not isinstance(header, dict):
         raise CheckpointError("its header is not readable")

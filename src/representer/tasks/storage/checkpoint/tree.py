@@ -24,6 +24,7 @@ from representer.errors import CheckpointError, KindError
 _PLAIN = (type(None), bool, int, str)
 _KINDS = "a tensor, int, float, str, bool, None, list, tuple, or dict with str or int keys"
 _MAX_INT_BITS = 4096  # decimal text of more is refused by Python's own reader
+MAX_DEPTH = 100  # a limit of its own: the interpreter's recursion limit may have been raised
 
 
 def flatten(value: Any) -> tuple[Any, list[Tensor]]:
@@ -39,25 +40,27 @@ def flatten(value: Any) -> tuple[Any, list[Tensor]]:
         KindError: Something in it is of a kind that cannot be stored; the message says where.
     """
     tensors: list[Tensor] = []
-    return _flatten(value, tensors, "value"), tensors
+    return _flatten(value, tensors, "value", 0), tensors
 
 
-def unflatten(node: Any, tensors: Sequence[Tensor]) -> Any:
+def unflatten(node: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
     """Put together what `flatten` took apart.
 
     Args:
         node: The value from ``json.loads``.
         tensors: The tensors.
+        depth: Levels above this node.
 
     Raises:
         CheckpointError: The value is not one that `flatten` makes.
     """
+    _require(depth <= MAX_DEPTH, "it is nested too deeply")
     if isinstance(node, _PLAIN):
         return node
     if isinstance(node, float):
         return node
     if isinstance(node, list):
-        return [unflatten(item, tensors) for item in node]
+        return [unflatten(item, tensors, depth + 1) for item in node]
     _require(isinstance(node, dict) and len(node) == 1, "a node is not a tagged value")
     ((tag, content),) = node.items()
     if tag == "tensor":
@@ -68,21 +71,23 @@ def unflatten(node: Any, tensors: Sequence[Tensor]) -> Any:
         return float(content)
     _require(tag in ("tuple", "dict") and isinstance(content, list), f"unknown tag {tag!r}")
     if tag == "tuple":
-        return tuple(unflatten(item, tensors) for item in content)
-    return _unflatten_dict(content, tensors)
+        return tuple(unflatten(item, tensors, depth + 1) for item in content)
+    return _unflatten_dict(content, tensors, depth)
 
 
-def _unflatten_dict(pairs: list[Any], tensors: Sequence[Tensor]) -> dict[Any, Any]:
+def _unflatten_dict(pairs: list[Any], tensors: Sequence[Tensor], depth: int) -> dict[Any, Any]:
     result = {}
     for pair in pairs:
         _require(isinstance(pair, list) and len(pair) == 2, "an entry is not a pair")
         _require(type(pair[0]) in (str, int), "a key is neither text nor integer")
         _require(pair[0] not in result, "a key occurs twice")
-        result[pair[0]] = unflatten(pair[1], tensors)
+        result[pair[0]] = unflatten(pair[1], tensors, depth + 1)
     return result
 
 
-def _flatten(value: Any, tensors: list[Tensor], place: str) -> Any:
+def _flatten(value: Any, tensors: list[Tensor], place: str, depth: int) -> Any:
+    if depth > MAX_DEPTH:
+        raise KindError(place, "nested too deeply", f"at most {MAX_DEPTH} levels")
     if isinstance(value, Tensor):
         tensors.append(value)
         return {"tensor": len(tensors) - 1}
@@ -92,11 +97,11 @@ def _flatten(value: Any, tensors: list[Tensor], place: str) -> Any:
     if kind in _PLAIN and not (kind is int and value.bit_length() > _MAX_INT_BITS):
         return value
     if kind is list or kind is tuple:
-        items = [_flatten(item, tensors, f"{place}[{i}]") for i, item in enumerate(value)]
+        items = [_flatten(v, tensors, f"{place}[{i}]", depth + 1) for i, v in enumerate(value)]
         return items if kind is list else {"tuple": items}
     if isinstance(value, dict) and all(type(key) in (str, int) for key in value):
-        pairs = value.items()
-        return {"dict": [[k, _flatten(v, tensors, f"{place}[{k!r}]")] for k, v in pairs]}
+        pairs = [[k, _flatten(v, tensors, f"{place}[{k!r}]", depth + 1)] for k, v in value.items()]
+        return {"dict": pairs}
     raise KindError(place, kind.__name__, _KINDS, hint="Convert it before it is stored.")
 
 
