@@ -150,8 +150,8 @@ def test_report_writes_the_page_again(run, spoken):
 
 def test_a_language_model_does_not_classify_and_a_classifier_does_not_write(run, spoken, trained):
     table = spoken.parent / "count.txt"
-    assert "is no text classifier" in run("predict", spoken, table).error
-    assert "is no language model" in run("generate", trained).error
+    assert "is not a text classifier" in run("predict", spoken, table).error
+    assert "is not a language model" in run("generate", trained).error
     refused = run("evaluate", spoken, table, "--label", "kind")
     assert "--label is 'kind'; expected nothing" in refused.error
 

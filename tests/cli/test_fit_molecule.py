@@ -207,11 +207,11 @@ def test_the_answers_may_be_those_of_the_ensemble(run, numbers, molecules):
     ("changed", "message"),
     [
         ({"parts": None}, "is of an older version"),
-        ({"parts": [0.5]}, r"is damaged \(numbers of other targets\)"),
-        ({"parts": [0.5, float("nan")]}, r"is damaged \(numbers out of their range\)"),
-        ({"parts": [0.5, 5.0]}, r"is damaged \(numbers out of their range\)"),
-        ({"scales": [[1.0, 2.0]]}, "is damaged"),
-        ({"noises": [None, 1.0]}, "is damaged"),
+        ({"parts": [0.5]}, r"cannot be used: numbers of other targets"),
+        ({"parts": [0.5, float("nan")]}, "NaN is not a number"),
+        ({"parts": [0.5, 5.0]}, r"numbers out of their range"),
+        ({"scales": [[1.0, 2.0]]}, "cannot be used"),
+        ({"noises": [None, 1.0]}, "cannot be used"),
     ],
 )
 def test_uncertainties_that_cannot_be_are_refused(numbers, tmp_path, changed, message):
@@ -220,6 +220,9 @@ def test_uncertainties_that_cannot_be_are_refused(numbers, tmp_path, changed, me
     path = out / "uncertainty.json"
     described = json.loads(path.read_text()) | changed
     path.write_text(json.dumps({k: v for k, v in described.items() if v is not None}))
+    with pytest.raises(DataError, match=r"its SHA-256 is not that of manifest\.json"):
+        load_run(out)
+    (out / "manifest.json").unlink()
     with pytest.raises(DataError, match=message):
         load_run(out)
 
@@ -277,7 +280,7 @@ def test_explain_names_walks_whose_shares_sum_to_the_answer(run, numbers, classe
         assert entry["evidence"] + entry["process"] == pytest.approx(entry["prediction"], rel=1e-4)
         whole = sum(entry["atoms"]) + entry["constant"]
         assert whole == pytest.approx(entry["evidence"], rel=1e-5)
-        assert entry["drawing"].startswith("<svg")
+        assert "drawing" not in entry  # a report draws from the SMILES
     assert "[Na+].CC(=O)[O-]" in (numbers / "report.html").read_text(encoding="utf-8")
     (numbers / "explanations.json").unlink()
     assert run("explain", classes, path, "--limit", "1").code == 0
@@ -288,6 +291,29 @@ def test_explain_names_walks_whose_shares_sum_to_the_answer(run, numbers, classe
     refused = run("explain", numbers / "gine", path)
     assert refused.code == 2
     assert "GINE; expected wl or random-walk" in refused.error
+
+
+def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, tmp_path):
+    """A stranger's explanations.json brings its own drawing, texts and contributions."""
+    out = tmp_path / "run"
+    shutil.copytree(numbers, out)
+    assert run("explain", out, molecules, "--limit", "1").code == 0
+    (entry,) = json.loads((out / "explanations.json").read_text())
+    script = "<svg><script>alert(1)</script></svg>"
+    hostile = entry | {
+        "drawing": script, "picture": script, "target": script, "prediction": script,
+        "unit": entry["unit"] | {"drawing": script, "picture": script},
+    }  # fmt: skip
+    (out / "explanations.json").write_text(json.dumps([hostile]))
+    assert run("report", out).code == 0
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    for changes in ({"atoms": [0.0] * 99}, {"bonds": [[99, 1.0]]}, {"smiles": "C<b>"}, {"unit": 5}):
+        (out / "explanations.json").write_text(json.dumps([entry | changes]))
+        refused = run("report", out)
+        assert refused.code == 2
+        assert "its results cannot be shown" in refused.error
 
 
 @pytest.mark.parametrize(
@@ -378,7 +404,7 @@ def test_options_of_other_tasks_are_refused(run, numbers, trained, molecules, ta
     )
     refused = run("evaluate", trained, table, "--smiles", "text")
     assert "--smiles is 'text'; expected nothing" in refused.error
-    assert "is no language model" in run("generate", numbers).error
+    assert "is not a language model" in run("generate", numbers).error
     refused = run("evaluate", numbers, molecules, "--cache-share", "0.5")
     assert "--cache-share is 0.5; expected nothing" in refused.error
 

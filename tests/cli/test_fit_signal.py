@@ -236,7 +236,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "words", "message"),
     [
-        ({"y": None, "fs": None}, [], "bad.npz: the keys y, fs are missing; there are X, subject"),
+        ({"y": None, "fs": None}, [], "bad.npz: the keys y, fs are missing"),
         ({"X": np.full((12, 2, 60), np.nan)}, [],
          "bad.npz: window 0 of subject 0 has samples that are not finite, in channel ch0"),
         ({}, ["--window-seconds", "2"],
@@ -328,7 +328,7 @@ def test_the_model_of_another_task_is_told(fitted, trained):
     from representer.errors import DataError
     from representer.tasks.signal.signal_run import load_run
 
-    with pytest.raises(DataError, match=r"model\.json: is no model of signals"):
+    with pytest.raises(DataError, match=r"model\.json: is not a model of signals"):
         load_run(trained)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
-from made_up_run import NAMES, write_made_up_run
+from made_up_run import NAMES, details, write_made_up_run
 
 from representer.errors import DataError
 from representer.tasks.report import canvas, write_report
@@ -63,6 +64,18 @@ def test_a_hostile_class_name_stays_text(tmp_path):
     text = write_report(run).read_text(encoding="utf-8")
     assert "<script" not in text
     assert "&lt;script&gt;alert(1)" in text
+
+
+def test_no_template_switches_escaping_off():
+    for template in Path(canvas.__file__).parent.glob("*.html"):
+        text = template.read_text(encoding="utf-8")
+        assert not re.search(r"\|\s*safe\b|autoescape|Markup", text), template.name
+
+
+def test_a_class_name_with_dollar_signs_is_no_formula(tmp_path):
+    run = write_made_up_run(tmp_path, ["$\\broken{$", "b"])
+    change(run, "details.json", model=details(NAMES)["model"] | {"name": "$\\broken{$"})
+    assert "$\\broken{$" in write_report(run).read_text(encoding="utf-8")
 
 
 def test_axes_say_what_they_show_and_in_which_unit(page):

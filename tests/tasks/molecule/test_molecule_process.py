@@ -12,6 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from representer.errors import CheckpointError
 from representer.tasks.molecule import molecule_process
 from representer.tasks.molecule.molecule_process import FILE, LastLayerProcess, fit_process
+from representer.tasks.storage.run_files import RunFiles
 from representer.tasks.storage.run_folder import RunFolder
 
 RNG = np.random.default_rng(0)
@@ -99,12 +100,16 @@ def test_of_many_molecules_some_are_kept_and_blocks_change_nothing(monkeypatch):
 
 
 def test_it_comes_back_from_its_file_and_damage_is_named(tmp_path):
-    process = fit_process(LAYERS, VALUES)
+    process = fit_process(LAYERS, VALUES.astype(np.float64))
     with RunFolder(tmp_path / "run") as run:
         process.write(run)
-    again = LastLayerProcess.read(tmp_path / "run")
+    files, width, targets = RunFiles(tmp_path / "run"), LAYERS.shape[1], VALUES.shape[1]
+    again = LastLayerProcess.read(files, width, targets)
     three = LAYERS[:3]
     np.testing.assert_array_equal(again.predict(three), process.predict(three))
+    for sizes in ((width + 1, targets), (width, targets + 1)):
+        with pytest.raises(CheckpointError, match=r"in the file and .* in the model"):
+            LastLayerProcess.read(files, *sizes)
     (tmp_path / "run" / FILE).write_bytes(b"{}")
-    with pytest.raises(CheckpointError, match="is missing or damaged"):
-        LastLayerProcess.read(tmp_path / "run")
+    with pytest.raises(CheckpointError, match="is not a safetensors file"):
+        LastLayerProcess.read(files, width, targets)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_training import fit
 
 from representer.errors import TrainingError
 from representer.tasks.storage import run_folder
@@ -67,7 +68,7 @@ def test_a_training_that_nobody_would_write_is_an_error(
     workers.require_agreement(False, is_writer=False)
     monkeypatch.setattr(run_folder, "is_main_process", lambda: False)
     with pytest.raises(TrainingError, match="process that writes nothing, Accelerate for the main"):
-        small_training.fit(tmp_path / "run")
+        fit(tmp_path / "run")
 
 
 @pytest.mark.slow

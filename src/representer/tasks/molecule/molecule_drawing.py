@@ -1,9 +1,9 @@
-"""Molecules drawn by RDKit, with the walks that an answer is made of."""
+"""Molecules drawn by RDKit, with the walks that a prediction is a sum of."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -16,25 +16,48 @@ WIDTH, HEIGHT = 260, 200
 RAISES, LOWERS = (0.23, 0.51, 0.77), (0.85, 0.51, 0.13)  # of the page: blue and orange
 
 
-def draw_walks(molecule: Mol, walks: Sequence[WalkContribution]) -> str:
-    """Return a picture of a molecule as SVG: blue raises the answer, orange lowers it.
-
-    Each share is spread over the atoms of its walk, and over its bonds; the strongest color is
-    that of the largest sum. Lines and letters have the color of the page's text.
+def spread_walks(molecule: Mol, walks: Sequence[WalkContribution]) -> dict[str, Any]:
+    """Return what `draw_shares` draws: each walk's contribution spread over its atoms and bonds.
 
     Args:
         molecule: RDKit's.
-        walks: Walks over its atoms with their shares.
-    """
-    from rdkit.Chem.Draw import rdMolDraw2D
+        walks: Walks over its atoms with their contributions.
 
-    atoms: dict[int, float] = defaultdict(float)
+    Returns:
+        ``atoms``, a contribution for each atom, and ``bonds``, pairs of a bond's number and its
+        contribution.
+    """
+    atoms = [0.0] * molecule.GetNumAtoms()
     bonds: dict[int, float] = defaultdict(float)
     for walk, share in walks:
         for atom in walk:
             atoms[atom] += share / len(walk)
         for u, v in pairwise(walk):
             bonds[molecule.GetBondBetweenAtoms(u, v).GetIdx()] += share / (len(walk) - 1)
+    return {"atoms": atoms, "bonds": list(bonds.items())}
+
+
+def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> str:
+    """Return a picture of a molecule as SVG: blue raises the prediction, orange lowers it.
+
+    The strongest color is that of the largest contribution. Lines and letters have the color of the
+    page's text.
+
+    Args:
+        molecule: RDKit's.
+        shares: As `spread_walks` returns them.
+
+    Raises:
+        ValueError: If they are not those of this molecule.
+    """
+    from rdkit.Chem.Draw import rdMolDraw2D
+
+    if len(shares["atoms"]) != molecule.GetNumAtoms():
+        raise ValueError("the contributions are those of another molecule")
+    atoms = {atom: float(share) for atom, share in enumerate(shares["atoms"]) if share}
+    bonds = {int(bond): float(share) for bond, share in shares["bonds"]}
+    if any(not 0 <= bond < molecule.GetNumBonds() for bond in bonds):
+        raise ValueError("the contributions are those of another molecule")
     drawing = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)
     options: Any = drawing.drawOptions()
     options.useBWAtomPalette()

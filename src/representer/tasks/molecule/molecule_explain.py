@@ -19,7 +19,7 @@ from representer.errors import KindError
 from representer.explain import WalkContribution, top_walks, walk_readout
 from representer.kernels.smiles import parse_smiles
 from representer.models import GraphRegressor
-from representer.tasks.molecule.molecule_drawing import draw_walks
+from representer.tasks.molecule.molecule_drawing import spread_walks
 from representer.tasks.molecule.molecule_run import NAMES, TrainedMolecule
 
 
@@ -43,8 +43,8 @@ def explain_molecule(
     Returns:
         ``prediction`` and ``uncertainty``; ``constant`` and ``walks``, the largest: the shares of
         all walks sum with the constant to ``evidence``, and with what a Gaussian process adds,
-        ``process``, to the prediction; ``atoms``, the shares by atom; ``unit``,
-        the strongest unit of the first member, with its largest walks; and drawings of both.
+        ``process``, to the prediction; ``atoms`` and ``bonds``, the shares by
+        atom and bond; and ``unit``, the strongest unit of the first member, with its largest walks.
 
     Raises:
         KindError: If the answer is no sum over walks.
@@ -90,13 +90,12 @@ def explain_molecule(
         "process": process,
         "evidence": constant + sum(share for _, share in every),
         "walks": [_named(walk, symbols) for walk in every[:top]],
-        "atoms": _by_atom(every, len(symbols)),
-        "drawing": draw_walks(molecule, every),
+        **spread_walks(molecule, every),
         "unit": {
             "number": unit,
             "effect": effect,
             "walks": [_named(walk, symbols) for walk in best],
-            "drawing": draw_walks(molecule, best),
+            **spread_walks(molecule, best),
         },
     }
 
@@ -139,12 +138,3 @@ def _named(walk: WalkContribution, symbols: list[str]) -> dict[str, Any]:
         "text": "–".join(symbols[v] for v in walk.positions),
         "share": walk.contribution,
     }
-
-
-def _by_atom(walks: list[WalkContribution], atoms: int) -> list[float]:
-    """Give each atom of a walk its part of the share."""
-    found = [0.0] * atoms
-    for walk, share in walks:
-        for v in walk:
-            found[v] += share / len(walk)
-    return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from representer.errors import MissingExtraError
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -54,14 +55,22 @@ def canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axes
     return figure, axes
 
 
-def svg(figure: Figure, title: str) -> str:
-    """Return a figure as SVG for the page; the title is said to those who cannot see it."""
+def svg(figure: Figure, title: str) -> Markup:
+    """Return a figure as SVG for the page; the title is said to those who cannot see it.
+
+    The result is `Markup`, which the templates do not escape: it is drawn here, in this process.
+    """
+    from markupsafe import Markup
     from matplotlib import rc_context
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):  # a name with dollar signs is no formula
+        text.set_parse_math(False)  # type: ignore[attr-defined]
 
     buffer = io.StringIO()
     # text stays text: it takes the page's font, can be selected, and costs a tenth of the outlines
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "text.parse_math": False}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")
     drawing = drawing[drawing.index("<svg") :]
-    return drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1)
+    return Markup(drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1))

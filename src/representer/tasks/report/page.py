@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from representer.errors import DataError, MissingExtraError
 from representer.tasks.report import figures, signal_figures
 from representer.tasks.storage import atomic
+from representer.tasks.storage.files import parse_json, read_bytes
+from representer.tasks.storage.run_files import RunFiles
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,20 +35,52 @@ def write_report(run: Path) -> Path:
     Raises:
         DataError: If the run has not come to its end.
     """
-    metrics, details = _read(run, "metrics.json"), _read(run, "details.json")
-    history = [json.loads(line) for line in _text(run / "metrics.jsonl").splitlines()]
-    explained = _read(run, EXPLAINED) if (run / EXPLAINED).is_file() else []
-    if metrics["task"] == "language":
-        page = render_language(metrics, details, history)
-    elif metrics["task"] == "molecule":
-        page = render_molecule(metrics, details, history, explained)
-    elif metrics["task"] == "signal":
-        page = render_signal(metrics, details, history)
-    else:
-        page = render(metrics, details, history, explained)
+    files = RunFiles(run)
+    for name in ("metrics.json", "details.json", "metrics.jsonl"):
+        if not files.has(name):
+            raise DataError(
+                f"there is no {name}: the run is not finished, or this is no run",
+                file=run,
+                mend="Finish it with `representer fit ... --resume`.",
+            )
+    metrics, details = files.json("metrics.json"), files.json("details.json")
+    lines = files.bytes("metrics.jsonl").splitlines()
+    history = files.parsed("metrics.jsonl", lambda: [parse_json(line) for line in lines])
+    explained = _explanations(run)
+    try:
+        page = _page(metrics, details, history, explained)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # the page is a function of the files alone, which may say anything
+        problem = f"its results cannot be shown ({type(error).__name__}: {error})"
+        mend = "Train again with this version."
+        raise DataError(problem, file=run, mend=mend) from error
     target = run / "report.html"
     atomic.write_text(target, page)
     return target
+
+
+def _page(metrics: Any, details: Any, history: Any, explained: Any) -> str:
+    if metrics["task"] == "language":
+        return render_language(metrics, details, history)
+    if metrics["task"] == "molecule":
+        return render_molecule(metrics, details, history, explained)
+    if metrics["task"] == "signal":
+        return render_signal(metrics, details, history)
+    return render(metrics, details, history, explained)
+
+
+def _explanations(run: Path) -> list[dict[str, Any]]:
+    """Return what `representer explain` wrote, which is not in the manifest."""
+    try:
+        explained = parse_json(read_bytes(run / EXPLAINED, 2**26))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        mend = "Run `representer explain` again, or delete the file."
+        raise DataError(f"cannot be used: {reason}", file=run / EXPLAINED, mend=mend) from None
+    return explained if isinstance(explained, list) else []
 
 
 def render(
@@ -107,11 +140,23 @@ def render_molecule(
             details=details,
             test=metrics["test"],
             names=list(metrics["test"]),
-            explained=explained,
+            explained=[_drawn(entry) for entry in explained or details["drawings"]],
             parity={name: figures.parity(rows, name) for name, rows in details["points"].items()},
             curves=figures.loss_curves(_losses(history)) if history else "",
         )
     )
+
+
+def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an explanation with its pictures, drawn from the SMILES and never read from a file."""
+    from markupsafe import Markup
+
+    from representer.kernels.smiles import parse_smiles
+    from representer.tasks.molecule.molecule_drawing import draw_shares
+
+    molecule = parse_smiles(entry["smiles"])
+    unit = {**entry["unit"], "picture": Markup(draw_shares(molecule, entry["unit"]))}
+    return {**entry, "unit": unit, "picture": Markup(draw_shares(molecule, entry))}
 
 
 def render_signal(
@@ -209,21 +254,6 @@ def _largest_confusions(test: dict[str, Any], count: int = 12) -> list[dict[str,
         if i != j and n
     ]
     return sorted(cells, key=lambda c: -c["count"])[:count]
-
-
-def _read(run: Path, name: str) -> Any:
-    return json.loads(_text(run / name))
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise DataError(
-            f"there is no {path.name}: the run has not come to its end, or this is no run",
-            file=path.parent,
-            mend="Finish it with `representer fit ... --resume`.",
-        ) from error
 
 
 def _percent(share: float, digits: int = 1) -> str:

@@ -89,13 +89,13 @@ class RunFolder:
     def checkpoints(self) -> Path:
         """The folder of the checkpoints; made when first used."""
         folder = self.path / CHECKPOINTS
-        try:
-            if self.is_writer:
-                self._mark()
-                folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise RunFolderError(f"{folder} cannot be made: {reason_of(error)}.") from error
         refuse_links(folder)
+        if self.is_writer:
+            self._mark()
+            try:
+                folder.mkdir(exist_ok=True)
+            except OSError as error:
+                raise RunFolderError(f"{folder} cannot be made: {reason_of(error)}.") from error
         return folder
 
     def write_bytes(self, name: str, *chunks: bytes) -> Path:
@@ -196,7 +196,7 @@ class RunFolder:
             self._write_manifest()
 
     def _record(self, name: str, entry: Entry | None) -> None:
-        """Take note of what a file holds now; the manifest is on the disk with the weights."""
+        """Take note of a file's content; the manifest follows the weights and the results."""
         assert self._entries is not None
         if name in _UNLISTED or self._entries.get(name) == entry:
             return
@@ -205,7 +205,7 @@ class RunFolder:
         else:
             self._entries[name] = entry
         self._is_dirty = True
-        if name.endswith(".safetensors"):
+        if name.endswith(".safetensors") or name == "metrics.json":  # read before the end
             self._write_manifest()
 
     def _write_manifest(self) -> None:
