@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from representer.nn import KernelActivation, replace_activations
+from representer.nn import KernelActivation, activation_penalty, replace_activations
 
 CASES = st.tuples(st.integers(2, 9), st.integers(0, 10_000), st.sampled_from([0.01, 0.3, 5.0]))
 EACH = settings(deadline=None, max_examples=40)
@@ -170,6 +170,48 @@ def test_1_every_neuron_of_a_network_has_a_function_of_its_own():
 
 
 def test_section_3_the_penalty_is_the_sum_of_absolute_coefficients():
-    activation = KernelActivation(2, 3)
-    expected = sum(abs(v) for row in activation.coefficients.tolist() for v in row)
-    assert activation.penalty().item() == pytest.approx(expected)
+    """Of every neuron and center, in one activation and in a network of several."""
+    activations = [KernelActivation(2, 3, dtype=torch.float64) for _ in range(2)]
+    with torch.no_grad():
+        activations[0].coefficients.copy_(torch.tensor([[1.0, -2.0, 0.5], [0.0, 4.0, -8.0]]))
+        activations[1].coefficients.copy_(torch.tensor([[0.25, 0.0, 0.0], [0.0, -0.5, 0.0]]))
+    assert activations[0].penalty().item() == 1 + 2 + 0.5 + 4 + 8
+    network = nn.Sequential(activations[0], nn.Linear(2, 2), activations[1])
+    penalty = activation_penalty(network)
+    assert penalty.item() == 15.5 + 0.25 + 0.5
+    penalty.backward()
+    signs = torch.tensor([[1.0, -1, 1], [0, 1, -1]], dtype=torch.float64)
+    assert torch.equal(activations[0].coefficients.grad, signs)
+    assert activations[0].centers.grad is None
+
+
+def test_section_3_the_inputs_are_normalized_over_the_batch():
+    """f(gamma (a - mu) / sqrt(var + eps) + beta): of the batch in training, running ones after."""
+    activation = KernelActivation(2, 4, normalize=True, dtype=torch.float64)
+    gain = torch.tensor([0.5, -2.0], dtype=torch.float64)
+    offset = torch.tensor([3.0, 0.25], dtype=torch.float64)
+    with torch.no_grad():
+        activation.norm.weight.copy_(gain)
+        activation.norm.bias.copy_(offset)
+
+    def f(a: Tensor) -> Tensor:
+        distances = (a[..., None] - activation.centers).abs()
+        return (activation.coefficients * distances).sum(-1)
+
+    def normalized(a: Tensor, mean: Tensor, var: Tensor) -> Tensor:
+        return gain * (a - mean) / (var + 1e-5).sqrt() + offset
+
+    first, second = 3 * torch.randn(2, 7, 5, 2, dtype=torch.float64) + 1
+    means, variances = [], []
+    for batch in (first, second):
+        rows = batch.reshape(-1, 2)
+        means.append(rows.sum(0) / 35)
+        variances.append((rows - means[-1]).square().sum(0) / 35)
+        expected = f(normalized(batch, means[-1], variances[-1]))
+        torch.testing.assert_close(activation(batch), expected)
+    running, spread = torch.zeros(2, dtype=torch.float64), torch.ones(2, dtype=torch.float64)
+    for mean, variance in zip(means, variances, strict=True):  # as torch.nn.BatchNorm1d has them
+        running = 0.9 * running + 0.1 * mean
+        spread = 0.9 * spread + 0.1 * variance * 35 / 34
+    activation.eval()
+    torch.testing.assert_close(activation(first), f(normalized(first, running, spread)))

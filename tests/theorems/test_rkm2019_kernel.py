@@ -56,16 +56,34 @@ def linear_features(z):
 def test_1_to_5_the_product_of_latent_vectors_is_the_nested_kernel(q, f, steps):
     """e_i . h_t = f(z~) . f(z_t) = q(x~.x_t + q(x~.x_{t-1} + ...)).
 
-    After N steps the remainder is h~_{-N+1} . h_{t-N}; (5) prints h~_{-N} . h_{t-N}.
+    After N steps the remainder is h~_{-N+1} . h_{t-N}; (5) prints h~_{-N} . h_{t-N}. The library's
+    kernels start from nothing, so that their remainder is 0.
     """
-    x, reference = sequence(steps, 1), sequence(1, 1)[0]
+    x, reference = sequence(steps, 1), sequence(1, 1)
+
+    def latents(h, latent):
+        for x_t in x:
+            h = f(torch.cat((x_t, h)))  # (1), z_t = [x_t, h_{t-1}]
+            latent = f(torch.cat((reference[0], latent)))  # (3), z~ = [x~, h~_{-1}]
+        return latent @ h
+
     h, latent = sequence(1, 2)[0], sequence(1, 2)[0]  # h_{t-N} and h~_{-N+1}
+    expected = recurrent_kernel_definition(x @ reference[0], FORMULAS[q])
     nested = latent @ h
     for x_t in x:
-        h = f(torch.cat((x_t, h)))  # (1), z_t = [x_t, h_{t-1}]
-        latent = f(torch.cat((reference, latent)))  # (3), z~ = [x~, h~_{-1}]
-        nested = FORMULAS[q](reference @ x_t + nested)
-    torch.testing.assert_close(latent @ h, nested, **CLOSE)
+        nested = FORMULAS[q](reference[0] @ x_t + nested)
+    torch.testing.assert_close(latents(h, latent), nested, **CLOSE)
+
+    nothing = torch.zeros(2, dtype=torch.float64)
+    product = latents(nothing, nothing)
+    torch.testing.assert_close(expected, product, **CLOSE)
+    kernel = RecurrentKernel(q, repeat=True)
+    torch.testing.assert_close(kernel([x], [reference])[0, 0], product, **CLOSE)
+    every_step = RecurrentKernel(q)([x], [reference.expand_as(x)])
+    torch.testing.assert_close(every_step[0, 0], product, **CLOSE)
+    layer = RKM(1, 1, q=q, feedback=False, dtype=torch.float64)
+    set_weights(layer, {"candidate": reference[..., None]})
+    torch.testing.assert_close(layer(x)[0][-1, 0], product, **CLOSE)
 
 
 @pytest.mark.parametrize("q", MERCER)

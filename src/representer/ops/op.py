@@ -45,7 +45,7 @@ class Backend:
     missing: str = ""
     refuses: Callable[..., str] = lambda *arguments: ""
 
-    def unavailable_reason(self, device: str, arguments: tuple[Any, ...] | None) -> str:
+    def unavailable_reason(self, device: str, arguments: Sequence[Any] | None) -> str:
         """Return why this backend cannot run a call on ``device``, or "" if it can.
 
         Args:
@@ -223,12 +223,10 @@ class Op:
             operands = checked(names, operands, self.layouts[name])
             if backend not in self.backends:
                 raise self._unknown(backend)
-            device = next(x for x in operands if isinstance(x, Tensor)).device.type
-            reason = self.backends[backend].unavailable_reason(
-                device, tuple(operands) if which == "forward" else None
-            )
+            chosen, device = self.backends[backend], operands[0].device.type
+            reason = chosen.unavailable_reason(device, operands if which == "forward" else None)
             if reason:
                 raise BackendError(f"{self.name}: backend {backend!r} cannot run this: {reason}.")
-            return getattr(self.backends[backend], which)(*operands)
+            return getattr(chosen, which)(*operands)
 
         return dispatch

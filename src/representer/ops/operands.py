@@ -14,6 +14,7 @@ None in place of axes forbids the operand.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +27,7 @@ from representer.ops.sequence import check_length_range
 
 Layout = Callable[[Any, dict[str, int]], Iterator[tuple[str, str | None]]]
 
+_INTEGERS = ("lengths", "edge_index")
 _NOT_EMPTY = {"time", "centers", "rank", "filters", "slots"}
 
 
@@ -62,22 +64,25 @@ def checked(names: Sequence[str], operands: Sequence[Any], layout: Layout) -> li
             is given that the call does not take.
         ArgumentError: If a length, an index or an option is out of range.
     """
-    p, sizes = SimpleNamespace(**dict(zip(names, operands, strict=True))), dict[str, int]()
+    given = dict(zip(names, operands, strict=True))
+    sizes: dict[str, int] = {}
     main: Tensor | None = None
-    for name, axes in layout(p, sizes):
-        tensor, words = getattr(p, name), (axes or "").split()
-        is_optional, is_packed = words[-1:] == ["?"], words[-1:] == ["packed"]
+    for name, axes in layout(SimpleNamespace(**given), sizes):
+        tensor: Tensor | None = given[name]
+        words, is_optional, is_packed = _read(axes)
         if tensor is None or axes is None:
             if tensor is None and (axes is None or is_optional):
                 continue
             wanted = "None in this call" if axes is None else "a tensor in this call"
             raise KindError(name, "None" if tensor is None else "a tensor", wanted)
-        _bind(name, tensor, words[:-1] if is_optional or is_packed else words, sizes)
-        if name in ("lengths", "edge_index"):
+        _bind(name, tensor, words, sizes)
+        if name in _INTEGERS:
             _check_integers(name, tensor)
-        else:
-            _check_floating(name, tensor, tensor if main is None else main)
-            main = tensor if main is None else main
+        elif main is None:
+            _check_floating(name, tensor, tensor)
+            main = tensor
+        elif tensor.dtype != main.dtype:
+            _check_floating(name, tensor, main)
         if tensor.layout != torch.strided:
             raise KindError(name, str(tensor.layout), "a dense tensor")
         if main is not None and tensor.device != main.device:
@@ -85,21 +90,35 @@ def checked(names: Sequence[str], operands: Sequence[Any], layout: Layout) -> li
         if name == "lengths":
             check_length_range(tensor, sizes["time"])
         if is_packed:
-            setattr(p, name, tensor.contiguous())
-    return [getattr(p, name) for name in names]
+            given[name] = tensor.contiguous()
+    return list(given.values())
 
 
-def _bind(name: str, tensor: Tensor, axes: list[str], sizes: dict[str, int]) -> None:
+@lru_cache
+def _read(axes: str | None) -> tuple[tuple[str, ...], bool, bool]:
+    """Return the axes of an operand, and whether it is optional or packed."""
+    *words, last = (axes or "").split() or [""]
+    if last and last not in ("?", "packed"):
+        words.append(last)
+    return tuple(words), last == "?", last == "packed"
+
+
+def _bind(name: str, tensor: Tensor, axes: tuple[str, ...], sizes: dict[str, int]) -> None:
     """Check a shape against its axes, and note the sizes that it determines."""
-    shape = tuple(tensor.shape)
+    shape = tensor.shape
     fits = len(shape) == len(axes)
-    for axis, size in zip(axes, shape, strict=False) if fits else ():
-        wanted = int(axis) if axis.isdigit() else sizes.setdefault(axis, size)
-        fits = fits and size == wanted and not (axis in _NOT_EMPTY and not size)
-    if not fits:
-        words = [str(sizes.get(axis, axis)) if len(shape) == len(axes) else axis for axis in axes]
-        hint = " and ".join(axis for axis in axes if axis in _NOT_EMPTY and not sizes.get(axis, 1))
-        raise ShapeError(name, shape, f"({', '.join(words)})", hint=hint and f"No {hint} is 0.")
+    if fits:
+        for axis, size in zip(axes, shape, strict=True):
+            if axis not in sizes:
+                sizes[axis] = int(axis) if axis.isdigit() else size
+                fits = fits and not (size == 0 and axis in _NOT_EMPTY)
+            fits = fits and sizes[axis] == size
+        if fits:
+            return
+        axes = tuple(str(sizes[axis]) if sizes[axis] else axis for axis in axes)
+    empty = " and ".join(axis for axis in axes if axis in _NOT_EMPTY)
+    hint = f"No {empty} is 0." if empty and 0 in shape else ""
+    raise ShapeError(name, tuple(shape), f"({', '.join(axes)})", hint=hint)
 
 
 def _check_integers(name: str, tensor: Tensor) -> None:

@@ -44,6 +44,12 @@ def chosen_backend() -> str | None:
     return getattr(_state, "backend", None)
 
 
+def allows(backend: str) -> bool:
+    """Return True if calls of this thread may use a backend without being recorded."""
+    state = _state.__dict__
+    return state.get("backend") in (None, backend) and not state.get("recorders")
+
+
 @contextmanager
 def use_backend(name: str | None) -> Iterator[None]:
     """Make every op of this thread use one backend inside the block, or raise if it cannot run.

@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
@@ -119,11 +120,11 @@ class SequenceLayer(nn.Module):
         if self.stride > 1:
             hint = f"Use forward() on chunks of {self.stride} steps."
             raise ArgumentError("stride", self.stride, "1 for step()", hint=hint)
-        expected = f"(batch, {self.input_size}) or unbatched ({self.input_size},)"
         if not isinstance(x_t, Tensor):
-            raise KindError("x_t", type(x_t).__name__, f"a tensor {expected}")
+            raise KindError("x_t", type(x_t).__name__, f"a tensor {self._step_shape()}")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
-            raise ShapeError("x_t", x_t.shape, expected, hint="step() takes one time step.")
+            hint = "step() takes one time step."
+            raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
         if self._is_plain():
             result = streaming_step(self.directions, x_t, state)
             if result is not None:
@@ -201,12 +202,16 @@ class SequenceLayer(nn.Module):
             lengths = lengths // self.stride if lengths is not None and not layer else lengths
         return x, new_fields, new_windows
 
+    def _step_shape(self) -> str:
+        return f"(batch, {self.input_size}) or unbatched ({self.input_size},)"
+
     def _is_plain(self) -> bool:
         """Return True if ``forward`` computes nothing but one step of each direction."""
         kind = type(self)
         return not (
             (self.training and (self.dropout or self.variational_dropout))
             or is_hooked(self)
+            or _has_any_global_hook()
             or kind.forward is not SequenceLayer.forward
             or kind._run is not SequenceLayer._run
         )

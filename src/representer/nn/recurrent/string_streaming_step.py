@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch.nn.modules.module import _has_any_global_hook
 from torch.nn.utils.parametrize import type_before_parametrizations
 
 from representer.nn.recurrent.state import StringMassState, StringState
@@ -78,13 +77,9 @@ def _is_usual(direction: Any) -> bool:
 
 
 def is_hooked(module: Any) -> bool:
-    """Return True if a call of a module runs more than the ``forward`` of its class."""
-    return bool(
-        module._forward_hooks
-        or module._forward_pre_hooks
-        or "forward" in module.__dict__
-        or _has_any_global_hook()
-    )
+    """Return True if a module has hooks of its own, or a ``forward`` set on the instance."""
+    own = module.__dict__  # attributes of a module are slow to look up
+    return bool(own["_forward_hooks"] or own["_forward_pre_hooks"] or "forward" in own)
 
 
 def _operands(direction: Any) -> Operands | None:

@@ -18,7 +18,7 @@ from representer.functional.rkm_scan import EPS
 from representer.ops import core, structs
 from representer.ops.operands import is_forward_mode
 from representer.ops.rkm_scan.cpp import KNOWN
-from representer.ops.selection import chosen_backend, is_recording
+from representer.ops.selection import allows
 
 _PLAIN = (Tensor, nn.Parameter)
 FEW = 8  # sequences up to which the core multiplies without packing
@@ -35,25 +35,14 @@ def is_usable(x: Tensor) -> bool:
         and x.dtype in (torch.float32, torch.float64)
         and x.shape[0] <= FEW
         and not x.is_neg()
-        and chosen_backend() in (None, "cpp")
-        and not torch.is_autocast_enabled("cpu")
-        and not _is_observed()
-    )
-
-
-def _is_observed() -> bool:
-    """Return True while anything sees, records or transforms the operators of a call.
-
-    The short path calls none, so that it would return numbers that a trace bakes in as constants, a
-    transform cannot differentiate or batch, and a mode never sees.
-    """
-    return bool(
-        _C._len_torch_dispatch_stack()
-        or _C._len_torch_function_stack()
-        or _C._is_tracing()
-        or maybe_current_level() is not None
-        or is_forward_mode()
-        or is_recording()
+        and allows("cpp")
+        and not _C._is_any_autocast_enabled()
+        # the short path calls no operator that these could see, differentiate, batch or trace
+        and not _C._len_torch_dispatch_stack()
+        and not _C._len_torch_function_stack()
+        and not _C._is_tracing()
+        and maybe_current_level() is None
+        and not is_forward_mode()
     )
 
 
