@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from representer.errors import DataError
-from representer.printable import one_line, printable
+from representer.printable import one_line, printable, reason
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,12 @@ def test_one_line_is_one_line_that_can_be_encoded(text):
     assert len(line.splitlines()) <= 1
     line.encode()
     assert one_line(line) == line
+
+
+def test_a_reason_is_short_and_never_empty():
+    assert reason(ValueError("bad\nmagic.")) == "bad magic"
+    assert reason(ValueError("x" * 999)) == "x" * 197 + "..."
+    assert reason(MemoryError()) == "MemoryError"
 
 
 def test_the_message_of_an_error_is_one_harmless_line():

@@ -29,6 +29,12 @@ def one_line(text: str) -> str:
     return printable(_LINE_END.sub(" ", text.strip()))
 
 
+def reason(error: Exception, most: int = 200) -> str:
+    """Return the message of a foreign error on one line, cut where it quotes half a file."""
+    line = one_line(str(error)).rstrip(".") or type(error).__name__
+    return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
 def _escaped(character: str) -> str:
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:  # the byte that Python could not decode

@@ -103,14 +103,14 @@ def _mne_files(folder: Path) -> dict[Path, Reader]:
         rng.normal(0, 1e-5, (2, 300)), mne.create_info(["Fz", "Cz"], 100.0, "eeg"), verbose="error"
     )
     raw.set_annotations(mne.Annotations([0.5, 1.0, 2.0], [0.5, 0.5, 0.5], ["rest", "task", "rest"]))
-    raw.save(folder / "s1_raw.fif", verbose="error")
-    raw.save(folder / "s2_raw.fif.gz", verbose="error")
+    raw.save(folder / "s1_raw.fif", overwrite=True, verbose="error")
+    raw.save(folder / "s2_raw.fif.gz", overwrite=True, verbose="error")
     events, numbers = mne.events_from_annotations(raw, verbose="error")
     epochs = mne.Epochs(raw, events, numbers, 0, 0.4, baseline=None, verbose="error")
-    epochs.save(folder / "s1-epo.fif", verbose="error")
+    epochs.save(folder / "s1-epo.fif", overwrite=True, verbose="error")
     names = ["s1_raw.fif", "s2_raw.fif.gz", "s1-epo.fif"]
     try:
-        raw.export(str(folder / "s1.edf"), verbose="error")
+        raw.export(str(folder / "s1.edf"), overwrite=True, verbose="error")
     except (ImportError, RuntimeError):
         return {folder / name: read_recordings for name in names}
     return {folder / name: read_recordings for name in (*names, "s1.edf")}

@@ -11,8 +11,14 @@ import pytest
 from made_up_run import NAMES, details, write_made_up_run
 
 from representer.errors import DataError
-from representer.tasks.report import canvas, write_report
-from representer.tasks.report.figures import Result, comparison, learning_curves
+from representer.tasks.report import canvas, signal_figures, write_report
+from representer.tasks.report.figures import (
+    Result,
+    comparison,
+    learning_curves,
+    parity,
+    subjects,
+)
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +154,28 @@ def test_a_run_without_baselines_has_a_report_too(tmp_path):
 def test_an_unfinished_run_says_what_is_missing_and_how_to_go_on(tmp_path):
     with pytest.raises(DataError, match=r"there is no metrics\.json.*--resume"):
         write_report(tmp_path)
+
+
+NAME = r"price $_$ \$ $x^{$ \x1b[2J"
+SHOWN = NAME.replace("\x1b", r"\x1b")
+CARD = {"waveform": [[0.1, 0.2], [0.3, 0.1]], "times": [0.0, 0.1], "amplitudes": [1.0, 2.0],
+        "frequency": 5.0, "gate": NAME, "unit": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda name: comparison([Result(name, 0.5, 0.4, 0.6, is_model=True)]),
+        lambda name: parity([(1.0, 1.1, 0.1), (2.0, 2.1, 0.1)], name),
+        lambda name: subjects({name: 0.5}, None, 0.5),
+        lambda name: signal_figures.wavelet(CARD, [name, f"_{name}"]),
+    ],
+    ids=["comparison", "parity", "subjects", "wavelet"],
+)
+def test_a_name_with_dollars_and_controls_is_shown_as_it_is(draw):
+    shown = "".join(ElementTree.fromstring(draw(NAME)).itertext())
+    assert SHOWN in shown
+    assert (f"_{SHOWN}" in shown) == ("ms from" in shown)  # the legend of a wavelet
 
 
 def test_the_title_of_a_picture_may_hold_anything():

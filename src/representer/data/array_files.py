@@ -11,6 +11,7 @@ import numpy as np
 
 from representer.data.text.source import open_regular
 from representer.errors import DataError
+from representer.printable import reason
 
 DEFLATE_RATIO = 1032
 """The most bytes that one byte of a deflated entry stands for, by the format."""
@@ -45,7 +46,9 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray]
                 arrays = {name: _read(archive, name, entry) for name, entry in wanted.items()}
         except Exception as error:  # zipfile, zlib and numpy raise many types on damaged files
             mend = "Save it with numpy.savez: plain arrays, no objects."
-            raise DataError(f"cannot be read as .npz: {error}", file=path, mend=mend) from None
+            raise DataError(
+                f"cannot be read as .npz: {reason(error)}", file=path, mend=mend
+            ) from None
     return arrays, [name for name in entries if name not in wanted]
 
 

@@ -13,6 +13,7 @@ from representer.data.signals.npz import KEYS, arrays_to_recordings
 from representer.data.signals.recordings import Recordings
 from representer.data.text.source import open_regular
 from representer.errors import DataError, MissingExtraError
+from representer.printable import reason
 
 _WANTED = (*KEYS, "channels")
 
@@ -49,7 +50,7 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
                 "MATLAB files of version 7.3 are not read", file=path, mend=mend
             ) from None
         except Exception as error:  # scipy and zlib raise many types on damaged files
-            problem = f"cannot be read as a MATLAB file: {error}"
+            problem = f"cannot be read as a MATLAB file: {reason(error)}"
             raise DataError(problem, file=path, mend="Save it again.") from None
     arrays = {name: arrays[name] for name in _WANTED if name in arrays}
     others = [name for name in names if name and name not in arrays]

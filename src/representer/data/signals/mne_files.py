@@ -14,6 +14,7 @@ import numpy as np
 from representer.data.signals.mne_layout import check_edf, check_fif, require_plausible
 from representer.data.text.source import regular_file
 from representer.errors import DataError, MissingExtraError
+from representer.printable import reason
 
 SUFFIXES = (".fif", ".edf", ".fif.gz")
 
@@ -75,7 +76,7 @@ def read_mne(
     except DataError:
         raise
     except Exception as error:  # the readers of MNE raise many types on damaged files
-        raise DataError(f"cannot be read: {error or type(error).__name__}", file=path) from error
+        raise DataError(f"cannot be read: {reason(error)}", file=path) from error
     names = {number: name for name, number in epochs.event_id.items()}
     labels = [names[number] for number in epochs.events[:, 2]]
     if not labels:

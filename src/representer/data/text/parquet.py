@@ -10,6 +10,7 @@ from typing import Any
 from representer.data.text.grid import Grid
 from representer.data.text.source import open_regular
 from representer.errors import DataError, MissingExtraError
+from representer.printable import reason
 
 
 def read_parquet(path: Path) -> Grid:
@@ -41,7 +42,9 @@ def read_parquet(path: Path) -> Grid:
             raise
         except Exception as error:  # pyarrow raises many types on damaged files
             mend = "Write or download the file again; is it Parquet?"
-            raise DataError(f"cannot be read as Parquet: {error}", file=path, mend=mend) from None
+            raise DataError(
+                f"cannot be read as Parquet: {reason(error)}", file=path, mend=mend
+            ) from None
     if not names or not values[0]:
         raise DataError("holds no rows of plain values", file=path)
     rows: list[list[object]] = [list(row) for row in zip(*values, strict=True)]

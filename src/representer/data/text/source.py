@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from representer.data.text.suggest import did_you_mean
 from representer.errors import ArgumentError, DataError
+from representer.printable import reason
 
 MAX_LINE = 1 << 24
 """Characters in one physical line. A longer line is treated as damage, not as a document."""
@@ -133,7 +134,7 @@ def _refusals(path: Path) -> Iterator[None]:
         raise DataError("the compressed file ends too early", file=path, mend=mend) from None
     except (OSError, lzma.LZMAError, zlib.error) as error:
         mend = "Download or create the file again; its suffix must match its content."
-        raise DataError(f"cannot be read: {error}", file=path, mend=mend) from None
+        raise DataError(f"cannot be read: {reason(error)}", file=path, mend=mend) from None
 
 
 def _codec(encoding: str) -> str:

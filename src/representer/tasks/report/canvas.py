@@ -10,6 +10,7 @@ import io
 from typing import TYPE_CHECKING
 
 from representer.errors import MissingExtraError
+from representer.printable import printable
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -55,6 +56,16 @@ def canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axes
     return figure, axes
 
 
+def plain(text: str) -> str:
+    """Return a user's text, such as the name of a column, as a figure shows it literally.
+
+    Matplotlib typesets what stands between two ``$`` as a formula, and leaves out of a legend what
+    begins with an underscore.
+    """
+    text = printable(text).replace("$", r"\$")
+    return f"\u200b{text}" if text.startswith("_") else text  # a space of no width
+
+
 def svg(figure: Figure, title: str) -> Markup:
     """Return a figure as SVG for the page; the title is said to those who cannot see it.
 
@@ -62,10 +73,6 @@ def svg(figure: Figure, title: str) -> Markup:
     """
     from markupsafe import Markup
     from matplotlib import rc_context
-    from matplotlib.text import Text
-
-    for text in figure.findobj(Text):  # a name with dollar signs is no formula
-        text.set_parse_math(False)  # type: ignore[attr-defined]
 
     buffer = io.StringIO()
     # text stays text: it takes the page's font, can be selected, and costs a tenth of the outlines
@@ -73,4 +80,6 @@ def svg(figure: Figure, title: str) -> Markup:
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")
     drawing = drawing[drawing.index("<svg") :]
-    return Markup(drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(title)}"', 1))
+    return Markup(
+        drawing.replace("<svg", f'<svg role="img" aria-label="{html.escape(printable(title))}"', 1)
+    )

@@ -6,7 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from representer.tasks.report.canvas import BASELINE, INK, MODEL, VALID, canvas, canvases, svg
+from representer.tasks.report.canvas import (
+    BASELINE,
+    INK,
+    MODEL,
+    VALID,
+    canvas,
+    canvases,
+    plain,
+    svg,
+)
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ def comparison(results: Sequence[Result]) -> str:
         low, high = 100 * result.low, 100 * result.high
         axes.plot([low, high], [row, row], color=color, linewidth=3, solid_capstyle="round")
         axes.plot([100 * result.accuracy], [row], "o", color=color, markersize=8)
-    axes.set_yticks(list(rows), [r.name for r in results])
+    axes.set_yticks(list(rows), [plain(r.name) for r in results])
     axes.set_ylim(-0.6, len(results) - 0.4)
     axes.set_xlabel("accuracy on the test documents (%), with 95 % interval")
     axes.grid(axis="x", color=BASELINE, alpha=0.3, linewidth=0.7)
@@ -109,8 +118,8 @@ def parity(points: Sequence[Sequence[float]], name: str) -> str:
     )  # fmt: skip
     ends = min(*truth, *answers), max(*truth, *answers)
     axes.plot(ends, ends, color=INK, linestyle=":", linewidth=1)
-    axes.set_xlabel(f"true {name}")
-    axes.set_ylabel(f"predicted {name}")
+    axes.set_xlabel(plain(f"true {name}"))
+    axes.set_ylabel(plain(f"predicted {name}"))
     axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
     return svg(figure, "Predicted against true values")
 
@@ -155,7 +164,7 @@ def subjects(ours: Mapping[str, float], theirs: Mapping[str, float] | None, chan
         axes.bar([p + wide / 2 for p in places], shares, wide, color=BASELINE, label="baseline")
     axes.axhline(100 * chance, color=INK, linestyle=":", linewidth=1, label="commonest class")
     is_crowded = len(ours) > 8 or len(" ".join(ours)) > 40
-    axes.set_xticks(places, list(ours), rotation=90 if is_crowded else 0)
+    axes.set_xticks(places, [plain(name) for name in ours], rotation=90 if is_crowded else 0)
     axes.set_ylim(0, 100)
     axes.set_ylabel("accuracy (%)")
     axes.set_xlabel("subject that was left out")

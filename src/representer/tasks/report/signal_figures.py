@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from representer.tasks.report.canvas import BASELINE, INK, MODEL, VALID, canvas, canvases, svg
+from representer.tasks.report.canvas import (
+    BASELINE,
+    INK,
+    MODEL,
+    VALID,
+    canvas,
+    canvases,
+    plain,
+    svg,
+)
 
 _DRAWN = 8  # channels of a waveform, the strongest
 _LEAST = 4  # known positions from which on a map says something
@@ -26,7 +35,7 @@ def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
     for place, channel in enumerate(strongest):
         shade = 0.35 + 0.65 * (1 - place / len(strongest))
         waves.plot(1000 * times, wave[channel], color=MODEL, alpha=shade, linewidth=1.2,
-                   label=channels[channel])  # fmt: skip
+                   label=plain(channels[channel]))  # fmt: skip
     waves.set_xlabel("ms from the middle of the window")
     waves.legend(frameon=False, labelcolor=INK, fontsize=7, ncols=2)
     power = (np.abs(np.fft.rfft(wave, 1024)) ** 2).sum(0)
