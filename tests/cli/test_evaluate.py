@@ -35,7 +35,7 @@ def test_an_unknown_label_is_named_with_file_line_column_and_mend(run, trained, 
     outcome = run("evaluate", trained, data)
     assert outcome.code == 2
     assert outcome.error.startswith(
-        f"error: {data}, line 6, column 'label': the label 'seas' is none of the 2 classes"
+        f"error: {data}, line 6, column 'label': the label 'seas' is not one of the 2 classes"
     )
     assert "Did you mean 'sea'?" in outcome.error
     assert outcome.out == ""

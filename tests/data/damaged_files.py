@@ -21,6 +21,7 @@ import numpy as np
 from representer.data.signals import read_recordings, synthetic_recordings, write_npz
 from representer.data.text import read_table, read_vectors
 from representer.errors import DataError
+from representer.printable import printable
 
 Reader = Callable[[Path], object]
 SECONDS = 20  # for one file, on a busy machine
@@ -156,7 +157,7 @@ def outcome(read: Reader, path: Path) -> str:
     except DataError as error:
         message = str(error)
         is_clear = len(message.splitlines()) == 1 and len(message) < LONGEST
-        return "one line" if is_clear and message.isprintable() else f"unclear: {message!r}"
+        return "one line" if is_clear and printable(message) == message else f"unclear: {message!r}"
     except Exception as error:
         return f"raw: {type(error).__name__}: {error}"
     return "read"

@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 
 from representer.errors import Interrupted, RepresenterError
+from representer.printable import one_line
 
 BUG, NO_WRITE, IO, CLOSED_PIPE = 70, 73, 74, 141
 
@@ -67,7 +68,7 @@ def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
         if code is None:
             raise
         _silence_stdout_if_full(error)
-        print(" ".join(line.split()), file=sys.stderr)
+        print(one_line(line), file=sys.stderr)
         return code
 
 

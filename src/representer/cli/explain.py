@@ -37,9 +37,10 @@ def run(arguments: Any) -> None:
         raise KindError("the run", "one of signals", "one of texts or molecules", hint=hint)
     if task == "molecule":
         from representer.tasks.molecule import molecule_use
+        from representer.tasks.training.progress import show
 
         found = molecule_use.explain(*where, read_molecules(arguments), options, **amount)
-        print("\n\n".join(map(molecule_use.as_text, found)))
+        show("\n\n".join(map(molecule_use.as_text, found)))
         return
     from representer.tasks.text.text_explain import explain
     from representer.tasks.text.text_marks import as_text

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from itertools import chain
 from typing import Any
 
 from representer.cli.parser import add_number
+from representer.printable import printable
 
 SUMMARY = "Let a trained language model write on from a prompt."
 
@@ -34,8 +36,8 @@ def run(arguments: Any) -> None:
 
     sampling = Sampling(arguments.tokens, arguments.temperature, arguments.top_p, arguments.seed)
     pieces = write_on(arguments.run, arguments.prompt, sampling)
-    sys.stdout.write(arguments.prompt)
-    for piece in pieces:
-        sys.stdout.write(piece)
+    is_terminal = sys.stdout.isatty()
+    for piece in chain([arguments.prompt], pieces):
+        sys.stdout.write(printable(piece, keep="\n\t") if is_terminal else piece)
         sys.stdout.flush()
     sys.stdout.write("\n")

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from representer import __version__
@@ -56,6 +58,9 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
         The exit code: 0, or that of the error.
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the shell; the next file must not take its place
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     is_debug = "--debug" in words
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a letter that a terminal lacks is no failure
@@ -69,6 +74,9 @@ def load(name: str) -> Command:
 
 
 def _run(words: list[str]) -> int:
+    for word in words:
+        if any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise UsageError(f"{word!r} is not valid UTF-8. Rename the file or folder.")
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview(COMMANDS))
         return 0 if words else 2

@@ -1,15 +1,19 @@
-"""The file that ``predict`` writes: refused before any work where it could not be written."""
+"""Tables that commands write: checks of the output before any work, CSV, and atomic writing."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from representer.data.text import MISSING
+from representer.data.text.spreadsheet import guard_formula
 from representer.errors import DataError, StorageError
+from representer.printable import printable
 from representer.tasks.storage import atomic
 
 
@@ -18,10 +22,10 @@ def check_output(output: Path, data: Path) -> None:
 
     Args:
         output: The file to write.
-        data: The input, which is not to be written over.
+        data: The input, which must not be overwritten.
 
     Raises:
-        DataError: If it is a directory, in no directory, or the input.
+        DataError: If the output is a directory, its directory is missing, or it is the input.
     """
     if output.is_dir():
         raise DataError("is a directory", file=output, mend="Give -o the name of a file.")
@@ -31,21 +35,21 @@ def check_output(output: Path, data: Path) -> None:
         raise DataError("is the input", file=output, mend="Give -o another name.")
 
 
-def refuse_same_columns(added: Sequence[str], there: Sequence[str], source: str) -> None:
-    """Refuse to add columns that the input has already.
+def refuse_same_columns(added: Sequence[str], columns: Sequence[str], source: str) -> None:
+    """Refuse to add columns that the input already has.
 
     Raises:
-        DataError: If it has one of them.
+        DataError: If the input has one of them.
     """
     for name in added:
-        if name in there:
+        if name in columns:
             mend = "Rename it in the input."
-            problem = "the input has this column already"
+            problem = "the input already has this column"
             raise DataError(problem, file=source, column=name, mend=mend)
 
 
 def shown_cell(value: object) -> str:
-    """Return a cell of the input as CSV has it."""
+    """Return the text of an input cell in CSV."""
     if isinstance(value, str):
         return value
     if value is None or value is MISSING:
@@ -53,14 +57,27 @@ def shown_cell(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def as_csv(rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as CSV; text that a spreadsheet program would run as a formula is guarded.
+
+    See :func:`guard_formula`: numbers stay numbers, and a label such as ``-ve`` becomes ``'-ve``.
+    ``evaluate`` accepts a guarded label for its class; everything else is read as it is written.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow([guard_formula(str(cell)) for cell in row])
+    return text.getvalue()
+
+
 def write_table(output: str | Path | None, text: str) -> None:
-    """Write a file whole or not at all; None is stdout.
+    """Write a file completely or not at all; None is stdout.
 
     Raises:
-        StorageError: If it cannot be written.
+        StorageError: If the file cannot be written.
     """
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text, keep="\n\t") if sys.stdout.isatty() else text)
         return
     path = Path(output)
     if path.exists() and not stat.S_ISREG(path.stat().st_mode):  # a device or a pipe: not replaced

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from representer.data.text import LabelMap
+from representer.data.text.spreadsheet import guard_formula
 from representer.errors import ArgumentError, DataError
 
 
@@ -24,8 +25,8 @@ def test_an_unknown_label_is_refused_with_place_and_the_one_meant():
     with pytest.raises(DataError) as error:
         LabelMap(("negative", "positive")).encode("Positve", file="f.csv", line=7)
     assert str(error.value) == (
-        "f.csv, line 7: the label 'Positve' is none of the 2 classes: 'negative', 'positive'. "
-        "Did you mean 'positive'? Mend the label or leave the row out."
+        "f.csv, line 7: the label 'Positve' is not one of the 2 classes: 'negative', 'positive'. "
+        "Did you mean 'positive'? Correct the label or remove the row."
     )
 
 
@@ -36,11 +37,17 @@ def test_a_map_is_written_and_read():
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"labels": "ab"}', '{"labels": [1]}'])
 def test_what_is_no_map_is_refused(text):
-    with pytest.raises(DataError, match="is no list of classes"):
+    with pytest.raises(DataError, match="is not a list of classes"):
         LabelMap.from_json(text)
 
 
 @pytest.mark.parametrize("names", [(), ("a", "a"), ("a", "")])
 def test_names_that_cannot_be_told_apart_are_refused(names):
-    with pytest.raises(ArgumentError, match="each once"):
+    with pytest.raises(ArgumentError, match="distinct names"):
         LabelMap(names)
+
+
+def test_a_label_that_was_guarded_against_formulas_is_its_class():
+    labels = LabelMap(("-ve", "=x", "+"))
+    assert [labels.encode(guard_formula(name)) for name in labels.names] == [0, 1, 2]
+    assert LabelMap(("=x", "'=x")).encode("'=x") == 1  # an exact name comes first

@@ -63,7 +63,9 @@ def test_cells_become_numbers_of_classes():
     found = find_targets(rows, "classification", [0, 1, 2], standardize=True)
     assert found.classes == (("no", "yes"), ("0", "1"))
     np.testing.assert_array_equal(found.values(rows), [[0, 1], [1, np.nan], [0, 0]])
-    with pytest.raises(DataError, match=r"line 2, column 'a': the label 'maybe' is none of the 2"):
+    with pytest.raises(
+        DataError, match=r"line 2, column 'a': the label 'maybe' is not one of the 2"
+    ):
         found.values(table(("maybe", "1")))
     assert Targets.from_dict(found.to_dict()) == found
 

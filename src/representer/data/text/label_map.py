@@ -1,4 +1,4 @@
-"""Classes and their numbers."""
+"""The mapping between class names and class numbers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from representer.data.text.spreadsheet import unguard_formula
 from representer.data.text.suggest import did_you_mean, listing
 from representer.errors import ArgumentError, DataError
 
@@ -17,22 +18,22 @@ class LabelMap:
     """The names of the classes; the number of a class is its position.
 
     Args:
-        names: The names, each once.
+        names: The distinct names.
 
     Raises:
-        ArgumentError: If there is none, an empty one, or one twice.
+        ArgumentError: If there are no names, or one is empty or a duplicate.
     """
 
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse names that could not be told apart."""
+        """Refuse empty and duplicate names."""
         if not self.names or "" in self.names or len(set(self.names)) < len(self.names):
-            raise ArgumentError("names", self.names, "one or more names, none empty, each once")
+            raise ArgumentError("names", self.names, "one or more distinct names, none empty")
 
     @classmethod
     def build(cls, labels: Iterable[str]) -> LabelMap:
-        """Collect the classes of labels, in numerical order if all are whole numbers."""
+        """Collect the classes of labels, in numerical order if all are integers."""
         names = sorted(set(labels))
         if all(name.removeprefix("-").isdecimal() and name.isascii() for name in names):
             names.sort(key=int)
@@ -53,22 +54,22 @@ class LabelMap:
         """Return the number of a class.
 
         Args:
-            label: Its name.
-            file: Where the label was read, for the message.
-            line: The line there.
-            column: The column there.
+            label: The class name, possibly as :func:`guard_formula` wrote it.
+            file: The file of the label, for messages.
+            line: The line of the label.
+            column: The column of the label.
 
         Raises:
-            DataError: If there is no such class.
+            DataError: If the class is unknown.
         """
-        number = self._numbers.get(label)
+        number = self._numbers.get(label, self._numbers.get(unguard_formula(label)))
         if number is None:
             raise DataError(
-                f"the label {label!r} is none of the {len(self)} classes: {listing(self.names)}",
+                f"the label {label!r} is not one of the {len(self)} classes: {listing(self.names)}",
                 file=file,
                 line=line,
                 column=column,
-                mend=f"{did_you_mean(label, self.names)}Mend the label or leave the row out.",
+                mend=f"{did_you_mean(label, self.names)}Correct the label or remove the row.",
             )
         return number
 
@@ -82,10 +83,10 @@ class LabelMap:
 
     @classmethod
     def from_json(cls, text: str, *, file: str | Path | None = None) -> LabelMap:
-        """Read what :meth:`to_json` wrote.
+        """Read the output of :meth:`to_json`.
 
         Raises:
-            DataError: If it is not that.
+            DataError: If the text is not a list of classes.
         """
         try:
             names = json.loads(text)["labels"]
@@ -93,8 +94,8 @@ class LabelMap:
                 raise TypeError("labels is not a list of strings")
             return cls(tuple(names))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            mend = "It is written by LabelMap.to_json; take it from the run folder again."
-            raise DataError(f"is no list of classes ({error})", file=file, mend=mend) from None
+            mend = "LabelMap.to_json writes it; copy it from the run folder again."
+            raise DataError(f"is not a list of classes ({error})", file=file, mend=mend) from None
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -23,7 +23,7 @@ from representer.tasks.packages import require
 from representer.tasks.report import write_report
 from representer.tasks.storage import checkpoint
 from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training.progress import say
+from representer.tasks.training.progress import say, show
 from representer.tasks.training.trainer import Trainer
 from representer.tasks.training.training_result import TrainingResult
 
@@ -104,8 +104,8 @@ def evaluate_and_report(run: RunFolder, data: LanguageData, trained: Trained) ->
     run.write_json("details.json", details_of(trained.config, data, trained.model))
     run.write_json("metrics.json", metrics)
     page = write_report(run.path)
-    print(summary(metrics))
-    print(f"report: {page}")
+    show(summary(metrics))
+    show(f"report: {page}")
     return metrics
 
 

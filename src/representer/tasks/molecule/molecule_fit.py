@@ -31,7 +31,7 @@ from representer.tasks.packages import require
 from representer.tasks.report import write_report
 from representer.tasks.storage import checkpoint
 from representer.tasks.storage.run_folder import RunFolder, refuse_links
-from representer.tasks.training.progress import say
+from representer.tasks.training.progress import say, show
 from representer.tasks.training.trainer import Trainer
 from representer.tasks.training.training_result import TrainingResult
 
@@ -125,8 +125,8 @@ def evaluate_and_report(
     run.write_json("details.json", details | {"verdict": verdict(data.targets, metrics)})
     run.write_json("metrics.json", metrics)
     page = write_report(run.path)
-    print(summary(data.targets, metrics))
-    print(f"report: {page}")
+    show(summary(data.targets, metrics))
+    show(f"report: {page}")
     return metrics
 
 

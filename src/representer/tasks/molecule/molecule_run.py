@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +25,7 @@ from representer.tasks.molecule.molecule_uncertainty import Calibration, calibra
 from representer.tasks.options import as_yaml
 from representer.tasks.storage.run_files import MODEL, RunFiles
 from representer.tasks.storage.run_folder import RunFolder
+from representer.tasks.table_file import as_csv
 
 TASK = "molecule"
 NAMES = {
@@ -133,9 +132,7 @@ def write_inputs(
     run.write_text("config.yaml", as_yaml(config))
     run.write_json("splits.json", data.splits())
     if data.skipped:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([("file", "line", "reason"), *data.skipped])
-        run.write_text("skipped.csv", text.getvalue())
+        run.write_text("skipped.csv", as_csv([("file", "line", "reason"), *data.skipped]))
     described = {
         "task": TASK,
         "model": to_dict(model.config),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +22,13 @@ from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
 from representer.tasks.report import write_report
 from representer.tasks.report.page import EXPLAINED
 from representer.tasks.storage import atomic
-from representer.tasks.table_file import check_output, refuse_same_columns, shown_cell, write_table
+from representer.tasks.table_file import (
+    as_csv,
+    check_output,
+    refuse_same_columns,
+    shown_cell,
+    write_table,
+)
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.training.progress import say
 
@@ -92,13 +96,12 @@ def predict(
             say(f"{table.source}: {line.replace('left out', 'without a prediction')}")
     columns, rows = _columns(trained, table)
     refuse_same_columns(columns, grid.columns, str(data))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*grid.columns, *columns])
     nothing = [""] * len(columns)
-    for cells, line in zip(grid.rows, grid.lines, strict=True):
-        writer.writerow([*map(shown_cell, cells), *rows.get(line, nothing)])
-    write_table(output, text.getvalue())
+    body = (
+        [*map(shown_cell, cells), *rows.get(line, nothing)]
+        for cells, line in zip(grid.rows, grid.lines, strict=True)
+    )
+    write_table(output, as_csv([[*grid.columns, *columns], *body]))
 
 
 def explain(

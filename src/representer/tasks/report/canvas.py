@@ -76,7 +76,7 @@ def svg(figure: Figure, title: str) -> Markup:
 
     buffer = io.StringIO()
     # text stays text: it takes the page's font, can be selected, and costs a tenth of the outlines
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title, "text.parse_math": False}):
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")
     drawing = drawing[drawing.index("<svg") :]

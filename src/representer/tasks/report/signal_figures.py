@@ -35,7 +35,7 @@ def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
     for place, channel in enumerate(strongest):
         shade = 0.35 + 0.65 * (1 - place / len(strongest))
         waves.plot(1000 * times, wave[channel], color=MODEL, alpha=shade, linewidth=1.2,
-                   label=plain(channels[channel]))  # fmt: skip
+                   label=plain(channels[int(channel)]))  # fmt: skip
     waves.set_xlabel("ms from the middle of the window")
     waves.legend(frameon=False, labelcolor=INK, fontsize=7, ncols=2)
     power = (np.abs(np.fft.rfft(wave, 1024)) ** 2).sum(0)

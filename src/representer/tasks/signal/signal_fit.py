@@ -20,7 +20,7 @@ from representer.tasks.signal.signal_model import build_model
 from representer.tasks.signal.signal_results import details_of, metrics_of, summary, verdict
 from representer.tasks.signal.signal_run import TASK
 from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training.progress import say
+from representer.tasks.training.progress import say, show
 
 NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
 
@@ -68,8 +68,8 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
         page = write_report(run.path)
-        print(summary(metrics))
-        print(f"report: {page}")
+        show(summary(metrics))
+        show(f"report: {page}")
         return metrics
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +20,7 @@ from representer.tasks.signal.signal_data import read_like, with_labels_of
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import accuracy_by_subject
 from representer.tasks.signal.signal_run import TrainedSignal, load_run
-from representer.tasks.table_file import check_output, write_table
+from representer.tasks.table_file import as_csv, check_output, write_table
 from representer.tasks.training.progress import say
 
 
@@ -85,10 +83,8 @@ def predict(
         check_output(Path(output), Path(data))
     trained = load_run(run)
     of = _read(trained, data, reading, is_labeled=False)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     head = ["subject", "window", *(["second"] if stream else []), "prediction"]
-    writer.writerow([*head, *(f"probability_{name}" for name in trained.classes)])
+    table: list[list[object]] = [[*head, *(f"probability_{name}" for name in trained.classes)]]
     if stream:
         rows = _streamed(trained, of)
     else:
@@ -96,8 +92,8 @@ def predict(
     for row, second, chances in rows:
         when = [] if second is None else [f"{second:.6g}"]
         answer = [trained.classes[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
-        writer.writerow([of.subjects[row], row, *when, *answer])
-    write_table(output, text.getvalue())
+        table.append([of.subjects[row], row, *when, *answer])
+    write_table(output, as_csv(table))
 
 
 def _streamed(trained: TrainedSignal, of: Recordings) -> Iterator[tuple[int, float, np.ndarray]]:

@@ -33,7 +33,7 @@ from representer.tasks.text.text_results import (
     verdict,
 )
 from representer.tasks.text.text_run import write_inputs
-from representer.tasks.training.progress import say
+from representer.tasks.training.progress import say, show
 from representer.tasks.training.trainer import Trainer
 
 NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
@@ -138,8 +138,8 @@ def evaluate_and_report(
     page = write_report(run.path)
     for text in (summary(metrics), verdict(metrics), explanation):
         if text:
-            print(text)
-    print(f"report: {page}")
+            show(text)
+    show(f"report: {page}")
     return metrics
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from representer.printable import printable
+
 STRONG, PLAIN = "\x1b[1;4m", "\x1b[0m"
 
 
@@ -42,11 +44,6 @@ def sentence(words: Sequence[str], marked: Sequence[bool], *, styled: bool) -> s
         for word, is_marked in zip(words, marked, strict=True)
     ]
     return " ".join(shown)
-
-
-def printable(text: str) -> str:
-    """Return a text in which nothing is a command to the terminal."""
-    return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
 
 
 def _ngrams(entry: dict[str, Any]) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +11,13 @@ import numpy as np
 
 from representer.data.text import Grid, assemble, read_grid, read_table
 from representer.tasks.metrics import classification_metrics
-from representer.tasks.table_file import check_output, refuse_same_columns, shown_cell, write_table
+from representer.tasks.table_file import (
+    as_csv,
+    check_output,
+    refuse_same_columns,
+    shown_cell,
+    write_table,
+)
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import encode_labels
 from representer.tasks.text.text_model import probabilities
@@ -98,10 +102,9 @@ def _like_training(trained: TrainedText, options: ReadOptions) -> ReadOptions:
 
 def _as_csv(grid: Grid, source: str, added: Sequence[str], rows: dict[int, list[str]]) -> str:
     refuse_same_columns(added, grid.columns, source)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*grid.columns, *added])
     nothing = [""] * len(added)
-    for cells, line in zip(grid.rows, grid.lines, strict=True):
-        writer.writerow([*map(shown_cell, cells), *rows.get(line, nothing)])
-    return text.getvalue()
+    body = (
+        [*map(shown_cell, cells), *rows.get(line, nothing)]
+        for cells, line in zip(grid.rows, grid.lines, strict=True)
+    )
+    return as_csv([[*grid.columns, *added], *body])

@@ -6,6 +6,13 @@ import contextlib
 import sys
 from typing import Any, TextIO
 
+from representer.printable import printable
+
+
+def show(text: str) -> None:
+    """Print lines on stdout, with control characters escaped that came with the user's data."""
+    print(printable(text, keep="\n"))
+
 
 def say(line: str) -> None:
     """Print a line on stderr; that nobody is there to read it is no reason to stop."""
@@ -75,4 +82,4 @@ def _short(value: Any) -> str:
 
 def _print(line: str, stream: TextIO | None) -> None:
     with contextlib.suppress(OSError, ValueError):  # closed, or its reader has gone
-        print(line, file=stream, flush=True)
+        print(printable(line), file=stream, flush=True)

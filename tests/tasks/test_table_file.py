@@ -1,0 +1,45 @@
+"""Tables that commands write."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+
+import pytest
+
+from representer.data.text.spreadsheet import unguard_formula
+from representer.errors import DataError
+from representer.tasks.table_file import as_csv, check_output, write_table
+
+
+def test_formulas_are_guarded_and_numbers_stay_numbers():
+    rows = [["text", "=name()"], ["@SUM(1)", -1.5], ["-ve", "-2e3"], ["+", "a\n=b"]]
+    written = list(csv.reader(io.StringIO(as_csv(rows))))
+    assert written == [["text", "'=name()"], ["'@SUM(1)", "-1.5"], ["'-ve", "-2e3"], ["+", "a\n=b"]]
+    restored = [[unguard_formula(cell) for cell in row] for row in written]
+    assert restored == [[str(cell) for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_gets_no_control_characters_and_a_pipe_gets_all(monkeypatch, is_terminal):
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return is_terminal
+
+    stream = Stream()
+    monkeypatch.setattr(sys, "stdout", stream)
+    write_table(None, "a,\x1b[2J\n")
+    assert stream.getvalue() == ("a,\\x1b[2J\n" if is_terminal else "a,\x1b[2J\n")
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    data = tmp_path / "a.csv"
+    data.write_text("text\n")
+    for output, problem in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no" / "b.csv", "no such folder"),
+        (data, "is the input"),
+    ):
+        with pytest.raises(DataError, match=problem):
+            check_output(output, data)
