@@ -135,7 +135,7 @@ COVERED_BY = {
     ),
     "tests/cli/test_fit_text.py": ("tasks/text/text_fit", "tasks/text/text_demo"),
     "tests/cli/test_predict.py": (
-        "tasks/text/text_run", "tasks/text/text_use", "tasks/table_file",
+        "tasks/text/text_run", "tasks/text/text_use",
     ),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_fit", "tasks/language/language_results",
