@@ -81,6 +81,8 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
         (OSError(28, "No space left on device", "a.csv"), 2, "error: a.csv: the disk is full"),
         (OSError(5, "Input/output error", "a.csv"), 74, "error: a.csv: Input/output error"),
         (MemoryError(), 70, "error: out of memory. Lower --batch-size"),
+        (RuntimeError("[enforce fail] can't allocate memory: you tried"), 70, "error: out of mem"),
+        (RuntimeError("Storage size calculation overflowed with"), 70, "error: out of memory"),
     ],
 )
 def test_every_failure_is_one_line_and_an_exit_code(run, monkeypatch, error, code, line):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from representer.cli import fit_text
@@ -31,6 +33,11 @@ def options(*words: str):
         (["--batch-size", "-3"], "--batch-size is -3; expected a whole number of at least 1."),
         (["--valid-fraction", "1"], "--valid-fraction is 1.0; expected a number between 0 and 1"),
         (["--dropout", "1"], "--dropout is 1.0; expected a number from 0 up to"),
+        (["--threads", "100000000"], "--threads is 100000000; expected at most "),
+        (["--threads", "-1"], "--threads is -1; expected at least 0."),
+        (["--num-layers", "300"], "--num-layers is 300; expected at most 256."),
+        (["--hidden-size", str(10**12)], f"--hidden-size is {10**12}; expected at most 1,048,576."),
+        (["--seed", str(10**40)], f"--seed is {10**40}; expected at most "),
         (["--demo"], "DATA is 'a.csv'; expected no file with --demo"),
     ],
 )  # fmt: skip
@@ -112,3 +119,38 @@ def test_no_data_says_how_to_go_on_without(run):
         "error: DATA is None; expected the path of a table. "
         "Without data of your own: representer fit text --demo"
     )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[" * 10_000, "it is nested more than 64 levels deep"),
+        ("hidden_size: &a 3\norder: *a\n", "it has an alias"),
+        ("hidden_size: 3\n" + "#" * 2**20, "at most 1,048,576 are read"),
+    ],
+)
+def test_a_configuration_file_cannot_exhaust_the_process(run, tmp_path, content, message):
+    (tmp_path / "c.yaml").write_text(content)
+    outcome = run("fit", "text", "a.csv", "--config", tmp_path / "c.yaml")
+    assert outcome.code == 2
+    assert message in outcome.error
+
+
+def test_a_configuration_file_may_be_a_link_and_not_a_pipe(run, tmp_path):
+    (tmp_path / "c.yaml").write_text("hidden_size: -3\n")
+    (tmp_path / "link.yaml").symlink_to(tmp_path / "c.yaml")
+    assert (
+        "--hidden-size is -3"
+        in run("fit", "text", "a.csv", "--config", tmp_path / "link.yaml").error
+    )
+    os.mkfifo(tmp_path / "pipe")
+    outcome = run("fit", "text", "a.csv", "--config", tmp_path / "pipe")
+    assert outcome.code == 2
+    assert "not a regular file" in outcome.error
+
+
+@pytest.mark.parametrize("command", ["bench", "reproduce kbrn-xor", "fit signal a.npz"])
+def test_every_command_refuses_threads_that_would_end_the_process(run, command):
+    outcome = run(*command.split(), "--threads", "100000000")
+    assert outcome.code == 2
+    assert outcome.error.startswith("error: --threads is 100000000; expected at most ")

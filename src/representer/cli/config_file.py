@@ -9,6 +9,9 @@ from typing import Any
 
 from representer.cli.errors import did_you_mean
 from representer.errors import DataError
+from representer.tasks.storage.files import check_yaml, read_bytes
+
+_MOST = 2**20
 
 
 def read_config_files(words: Sequence[str], names: Collection[str]) -> dict[str, Any]:
@@ -33,7 +36,9 @@ def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
     import yaml
 
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = read_bytes(path, _MOST, follow_links=True).decode("utf-8")
+        check_yaml(text)
+        content = yaml.safe_load(text)
     except FileNotFoundError:
         raise DataError("there is no such file", file=path, mend="Check the path.") from None
     except UnicodeDecodeError:
@@ -45,6 +50,8 @@ def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
         line = mark.line + 1 if mark else None
         problem = getattr(error, "problem", None) or "something is not YAML"
         raise DataError(problem, file=path, line=line, mend="Write it as KEY: VALUE.") from None
+    except ValueError as error:
+        raise DataError(str(error), file=path, mend="Write it as KEY: VALUE.") from None
     if not isinstance(content, dict):
         mend = "Write each option as a line KEY: VALUE."
         raise DataError("holds no options", file=path, mend=mend)

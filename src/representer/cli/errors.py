@@ -17,6 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from representer.errors import Interrupted, RepresenterError
 from representer.printable import one_line
 
+# how torch says it; its errors of memory are RuntimeErrors, and torch is not imported here
+_OUT_OF_MEMORY = (
+    "can't allocate memory", "Storage size calculation overflowed", "CUDA out of memory",
+)  # fmt: skip
 BUG, NO_WRITE, IO, CLOSED_PIPE = 70, 73, 74, 141
 
 
@@ -84,7 +88,7 @@ def describe(error: BaseException) -> tuple[str, int | None]:
         return "", None
     if isinstance(error, OSError) and error.errno is not None:
         return _describe_os_error(error)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or any(words in str(error) for words in _OUT_OF_MEMORY):
         return "error: out of memory. Lower --batch-size, --max-length or --hidden-size.", BUG
     kind = type(error).__name__
     return f"error: internal: {kind}: {error} (a bug; --debug shows where)", BUG

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from representer.cli.config_file import read_config_files
 from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import MissingExtraError
+from representer.tasks.limits import LARGEST_INTEGER, LIMITS
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -67,6 +68,7 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
             arguments = parser.parse_args(list(words))
     except (ArgumentError, TypeError, ValueError) as error:
         raise UsageError(_explain(parser, name, words, str(error))) from error
+    _check_limits(parser, arguments)
     for action in parser._actions:  # an absent positional would hide the file's value
         if not action.option_strings and arguments[action.dest] is None:
             arguments[action.dest] = from_file.get(action.dest)
@@ -131,6 +133,17 @@ def _check_option_names(parser: ArgumentParser, name: str, words: Sequence[str])
                 f"{option} is not an option of `representer {name}`. {hint}"
                 f"All of them: representer {name} --help"
             )
+
+
+def _check_limits(parser: ArgumentParser, arguments: Namespace) -> None:
+    """Refuse numbers with which memory, threads or time run out before anything is computed."""
+    for action in parser._actions:
+        value, limit = arguments.get(action.dest), LIMITS.get(action.dest, LARGEST_INTEGER)
+        least = 0 if action.dest == "threads" else -LARGEST_INTEGER
+        if type(value) is int and not least <= value <= limit:
+            shown = next(iter(action.option_strings[-1:]), action.dest)
+            expected = f"at most {limit:,}" if value > limit else f"at least {least:,}"
+            raise UsageError(f"{shown} is {value}; expected {expected}.")
 
 
 def _explain(parser: ArgumentParser, name: str, words: Sequence[str], message: str) -> str:

@@ -30,6 +30,7 @@ from representer.tasks.training.trainer_config import TrainerConfig
         ("keep_checkpoints", 0),
         ("patience", 0),
         ("threads", 0),
+        ("threads", 100_000_000),
         ("direction", "up"),
         ("device", "tpu"),
         ("mixed_precision", "fp8"),

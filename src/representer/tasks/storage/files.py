@@ -25,18 +25,21 @@ _NO_BRACKET = re.compile(rb"[^\[\]{}]+")
 
 
 @contextmanager
-def opened(path: str | Path, most: int) -> Iterator[tuple[int, int]]:
+def opened(path: str | Path, most: int, *, follow_links: bool = False) -> Iterator[tuple[int, int]]:
     """Open a regular file for reading and yield its descriptor and its size.
 
     Args:
-        path: The file. A symbolic link in its last component is refused.
+        path: The file.
         most: The largest size in bytes.
+        follow_links: Accept a symbolic link as the last component, as for a file that the user
+            names.
 
     Raises:
         OSError: The file is missing, cannot be read, is not a regular file, or is too large.
             ``strerror`` states the problem.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC  # a pipe must not block
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe must not block
+    flags |= 0 if follow_links else os.O_NOFOLLOW
     try:
         descriptor = os.open(path, flags)
     except OSError as error:
@@ -57,9 +60,9 @@ def opened(path: str | Path, most: int) -> Iterator[tuple[int, int]]:
         os.close(descriptor)
 
 
-def read_bytes(path: str | Path, most: int) -> bytes:
+def read_bytes(path: str | Path, most: int, *, follow_links: bool = False) -> bytes:
     """Return the content of a regular file of at most `most` bytes, see `opened`."""
-    with opened(path, most) as (descriptor, size):
+    with opened(path, most, follow_links=follow_links) as (descriptor, size):
         return read_exactly(descriptor, size, path)
 
 
@@ -98,16 +101,25 @@ def parse_json(data: bytes, *, max_depth: int = MAX_DEPTH) -> Any:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
+    require_shallow(data, max_depth)
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:  # the caller's own stack is nearly full
+        raise ValueError("it is nested too deeply") from None
+
+
+def require_shallow(data: bytes, max_depth: int = MAX_DEPTH) -> None:
+    """Refuse a JSON text that is nested too deeply, without parsing it.
+
+    Raises:
+        ValueError: It has more than `max_depth` levels.
+    """
     # few brackets cannot nest deeply: the lists of a large vocabulary need no second pass
     if data.count(b"[") + data.count(b"{") > max_depth:
         brackets = _NO_BRACKET.sub(b"", _STRING.sub(b"", data))
         steps = (1 if bracket in b"[{" else -1 for bracket in brackets)
         if max(accumulate(steps), default=0) > max_depth:
             raise ValueError(f"it is nested more than {max_depth} levels deep")
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError:  # the caller's own stack is nearly full
-        raise ValueError("it is nested too deeply") from None
 
 
 def check_yaml(text: str, *, max_depth: int = MAX_DEPTH) -> None:

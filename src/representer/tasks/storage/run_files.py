@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from representer.errors import CheckpointError, DataError, RepresenterError
 from representer.tasks.storage.fields import from_values
-from representer.tasks.storage.files import parse_json, read_bytes
+from representer.tasks.storage.files import parse_json, read_bytes, require_shallow
 from representer.tasks.storage.manifest import MANIFEST, Entry, read_manifest
 from representer.tasks.storage.tensor_file import (
     Forms,
@@ -91,11 +91,15 @@ class RunFiles:
             raise self._damaged(name, error) from None
 
     def text(self, name: str) -> str:
-        """Return a text file, see `bytes`."""
+        """Return a text file in UTF-8, which must not be nested deeply if it is JSON."""
+        data = self.bytes(name)
         try:
-            return self.bytes(name).decode("utf-8")
+            text = data.decode("utf-8")
         except UnicodeDecodeError:
             raise self._damaged(name, ValueError("it is not UTF-8")) from None
+        if name.endswith(".json"):
+            self.parsed(name, lambda: require_shallow(data))
+        return text
 
     def json(self, name: str) -> Any:
         """Return the value of a JSON file, see `bytes`."""

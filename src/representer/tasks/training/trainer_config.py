@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from representer.errors import ArgumentError
+from representer.tasks.limits import LIMITS
 
 # These change neither what has been computed nor, but for the bits that `fingerprint` watches,
 # what will be.
@@ -85,6 +86,8 @@ class TrainerConfig:
         ):
             value = getattr(self, name)
             _require(name, value is None or value >= 1, value, "at least 1, or none")
+        most = LIMITS["threads"]
+        _require("threads", (self.threads or 1) <= most, self.threads, f"at most {most}")
         for name in ("clip_norm", "clip_value", "checkpoint_every_seconds", "lr_decay", "max_drop"):
             value = getattr(self, name)
             is_fine = value is None or 0 < value < math.inf
