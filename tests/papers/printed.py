@@ -72,6 +72,23 @@ wl-gated                             0.1043
 """
 
 
+# Rows of the official training and test files of L19 Table 2.
+DOCUMENTS = """
+ag_news                  120000  7600
+dbpedia                  560000 70000
+yahoo                   1400000 60000
+yelp                     650000 50000
+"""
+
+# Training, validation and test examples of the Stanford Sentiment Treebank (11,855 sentences).
+TREEBANK = """
+fine                   157401 1101 2210
+binary                  77201  872 1821
+fine-roots               8544 1101 2210
+binary-roots             6920  872 1821
+"""
+
+
 def rows(table: str) -> dict[str, list[float]]:
     """Return the figures of a table by the name at the head of each line."""
     found = {}

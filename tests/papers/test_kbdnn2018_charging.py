@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.tasks.recipe import Request
+from representer_papers.kbdnn2018 import charging, problems
 from representer_papers.kbdnn2018.charging import CELLS, CHARGING, Setting, train
+from representer_papers.kbdnn2018.charging_report import write_report
 
 
 def test_a_learned_unit_charges_within_a_few_updates():
@@ -30,6 +34,44 @@ def test_a_smoke_run_writes_table_and_picture_through_the_command_line(tmp_path,
     (tmp_path / "out/paper-rnn-seed0.json").unlink()
     assert entry_point([*command, "--table-only"]) == 0
     assert "`rnn`" not in (tmp_path / "out/table.md").read_text("utf-8")
+
+
+def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        charging, "train", lambda s: seen.append(s) or {"curve": [[1, 0.5]], "ones": 0.4}
+    )
+    request = Request(tmp_path, tmp_path / "out", 0.25, seeds=(3,), cells=("rnn",))
+    CHARGING.run(replace(request, command="representer"))
+    assert seen == [Setting("rnn", "paper", 3, 2_500, 25_000)]
+
+
+def test_all_seeds_are_tested_on_the_same_sequences_and_trained_on_their_own(monkeypatch):
+    draws, charge = [], problems.charging
+    monkeypatch.setattr(
+        problems,
+        "charging",
+        lambda size, preset, generator: (
+            draws.append((size, generator.initial_seed())) or charge(size, preset, generator)
+        ),
+    )
+    monkeypatch.setattr(charging, "BATCH", 4)
+    for seed in (0, 1):
+        train(Setting("rnn", "paper", seed, 2, 7))
+    tests, batches = ([d for d in draws if d[0] == size] for size in (7, 4))
+    assert tests[0] == tests[1]
+    assert len(set(batches)) == 4
+    assert {seed for _, seed in batches}.isdisjoint({seed for _, seed in tests})
+
+
+def test_a_row_has_the_accuracy_at_a_number_of_updates_the_last_and_the_best(tmp_path):
+    curve = [[1, 0.1], [90, 0.5], [120, 0.6], [1000, 0.9], [9000, 0.95], [10_000, 0.8]]
+    setting = {"cell": "rnn", "seed": 0, "preset": "paper", "updates": 10_000, "test": 5}
+    run = {"setting": setting, "curve": curve, "ones": 0.4}
+    request = Request(tmp_path, tmp_path, command="representer")
+    text = write_report(request, [run]).read_text("utf-8")
+    assert "| 0 | 10,000 | 50.00 | 90.00 | 80.00 | 80.00 | 95.00 |" in text
+    assert "Always predicting 1 is correct at 40.0 % of the steps, always 0 at 60.0 %." in text
 
 
 @pytest.mark.parametrize(

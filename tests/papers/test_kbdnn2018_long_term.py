@@ -87,6 +87,27 @@ def test_sequences_grow_when_their_length_is_solved(tmp_path, monkeypatch):
     assert set(lengths[found["updates"] :]) == {5}  # what it is tested on
 
 
+def test_a_run_is_tested_on_other_sequences_than_it_was_trained_on(tmp_path, monkeypatch):
+    draws, draw = [], long_term_run._batch
+    monkeypatch.setattr(
+        long_term_run, "_batch", lambda *given: draws.append(given[1:4]) or draw(*given)
+    )
+    monkeypatch.setattr(long_term_run, "BATCH", 20)
+    run_one(tmp_path, replace(SETTING, cell="lstm", updates=10))
+    assert draws[:10] == [("train", update, 20) for update in range(1, 11)]
+    assert draws[10:] == [("test", number, 1000) for number in range(5)]
+    assert long_term_run.ENOUGH == 0.99  # as the page says
+
+
+def test_points_of_the_figure_are_shares_and_means_by_length():
+    def run(time, updates, stopped_by="solved"):
+        return {"setting": {"time": time}, "updates": updates, "stopped_by": stopped_by}
+
+    runs = [run(5, 10), run(5, 90, "updates"), run(10, 20), run(10, 40), run(20, 9, "diverged")]
+    assert long_term_report._points(runs, solved=True) == [(5, 0.5), (10, 1.0), (20, 0.0)]
+    assert long_term_report._points(runs, solved=False) == [(5, 10.0), (10, 30.0)]
+
+
 def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
     with RunFolder(tmp_path / SETTING.name):
         assert "skipped" in run_one(tmp_path, SETTING)
@@ -137,6 +158,8 @@ def test_without_a_choice_long_sequences_are_for_learned_activations_and_one_fun
         ("iff", "kbrn"), ("iff", "tanh"),
     }  # fmt: skip
     assert {s.updates for s in asked} == {100_000}
+    half = settings(Request(tmp_path, tmp_path, 0.5))
+    assert {s.updates for s in half} == {50_000}
     times = [s.time for s in asked if s.seed == 0]
     assert times == sorted(times)
 

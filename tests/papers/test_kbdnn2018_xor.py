@@ -39,6 +39,18 @@ def test_one_unit_learns_parity_and_the_penalty_takes_coefficients_away():
     assert penalized["variation"] < plain["variation"]
 
 
+def test_what_is_wrong_at_the_end_is_not_solved():
+    assert train(Setting(4, 5, 0.0, 0, 3))["solved"] is None
+
+
+def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
+    seen, ran = [], train(Setting(2, 5, 0.0, 0, 1))
+    monkeypatch.setattr("representer_papers.kbdnn2018.xor.train", lambda s: seen.append(s) or ran)
+    XOR.run(Request(tmp_path, tmp_path / "out", 0.003, seeds=(5,), command="representer"))
+    assert {(setting.seed, setting.updates) for setting in seen} == {(5, 3_000)}
+    assert len(seen) == 2 * 2 * 3
+
+
 def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("representer_papers.kbdnn2018.xor.CENTERS", (5,))
     command = ["reproduce", "kbrn-xor", "--smoke", "--out", str(tmp_path / "out")]

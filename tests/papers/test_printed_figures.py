@@ -12,8 +12,10 @@ from representer.models import CELLS as MODEL_CELLS
 from representer_papers.kbdnn2018 import charging, long_term, long_term_run, networks, xor
 from representer_papers.kbdnn2018.problems import CHARGES
 from representer_papers.rkm2019 import documents, language, lfp, table2
+from representer_papers.rkm2019.datasets import DATASETS as DOCUMENT_SETS
 from representer_papers.string_graph2017 import graph_molecules, sentiment
 from representer_papers.string_graph2017 import language as string_language
+from representer_papers.string_graph2017.treebank import DATASETS as TREEBANK_SETS
 
 PAGES = Path(__file__).parents[2] / "docs" / "results"
 COLUMNS = [f"{name} {n}-gram" for name in ("ag_news", "dbpedia", "yahoo", "yelp") for n in (1, 3)]
@@ -87,6 +89,14 @@ def test_table_2_of_l17_is_the_printed_one():
 def test_table_3_of_l17_is_the_printed_one():
     expected = {row: rmse for row, (rmse,) in printed.rows(printed.L17_TABLE_3).items()}
     assert {row: f.value for (row, _), f in graph_molecules.REPORTED.items()} == expected
+
+
+def test_the_data_sets_have_their_official_sizes():
+    documents_sizes = {d.name: [d.train_rows, d.test_rows] for d in DOCUMENT_SETS.values()}
+    assert documents_sizes == printed.rows(printed.DOCUMENTS)
+    sentences = {d.name: [*d.sizes] for d in TREEBANK_SETS.values()}
+    assert sentences == printed.rows(printed.TREEBANK)
+    assert sum(sentences["fine-roots"]) == 11_855  # L17 section 6.2
 
 
 def test_the_settings_of_m18_are_the_printed_ones():

@@ -12,7 +12,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.models import CELLS
 from representer.tasks.recipe import GROUP, Reported, Request
-from representer_papers.rkm2019 import RECIPES
+from representer_papers.rkm2019 import RECIPES, documents
 from representer_papers.rkm2019.datasets import DATASETS, locate
 from representer_papers.rkm2019.documents import DOCUMENTS
 from representer_papers.rkm2019.table2 import COLUMNS, REPORTED, ROWS, column_name
@@ -136,9 +136,17 @@ def test_several_seeds_give_mean_and_deviation(data, tmp_path):
     assert "| model | 1-gram, paper | 1-gram, ours |" in text
 
 
-def test_the_budget_shortens_the_training_and_is_written_down(data, tmp_path, monkeypatch):
-    from representer_papers.rkm2019 import documents
+def test_a_model_has_its_seed_and_the_fraction_of_the_steps_of_the_budget(data, tmp_path):
+    (place, _) = locate(data, [])
+    request = Request(data, tmp_path, budget=0.0325, threads=1)
+    config = documents._config(request, place, tmp_path, "cnn", 3, 7)
+    assert (config.seed, config.cell, config.filter_length) == (7, "cnn", 3)
+    assert (config.max_steps, config.batch_size) == (1300, 16)
+    assert (config.data, config.test) == (str(place.train), str(place.test))
+    assert (config.valid_fraction, config.out) == (0.05, str(tmp_path / "cnn-3gram-seed7"))
 
+
+def test_the_budget_shortens_the_training_and_is_written_down(data, tmp_path, monkeypatch):
     steps = {"max_steps": 40, "hidden_size": 4, "embedding_size": 4, "valid_fraction": 0.2}
     for name, settings in documents.PRESETS.items():
         monkeypatch.setitem(documents.PRESETS, name, {**settings, **steps})

@@ -14,7 +14,7 @@ import torch
 from representer.data.signals import Standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError
 from representer.tasks.recipe import Request
-from representer_papers.rkm2019 import RECIPES, lfp_recovery
+from representer_papers.rkm2019 import RECIPES, lfp_recovery, lfp_table
 from representer_papers.rkm2019.lfp import BASELINE, CELLS, config_of
 from representer_papers.rkm2019.lfp_answers import averaged
 from representer_papers.rkm2019.lfp_sets import RATE, SIGNAL_SETS
@@ -137,6 +137,14 @@ def test_seeds_answer_together_by_their_mean_probability(root):
     assert found[0]["subjects"] == found[1]["subjects"]  # of one window, whatever the folds
     of = SIGNAL_SETS["alcoholism"].recordings(root, smoke=True)
     assert found[0]["labels"] == of.labels.tolist()
+    results = {
+        (row, seed): json.loads((root / f"out/alcoholism/{row}-seed{seed}/result.json").read_text())
+        for row in ("cnn", BASELINE)
+        for seed in (0, 1)
+    }
+    assert all(result["config"]["seed"] == seed for (_, seed), result in results.items())
+    standardized = {row: result["config"]["standardize"] for (row, _), result in results.items()}
+    assert standardized == {"cnn": "window", BASELINE: "training"}
     chances = (np.array(found[0]["probabilities"]) + found[1]["probabilities"]) / 2
     right = chances.argmax(1) == of.labels
     shown = 100 * np.mean([right[of.subjects == s].mean() for s in np.unique(of.subjects)])
@@ -207,7 +215,17 @@ def test_the_models_of_all_folds_have_a_say_in_what_is_recovered(monkeypatch):
     assert found["lags"] == pytest.approx([0, 40, 80, 120], abs=15)  # either alone is 40 off
 
 
-def test_the_table_tells_of_memory_order_and_seeds(tmp_path):
+def test_a_set_has_the_standardization_that_the_page_names():
+    assert {
+        name: (signals.options.get("standardize", "subject"), signals.baseline)
+        for name, signals in SIGNAL_SETS.items()
+    } == {
+        "synthetic": ("subject", "subject"), "arithmetic": ("subject", "subject"),
+        "alcoholism": ("window", "training"), "condition": ("subject", "training"),
+    }  # fmt: skip
+
+
+def test_the_table_tells_of_memory_order_and_seeds(tmp_path, monkeypatch):
     """From results that are written by hand: five subjects, two seeds, all cells."""
     share = {row: 0.9 - 0.05 * k for k, row in enumerate((*CELLS, BASELINE))}
     for place, (row, accuracy) in enumerate(share.items()):
@@ -220,7 +238,14 @@ def test_the_table_tells_of_memory_order_and_seeds(tmp_path):
             (folder / "result.json").write_text(json.dumps(described | {"by_subject": by_subject}))
     signals = SIGNAL_SETS["condition"]
     asked = Request(data=tmp_path, out=tmp_path, command="representer", table_only=True)
+    chances, draw = [], lfp_table.figures.subjects
+    monkeypatch.setattr(
+        lfp_table.figures,
+        "subjects",
+        lambda a, b, chance: chances.append(chance) or draw(a, b, chance),
+    )
     text = write_table(asked, [signals]).read_text()
+    assert chances == [1 / 3]
     assert "| n-gram LSTM | 80.24 | 91.0 ± 1.4 |" in text  # 90 and 92
     assert "Spearman's rank correlation 1.00" in text
     # the rkm-lstm is the second row, the gated CNN the fifth, the CNN the sixth: 4.4 points a row,

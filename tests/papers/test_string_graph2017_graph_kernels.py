@@ -12,6 +12,7 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.kernels import RandomWalkKernel
 from representer.tasks.recipe import Request
+from representer_papers.string_graph2017 import graph_kernels
 from representer_papers.string_graph2017 import graph_kernels_table as tables
 from representer_papers.string_graph2017.graph_kernels import GRAPH_KERNELS
 from representer_papers.string_graph2017.graph_sets import FAMILIES, GRAPH_SETS, locate, read
@@ -68,6 +69,8 @@ def test_every_row_has_all_folds(done):
     lines = table.read_text(encoding="utf-8").splitlines()
     (walk,) = [line for line in lines if line.startswith("| walks of n nodes |") and ";" in line]
     assert walk.endswith("; 2) |")
+    (levels,) = [line for line in lines if line.startswith("| walks of 1") and "; " in line]
+    assert levels.endswith("; 1) |")
     assert any(line.startswith("| Weisfeiler-Lehman subtree | not run |") for line in lines)
     assert any("*GIN-0*" in line and line.endswith("| 89.4 |") for line in lines)
 
@@ -79,14 +82,36 @@ def test_paths_and_rings_are_told_apart_by_summed_levels(done):
 
 def test_the_kernel_that_was_chosen_is_the_one_tested(folder, done):
     out, data = done[0], read(locate(folder, ("mutag",))[0])
-    rows = json.loads((out / "mutag/seed0/walk.json").read_text())["folds"]
-    for row, fold in zip(rows, outer_folds(data.labels, data.folds, 0), strict=True):
-        order = int(row["kernel"].removeprefix("n="))
-        K = np.asarray(RandomWalkKernel(order, base="delta").cosine()(data.graphs))
-        assert row["right"] == count_correct(K, data.labels, fold, row["C"])
-        inner = inner_accuracies(K, data.labels, fold.train, 2, 0)
-        assert row["inner accuracy"] == max(inner)
-    assert {row["kernel"] for row in rows} != {"n=1"}
+    for seed in (0, 1):
+        rows = json.loads((out / f"mutag/seed{seed}/walk.json").read_text())["folds"]
+        for row, fold in zip(rows, outer_folds(data.labels, data.folds, seed), strict=True):
+            order = int(row["kernel"].removeprefix("n="))
+            K = np.asarray(RandomWalkKernel(order, base="delta").cosine()(data.graphs))
+            assert row["right"] == count_correct(K, data.labels, fold, row["C"])
+            inner = inner_accuracies(K, data.labels, fold.train, 2, seed)
+            assert row["inner accuracy"] == max(inner)
+        assert {row["kernel"] for row in rows} != {"n=1"}
+
+
+@pytest.mark.parametrize(("large", "inner"), [(40, 3), (41, 5)])
+def test_large_sets_have_three_inner_folds_and_others_five(
+    folder, tmp_path, monkeypatch, large, inner
+):
+    made = []
+
+    class Repeat:
+        def __init__(self, request, dataset, data, folder, seed, inner):
+            made.append((seed, inner))
+
+        def run(self, row, grams):
+            pass
+
+    monkeypatch.setattr(graph_kernels, "_Repeat", Repeat)
+    monkeypatch.setattr(graph_kernels, "LARGE", large)
+    GRAPH_KERNELS.run(request(folder, tmp_path, smoke=False, cells=("walk",), seeds=(0, 2)))
+    assert made == [(0, inner), (2, inner)]
+    settings = json.loads((tmp_path / "mutag/seed2/settings.json").read_text())
+    assert settings["inner folds"] == inner
 
 
 def test_what_is_there_is_not_run_again(folder, done):
@@ -150,15 +175,15 @@ def repeat(*shares):
 
 
 def test_the_table_has_means_and_both_spreads():
-    results = [repeat(80, 90), repeat(70, 84)]
+    results = [repeat(80, 90), repeat(84, 70)]
     assert tables._cell(results[:1]) == "85.0 (folds ± 7.1; 1)"
     assert tables._cell(results) == "81.0 ± 5.7 (folds ± 8.5; 2)"
     found = {
         ("wl-rbf", "mutag"): dict(enumerate(results)),
-        ("wl", "mutag"): {1: repeat(70, 80), 0: repeat(79, 87), 2: repeat(1, 1)},
+        ("wl", "mutag"): {1: repeat(80, 70), 0: repeat(79, 87), 2: repeat(1, 1)},
     }
     gaps = tables._gaps(found, "wl-rbf", "wl", "mutag")
-    assert gaps == pytest.approx([1, 3, 0, 4])
+    assert gaps == pytest.approx([1, 3, 4, 0])
     assert tables._gap(gaps) == "+2.0 ± 0.9"
     assert tables._gap(tables._gaps(found, "walk-rbf", "walk", "mutag")) == "–"
     lines = tables._comparison(found, [GRAPH_SETS["mutag"], GRAPH_SETS["nci1"]])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import Ridge
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
@@ -174,6 +176,27 @@ def test_the_baselines_are_trained_on_the_training_part(data, done):
     assert rows[0]["rmse"] == pytest.approx(math.sqrt((gap**2).mean()))
     assert rows[1]["penalty"] in molecule_baselines.PENALTIES
     assert rows[1]["rmse"] < rows[0]["rmse"]
+
+
+def test_the_penalty_of_ridge_is_chosen_by_validation_and_fitted_in_training():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(90, 12))
+    y = x @ rng.normal(size=12) + rng.normal(size=90)
+    x[60:] += rng.normal(size=(30, 12))  # the test part is noisier, and wants a larger penalty
+    parts = {"train": np.arange(30), "valid": np.arange(30, 60), "test": np.arange(60, 90)}
+
+    def rmse(penalty, part):
+        model = Ridge(penalty).fit(x[:30], y[:30])
+        return float(np.sqrt(np.mean((model.predict(x[parts[part]]) - y[parts[part]]) ** 2)))
+
+    by_valid, by_test = (
+        min(molecule_baselines.PENALTIES, key=lambda penalty: rmse(penalty, part))
+        for part in ("valid", "test")
+    )
+    assert by_valid != by_test
+    row = molecule_baselines._ridge("ridge", x, SimpleNamespace(**parts), y)
+    assert row["penalty"] == by_valid
+    assert row["rmse"] == pytest.approx(rmse(by_valid, "test"))
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,17 @@ def test_the_test_fold_is_answered_by_the_best_epoch(data, tmp_path, monkeypatch
     assert set(chosen_by.pop()) < set(fold.train.tolist())
 
 
+@pytest.mark.parametrize(("budget", "epochs"), [(1.0, 200), (0.4, 80), (0.001, 1)])
+def test_the_budget_is_a_fraction_of_the_epochs(data, tmp_path, monkeypatch, budget, epochs):
+    seen, row = [], {"right": 1, "tested": 2, "epoch": 1}
+    monkeypatch.setattr(graph_networks, "_run_fold", lambda *given: seen.append(given) or row)
+    request = Request(tmp_path, tmp_path, budget, threads=1)
+    graph_networks.run_network(request, "wl-network", data, tmp_path, 3)
+    assert [given[-3:] for given in seen] == [(3, k, epochs) for k in range(10)]
+    folds = outer_folds(data.labels, data.folds, 3)
+    assert [given[4].test.tolist() for given in seen] == [fold.test.tolist() for fold in folds]
+
+
 def test_the_validation_part_is_not_trained_on(data, tmp_path, monkeypatch):
     seen = {}
     task = graph_networks._task

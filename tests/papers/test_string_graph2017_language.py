@@ -15,6 +15,7 @@ from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_training import model_config
 from representer.tasks.recipe import Request
 from representer_papers.shared import language as shared
+from representer_papers.shared import language_table
 from representer_papers.string_graph2017.language import LANGUAGE, REPORTED, VARIANTS
 
 
@@ -96,6 +97,22 @@ def test_seeds_differ_and_the_mean_is_of_their_figures(text, tmp_path):
     assert one != two
     assert f"| {one:.2f} | {two:.2f} | {(one + two) / 2:.2f} ± {abs(one - two) / 2**0.5:.2f} |" in (
         table
+    )
+
+
+def test_the_validation_column_has_the_mean_of_the_best_epochs():
+    def run(seed, test, *valid):
+        rows = [{"epoch": n, "valid_perplexity": v} for n, v in enumerate(valid, 1)]
+        metrics = {"parameters": {"all": 7}, "test": {"perplexity": test}}
+        options = {"epochs": 3}
+        return {"seed": seed, "rows": rows, "metrics": metrics, "options": options, "budget": 0.5}
+
+    runs = {0: run(0, 100.0, 130.0, 110.0, 120.0), 2: run(2, 104.0, 120.0, 118.0, 114.0)}
+    (variant,) = [v for v in VARIANTS if v.name == "state"]
+    line = language_table._row(shared.DATASETS["ptb"], variant, runs, [0, 1, 2])
+    assert line == (
+        "| λ gated on x and h, 5m | 7 | 73.6 | 100.00 | not run | 104.00 | 102.00 ± 2.83 | 112.00 "
+        "| 3 of 3 (budget 0.5) |"
     )
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import safetensors.torch
 import torch
 
 from representer.data.text import Vocabulary, read_vectors
 from representer.errors import ArgumentError
+from representer.tasks.storage.run_folder import RunFolder
+from representer_papers.string_graph2017 import sentiment_run
 from representer_papers.string_graph2017.sentiment_config import (
     CELLS,
     EMBEDDINGS,
@@ -76,6 +79,35 @@ def test_the_first_weights_depend_on_the_seed_alone(data, vectors):
     assert not torch.equal(first.output.weight, other.output.weight)
     assert not first.embedding.weight.requires_grad
     assert torch.equal(first.embedding.weight, other.embedding.weight)
+
+
+def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
+    data, vectors, tmp_path, monkeypatch
+):
+    seen, accuracies = [], iter((0.9, 0.4))
+    make_task, predict = sentiment_run.classification_task, sentiment_run.probabilities
+
+    def task(*given):
+        scores = ({"valid_accuracy": a, "valid_loss": 1.0} for a in accuracies)
+        return replace(make_task(*given), evaluate=lambda model, check: next(scores))
+
+    def record(model, texts):
+        seen.append((texts, {k: v.clone() for k, v in model.state_dict().items()}))
+        return predict(model, texts)
+
+    monkeypatch.setattr(sentiment_run, "classification_task", task)
+    monkeypatch.setattr(sentiment_run, "probabilities", record)
+    with RunFolder(tmp_path / "run") as folder:
+        sentiment_run.run(folder, replace(TINY, epochs=2, max_drop=1.0), data, vectors, 1)
+    ((texts, weights),) = seen
+    chosen, _, _ = with_vectors(TINY, data, vectors)
+    assert texts == [chosen.vocabulary.encode(tokens) for tokens in data.test.tokens]
+    best, final = (
+        safetensors.torch.load_file(tmp_path / f"run/{name}.safetensors")
+        for name in ("model", "final")
+    )
+    assert all(torch.equal(weights[name], best[name]) for name in best)
+    assert not torch.equal(best["output.weight"], final["output.weight"])
 
 
 def test_a_cell_says_its_decay_and_what_becomes_of_the_vectors():

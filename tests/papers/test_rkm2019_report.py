@@ -1,0 +1,67 @@
+"""The table of document classification, from results that are written by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from representer.tasks.recipe import Request
+from representer_papers.rkm2019.datasets import DATASETS, Located
+from representer_papers.rkm2019.report import Results, write_table
+
+SEEDS = (0, 1, 2)
+
+
+def metrics(accuracy: float, steps: int = 40) -> dict:
+    interval = [accuracy - 0.02, accuracy + 0.01]
+    return {
+        "test": {"accuracy": accuracy, "accuracy_interval": interval},
+        "valid": {"valid_accuracy": 0.99, "accuracy": 0.99},
+        "steps": steps,
+    }
+
+
+def table(tmp_path: Path, runs: dict, seeds=SEEDS, sizes=(114_000, 6_000, 7_600)) -> str:
+    baseline = {"name": "majority", "accuracy": 0.25, "accuracy_interval": [0.24, 0.26]}
+    part = dict(zip(("train", "valid", "test"), sizes, strict=True))
+    baselines = {("ag_news", s): {"sizes": part, "baselines": [baseline]} for s in seeds}
+    place = Located(DATASETS["ag_news"], Path(), Path(), "2,3")
+    request = Request(tmp_path, tmp_path, seeds=seeds, command="representer")
+    path = write_table(request, [place], Results(runs, baselines))
+    return path.read_text("utf-8")
+
+
+def test_figures_are_mean_and_deviation_of_the_test_accuracies(tmp_path):
+    runs = {
+        ("ag_news", "cnn", 1, seed): metrics(accuracy, steps)
+        for seed, accuracy, steps in zip(SEEDS, (0.5, 0.6, 0.8), (40, 60, 40), strict=True)
+    }
+    text = table(tmp_path, runs)
+    assert "| CNN | 91.20 | 63.33 ± 15.28 (3 seeds), 40 / 60 steps |" in text
+    assert "| majority | – | 25.00 ± 0.00 (3 seeds) |" in text
+    assert "## AG News (full set)" in text
+
+
+def test_one_seed_has_its_interval(tmp_path):
+    text = table(tmp_path, {("ag_news", "cnn", 3, 4): metrics(0.6)}, seeds=(4,))
+    assert "| CNN | 91.53 | 60.00 (58.00 – 61.00), 40 steps |" in text
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_order_is_compared_once_every_seed_is_there(tmp_path, missing):
+    cells = ("lstm", "rkm-lstm", "rkm-cifg", "linear-kernel-gated", "linear-kernel", "gated-cnn")
+    runs = {
+        ("ag_news", cell, 3, seed): metrics(0.9 - 0.05 * place + 0.001 * seed)
+        for place, cell in enumerate((*cells, "cnn"))
+        for seed in SEEDS
+    }
+    if missing:
+        del runs["ag_news", "cnn", 3, 2]
+    text = table(tmp_path, runs)
+    assert ("Of 21 pairs of cells, 21 differ" in text) is not missing
+
+
+def test_a_subset_is_named_as_such(tmp_path):
+    text = table(tmp_path, {}, sizes=(90, 10, 7_600))
+    assert "(a subset, not comparable with the paper: 100 of 120,000 training and 7,600" in text
