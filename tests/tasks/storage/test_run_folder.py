@@ -158,6 +158,19 @@ def test_weights_are_in_the_manifest_while_the_run_goes_on(tmp_path: Path) -> No
             }
 
 
+def test_results_that_equal_the_previous_ones_complete_the_manifest_as_well(
+    tmp_path: Path,
+) -> None:
+    """The report reads them before the end, and with them files that did change."""
+    for details, resume in ((1, False), (2, True)):
+        with RunFolder(tmp_path, resume=resume) as run:
+            run.write_json("details.json", {"value": details})
+            run.write_json("metrics.json", {"accuracy": 0.5})
+            entries = read_manifest(tmp_path)
+            assert entries is not None
+            assert entries["details.json"] == Entry.of([(tmp_path / "details.json").read_bytes()])
+
+
 @pytest.mark.parametrize("name", ["checkpoints", "folds", "gine"])
 def test_folders_that_lead_out_of_the_run_are_refused(tmp_path: Path, name: str) -> None:
     outside, inside = tmp_path / "outside", tmp_path / "run"

@@ -198,14 +198,17 @@ class RunFolder:
     def _record(self, name: str, entry: Entry | None) -> None:
         """Take note of a file's content; the manifest follows the weights and the results."""
         assert self._entries is not None
-        if name in _UNLISTED or self._entries.get(name) == entry:
+        if name in _UNLISTED:
             return
-        if entry is None:
-            del self._entries[name]
-        else:
-            self._entries[name] = entry
-        self._is_dirty = True
-        if name.endswith(".safetensors") or name == "metrics.json":  # read before the end
+        if self._entries.get(name) != entry:
+            if entry is None:
+                del self._entries[name]
+            else:
+                self._entries[name] = entry
+            self._is_dirty = True
+        # these are read before the end, with the files written before them, whose entries may have
+        # changed even if theirs has not
+        if self._is_dirty and (name.endswith(".safetensors") or name == "metrics.json"):
             self._write_manifest()
 
     def _write_manifest(self) -> None:
