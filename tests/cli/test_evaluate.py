@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
+from safetensors.torch import load_file
 
-from cli.conftest import write_table
+from cli.conftest import Outcome, write_table
+from representer.tasks.storage.run_folder import RunFolder
 
 
 def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):
@@ -47,6 +50,39 @@ def test_columns_may_be_named_anew(run, trained, tmp_path):
     assert "there is no column 'text'" in run("evaluate", trained, data).error
     outcome = run("evaluate", trained, data, "--text", "document", "--label", "kind")
     assert outcome.code == 0
+
+
+def test_every_option_that_says_how_to_read_reaches_the_reader(run, trained, tmp_path):
+    """The table can be read with all of the options, and with none of them left out."""
+    data = tmp_path / "other.csv"
+    data.write_bytes("wåve tide|sea\nclöud wing|sky\n".encode("utf-16"))
+    words = {"--text": "1", "--label": "2", "--header": "false", "--delimiter": "|",
+             "--encoding": "utf-16"}  # fmt: skip
+
+    def call(command: str, without: str = "") -> Outcome:
+        kept = [word for pair in words.items() if pair[0] != without for word in pair]
+        return run(command, trained, data, *kept)
+
+    for command in ("evaluate", "predict"):
+        complete = call(command)
+        assert complete.code == 0, complete.err
+        for name in ("--encoding", "--delimiter"):
+            assert call(command, without=name).out != complete.out, name
+    assert call("evaluate", without="--label").code == 2
+
+
+def test_finite_weights_with_predictions_that_are_not_finite_are_one_line(
+    run, trained, table, tmp_path
+):
+    out = tmp_path / "run"
+    shutil.copytree(trained, out)
+    weights = load_file(out / "model.safetensors")
+    with RunFolder(out, resume=True) as folder:
+        folder.write_tensors("model.safetensors", {n: w.sign() * 1e38 for n, w in weights.items()})
+    for command in ("evaluate", "predict"):
+        outcome = run(command, out, table)
+        assert outcome.code == 2, outcome.err
+        assert "the model's predictions are not finite" in outcome.error
 
 
 def test_a_folder_that_is_no_run_is_named(run, table, tmp_path):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, CheckpointError
 from representer.models import LanguageModel
 
 
@@ -66,6 +66,8 @@ def _drawn(
         logs, state = model.step(torch.tensor([token], device=device), state)
     for _ in range(count):
         scores = logs[0].double().cpu()
+        if not scores.isfinite().all():
+            raise CheckpointError("The model's predictions are not finite. Train again.")
         scores[never] = -float("inf")
         token = _draw(scores, temperature, top_p, generator)
         yield token

@@ -20,6 +20,7 @@ from representer.tasks.language.dynamic_evaluation import dynamic_evaluation
 from representer.tasks.language.generate import generate
 from representer.tasks.language.language_run import TrainedLanguage, load_run
 from representer.tasks.language.perplexity import figures, negative_log_likelihood
+from representer.tasks.storage.run_files import require_finite
 from representer.tasks.training.progress import say
 
 
@@ -48,6 +49,7 @@ def evaluate(
         mend = "Give a text with a word in it."
         raise DataError("has no token to predict", file=Path(data), mend=mend)
     nats = negative_log_likelihood(trained.model, tokens)
+    require_finite(run, nats)
     unknown = int((tokens == trained.vocabulary.UNKNOWN).sum())
     found = figures(nats, len(tokens) - 1, trained.level)
     found |= _adapted(trained, tokens, adaptation or Adaptation())

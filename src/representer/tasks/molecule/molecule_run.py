@@ -23,7 +23,7 @@ from representer.tasks.molecule.molecule_process import MOST, LastLayerProcess, 
 from representer.tasks.molecule.molecule_targets import Targets
 from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate
 from representer.tasks.options import as_yaml
-from representer.tasks.storage.run_files import MODEL, RunFiles
+from representer.tasks.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.table_file import as_csv
 
@@ -72,6 +72,7 @@ class TrainedMolecule:
         """Return the answers for molecules."""
         if self.calibration is None:
             outputs = outputs_of(self.model, graphs)
+            require_finite(self.name, outputs)
             return Answers(self.name, probabilities=self.targets.probabilities(outputs))
         numbers, variances = _numbers(self, graphs)
         return Answers(
@@ -118,6 +119,8 @@ def _numbers(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return answers of a regression ``(N, K)`` and how sure the model itself says it is."""
     layers, outputs = layers_and_outputs_of(trained.model, graphs)
+    require_finite(trained.name, layers)
+    require_finite(trained.name, outputs)
     found = trained.targets.in_unit(outputs)
     networks = found.mean(0), found.var(0)
     if trained.process is None:

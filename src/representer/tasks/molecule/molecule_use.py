@@ -14,7 +14,7 @@ from representer.data.molecules import (
     read_molecules,
 )
 from representer.data.text import Grid, read_grid
-from representer.tasks.molecule.molecule_answers import figures_of
+from representer.tasks.molecule.molecule_answers import Answers, figures_of
 from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.molecule.molecule_data import make_part, tell
 from representer.tasks.molecule.molecule_explain import explain_molecule
@@ -22,6 +22,7 @@ from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
 from representer.tasks.report import write_report
 from representer.tasks.report.page import EXPLAINED
 from representer.tasks.storage import atomic
+from representer.tasks.storage.run_files import require_finite
 from representer.tasks.table_file import (
     as_csv,
     check_output,
@@ -54,7 +55,9 @@ def evaluate(
     reading = _like_training(trained, reading)
     table = _read(data, reading, options, reading.target)
     part = make_part(table, range(len(table)), trained.targets, trained.features)
-    found = figures_of(trained.targets, part.values, trained.answers(part.graphs))
+    answers = trained.answers(part.graphs)
+    _require_finite(run, answers)
+    found = figures_of(trained.targets, part.values, answers)
     return {"run": str(run), "data": str(data), "left_out": len(table.dropped), "targets": found}
 
 
@@ -94,7 +97,9 @@ def predict(
     for line in (*table.notes, table.dropped_summary(len(table.dropped))):
         if line:
             say(f"{table.source}: {line.replace('left out', 'without a prediction')}")
-    columns, rows = _columns(trained, table)
+    answers = trained.answers(_graphs(trained, table))
+    _require_finite(run, answers)
+    columns, rows = _columns(trained, table, answers)
     refuse_same_columns(columns, grid.columns, str(data))
     nothing = [""] * len(columns)
     body = (
@@ -141,6 +146,8 @@ def explain(
             table.lines[:limit], table.smiles[:limit], _graphs(trained, table, limit), strict=True
         )
     ]
+    for entry in entries:
+        require_finite(run, [entry["uncertainty"], entry["evidence"], *entry["atoms"]])
     folder = Path(run)
     atomic.write_json(folder / EXPLAINED, entries)
     if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
@@ -163,10 +170,10 @@ def as_text(entry: dict[str, Any]) -> str:
 
 
 def _columns(
-    trained: TrainedMolecule, table: MoleculeTable
+    trained: TrainedMolecule, table: MoleculeTable, answers: Answers
 ) -> tuple[list[str], dict[int, list[str]]]:
     """Return the names of the columns that are added, and their cells by line."""
-    targets, answers = trained.targets, trained.answers(_graphs(trained, table))
+    targets = trained.targets
     ends = [""] if len(targets.names) == 1 else [f"_{name}" for name in targets.names]
     columns: list[str] = []
     parts: list[list[list[str]]] = []
@@ -184,6 +191,12 @@ def _columns(
         )  # fmt: skip
     joined = [[cell for part in row for cell in part] for row in zip(*parts, strict=True)]
     return columns, dict(zip(table.lines, joined, strict=True))
+
+
+def _require_finite(run: str | Path, answers: Answers) -> None:
+    for part in (answers.numbers, answers.deviations, *(answers.probabilities or ())):
+        if part is not None:
+            require_finite(run, part)
 
 
 def _graphs(trained: TrainedMolecule, table: MoleculeTable, limit: int | None = None) -> list[Any]:

@@ -20,6 +20,7 @@ from representer.tasks.signal.signal_data import read_like, with_labels_of
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import accuracy_by_subject
 from representer.tasks.signal.signal_run import TrainedSignal, load_run
+from representer.tasks.storage.run_files import require_finite
 from representer.tasks.table_file import as_csv, check_output, write_table
 from representer.tasks.training.progress import say
 
@@ -47,6 +48,7 @@ def evaluate(run: str | Path, data: str | Path, reading: SignalReading) -> dict[
         say(f"{data}: the model was trained with {', '.join(known)}; the figures of others say "
             "how it does on somebody new")  # fmt: skip
     chances = trained.probabilities(of)
+    require_finite(run, chances)
     by_subject = accuracy_by_subject(of, np.arange(len(of)), chances.argmax(axis=1))
     return {
         "run": str(run),
@@ -90,6 +92,7 @@ def predict(
     else:
         rows = ((row, None, chances) for row, chances in enumerate(trained.probabilities(of)))
     for row, second, chances in rows:
+        require_finite(run, chances)
         when = [] if second is None else [f"{second:.6g}"]
         answer = [trained.classes[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
         table.append([of.subjects[row], row, *when, *answer])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from representer.errors import CheckpointError, DataError, RepresenterError
@@ -228,6 +230,16 @@ class RunFiles:
     def _damaged(self, name: str, error: Exception) -> DataError:
         problem = f"cannot be used: {_reason(error)}"
         return DataError(problem, file=self.folder / name, mend=_TRAIN_AGAIN)
+
+
+def require_finite(run: str | Path, values: NDArray[Any] | Sequence[float] | float) -> None:
+    """Refuse predictions that are not numbers, which finite weights can still give.
+
+    Raises:
+        CheckpointError: One is NaN or infinite.
+    """
+    if not np.isfinite(values).all():
+        raise CheckpointError(f"{run}: the model's predictions are not finite. {_TRAIN_AGAIN}")
 
 
 def task_of(folder: str | Path) -> str:

@@ -27,6 +27,7 @@ from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 from representer.tasks.report import write_report
 from representer.tasks.report.page import EXPLAINED
 from representer.tasks.storage import atomic
+from representer.tasks.storage.run_files import require_finite
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_run import TrainedText, load_run
 from representer.tasks.training.progress import say
@@ -85,7 +86,9 @@ def explain(
             break
         words = tokenize(document, trained.tokenizer)[: trained.max_length]  # type: ignore[arg-type]
         if words:
-            entries.append({"line": line, **explain_words(trained, words, top)})
+            entry = explain_words(trained, words, top)
+            require_finite(run, [entry["probability"], entry["evidence"], *entry["shares"]])
+            entries.append({"line": line, **entry})
         else:
             say(f"{table.source}: line {line} has no words")
     folder = Path(run)

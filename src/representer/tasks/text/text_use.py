@@ -11,6 +11,7 @@ import numpy as np
 
 from representer.data.text import Grid, assemble, read_grid, read_table
 from representer.tasks.metrics import classification_metrics
+from representer.tasks.storage.run_files import require_finite
 from representer.tasks.table_file import (
     as_csv,
     check_output,
@@ -48,6 +49,7 @@ def evaluate(run: str | Path, data: str | Path, options: ReadOptions) -> dict[st
             say(f"{table.source}: {line}")
     truth = np.asarray(encode_labels(table, trained.classes))
     found = probabilities(trained.model, trained.encode(table.texts))
+    require_finite(run, found)
     metrics = classification_metrics(truth, found, trained.classes.names)
     return {"run": str(run), "data": str(data), "left_out": len(table.dropped), **metrics}
 
@@ -81,6 +83,7 @@ def predict(
         say(f"{table.source}: {line}")
     documents = trained.encode(table.texts)
     found = probabilities(trained.model, documents)
+    require_finite(run, found)
     rows: dict[int, list[str]] = {}
     for line, words, chances in zip(table.lines, documents, found, strict=True):
         if words:
