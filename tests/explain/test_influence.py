@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 
-from representer.errors import KindError, ShapeError
+from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import influence
 from representer.functional import ngram_product_definition
 from representer.nn import (
@@ -100,7 +100,7 @@ NO_SUM = {
     "tanh on the output": (CNN(3, 4), "The output is tanh of the cell"),
     "another q": (RKM(3, 4, q="exponential"), "The output is exponential of the cell"),
     "Gaussian": (RKM(3, 4, q="gaussian"), "The output is gaussian of the cell"),
-    "callable": (RKMLSTM(3, 4, output_nonlinearity=torch.sin), "a function of its own"),
+    "callable": (RKMLSTM(3, 4, output_nonlinearity=torch.sin), "non-linearity is learned"),
     "norm": (RAN(3, 4, layer_norm=True), "The layer norm divides"),
     "layers": (RAN(3, 4, 2), "It has several layers"),
     "directions": (RAN(3, 4, bidirectional=True), "It has two directions"),
@@ -128,3 +128,9 @@ def test_a_layer_whose_output_is_no_sum_says_why(layer, reason):
 def test_an_input_that_is_not_one_sequence_of_the_layer_is_refused(input, error, message):
     with pytest.raises(error, match=message):
         influence(RAN(3, 4), input)
+
+
+def test_a_layer_with_a_stride_is_refused():
+    layer = RKMLSTM(3, 4, filter_length=2, stride=2)
+    with pytest.raises(ArgumentError, match=r"layer\.stride is 2; expected 1"):
+        influence(layer, torch.zeros(6, 3))

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.explain import influence, memory_ledger
+from representer.explain import MemoryLedger, influence, memory_ledger
 from representer.nn import CNN, RAN, RKM, RKMCIFG, RKMLSTM, GatedCNN, LinearKernelRNN, NgramLSTM
 
 CELLS = {
@@ -103,6 +103,14 @@ def test_rows_are_the_steps_that_gave_most_with_the_unit_that_carried_it():
         assert row.kept == ledger.kept[row.step, row.unit].item()
         assert row.read == ledger.read[-1, row.unit].item()
     assert len(ledger.rows(100)) == 9
+
+
+def test_the_unit_of_a_row_contributes_with_the_sign_of_the_step():
+    contribution = torch.tensor([[-5.0, 4.0, 3.0], [1.0, -3.0, 1.5]]).double()
+    one = torch.ones_like(contribution)
+    ledger = MemoryLedger(contribution, one, one, one, 0.0, one, contribution)
+    assert [(row.step, row.unit) for row in ledger.rows(2)] == [(0, 1), (1, 1)]
+    assert [row.unit_contribution for row in ledger.rows(2)] == [4.0, -3.0]
 
 
 def test_a_layer_in_float32_is_followed_in_float64():

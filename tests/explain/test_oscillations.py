@@ -9,7 +9,13 @@ import torch
 
 from representer.data.signals import default_couplings, synthetic_recordings
 from representer.errors import ArgumentError, ShapeError
-from representer.explain import PhaseLags, band_importance, combined_lags, phase_lags
+from representer.explain import (
+    BandImportance,
+    PhaseLags,
+    band_importance,
+    combined_lags,
+    phase_lags,
+)
 from representer.models import SignalClassifier, SignalClassifierConfig
 
 RATE, LAGS = 100.0, (0.0, 70.0, -100.0)
@@ -96,7 +102,7 @@ def test_without_evidence_no_channel_has_a_part():
 
 
 def test_what_cannot_be_put_together_is_told():
-    with pytest.raises(ArgumentError, match="found"):
+    with pytest.raises(ArgumentError, match="models"):
         combined_lags([])
     with pytest.raises(ShapeError, match=r"evidence .* as that of the first model"):
         combined_lags([of_lags((0.0, 0.0), (1.0, 1.0)), of_lags((0.0,) * 3, (1.0,) * 3)])
@@ -120,6 +126,28 @@ def test_the_band_that_counts_is_found():
     others = torch.cat((found.loss[:11], found.loss[12:]))
     assert others.abs().max() < 1e-9  # of sums of some hundred
     assert found.center == pytest.approx(12)
+
+
+def test_the_center_leaves_out_bands_of_less_than_half_the_largest_loss():
+    frequencies = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0])
+    loss = torch.tensor([3.9, 8.0, 4.0, -9.0, 1.0])
+    assert BandImportance(frequencies, loss).center == pytest.approx((16 + 12) / 12)
+
+
+def test_the_seed_draws_the_phases():
+    one, again, other = (
+        phase_lags(coherence, noise(20), 1, 12.0, RATE, seed=s).evidence for s in (3, 3, 4)
+    )
+    assert torch.equal(one, again)
+    assert not torch.allclose(one, other)
+
+
+def test_the_evidence_is_a_mean_over_the_repeats():
+    few, many = (
+        phase_lags(coherence, noise(), 1, 12.0, RATE, repeats=repeats).evidence.norm()
+        for repeats in (2, 8)
+    )
+    assert float(many / few) == pytest.approx(1, abs=0.2)  # chance; it is 4 for a sum
 
 
 def test_bands_end_where_they_are_told():

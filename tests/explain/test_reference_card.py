@@ -71,7 +71,11 @@ def test_the_card_is_read_as_text():
         ({"layer": RAN(3, 2)}, KindError, "layer is RAN"),
         ({"unit": 2}, ArgumentError, "unit is 2"),
         ({"k": 0}, ArgumentError, "k is 0"),
-        ({"words": WORDS[:3]}, ArgumentError, r"len\(words\) is 3; expected 4, one word a vector"),
+        (
+            {"words": WORDS[:3]},
+            ArgumentError,
+            r"len\(words\) is 3; expected 4, one word per vector",
+        ),
         ({"vectors": VECTORS[:, :2]}, ShapeError, r"vectors has shape \(4, 2\)"),
         ({"vectors": [1.0]}, KindError, "vectors is list"),
         ({"vectors": VECTORS / 0}, ArgumentError, r"vectors\[0\]"),

@@ -223,5 +223,5 @@ def test_ngrams_are_of_string_kernels_and_rows_of_machines():
         stack_readout(nn.RAN(3, 4), x, V).ngrams(0, 1)
     with pytest.raises(KindError, match="Use ngrams"):
         stack_readout(SKN(3, 4), x, V).rows(1)
-    with pytest.raises(ArgumentError, match="unit is 4; expected a whole number from 0 to 3"):
+    with pytest.raises(ArgumentError, match="unit is 4; expected an integer from 0 to 3"):
         stack_readout(SKN(3, 4), x, V).ngrams(4, 1)

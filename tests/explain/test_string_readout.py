@@ -109,3 +109,13 @@ def test_ngrams_of_a_sum_are_refused():
         readout.ngrams(0, 1)
     with pytest.raises(ArgumentError, match="unit is 3"):
         string_readout(StringKernelRNN(3, 3), torch.zeros(5, 3), V).ngrams(3, 1)
+
+
+def test_under_tanh_terms_that_cancel_keep_their_contributions():
+    """tanh(s)/s is 1 at s = 0."""
+    layer = StringKernelRNN(1, 1, order=1, decay=1.0, activation="tanh").double()
+    with torch.no_grad():
+        layer.references()[:] = 1.0
+    x = torch.tensor([[2.0], [-2.0]], dtype=torch.float64)
+    last = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    assert string_readout(layer, x, last).steps().flatten().tolist() == [2.0, -2.0]

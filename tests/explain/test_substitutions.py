@@ -61,7 +61,7 @@ def test_the_table_has_the_dtype_of_the_input():
         ({"vocabulary": [[0.0] * 3]}, KindError, "vocabulary is list"),
         ({"vocabulary": torch.zeros(7, 3).double()}, KindError, "as the input"),
         ({"vocabulary": torch.full((7, 3), torch.inf)}, ArgumentError, r"vocabulary\[0\]"),
-        ({"positions": [5]}, ArgumentError, "position is 5; expected a whole number from 0 to 4"),
+        ({"positions": [5]}, ArgumentError, "position is 5; expected an integer from 0 to 4"),
         ({"unit": 3}, ArgumentError, "unit is 3"),
         ({"order": 3}, ArgumentError, "order is 3"),
     ],

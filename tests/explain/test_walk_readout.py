@@ -67,9 +67,9 @@ def test_a_walk_has_the_sum_of_its_shares_in_the_units():
 
 def test_what_is_no_sum_over_walks_is_refused():
     weights = torch.ones(4, dtype=F64)
-    with pytest.raises(KindError, match="no shares of walks"):
+    with pytest.raises(KindError, match="not a sum over walks"):
         walk_readout(RandomWalkKernelNN(3, 4, combine="add", dtype=F64), graph(), weights)
     with pytest.raises(KindError, match="RandomWalkKernelNN or WLKernelNN"):
         walk_readout(DeepGraphKernelNN(3, 4, num_layers=2, dtype=F64), graph(), weights)  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="one a unit"):
+    with pytest.raises(ShapeError, match="one per unit"):
         walk_readout(RandomWalkKernelNN(3, 4, dtype=F64), graph(), weights[:2])

@@ -10,7 +10,7 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError, KindError
-from representer.explain import recurring_oscillations, wavelet_cards
+from representer.explain import WaveletCard, recurring_oscillations, wavelet_cards
 
 RATE = 200.0
 
@@ -113,6 +113,36 @@ def test_oscillations_that_come_back_are_counted():
     assert rows[0].spread == pytest.approx(0.3, abs=0.01)
     assert sum(row.energy for row in rows) == pytest.approx(1)
     assert len(recurring_oscillations(models, top=1, tolerance=0.5)) == 3
+
+
+def with_frequency(hertz, energy):
+    none = np.zeros(1)
+    return WaveletCard("candidate", 0, hertz, 1.0, none, none, none, none, energy)
+
+
+def test_frequency_and_spread_are_weighted_by_energy_and_a_model_counts_once():
+    one = [with_frequency(10.0, 6.0), with_frequency(11.0, 3.0)]
+    other = [with_frequency(12.0, 3.0), with_frequency(30.0, 1.0), with_frequency(10.0, 0.5)]
+    near, far = recurring_oscillations([one, other], top=2)
+    assert (near.models, far.models) == (1.0, 0.5)
+    assert near.frequency == pytest.approx((60 + 33 + 36) / 12)
+    mean = near.frequency
+    squares = 6 * (10 - mean) ** 2 + 3 * (11 - mean) ** 2 + 3 * (12 - mean) ** 2
+    assert near.spread == pytest.approx(math.sqrt(squares / 12))
+    assert (near.energy, far.energy) == pytest.approx((12 / 13, 1 / 13))
+
+
+@pytest.mark.parametrize(("tolerance", "groups"), [(1.0, 1), (0.999, 2)])
+def test_the_tolerance_includes_its_end(tolerance, groups):
+    models = [[with_frequency(10.0, 1.0)], [with_frequency(11.0, 1.0)]]
+    assert len(recurring_oscillations(models, tolerance=tolerance)) == groups
+
+
+def test_the_bandwidth_is_of_all_channels():
+    machine = layer()
+    plant(machine, 12.0, [0.0, 0.0, 0.0], [0.0, 2.0, 3.0], beta=200.0)
+    expected = 2 * math.sqrt(2 * 200.0 * math.log(2)) / (2 * math.pi)
+    assert card_of(machine).bandwidth == pytest.approx(expected, abs=0.1)
 
 
 def test_what_has_no_wavelets_is_refused():

@@ -32,7 +32,7 @@ def test_an_activation_with_a_limit_names_the_mend():
     [
         ({"num_layers": 0}, "num_layers is 0"),
         ({"order": 0}, "order is 0"),
-        ({"activation": "relu"}, "activation is 'relu'; .* relu is no power series"),
+        ({"activation": "relu"}, "activation is 'relu'; .* relu has no power series"),
         ({"combine": "max"}, "combine is 'max'"),
     ],
 )

@@ -126,7 +126,7 @@ def test_what_pads_a_short_sequence_does_not_reach_the_limit_of_the_activation()
     ("options", "error", "message"),
     [
         ({"orders": ()}, ArgumentError, "orders is .*; expected a list of the layers' orders"),
-        ({"orders": (2, 0)}, ArgumentError, r"orders\[1\] is 0; expected a whole number"),
+        ({"orders": (2, 0)}, ArgumentError, r"orders\[1\] is 0; expected a positive integer"),
         ({"decay": (0.5, 2)}, ArgumentError, r"decay\[1\] is 2; expected a number in \[0, 1\]"),
         ({"decay": (0.5,)}, ArgumentError, "one number for each of the 2 layers"),
         ({"decay": -1}, ArgumentError, r"decay is -1; expected a number in \[0, 1\]"),

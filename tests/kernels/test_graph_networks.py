@@ -19,7 +19,7 @@ def test_the_network_takes_the_options_of_the_layer_but_stays_that_of_its_kernel
     assert net.extra_repr() == shown.removeprefix("RandomWalkKernelNN(")
     for option, value in {"order": 2, "decay": "gated", "combine": "multiply",
                           "nonlinear": True}.items():  # fmt: skip
-        with pytest.raises(ArgumentError, match=f"{option} is .*which the kernel says"):
+        with pytest.raises(ArgumentError, match=f"{option} is .*as in the kernel"):
             RandomWalkKernel(3, 0.7, "add").network(3, 4, **{option: value})
 
 
@@ -28,7 +28,11 @@ def test_the_network_takes_the_options_of_the_layer_but_stays_that_of_its_kernel
     [
         (RandomWalkKernel(base="delta"), {}, "base is 'delta'; expected 'linear'.*embed them"),
         (RandomWalkKernel(nonlinear=InversePolynomial()), {}, "nonlinear .* name a q"),
-        (RandomWalkKernel(edges=True), {}, "edge_dim is None; expected the number of the edges'"),
+        (
+            RandomWalkKernel(edges=True),
+            {},
+            "edge_dim is None; expected the number of edge features",
+        ),
         (RandomWalkKernel(), {"edge_dim": 2}, r"edge_dim is 2; .* RandomWalkKernel\(edges=True\)"),
     ],
 )
@@ -40,9 +44,12 @@ def test_a_kernel_that_no_layer_evaluates_says_why(kernel, options, message):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"decay": "gated"}, "gate that sees the edges of the graph and not the reference"),
+        (
+            {"decay": "gated"},
+            "gate that depends on the edges of the graph and not on the reference",
+        ),
         ({"decay": "learned"}, r"RandomWalkKernel\(order, float\(layer.decay_gate\(\)\[i\]\)\)"),
-        ({"nonlinear": True}, "not a Mercer kernel: tanh is no power series"),
+        ({"nonlinear": True}, "not a Mercer kernel: tanh has no power series"),
         ({"nonlinear": "relu"}, "not a Mercer kernel"),
         ({"activation": "relu"}, "activation relu of a kernel is no kernel"),
     ],

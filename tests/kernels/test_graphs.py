@@ -131,3 +131,9 @@ def test_without_rdkit_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "rdkit", None)
     with pytest.raises(MissingExtraError, match=r'needs rdkit: pip install "representer\[graph\]"'):
         read_smiles("C")
+
+
+def test_complex_features_are_refused():
+    data = Data(x=torch.ones(2, 1, dtype=torch.complex64), edge_index=torch.zeros(2, 0).long())
+    with pytest.raises(KindError, match=r"X\[0\]\.x is torch\.complex64; expected real numbers"):
+        read_graphs([data])

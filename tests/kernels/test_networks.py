@@ -68,7 +68,7 @@ def test_a_string_network_takes_the_options_of_the_layer_but_stays_that_of_its_k
     assert repr(network) == f"{shown} activation='relu')"
     for option, value in {"order": 2, "decay": "input", "combine": "add", "normalized": True,
                           "readout": "sum"}.items():  # fmt: skip
-        with pytest.raises(ArgumentError, match=f"{option} is .*which the kernel says"):
+        with pytest.raises(ArgumentError, match=f"{option} is .*as in the kernel"):
             kernel.network(4, 4, **{option: value})
 
 
@@ -109,7 +109,7 @@ WITHOUT = {
     "gates": (RAN(3, 4), r"RAN\(3, 4\).*Its gates \(input, forget\) depend on the input"),
     "coupled gates": (TABLE1["RKM-CIFG"](3, 4), r"gates \(input, forget, output\)"),
     "feedback": (RKM(3, 4, q="exponential"), "feedback=False"),
-    "tanh": (RKM(3, 4, q="tanh", feedback=False), "not a Mercer kernel: tanh is no power series"),
+    "tanh": (RKM(3, 4, q="tanh", feedback=False), "not a Mercer kernel: tanh has no power series"),
     "relu": (RKM(3, 4, q=torch.relu, feedback=False), "not a Mercer kernel: no power series"),
     "layers": (RKM_OF(num_layers=2), "several layers or directions"),
     "directions": (RKM_OF(bidirectional=True), "several layers or directions"),
@@ -119,7 +119,7 @@ WITHOUT = {
         RKM(3, 4, q="gaussian", feedback=False, filter_length={1: 2, 2: 2}),
         "windows of different lengths",
     ),
-    "string gate": (StringKernelRNN(3, 4, decay="input"), "decay is a gate that sees the input"),
+    "string gate": (StringKernelRNN(3, 4, decay="input"), "a gate that depends on the input"),
     "string gate of h": (StringKernelRNN(3, 4, decay="state"), "decay is a gate"),
     "learned decay": (StringKernelRNN(3, 4, decay="learned"), r"layer.decay_gate\(\)\[i\]"),
     "added as printed": (STRING_OF(combine="add"), "use combine='add_exact'"),

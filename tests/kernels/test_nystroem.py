@@ -40,3 +40,10 @@ def test_the_draw_is_repeated_by_its_seed():
 def test_a_number_of_landmarks_without_meaning_is_refused(n):
     with pytest.raises(ArgumentError, match="n_components is"):
         Nystroem(StringKernel(), n).fit(X)
+
+
+def test_small_eigenvalues_are_kept():
+    """Only rounding is cut off: features of 1 % of the others' size still count."""
+    vectors = rng.normal(size=(12, 2)) * [1.0, 0.01]
+    features = Nystroem(Linear(), 12).fit_transform(vectors)
+    np.testing.assert_allclose(features @ features.T, vectors @ vectors.T, rtol=1e-6, atol=1e-9)

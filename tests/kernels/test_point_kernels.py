@@ -66,7 +66,7 @@ def test_what_is_no_list_of_vectors_is_named(X, Y, error, message):
     ("kernel", "options", "message"),
     [
         (Polynomial, {"degree": 0}, "degree is 0"),
-        (Polynomial, {"offset": -1}, "offset is -1; expected a number from 0 on"),
+        (Polynomial, {"offset": -1}, "offset is -1; expected a non-negative number"),
         (Polynomial, {"scale": 0}, "scale is 0; expected a positive number"),
         (Gaussian, {"bandwidth": 0}, "bandwidth is 0; expected a positive number"),
     ],
@@ -76,3 +76,9 @@ def test_an_argument_without_meaning_is_refused(kernel, options, message):
         kernel(**options)
     with pytest.raises(ArgumentError, match=message):
         kernel().set_params(**options)(X)
+
+
+def test_a_gaussian_is_at_most_1_whatever_the_rounding():
+    x = 1e4 + torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float32)
+    values = Gaussian(1e-3)(x, x.clone())
+    assert values.max() <= 1

@@ -218,13 +218,13 @@ def test_graphs_without_edges_or_nodes_have_no_walks():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"order": 0}, "order is 0; expected a whole number from 1"),
+        ({"order": 0}, "order is 0; expected a positive integer"),
         ({"order": 2.0}, "order is 2.0"),
-        ({"decay": -0.1}, "decay is -0.1; expected a number from 0 on"),
+        ({"decay": -0.1}, "decay is -0.1; expected a non-negative number"),
         ({"decay": "learned"}, "decay is 'learned'"),
         ({"decay": True}, "decay is True"),
         ({"combine": "sum"}, "combine is 'sum'; expected 'multiply' or 'add'"),
-        ({"nonlinear": "tanh"}, "nonlinear is 'tanh'; .* tanh is no power series"),
+        ({"nonlinear": "tanh"}, "nonlinear is 'tanh'; .* tanh has no power series"),
         ({"nonlinear": True}, "nonlinear is True; expected a kernel of vectors"),
         ({"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of"),
         ({"base": "cosine"}, "base is 'cosine'; expected 'linear', 'delta' or"),

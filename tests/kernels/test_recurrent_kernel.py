@@ -194,8 +194,8 @@ def test_a_q_that_is_no_mercer_kernel_is_refused_unless_it_is_asked_for(q):
         ({"q": "exp"}, "q is 'exp'; expected one of identity"),
         ({"q": 3}, "q is 3; expected a name of functional.NONLINEARITIES, or a callable"),
         ({"q": torch.sum}, "expected an elementwise function"),
-        ({"filter_length": 0}, "filter_length is 0; expected a whole number from 1 on"),
-        ({"dilation": 1.0}, "dilation is 1.0; expected a whole number from 1 on"),
+        ({"filter_length": 0}, "filter_length is 0; expected a positive integer"),
+        ({"dilation": 1.0}, "dilation is 1.0; expected a positive integer"),
     ],
 )
 def test_an_argument_without_meaning_is_refused(options, message):

@@ -185,8 +185,8 @@ def test_tensors_give_a_tensor_of_their_dtype_and_arrays_an_array(dtype):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"order": 0}, "order is 0; expected a whole number from 1 on"),
-        ({"order": 2.0}, "order is 2.0; expected a whole number"),
+        ({"order": 0}, "order is 0; expected a positive integer"),
+        ({"order": 2.0}, "order is 2.0; expected a positive integer"),
         ({"decay": 1.5}, r"decay is 1.5; expected a number in \[0, 1\]"),
         ({"decay": -0.1}, r"decay is -0.1; expected a number in \[0, 1\]"),
         ({"decay": float("nan")}, r"decay is nan; expected a number in \[0, 1\]"),

@@ -46,7 +46,7 @@ def test_the_same_token_has_the_same_number_in_x_and_y():
         (3, KindError, "X is int; expected a list of strings or of lists of tokens"),
         ([], ArgumentError, r"X is \[\]; expected at least one sequence"),
         (["ab", 3], KindError, r"X\[1\] is int; expected a string or a list of tokens"),
-        ([np.ones((3, 2))], ShapeError, r"X\[0\] has shape \(3, 2\).*one token a step.*vectors"),
+        ([np.ones((3, 2))], ShapeError, r"X\[0\] has shape \(3, 2\).*one token per step.*vectors"),
         ([torch.ones(3, 2)], ShapeError, r'X\[0\] has shape \(3, 2\).*base="linear"'),
         ([[[0.5, 1.0]]], KindError, r"X\[0\]\[0\] is list; expected a token: a string.*vectors"),
         ([["a", np.ones(2)]], KindError, r"X\[0\]\[1\] is ndarray; expected a token"),

@@ -128,7 +128,7 @@ def test_a_kernel_without_a_network_says_why(kernel, options, message):
             KindError,
             "base is StringKernel.*; expected a kernel of graphs",
         ),
-        ({"depth": -1}, ArgumentError, "depth is -1; expected a whole number from 0 on"),
+        ({"depth": -1}, ArgumentError, "depth is -1; expected an integer of at least 0"),
         ({"relabel": "hash"}, ArgumentError, "relabel is 'hash'; expected 'discrete' or a module"),
         ({"edges": 1}, ArgumentError, "edges is 1"),
         ({"repeat": True}, ArgumentError, "repeat is True; expected False for relabel='discrete'"),
@@ -180,3 +180,13 @@ def test_the_counts_are_features_whose_products_are_the_kernel(kernel):
 def test_a_kernel_that_counts_no_walks_has_no_counts(kernel):
     with pytest.raises(KindError, match="RandomWalkKernel that counts labels"):
         kernel.counts(SMILES)
+
+
+def test_labels_of_nodes_and_edges_do_not_collide():
+    """Neighbor 0 by an edge 1 is another than neighbor 1 by an edge 0."""
+    edge_index = np.array([[0, 1], [2, 3]])
+    labels = np.array([0, 1, 2, 2])
+    new = refined(labels, edge_index, np.array([1, 0]))
+    assert new[2] != new[3]
+    same = refined(np.array([0, 0, 2, 2]), edge_index, np.array([1, 1]))
+    assert same[2] == same[3]

@@ -68,3 +68,11 @@ def test_order_and_decay_reach_the_string_kernel() -> None:
     usual = build_cell("string-kernel", 3, 4, {"order": 2, "decay": 0.5})
     assert isinstance(usual, nn.StringKernelRNN)
     assert (usual.order, usual.decay) == (2, 0.5)
+
+
+def test_every_option_reaches_torchs_lstm() -> None:
+    options = {"num_layers": 2, "dropout": 0.3, "bidirectional": True}
+    cell = build_cell("torch-lstm", 3, 4, options, batch_first=False)
+    assert isinstance(cell, torch.nn.LSTM)
+    assert (cell.num_layers, cell.dropout, cell.bidirectional) == (2, 0.3, True)
+    assert (cell.input_size, cell.hidden_size, cell.bias, cell.batch_first) == (3, 4, True, False)

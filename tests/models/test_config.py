@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import MISSING, fields
 
 import pytest
 
 from representer.errors import ArgumentError
-from representer.models import SequenceClassifierConfig, from_dict, to_dict
+from representer.models import (
+    GraphRegressorConfig,
+    LanguageModelConfig,
+    SequenceClassifierConfig,
+    SignalClassifierConfig,
+    StackedClassifierConfig,
+    from_dict,
+    to_dict,
+)
 
 
 @pytest.mark.parametrize("filter_length", [3, {1: 100, 3: 200}])
@@ -52,5 +61,46 @@ def test_a_value_out_of_its_range_is_named(name: str, value: object) -> None:
 
 
 def test_the_padded_mean_needs_its_length() -> None:
-    with pytest.raises(ArgumentError, match="max_length is None; expected a whole number"):
+    with pytest.raises(ArgumentError, match="max_length is None; expected a positive integer"):
         SequenceClassifierConfig(9, 2, pooling="padded_mean")
+
+
+DEFAULTS = {
+    SequenceClassifierConfig(9, 2): {
+        "cell": "rkm-cifg", "embedding_size": 300, "hidden_size": 300, "filter_length": 1,
+        "dilation": 1, "num_layers": 1, "bidirectional": False, "layer_norm": True,
+        "forget_bias": 0.0, "learn_static_gates": False, "order": 2, "decay": 0.5,
+        "cell_dropout": 0.0, "dropout": 0.5, "head_size": 300, "pooling": "mean",
+        "max_length": None, "padding_index": 0,
+    },
+    StackedClassifierConfig(9, 2): {
+        "embedding_size": 300, "hidden_size": 200, "num_layers": 3, "order": 2, "decay": "state",
+        "combine": "multiply", "normalized": True, "readout": "sum", "activation": "relu",
+        "dropout": 0.35, "rnn_dropout": 0.2, "padding_index": 0,
+    },
+    LanguageModelConfig(9): {
+        "embedding_size": 355, "hidden_size": 355, "num_layers": 3, "cell": "string-kernel",
+        "order": 1, "combine": "multiply", "decay": "state", "highway": True, "activation": None,
+        "filter_length": 1, "layer_norm": False, "embedding_dropout": 0.0, "input_dropout": 0.5,
+        "layer_dropout": 0.0, "output_dropout": 0.5, "is_locked": False, "rnn_dropout": 0.0,
+        "weight_dropout": 0.0, "cutoffs": (), "initial": "string",
+    },
+    GraphRegressorConfig(9): {
+        "outputs": 1, "edge_dim": 6, "network": "wl", "hidden_size": 175, "depth": 4, "order": 2,
+        "decay": "gated", "readout": "last", "gate_scale": 10.0, "initial": "authors",
+        "dropout": 0.0,
+    },
+    SignalClassifierConfig(3, 2, 100.0): {
+        "cell": "rkm-lstm", "hidden_size": 30, "filters": "wavelet", "filter_length": 40,
+        "stride": 20, "num_layers": 1, "layer_norm": False, "free_phase": False,
+        "channel_dropout": 0.0, "dropout": 0.0, "pooling": "mean",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("config", DEFAULTS, ids=lambda config: type(config).__name__)
+def test_the_defaults_are_those_of_the_papers(config) -> None:
+    """A default that changes would change what every saved configuration means."""
+    needed = {f.name for f in fields(config) if f.default is MISSING}
+    actual = {f.name: getattr(config, f.name) for f in fields(config) if f.name not in needed}
+    assert actual == DEFAULTS[config]

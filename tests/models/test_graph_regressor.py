@@ -134,3 +134,17 @@ def test_a_value_out_of_its_range_is_refused(wrong):
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"^{name} is "):
         GraphRegressorConfig(3, **wrong)
+
+
+def test_options_reach_the_network_and_the_head():
+    model = GraphRegressor(GraphRegressorConfig(3, network="random-walk", order=3, dropout=0.3))
+    assert model.network.order == 3
+    assert [m.p for m in model.head if isinstance(m, torch.nn.Dropout)] == [0.3]
+
+
+def test_gine_is_its_layers_with_relu_and_a_sum():
+    net, (data, *_) = GINE(3, 5, depth=2, edge_dim=2), graphs()
+    h = net.embedding(data.x)
+    for layer in net.layers:
+        h = layer(h, data.edge_index, data.edge_attr).relu()
+    torch.testing.assert_close(net(*of(data))[0], h.sum(0))

@@ -60,6 +60,17 @@ def test_the_embedding_is_one_parameter_on_both_ends():
     assert (before[..., 5] != after[..., 5]).all()
 
 
+def test_string_kernel_layers_are_normalized():
+    (layer, _) = model().layers
+    assert layer.normalized is True
+
+
+def test_the_first_embeddings_are_uniform_in_the_named_bounds():
+    for initial, bound in (("string", (3 / 64) ** 0.5), ("uniform", 0.1)):
+        weight = model(embedding_size=64, initial=initial).embedding.weight
+        assert 0.97 * bound < weight.abs().max() <= bound
+
+
 def test_layers_have_the_embedding_size_last():
     config = LanguageModelConfig(WORDS, embedding_size=4, hidden_size=7, num_layers=3)
     assert config.layer_sizes == [(4, 7), (7, 7), (7, 4)]
@@ -143,10 +154,10 @@ def test_a_configuration_comes_back_from_plain_values():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"vocabulary_size": 0}, "vocabulary_size is 0; expected a whole number from 1 on"),
+        ({"vocabulary_size": 0}, "vocabulary_size is 0; expected a positive integer"),
         ({"hidden_size": 2.0}, "hidden_size is 2.0"),
-        ({"output_dropout": 1.0}, "output_dropout is 1.0; expected a number from 0 up to"),
-        ({"cutoffs": (5, 5)}, r"cutoffs is \(5, 5\); expected rising, above 0 and below 11"),
+        ({"output_dropout": 1.0}, "output_dropout is 1.0; expected a number in"),
+        ({"cutoffs": (5, 5)}, r"cutoffs is \(5, 5\); expected ascending, above 0 and below 11"),
         ({"cutoffs": (11,)}, "cutoffs is"),
         ({"initial": "ones"}, "initial is 'ones'"),
     ],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.models import CELLS, SequenceClassifier, SequenceClassifierConfig
+from representer.nn import NgramLSTM
 
 SMALL = SequenceClassifierConfig(
     vocabulary_size=20, num_classes=3, embedding_size=5, hidden_size=6, head_size=7, dropout=0.0
@@ -69,6 +70,46 @@ def test_padding_gets_no_gradient() -> None:
     assert model.embedding.weight.grad is not None
     assert model.embedding.weight.grad[19].abs().sum() == 0
     assert model.embedding.weight.grad[18].abs().sum() > 0
+
+
+def test_options_reach_the_cell_and_the_head() -> None:
+    config = replace(
+        SMALL,
+        num_layers=2,
+        cell_dropout=0.3,
+        forget_bias=1.5,
+        dilation=2,
+        filter_length=3,
+        dropout=0.4,
+    )
+    torch.manual_seed(0)
+    model = SequenceClassifier(replace(config, cell="lstm"))
+    assert isinstance(model.cell, NgramLSTM)
+    assert (model.cell.num_layers, model.cell.dropout, model.cell.dilation) == (2, 0.3, 2)
+    torch.manual_seed(0)
+    plain = SequenceClassifier(replace(config, cell="lstm", forget_bias=0.0))
+    forget = [m.cell.biases()["forget"].mean() for m in (model, plain)]
+    assert float(forget[0] - forget[1]) == pytest.approx(1.5)
+    assert [m.p for m in model.head if isinstance(m, torch.nn.Dropout)] == [0.4, 0.4]
+    string = SequenceClassifier(
+        replace(SMALL, cell="string-kernel", layer_norm=False, order=3, decay=0.25)
+    ).cell
+    assert (string.order, string.decay) == (3, 0.25)
+    kernels = [
+        SequenceClassifier(replace(SMALL, cell="linear-kernel", learn_static_gates=learned))
+        for learned in (True, False)
+    ]
+    assert len(list(kernels[0].parameters())) > len(list(kernels[1].parameters()))
+
+
+def test_the_head_starts_as_in_the_authors_code() -> None:
+    torch.manual_seed(0)
+    wide = replace(SMALL, hidden_size=40, head_size=60)
+    for layer in SequenceClassifier(wide).head:
+        if isinstance(layer, torch.nn.Linear):
+            torch.testing.assert_close(layer.bias, torch.full_like(layer.bias, 0.001))
+            bound = (6 / sum(layer.weight.shape)) ** 0.5
+            assert 0.95 * bound < layer.weight.abs().max() <= bound
 
 
 def test_mean_pooling_is_the_mean_over_the_true_length() -> None:

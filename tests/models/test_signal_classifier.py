@@ -79,8 +79,8 @@ def test_a_configuration_is_values_and_back():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"stride": 0}, "stride is 0; expected a whole number from 1 on"),
-        ({"num_classes": 1}, "num_classes is 1; expected a whole number from 2 on"),
+        ({"stride": 0}, "stride is 0; expected a positive integer"),
+        ({"num_classes": 1}, "num_classes is 1; expected an integer of at least 2"),
         ({"channel_dropout": 1.0}, "channel_dropout is 1.0"),
         ({"sampling_rate": 0.0}, "sampling_rate is 0.0; expected a positive number of Hz"),
         ({"filters": "fourier"}, "filters is 'fourier'"),
@@ -105,6 +105,16 @@ def test_signals_of_another_shape_are_refused(shape: tuple[int, ...]):
 def test_counts_are_no_signal():
     with pytest.raises(KindError, match=r"signal is torch\.int64; expected a floating-point"):
         small()(torch.zeros(2, 3, 12, dtype=torch.int64))
+
+
+def test_options_reach_the_cell():
+    config = SignalClassifierConfig(3, 2, 100.0, num_layers=2, free_phase=True, layer_norm=True)
+    cell = SignalClassifier(config).cell
+    assert (cell.num_layers, cell.layer_norm, cell.stride) == (2, True, 20)
+    assert cell.bank.sampling_rate == 100.0
+    fixed = SignalClassifier(SignalClassifierConfig(3, 2, 100.0, num_layers=2, layer_norm=True))
+    assert cell.bank.free_phase
+    assert not fixed.cell.bank.free_phase
 
 
 def test_it_learns_from_phases_alone_on_subjects_it_has_not_seen():

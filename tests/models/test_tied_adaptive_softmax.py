@@ -115,7 +115,7 @@ def test_it_starts_with_biases_of_zero() -> None:
 
 @pytest.mark.parametrize("cutoffs", [(), (0,), (23,), (6, 6), (11, 6), (6.0,)])
 def test_cutoffs_that_make_no_groups_are_refused(cutoffs) -> None:
-    with pytest.raises(ArgumentError, match="expected ascending whole numbers from 1 to 22"):
+    with pytest.raises(ArgumentError, match="expected ascending integers from 1 to 22"):
         TiedAdaptiveSoftmax(nn.Embedding(V, E), cutoffs)
 
 

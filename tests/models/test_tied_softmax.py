@@ -65,7 +65,7 @@ def test_more_rows_than_one_piece_have_the_loss_of_the_plain_product() -> None:
     """The library works in pieces of 512 rows; 1100 are two and a part of a third."""
     words, (features, targets) = embedding(), example(1100)
     output = TiedSoftmax(words)
-    assert cross_entropy._is_pieces(features, words.weight)
+    assert cross_entropy._runs_in_chunks(features, words.weight)
     found = output.loss(features, targets)
     plain = nn.functional.cross_entropy(features @ words.weight.T, targets, reduction="sum")
     torch.testing.assert_close(found, plain, rtol=1e-12, atol=1e-12)
@@ -78,14 +78,14 @@ def test_more_rows_than_one_piece_have_the_loss_of_the_plain_product() -> None:
 
 def test_few_rows_are_not_cut_into_pieces() -> None:
     words, (features, _) = embedding(), example(E)
-    assert cross_entropy._is_pieces(features, words.weight)
-    assert not cross_entropy._is_pieces(features[1:], words.weight)
+    assert cross_entropy._runs_in_chunks(features, words.weight)
+    assert not cross_entropy._runs_in_chunks(features[1:], words.weight)
 
 
 def test_without_gradients_the_loss_is_the_same() -> None:
     output, (features, targets) = TiedSoftmax(embedding()), example(6)
     with torch.no_grad():
-        assert not cross_entropy._is_pieces(features, output.weight)
+        assert not cross_entropy._runs_in_chunks(features, output.weight)
         without = output.loss(features, targets)
     torch.testing.assert_close(without, output.loss(features, targets).detach())
 
@@ -142,7 +142,9 @@ def test_under_autocast_the_loss_is_near_that_of_full_precision() -> None:
     features = torch.randn(50, E, requires_grad=True)
     targets = torch.randint(V, (50,))
     with torch.autocast("cpu", torch.bfloat16):
-        assert not cross_entropy._is_pieces(features, output.weight)  # which knows no autocast
+        assert not cross_entropy._runs_in_chunks(
+            features, output.weight
+        )  # which does not support autocast
         half = output.loss(features, targets)
     # bfloat16 has 8 bits: each logit is off by up to 2^-8 of itself
     torch.testing.assert_close(half.float(), output.loss(features, targets), rtol=0.02, atol=0)

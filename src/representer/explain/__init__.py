@@ -1,4 +1,4 @@
-"""What a layer's output is made of."""
+"""Exact decompositions of the outputs of layers."""
 
 from representer.explain.best_ngrams import NgramContribution
 from representer.explain.influence import influence

@@ -4,9 +4,9 @@ An n-gram i_1 < ... < i_n contributes to a read-out
 
     prod_j w_{i_j} p_j[i_j]  *  prod over skipped s, i_1 < s < i_n, of lam_s  *  tail[i_n]
 
-No decay is negative, so the largest in size are found by keeping, for every j and step, the k
-largest sizes of what ends there: scaling by lam or |p| changes no order. The sign is that of the
-products. This is exact, and takes O(T n k) steps instead of T over n.
+Decays are non-negative, so it suffices to keep, for every j and step, the k largest absolute values
+of the partial n-grams that end there: scaling by lam or |p| preserves their order. This is exact,
+and takes O(T n k) steps instead of T over n.
 
 Lei et al. 2017, (3), (4) and section 4: the weight of an n-gram is the product of the gates that
 it skips. Shapes: T time, n order.
@@ -19,15 +19,15 @@ from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
-Partial = tuple[float, tuple[int, ...]]  # a size, and the positions that make it up
+Partial = tuple[float, tuple[int, ...]]  # an absolute value and its positions
 
 
 class NgramContribution(NamedTuple):
-    """One gapped n-gram of a sequence and what it adds.
+    """One gapped n-gram of a sequence and its contribution.
 
     Attributes:
-        positions: Of its tokens, 0-based, in order.
-        contribution: Its share of the state.
+        positions: Positions of its tokens, 0-based, ascending.
+        contribution: Its term of the state.
     """
 
     positions: tuple[int, ...]
@@ -40,16 +40,16 @@ def best_ngrams(
     tail: Sequence[float],
     k: int,
 ) -> list[NgramContribution]:
-    """Return the k n-grams of largest contribution in size, the largest first.
+    """Return the k n-grams of largest absolute contribution, in descending order.
 
     Args:
         products: w_t p_j[t], ``T`` rows of ``n``.
-        decay: lam_t, not negative.
-        tail: What an n-gram that ends at t counts in the end.
-        k: How many; all of them, where there are fewer.
+        decay: lam_t, non-negative.
+        tail: Weight of an n-gram that ends at t.
+        k: Number of n-grams; fewer if there are not as many.
 
-    Of n-grams of equal size, the one that ends last comes first; which of several make up the last
-    place is not defined.
+    Of n-grams of equal absolute contribution, the one that ends last comes first; which of them
+    take the last places is undefined.
     """
     order = len(products[0]) if products else 0
     shorter: list[list[Partial]] = [[(1.0, ())], *([] for _ in range(order - 1))]  # orders 0..n-1
@@ -68,8 +68,8 @@ def _with(
     """Return the k largest of ``kept`` and of ``grown`` with token t; both are sorted."""
     if len(kept) == k and (not grown or factor * grown[0][0] < kept[-1][0]):
         return kept
-    fresh = ((factor * size, (*positions, t)) for size, positions in grown)
-    return list(islice(merge(fresh, kept, key=lambda entry: -entry[0]), k))
+    extended = ((factor * size, (*positions, t)) for size, positions in grown)
+    return list(islice(merge(extended, kept, key=lambda entry: -entry[0]), k))
 
 
 def _sign(

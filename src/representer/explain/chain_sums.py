@@ -1,20 +1,20 @@
-"""What each step of a string chain hands to a read-out: the chain, run forwards and backwards.
+"""A read-out of a string chain as a function of each step, from a forward and a backward pass.
 
     y = sum over t of r_t c_J[t]                                          the read-out
     y = fixed[t] + lam_t kept[t] + w_t ( linked[t] + sum_j slots_j[t] p_j[t] )    for every t
 
-since a state is linear in what one step does while the others are held. With G_j[t] = dy/dc_j[t]
-and M_j[t] = dy/dm_j[t], found backwards from the last step,
+since a state is linear in one step while the others are held. With G_j[t] = dy/dc_j[t] and
+M_j[t] = dy/dm_j[t], computed backwards from the last step,
 
     slots_j[t] = G_j[t] c_{j-1}[t-1]       multiply      (G_j[t] in add, G_j[t] m_{j-1}[t-1] in
     kept[t]    = sum_j G_j[t] c_j[t-1] + M_j[t] m_j[t-1]                            add_exact)
-    linked[t]  = 0                         multiply      what joins a state without its token:
+    linked[t]  = 0                         multiply      what reaches a state without the token:
                  sum_j G_j[t] c_{j-1}[t-1] + M_j[t] m_{j-1}[t-1]             add and add_exact
-    fixed[t]   = what y gets before step t, and from n-grams that begin after it
+    fixed[t]   = the part of y before step t, and of n-grams that begin after it
 
 Lei et al. 2017, (4) and Tables 4 and 5; ``functional.string_scan`` has the chain itself.
 
-Shapes: T time, n order of the chain, J the order that is read, H units.
+Shapes: T time, n order of the chain, J order of the read-out, H units.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from representer.ops import gated_scan
 
 @dataclass(frozen=True)
 class ChainSums:
-    """The four parts of a read-out, seen from every step; the module says what each one is.
+    """The four parts of a read-out at every step; the module docstring defines them.
 
     Attributes:
         fixed: ``(T, H)``.
@@ -45,7 +45,7 @@ class ChainSums:
     slots: Tensor
 
     def total(self, products: Tensor, decay: Tensor, weight: Tensor) -> Tensor:
-        """Return y as every step sees it ``(T, H)``, for other products and decays too."""
+        """Return y from the parts of every step ``(T, H)``, also for other products and decays."""
         written = self.linked + (self.slots * products).sum(1)
         return self.fixed + decay * self.kept + weight * written
 
@@ -75,13 +75,13 @@ def chain_states(
 def chain_sums(
     products: Tensor, decay: Tensor, weight: Tensor, read: Tensor, combine: Combine = "multiply"
 ) -> ChainSums:
-    """Split a read-out of c_J into the parts that each step sees.
+    """Split a read-out of c_J into its parts at each step.
 
     Args:
         products: p_1..p_J of every step ``(T, J, H)``.
         decay: lam_t ``(T, H)``.
         weight: w_t ``(T, H)``.
-        read: r_t ``(T, H)``: what c_J[t] counts in the read-out.
+        read: r_t ``(T, H)``, the weight of c_J[t] in the read-out.
         combine: How a token joins a shorter n-gram.
     """
     states, masses = chain_states(products, decay, weight, combine)
@@ -104,7 +104,7 @@ def chain_sums(
 
 
 def tails(read: Tensor, decay: Tensor) -> Tensor:
-    """Return what a term that joins c_J at step t counts in the read-out in the end ``(T, H)``."""
+    """Return the weight in the read-out of a term added to c_J at step t ``(T, H)``."""
     return _run(read, after(decay), reverse=True)
 
 
@@ -125,12 +125,12 @@ def _slopes(
 
 
 def before(values: Tensor) -> Tensor:
-    """Return what stood one step earlier, 0 before the first."""
+    """Shift values by one step to later steps; the first becomes 0."""
     return torch.cat((torch.zeros_like(values[:1]), values[:-1]))
 
 
 def after(values: Tensor) -> Tensor:
-    """Return what stands one step later, 0 after the last."""
+    """Shift values by one step to earlier steps; the last becomes 0."""
     return torch.cat((values[1:], torch.zeros_like(values[:1])))
 
 

@@ -1,4 +1,4 @@
-"""Reading the arguments of an explanation, with messages for what does not fit."""
+"""Checks of the arguments of explanations."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
 def check_sequence(layer: SequenceLayer, input: Any) -> Tensor:
-    """Return the input, which must be one sequence of the layer.
+    """Return the input if it is one sequence for the layer.
 
     Raises:
-        KindError: If it is no tensor, or of another dtype or device.
+        KindError: If it is no tensor, or has another dtype or device than the layer.
         ShapeError: If it is not one sequence.
         ArgumentError: If a step is not finite, or the layer has a stride.
     """
     if layer.stride > 1:
-        raise ArgumentError("layer.stride", layer.stride, "1 to be explained step by step")
+        raise ArgumentError("layer.stride", layer.stride, "1 for an explanation")
     if not isinstance(input, Tensor):
         raise KindError("input", type(input).__name__, f"a tensor (time, {layer.input_size})")
     if input.dim() != 2:
@@ -36,10 +36,10 @@ def check_sequence(layer: SequenceLayer, input: Any) -> Tensor:
 
 
 def check_finite(name: str, rows: Tensor) -> Tensor:
-    """Return rows of numbers.
+    """Return rows if all their numbers are finite.
 
     Raises:
-        ArgumentError: If one holds NaN or infinity.
+        ArgumentError: If a row holds NaN or infinity.
     """
     wrong = ~torch.isfinite(rows).flatten(1).all(1)
     if wrong.any():
@@ -49,13 +49,13 @@ def check_finite(name: str, rows: Tensor) -> Tensor:
 
 
 def check_index(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return a whole number from ``low`` to ``high``.
+    """Return a value if it is an integer from ``low`` to ``high``.
 
     Raises:
-        ArgumentError: If it is none.
+        ArgumentError: If it is not.
     """
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if is_whole and value >= low and (high is None or value <= high):
         return value
-    wanted = f"from {low} on" if high is None else f"from {low} to {high}"
-    raise ArgumentError(name, value, f"a whole number {wanted}")
+    least = "a positive integer" if low == 1 else f"an integer of at least {low}"
+    raise ArgumentError(name, value, least if high is None else f"an integer from {low} to {high}")

@@ -1,4 +1,4 @@
-"""How much each step of a sequence adds to the output of a layer."""
+"""The contribution of each step of a sequence to the output of a layer."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 
 
 def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) -> Tensor:
-    """Split the last output of a layer into the shares of the steps of its input.
+    """Split the last output of a layer into the contributions of the steps of its input.
 
-    The shares sum to the output exactly, from a zero state, as the layer computes it in evaluation.
-    They are exact given the gates: what a step did to the gates of later steps is not counted
-    as its own, since it scales the shares of other steps.
+    The contributions sum exactly to the output of the layer in evaluation mode, from a zero state.
+    They hold the gates at their values: the effect of a step on the gates of later steps is not
+    attributed to it, since it scales the contributions of other steps.
 
-    In a string-kernel network every n-gram is shared out equally among its tokens, as each of them
-    is needed for it (so Shapley's value, tokens left out being zeros), and a state under tanh or
-    relu in proportion, tanh(c)/c held like a gate.
+    In a string-kernel network, the contribution of an n-gram is divided equally among its tokens,
+    since it needs all of them; this is the Shapley value, with zeros for missing tokens. A tanh or
+    relu scales the contributions by tanh(c)/c or relu(c)/c, held like a gate.
 
     Args:
         layer: A cell without tanh on candidate and output: RKM-LSTM, RKM-CIFG, RAN, Gated CNN,
             the linear kernel with an output gate or ``output_nonlinearity="identity"``, or an RKM
-            of ``q="linear"``, without layer norm (`memory_ledger` takes one); or a string-kernel
+            of ``q="linear"``, without layer norm (`memory_ledger` supports it); or a string-kernel
             network with any activation but the sigmoid. One layer, one direction.
         input: One sequence.
 
     Shape:
         - input ``(T, I)``
-        - returns ``(T, H)``; its sum over T is the output of step T
+        - returns ``(T, H)``; the sum over T is the last output
 
     Raises:
-        KindError: If the layer's output is no such sum, with the reason; or if the input is no
-            tensor, or of another dtype or device.
+        KindError: If the layer's output is not such a sum (the message names the reason), or if the
+            input is no tensor, or has another dtype or device than the layer.
         ShapeError: If the input is not one sequence.
         ArgumentError: If a step of the input is not finite.
 

@@ -1,11 +1,11 @@
-"""The ledger of a recurrent cell's memory: which step feeds a read-out, through which gates.
+"""The memory ledger of a recurrent cell: the steps and gates that contribute to a read-out.
 
     c~_t = X~_0 x_t + ... + X~_{n-1} x_{t-(n-1)d} + H~ h_{t-1}
     c_t  = gain (i_t * c~_t + f_t * m_{t-1} - mean) / std + bias,    h_t = o_t * a c_t
     y    = sum_t v_t . h_t
 
-With the gates, and std of the layer norm where there is one, held at their values, y is linear in
-what each step wrote. One run backwards finds how much of it arrives. Liang et al. 2019, (9), (10),
+With the gates, and the std of a layer norm, held at their values, y is linear in what each step
+writes. One backward pass computes how much of it arrives. Liang et al. 2019, (9), (10),
 (20). Shapes: T time, G gates, H units.
 """
 
@@ -33,13 +33,13 @@ from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 
 
 class LedgerRow(NamedTuple):
-    """What one step gave to a read-out.
+    """The contribution of one step to a read-out.
 
     Attributes:
-        step: 0-based.
-        contribution: Over all units.
-        unit: The one that carried most of it.
-        unit_contribution: What that unit carried.
+        step: The step, 0-based.
+        contribution: The sum over all units.
+        unit: The unit with the largest part of it.
+        unit_contribution: That unit's part.
         written: The unit's input gate at the step.
         kept: The product of its forget gates after the step, up to the last one.
         read: Its output gate at the last step.
@@ -56,17 +56,17 @@ class LedgerRow(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryLedger:
-    """What every step gave to a read-out; all contributions and the constant sum to it.
+    """The contributions of all steps to a read-out; they and the constant sum to it.
 
     Attributes:
-        contribution: What the step's input adds through the candidate of each unit ``(T, H)``.
+        contribution: Contribution of each step through the candidate of each unit ``(T, H)``.
         written: Input gates ``(T, H)``.
-        kept: Products of the forget gates after each step up to the last ``(T, H)``.
+        kept: Products of the forget gates after each step, up to the last step ``(T, H)``.
         read: Output gates, 1 where there are none ``(T, H)``.
-        constant: What comes from no step: the biases of the layer norm.
-        input_weights: What the input counts, so that the contributions of a step are the product
-            with it ``(T, I)``. Where the input is the output of another layer, they are the weights
-            with which the read-out is a sum over that one.
+        constant: The part that no step contributes, from the biases of the layer norm.
+        input_weights: Weights u of the input ``(T, I)``: the contribution of step t is
+            u_t · x_t. If the input is the output of another layer, they are the
+            weights of the read-out of that layer.
         by_ngram: What the n-gram that ends at the step adds ``(T, H)``: the same sum as
             ``contribution``, grouped by windows of the filters instead of by inputs.
     """
@@ -81,11 +81,11 @@ class MemoryLedger:
 
     @property
     def total(self) -> float:
-        """The read-out."""
+        """Return the read-out."""
         return self.contribution.sum().item() + self.constant
 
     def rows(self, k: int) -> list[LedgerRow]:
-        """Return the k steps that gave most, the largest in size first.
+        """Return the k steps of largest absolute contribution, in descending order.
 
         Raises:
             ArgumentError: If k is no whole number from 1 on.
@@ -103,20 +103,20 @@ class MemoryLedger:
 
 
 def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor) -> MemoryLedger:
-    r"""Say which steps of a sequence feed a weighted sum of a layer's outputs.
+    r"""Split a weighted sum of a layer's outputs into contributions of the steps.
 
     .. math::
         y = \sum_t v_t \cdot h_t
 
-    Exact, since such a cell has no tanh between a step and the output: given the gates that a
-    contribution passes (and the divisor of a layer norm, where there is one), y is a sum over the
-    steps. For the last output of unit u, v is 1 at (T, u) and 0 elsewhere, and the contribution of
-    step s without feedback is :math:`o_T f_T \cdots f_{s+1} i_s \tilde x x_s`; for a linear
-    read-out of the mean over time, every row of v is the read-out's weights over T.
+    The result is exact, since such a cell has no tanh between a step and the output: given the
+    gates (and the divisor of a layer norm), y is a sum over the steps. For the last output of unit
+    u, v is 1 at (T, u) and 0 elsewhere, and the contribution of step s without feedback is
+    :math:`o_T f_T \cdots f_{s+1} i_s \tilde x x_s`; for a linear read-out of the mean over time,
+    every row of v is the read-out's weights over T.
 
     Args:
-        layer: A cell without tanh on candidate and output, as `influence` takes it, and with or
-            without layer norm. One layer, one direction.
+        layer: A cell without tanh on candidate and output, as in `influence`, with or without
+            layer norm. One layer, one direction.
         input: One sequence.
         weights: v.
 
@@ -124,9 +124,9 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
         - input ``(T, I)``; weights ``(T, H)``
 
     Raises:
-        KindError: If the layer's output is no such sum, with the reason; or for input and weights
-            of the wrong kind.
-        ShapeError: If a shape does not fit.
+        KindError: If the layer's output is not such a sum (the message names the reason), or if
+            input or weights are of the wrong kind.
+        ShapeError: If a shape is wrong.
         ArgumentError: If a number is not finite.
 
     References:
@@ -155,7 +155,7 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
 
 
 class _Gates:
-    """i, f and o of every step ``(T, H)``, and gain and bias of the layer norm."""
+    """i, f and o of every step ``(T, H)``; gain and bias of the layer norm."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class _Gates:
 def _divisors(
     layer: RecurrentKernelMachine, gates: _Gates, candidate: Tensor, h: Tensor
 ) -> Tensor | None:
-    """Return what the layer norm divides by at every step ``(T, 1)``."""
+    """Return the divisor of the layer norm at every step ``(T, 1)``."""
     if gates.norm is None:
         return None
     hold = layer.zoneout[0]
@@ -199,22 +199,22 @@ def _follow_back(
     cell, slope = layer.cell, SLOPES[layer.cell.output]
     feedback = layer.recurrent().get("candidate")
     hold_c, hold_h = layer.zoneout
-    of_c = of_h = torch.zeros_like(v[0])  # dy/dc_t and dy/dh_t, seen from later steps
+    of_c = of_h = torch.zeros_like(v[0])  # dy/dc_t and dy/dh_t through later steps
     arrived, constant = torch.zeros_like(v), 0.0
     for t in range(len(v) - 1, -1, -1):
         of_h = of_h + v[t]
-        fresh = (1 - hold_c) * of_c + (1 - hold_h) * slope * gates.output[t] * of_h
+        of_raw = (1 - hold_c) * of_c + (1 - hold_h) * slope * gates.output[t] * of_h
         if gates.norm is not None:
             assert divisors is not None
-            constant += (fresh * gates.norm[1]).sum().item()
-            fresh = gates.norm[0] * fresh / divisors[t]
-            fresh = fresh - fresh.mean()
-        arrived[t] = gates.input[t] * fresh
+            constant += (of_raw * gates.norm[1]).sum().item()
+            of_raw = gates.norm[0] * of_raw / divisors[t]
+            of_raw = of_raw - of_raw.mean()
+        arrived[t] = gates.input[t] * of_raw
         of_c, of_h = hold_c * of_c, hold_h * of_h
         if cell.memory == "output":
-            of_h = of_h + gates.forget[t] * fresh
+            of_h = of_h + gates.forget[t] * of_raw
         else:
-            of_c = of_c + gates.forget[t] * fresh
+            of_c = of_c + gates.forget[t] * of_raw
         if feedback is not None:
             of_h = of_h + arrived[t] @ feedback.to(v.dtype)
     return arrived, constant

@@ -27,11 +27,11 @@ Classify = Callable[[Tensor], Tensor]  # (B, C, T) to logits (B, K)
 
 
 class BandImportance(NamedTuple):
-    """What each band is good for.
+    """The importance of each frequency band for a classifier.
 
     Attributes:
-        frequencies: Middles of the bands in Hz ``(F,)``.
-        loss: By how much the margin of the true class falls without a band ``(F,)``, in the mean.
+        frequencies: Centers of the bands in Hz ``(F,)``.
+        loss: Mean decrease of the margin of the true class without the band ``(F,)``.
     """
 
     frequencies: Tensor
@@ -39,18 +39,18 @@ class BandImportance(NamedTuple):
 
     @property
     def center(self) -> float:
-        """Mean frequency in Hz, weighted by the losses of at least half of the largest."""
+        """Return the mean frequency in Hz, weighted by the losses of at least half the largest."""
         weight = torch.where(self.loss >= self.loss.max() / 2, self.loss, 0.0)
         return float((weight * self.frequencies).sum() / weight.sum())
 
 
 class PhaseLags(NamedTuple):
-    """Which lags speak for a class.
+    """The phase lags that are evidence for a class.
 
     Attributes:
-        lags: By how many degrees each channel runs behind the first ``(C,)``, from -180 to 180.
-        weights: By how much each channel has a part in it ``(C,)``; their squares sum to 1,
-            or to 0 without any evidence.
+        lags: Lag of each channel behind the first, in degrees from -180 to 180 ``(C,)``.
+        weights: Weight of each channel ``(C,)``; the squares sum to 1, or to 0 without any
+            evidence.
         evidence: Q ``(C, C)``, complex Hermitian, 0 on its diagonal, in units of the margin.
     """
 
@@ -68,23 +68,23 @@ def band_importance(
     width: float = 1.0,
     highest: float | None = None,
 ) -> BandImportance:
-    """Take out one band after the other, and see what it costs.
+    """Remove each frequency band in turn, and measure the effect on the classifier.
 
     Args:
         classify: The classifier: windows to logits.
-        signals: Windows ``(N, C, T)``, as it is given them.
+        signals: Windows ``(N, C, T)``, preprocessed for the classifier.
         labels: Their classes ``(N,)``.
-        sampling_rate: In Hz.
-        width: Of a band in Hz; at least 1 / the seconds of a window.
-        highest: The last band ends here; by default at half the sampling rate.
+        sampling_rate: Sampling rate in Hz.
+        width: Width of a band in Hz; at least 1 / the duration of a window in seconds.
+        highest: Upper end of the last band in Hz; half the sampling rate by default.
 
     Raises:
-        ShapeError: If shapes do not fit.
+        ShapeError: If a shape is wrong.
         ArgumentError: If a rate or width is out of range.
     """
     _check(signals, sampling_rate, width)
     if labels.shape != signals.shape[:1]:
-        raise ShapeError("labels", labels.shape, f"one of each window, ({len(signals)},)")
+        raise ShapeError("labels", labels.shape, f"one label per window, ({len(signals)},)")
     highest = sampling_rate / 2 if highest is None else highest
     count = math.floor(highest / width - 0.5)
     middles = width * torch.arange(1, count + 1, dtype=torch.float64)
@@ -111,25 +111,25 @@ def phase_lags(
     repeats: int = 2,
     seed: int = 0,
 ) -> PhaseLags:
-    """Find the lags between channels that speak most for a class, in a band.
+    """Find the lags between channels that are the strongest evidence for a class, in a band.
 
     Args:
         classify: The classifier: windows to logits.
-        signals: Windows ``(N, C, T)``, as it is given them, of any class.
+        signals: Windows ``(N, C, T)`` of any class, preprocessed for the classifier.
         label: The class.
-        frequency: Middle of the band in Hz.
-        sampling_rate: In Hz.
-        width: Of the band in Hz.
-        repeats: How often each window is turned at random.
-        seed: Of these turns.
+        frequency: Center of the band in Hz.
+        sampling_rate: Sampling rate in Hz.
+        width: Width of the band in Hz.
+        repeats: Number of random phase shifts of each window.
+        seed: Random seed of the phase shifts.
 
     Raises:
-        ShapeError: If shapes do not fit.
+        ShapeError: If a shape is wrong.
         ArgumentError: If a rate, width or count is out of range.
     """
     _check(signals, sampling_rate, width)
     if repeats < 1:
-        raise ArgumentError("repeats", repeats, "a whole number from 1 on")
+        raise ArgumentError("repeats", repeats, "a positive integer")
     band = _band(signals, frequency, width, sampling_rate)
     rest = signals - band.real
     generator = torch.Generator().manual_seed(seed)
@@ -137,18 +137,18 @@ def phase_lags(
     channels = signals.shape[1]
     evidence = torch.zeros(channels, channels, dtype=torch.complex128)
     for _ in range(repeats):
-        turn = torch.rand(len(signals), channels, 1, generator=generator).to(signals.device)
-        turned = band * torch.exp(2j * math.pi * turn)
+        shift = torch.rand(len(signals), channels, 1, generator=generator).to(signals.device)
+        shifted = band * torch.exp(2j * math.pi * shift)
         with torch.no_grad():
-            margin = _margin(classify((rest + turned.real).to(signals.dtype)), labels).double()
-        unit = turned / turned.norm(dim=2, keepdim=True).clamp(min=1e-30)
+            margin = _margin(classify((rest + shifted.real).to(signals.dtype)), labels).double()
+        unit = shifted / shifted.norm(dim=2, keepdim=True).clamp(min=1e-30)
         against = torch.einsum("bct,bdt->bcd", unit, unit.conj()).to(torch.complex128)
         weight = (margin - margin.mean()).to(torch.complex128)
         evidence += torch.einsum("b,bcd->cd", weight, against).cpu() / (repeats * len(signals))
     return _of_evidence(evidence.fill_diagonal_(0))
 
 
-def combined_lags(found: Sequence[PhaseLags]) -> PhaseLags:
+def combined_lags(models: Sequence[PhaseLags]) -> PhaseLags:
     r"""Put together what several models say of one class.
 
     .. math::
@@ -157,20 +157,20 @@ def combined_lags(found: Sequence[PhaseLags]) -> PhaseLags:
     so every model counts alike, however large its margins are; one without any evidence has no say.
 
     Args:
-        found: Of each model, by `phase_lags` for the same class and channels.
+        models: The result of `phase_lags` for each model, for the same class and channels.
 
     Raises:
-        ArgumentError: If there is none.
-        ShapeError: If they are of different numbers of channels.
+        ArgumentError: If the list is empty.
+        ShapeError: If the numbers of channels differ.
     """
-    if not found:
-        raise ArgumentError("found", found, "the lags of one model or more")
-    evidence = torch.zeros_like(found[0].evidence)
-    for one in found:
+    if not models:
+        raise ArgumentError("models", models, "the lags of at least one model")
+    evidence = torch.zeros_like(models[0].evidence)
+    for one in models:
         if one.evidence.shape != evidence.shape:
             expected = f"{tuple(evidence.shape)}, as that of the first model"
             raise ShapeError("evidence", one.evidence.shape, expected)
-        evidence += one.evidence / one.evidence.norm().clamp(min=1e-30) / len(found)
+        evidence += one.evidence / one.evidence.norm().clamp(min=1e-30) / len(models)
     return _of_evidence(evidence)
 
 
@@ -188,7 +188,7 @@ def _band(signals: Tensor, middle: float, width: float, rate: float) -> Tensor:
 
 
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:
-    """Return by how much a class is above the others together: log p / (1 - p) ``(B,)``."""
+    """Return the log odds of a class, log p / (1 - p) ``(B,)``."""
     own = logits.gather(1, labels[:, None]).squeeze(1)
     others = logits.scatter(1, labels[:, None], -torch.inf)
     return own - others.logsumexp(1)

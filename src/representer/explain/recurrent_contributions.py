@@ -1,15 +1,15 @@
-"""The shares of the steps in the last output of a recurrent cell.
+"""The contributions of the steps to the last output of a recurrent cell.
 
 Given the gates, a cell without tanh is linear in its input:
 
     c~_t = X~_0 x_t + ... + X~_{n-1} x_{t-(n-1)d} + H~ h_{t-1}
     c_t  = i_t * c~_t + f_t * m_{t-1},      h_t = o_t * a c_t,      m = c or h
 
-so h_T is a sum over the steps s of what x_s wrote, followed through memory and feedback with every
-gate held at the value that it had. Without feedback and for n = 1 the share of step s is
+so h_T is a sum over the steps s of what x_s wrote, propagated through memory and feedback with all
+gates held at their values. Without feedback and for n = 1, the contribution of step s is
 o_T * f_T * ... * f_{s+1} * i_s * X~ x_s. Liang et al. 2019, (9), (10), (20).
 
-Shapes: T time, S = T steps whose shares are followed, G gates, H units.
+Shapes: T time, G gates, H units.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def recurrent_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
     """Return what each step adds to the last output of a layer ``(T, H)``.
 
     Raises:
-        KindError: If the output is no sum over the steps, with the reason.
+        KindError: If the output is not a sum over the steps; the message names the reason.
     """
     refuse_what_is_no_sum(layer)
     cell, slope = layer.cell, SLOPES[layer.cell.output]
@@ -39,9 +39,9 @@ def recurrent_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
     gate = dict(zip(cell.gates, gates_TGH.unbind(1), strict=True))
     feedback = layer.recurrent().get("candidate")
     filters = layer.filters()["candidate"]
-    written = [x @ slot.T for slot in filters.unbind(-1)]  # by x_s into c~ of step s + slot d
+    written = [x @ slot.T for slot in filters.unbind(-1)]  # by x_s to c~ of step s + slot d
     hold_c, hold_h = layer.zoneout
-    c = x.new_zeros(len(x), layer.hidden_size)  # the shares of the steps in c_t
+    c = x.new_zeros(len(x), layer.hidden_size)  # the contributions of the steps to c_t
     h = torch.zeros_like(c)
     for t in range(len(x)):
         candidate = torch.zeros_like(c) if feedback is None else h @ feedback.T
@@ -49,11 +49,11 @@ def recurrent_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
             s = t - slot * layer.dilation
             if s >= 0:
                 candidate[s] += products[s]
-        fresh_c = input_gate(cell, gate, static, t) * candidate
+        c_new = input_gate(cell, gate, static, t) * candidate
         if cell.forget_gate != "none":
-            fresh_c = fresh_c + forget_gate(gate, static, t) * (h if cell.memory == "output" else c)
-        h_new = slope * fresh_c
+            c_new = c_new + forget_gate(gate, static, t) * (h if cell.memory == "output" else c)
+        h_new = slope * c_new
         if cell.output_gate:
             h_new = gate["output"][t] * h_new
-        c, h = torch.lerp(fresh_c, c, hold_c), torch.lerp(h_new, h, hold_h)
+        c, h = torch.lerp(c_new, c, hold_c), torch.lerp(h_new, h, hold_h)
     return h

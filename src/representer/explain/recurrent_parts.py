@@ -1,6 +1,6 @@
-"""The gates of a recurrent cell without tanh, held at the values that one sequence gave them.
+"""The gates of a recurrent cell without tanh, held at their values for one sequence.
 
-Given them, the output is a sum over the steps. Liang et al. 2019, (9), (10), (20).
+Given these values, the output is a sum over the steps. Liang et al. 2019, (9), (10), (20).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SLOPES = {"identity": 1.0, "linear": 0.5}  # the output functions that are a mul
 def pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the pre-activations of all gates ``(T, G, H)`` and the outputs ``(T, H)``.
 
-    In the dtype of the input, which may be finer than that of the layer.
+    They have the dtype of the input, which may be more precise than that of the layer.
     """
     cell, units = layer.cell, layer.hidden_size
     filters_GHIn = torch.stack(list(layer.filters().values())).to(x.dtype)
@@ -45,19 +45,19 @@ def pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> tuple[Tensor, T
 
 
 def static_gates(layer: RecurrentKernelMachine, x: Tensor) -> Tensor | None:
-    """Return σ_i² and σ_f² ``(2, H)`` where the layer has them."""
+    """Return σ_i² and σ_f² ``(2, H)``, or None if the layer has none."""
     static = layer.static_gates()
     return None if static is None else static.to(x.dtype)
 
 
 def norm_of(layer: RecurrentKernelMachine, x: Tensor) -> Tensor | None:
-    """Return gain and bias of the layer norm ``(2, H)`` where the layer has one."""
+    """Return gain and bias of the layer norm ``(2, H)``, or None if the layer has none."""
     norm = layer.cell_norm()
     return None if norm is None else torch.stack((norm.weight, norm.bias)).detach().to(x.dtype)
 
 
 def input_gate(cell: Cell, gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
-    """Return i_t, one number for all units or one for each."""
+    """Return i_t, as one number or one per unit."""
     if cell.input_gate == "dynamic":
         return gate["input"][t]
     if cell.input_gate == "coupled":
@@ -67,7 +67,7 @@ def input_gate(cell: Cell, gate: dict[str, Tensor], static: Tensor | None, t: in
 
 
 def forget_gate(gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
-    """Return f_t, one number for all units or one for each."""
+    """Return f_t, as one number or one per unit."""
     if "forget" in gate:
         return gate["forget"][t]
     assert static is not None
@@ -75,14 +75,14 @@ def forget_gate(gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tenso
 
 
 def refuse_what_is_no_sum(layer: Any, *, with_norm: bool = False) -> None:
-    """Refuse a layer whose output is no sum over the steps, gates held.
+    """Refuse a layer whose output is not a sum over the steps, given its gates.
 
     Args:
-        layer: What was given.
-        with_norm: Whether the divisor of a layer norm is held too, as a gate is.
+        layer: The object to check.
+        with_norm: Hold the divisor of a layer norm, too, like a gate.
 
     Raises:
-        KindError: With the reason.
+        KindError: If the output is not such a sum; the message names the reason.
     """
     if not isinstance(layer, RecurrentKernelMachine):
         raise KindError("layer", type(layer).__name__, "a layer of the recurrent kernel machines")
@@ -94,7 +94,7 @@ def refuse_what_is_no_sum(layer: Any, *, with_norm: bool = False) -> None:
         and not with_norm,
         "It has several layers: use stack_readout.": layer.num_layers > 1,
         "It has two directions: use stack_readout.": layer.bidirectional,
-        "The output non-linearity is a function of its own.": any(
+        "The output non-linearity is learned.": any(
             getattr(direction, "psi", None) is not None for direction in layer.directions
         ),
     }

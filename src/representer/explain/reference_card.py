@@ -1,4 +1,4 @@
-"""What one unit of a string-kernel network looks for, in words."""
+"""The reference of one unit of a string-kernel network, described by its nearest words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NearWord(NamedTuple):
 
     Attributes:
         word: The word.
-        cosine: Of its vector and the slot.
+        cosine: Cosine of its vector and the slot.
     """
 
     word: str
@@ -31,15 +31,15 @@ class NearWord(NamedTuple):
 
 @dataclass(frozen=True)
 class ReferenceCard:
-    """One unit's reference, decay and part in a read-out.
+    """The reference, decay and read-out weights of one unit.
 
     Attributes:
-        unit: Which unit.
-        slots: The nearest words of each token of the reference, the nearest first.
+        unit: The unit.
+        slots: The nearest words to each token of the reference, in descending order of cosine.
         decay: λ, or the mean of the gate over the data; None for a gate without data.
-        half_life: Steps after which half of a match is left: log ½ / log of λ, or of the median of
-            the gate over the data.
-        weights: What the unit counts in each class, by the name of the class.
+        half_life: Steps after which a match has decayed to half: log ½ / log λ, with the median
+            over the data for a gate.
+        weights: The unit's weight for each class, by name.
     """
 
     unit: int
@@ -68,28 +68,28 @@ def reference_card(
     data: Sequence[Tensor] = (),
     weights: Mapping[str, Tensor] | None = None,
 ) -> ReferenceCard:
-    r"""Describe what a unit looks for.
+    r"""Describe the reference of a unit.
 
     .. math::
         \text{half-life} = \log \tfrac12 / \log \lambda
 
     Args:
         layer: Of several layers, the first is described; of two directions, the forward one.
-        unit: Which unit.
-        words: Words to look among.
-        vectors: Their vectors. A word of zeros is near to nothing.
-        k: How many words a slot.
-        data: Sequences over which a decay that is a gate is taken; others need none.
-        weights: Of each class, what the units count in it, where the read-out is linear.
+        unit: The unit.
+        words: Candidate words.
+        vectors: Their vectors. The cosine of a zero vector is 0.
+        k: Number of words per slot.
+        data: Sequences for the statistics of a gated decay; unused otherwise.
+        weights: Weights of all units for each class of a linear read-out.
 
     Shape:
         - vectors ``(V, I)``; data ``(T, I)`` each; weights ``(H,)`` each
 
     Raises:
         KindError: If the layer is no string-kernel layer, or vectors are no tensor.
-        ShapeError: If a shape does not fit.
-        ArgumentError: If unit or k is out of range, words and vectors are not as many, or a number
-            is not finite.
+        ShapeError: If a shape is wrong.
+        ArgumentError: If unit or k is out of range, the numbers of words and vectors differ, or a
+            number is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -104,7 +104,7 @@ def reference_card(
     if vectors.dim() != 2 or vectors.shape[1] != layer.input_size:
         raise ShapeError("vectors", vectors.shape, f"(words, {layer.input_size})")
     if len(words) != len(vectors):
-        raise ArgumentError("len(words)", len(words), f"{len(vectors)}, one word a vector")
+        raise ArgumentError("len(words)", len(words), f"{len(vectors)}, one word per vector")
     reference = layer.references()[unit].double()
     normal = F.normalize(check_finite("vectors", vectors.detach()).double(), dim=1)
     cosines = F.normalize(reference, dim=1) @ normal.T
@@ -119,7 +119,7 @@ def reference_card(
 
 
 def half_life(decay: float) -> float:
-    """Return after how many steps half of a match is left: 0 for λ = 0, infinity for λ = 1."""
+    """Return the steps after which a match decays to half: 0 for λ = 0, infinity for λ = 1."""
     if decay <= 0:
         return 0.0
     return math.inf if decay >= 1 else math.log(0.5) / math.log(decay)

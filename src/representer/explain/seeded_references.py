@@ -1,4 +1,4 @@
-"""References that start from phrases, and how far training has moved them."""
+"""References initialized with phrases, and their drift in training."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Token = TypeVar("Token", bound=Hashable)
 
 
 class SlotDrift(NamedTuple):
-    """How far one token of a reference is from what it started as.
+    """The drift of one token of a reference from its seed.
 
     Attributes:
-        unit: Which unit.
-        slot: Which token of its reference, 0-based.
-        cosine: Of both; 1 where only the length has changed.
-        distance: Between both, relative to the length at the start.
+        unit: The unit.
+        slot: The token of its reference, 0-based.
+        cosine: Cosine of token and seed; 1 if only the length has changed.
+        distance: Distance of token and seed, relative to the length of the seed.
     """
 
     unit: int
@@ -37,10 +37,10 @@ class SlotDrift(NamedTuple):
 
 @dataclass(frozen=True)
 class Seeds:
-    """What the references of the first units started as.
+    """The initial references of the first units.
 
     Attributes:
-        vectors: ``(K, n, I)``, of units 0 to K − 1.
+        vectors: References of units 0 to K − 1 ``(K, n, I)``.
     """
 
     vectors: Tensor
@@ -73,26 +73,25 @@ class Seeds:
 def seed_references(
     layer: StringKernelRNN, phrases: Tensor | Sequence[Tensor], *, scale: float | None = None
 ) -> Seeds:
-    """Let the first units start from phrases: their references become the vectors of the words.
+    """Initialize the references of the first units with the word vectors of phrases.
 
     Args:
-        layer: Its first layer is seeded, in the forward direction, in place.
-        phrases: The vectors of the words of each phrase, which has as many words as the layer's
-            n-grams.
-        scale: The length to give to every vector; None leaves them as they are. Word vectors are
-            often longer than the weights that a layer starts from.
+        layer: The layer; the first layer, forward direction, is modified in place.
+        phrases: Word vectors of each phrase, of as many words as the layer's n-grams.
+        scale: Rescale every vector to this length; None keeps the lengths. Word vectors are often
+            longer than the initial weights of a layer.
 
     Shape:
         - phrases ``(K, n, I)``, or K of ``(n, I)``; K at most H
 
     Returns:
-        What was written, to compare the references with after training: `Seeds.drift`.
+        The seeds; `Seeds.drift` compares the references with them after training.
 
     Raises:
         KindError: If the layer is no string-kernel layer, or a phrase no tensor.
         ShapeError: If a phrase is no sequence of n vectors of the layer's input size.
-        ArgumentError: If there are more phrases than units or none, a word's vector is 0, which
-            matches nothing and has no direction to drift from, or a number is not finite.
+        ArgumentError: If there are more phrases than units or none, a word vector is zero, which
+            has no direction, or a number is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -101,10 +100,10 @@ def seed_references(
     check_layer(layer)
     n, size, units = layer.order, layer.input_size, layer.hidden_size
     if not 1 <= len(phrases) <= units:
-        hint = "One unit a phrase."
+        hint = "Each phrase seeds one unit."
         raise ArgumentError("len(phrases)", len(phrases), f"a number from 1 to {units}", hint=hint)
     if scale is not None and not 0 < scale < float("inf"):
-        raise ArgumentError("scale", scale, "a number above 0, or None")
+        raise ArgumentError("scale", scale, "a positive number, or None")
     rows = []
     for i, phrase in enumerate(phrases):
         if not isinstance(phrase, Tensor):
@@ -127,16 +126,16 @@ def seed_references(
 def frequent_ngrams(
     documents: Iterable[Sequence[Token]], n: int, count: int
 ) -> list[tuple[Token, ...]]:
-    """Return the most frequent n-grams without gaps, to start references from.
+    """Return the most frequent contiguous n-grams, as phrases for references.
 
     Args:
-        documents: The tokens of each, words or numbers.
-        n: Tokens of an n-gram.
-        count: How many n-grams.
+        documents: Tokens of each document, words or numbers.
+        n: Number of tokens of an n-gram.
+        count: Number of n-grams.
 
     Returns:
-        At most ``count`` different ones, the most frequent first; of equally frequent ones, those
-        that were seen first.
+        At most ``count`` distinct n-grams in descending order of frequency; ties in order of first
+        occurrence.
 
     Raises:
         ArgumentError: If n or count is no whole number from 1 on.

@@ -1,10 +1,10 @@
-"""What a weighted sum of the outputs of several layers is made of, down to the first layer.
+"""The decomposition of a weighted sum of the outputs of several layers, down to the first layer.
 
     y = sum_l sum_t v_t^(l) . h_t^(l)           h^(l) the output of layer l, of both directions
 
-Given gates and activations, the top layer's part of y is sum_t u_t . h_t^(L-1): a read-out of the
-layer below, to which that one's own weights are added. So every layer is read with what those above
-made of its outputs, and the first one is taken apart over the tokens.
+Given gates and activations, the top layer's part of y is sum_t u_t . h_t^(L-1), a read-out of the
+layer below, to whose own weights u is added. So the weights propagate down to the first layer,
+whose read-out is decomposed over the tokens.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ Layer = StringKernelRNN | RecurrentKernelMachine
 
 @dataclass(frozen=True)
 class StackReadout:
-    """What a weighted sum of outputs is made of: the first layer, as those above it count it.
+    """The decomposition of a weighted sum of outputs over the units of the first layer.
 
-    Units are numbered as in the first layer's output, so that those from H on are of the reverse
-    direction; steps as in the sequence.
+    Units are numbered as in the first layer's output: those from H on belong to the reverse
+    direction. Steps are numbered as in the sequence.
 
     Attributes:
         parts: The directions of the first layer, each a layer of its own in float64.
-        readouts: Of each direction what its own reading of the sequence adds; the reverse one's
-            steps run backwards.
-        constant: What comes from no step: the biases of layer norms, of any layer.
+        readouts: The read-out of each direction; the steps of the reverse direction run backwards.
+        constant: The part that no step contributes, from the biases of all layer norms.
     """
 
     parts: tuple[Layer, ...]
@@ -46,15 +45,18 @@ class StackReadout:
     constant: float
 
     def steps(self) -> Tensor:
-        """Return what each token adds through each unit ``(T, D·H)``; with the constant, y."""
+        """Return the contribution of each token through each unit ``(T, D·H)``.
+
+        They and the constant sum to y.
+        """
         shares = [r.steps() if isinstance(r, StringReadout) else r.contribution
                   for r in self.readouts]  # fmt: skip
         return _joined(shares)
 
     def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
-        """Return the k n-grams that add most to y through one unit, the largest in size first.
+        """Return the k n-grams of largest absolute contribution to y through one unit.
 
-        The positions of an n-gram of the reverse direction stand in the order in which it reads.
+        The positions of an n-gram of the reverse direction are in its reading order.
 
         Raises:
             KindError: If the layers have no n-grams.
@@ -65,22 +67,22 @@ class StackReadout:
         readout = self.readouts[unit // size]
         if not isinstance(readout, StringReadout):
             raise KindError("layer", repr(self.parts[0]), "a StringKernelRNN", hint="Use rows.")
-        found = readout.ngrams(unit % size, k)
+        ngrams = readout.ngrams(unit % size, k)
         if unit < size:
-            return found
+            return ngrams
         last = len(readout.counts) - 1
         return [
-            NgramContribution(tuple(last - t for t in n.positions), n.contribution) for n in found
+            NgramContribution(tuple(last - t for t in n.positions), n.contribution) for n in ngrams
         ]
 
     def rows(self, k: int) -> list[LedgerRow]:
-        """Return the k steps that gave most through one direction, the largest in size first.
+        """Return the k steps of largest absolute contribution through one direction.
 
         Raises:
             KindError: If the layers have no memory cells.
             ArgumentError: If k is no whole number from 1 on.
         """
-        found: list[LedgerRow] = []
+        rows: list[LedgerRow] = []
         for number, (part, readout) in enumerate(zip(self.parts, self.readouts, strict=True)):
             if not isinstance(readout, MemoryLedger):
                 raise KindError(
@@ -88,39 +90,39 @@ class StackReadout:
                 )
             for row in readout.rows(k):
                 step = len(readout.contribution) - 1 - row.step if number else row.step
-                found.append(row._replace(step=step, unit=row.unit + number * part.hidden_size))
-        return sorted(found, key=lambda row: -abs(row.contribution))[:k]
+                rows.append(row._replace(step=step, unit=row.unit + number * part.hidden_size))
+        return sorted(rows, key=lambda row: -abs(row.contribution))[:k]
 
 
 def stack_readout(
     layers: Layer | Sequence[Layer], input: Tensor, weights: Tensor | Sequence[Tensor]
 ) -> StackReadout:
-    r"""Take a weighted sum of the outputs of layers on top of each other apart.
+    r"""Decompose a weighted sum of the outputs of stacked layers.
 
     .. math::
         y = \sum_l \sum_t v_t^{(l)} \cdot h_t^{(l)}, \qquad h^{(0)}_t = x_t
 
-    What y owes to a layer is :math:`\sum_t u_t \cdot h_t^{(l-1)}` with :math:`u` the
-    ``input_weights`` of `StringReadout` or `MemoryLedger`: exact, given the values that the gates
-    and :math:`\sigma(s)/s` of all layers had. An n-gram of a layer above is shared out equally
-    among its tokens, as each of them is needed for it.
+    The part of a layer in y is :math:`\sum_t u_t \cdot h_t^{(l-1)}`, where :math:`u` are the
+    ``input_weights`` of `StringReadout` or `MemoryLedger`. It is exact given the values of the
+    gates and of :math:`\sigma(s)/s` in all layers. The contribution of an n-gram of a higher layer
+    is divided equally among its tokens, since it needs all of them.
 
     Args:
-        layers: One layer or several, the first first; each of them may itself have several layers
-            and two directions. String-kernel networks as `string_readout` takes them, recurrent
-            kernel machines as `memory_ledger` does.
+        layers: One layer or several, from the lowest; each may itself have several layers and two
+            directions. String-kernel networks as in `string_readout`, recurrent kernel machines
+            as in `memory_ledger`.
         input: One sequence.
-        weights: v of each of ``layers``; for one of them its v alone. A layer of several layers is
-            read at the last.
+        weights: v of each of ``layers``, or a single v for a single layer. Of a module of several
+            layers, the output of the last is weighted.
 
     Shape:
         - input ``(T, I)``; weights ``(T, D·H)`` each
 
     Raises:
-        KindError: If the outputs of a layer are no sum over the steps, with the reason; or for
-            input and weights of the wrong kind.
-        ShapeError: If a shape does not fit.
-        ArgumentError: If there are not as many weights as layers, or a number is not finite.
+        KindError: If the outputs of a layer are not sums over the steps (the message names the
+            reason), or if input or weights are of the wrong kind.
+        ShapeError: If a shape is wrong.
+        ArgumentError: If the numbers of weights and layers differ, or a number is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -151,7 +153,7 @@ def stack_readout(
 
 @torch.no_grad()
 def _inputs(stack: Sequence[tuple[Layer, ...]], x: Tensor) -> list[Tensor]:
-    """Return what each layer reads."""
+    """Return the input of each layer."""
     inputs = [x]
     for parts in stack[:-1]:
         outputs = [part(_turned(inputs[-1], d))[0] for d, part in enumerate(parts)]
@@ -162,11 +164,11 @@ def _inputs(stack: Sequence[tuple[Layer, ...]], x: Tensor) -> list[Tensor]:
 def _down(
     stack: Sequence[tuple[Layer, ...]], inputs: Sequence[Tensor], read: Sequence[Tensor | None]
 ) -> StackReadout:
-    """Take the layers apart, from the last to the first."""
-    from_above, constant, found = None, 0.0, []
+    """Decompose the layers from the last to the first."""
+    from_above, constant, readouts = None, 0.0, []
     for parts, x, own in zip(reversed(stack), reversed(inputs), reversed(read), strict=True):
         v = sum((w for w in (from_above, own) if w is not None), torch.zeros(()))
-        found, from_above = [], torch.zeros_like(x)
+        readouts, from_above = [], torch.zeros_like(x)
         for d, (part, share) in enumerate(zip(parts, v.chunk(len(parts), dim=1), strict=True)):
             turned = _turned(x, d), _turned(share, d)
             if isinstance(part, StringKernelRNN):
@@ -176,15 +178,15 @@ def _down(
                 readout = memory_ledger(part, *turned)
                 slopes, constant = readout.input_weights, constant + readout.constant
             from_above = from_above + _turned(slopes, d)
-            found.append(readout)
-    return StackReadout(tuple(stack[0]), tuple(found), constant)
+            readouts.append(readout)
+    return StackReadout(tuple(stack[0]), tuple(readouts), constant)
 
 
 def _turned(rows: Tensor, direction: int) -> Tensor:
-    """Return rows in the order in which a direction reads; or back from it."""
+    """Return rows in the reading order of a direction, or restore their order."""
     return rows.flip(0) if direction else rows
 
 
 def _joined(rows: Sequence[Tensor]) -> Tensor:
-    """Return what the directions have, each in its own order, beside each other."""
+    """Concatenate the rows of the directions, each given in its own reading order."""
     return torch.cat([_turned(each, d) for d, each in enumerate(rows)], dim=-1)

@@ -1,7 +1,7 @@
-"""What one sequence makes of the first layer of a string-kernel network, in float64.
+"""The products, decays and states of a string-kernel layer for one sequence, in float64.
 
-Whatever the dtype of the layer, shares are worked out in float64 from the layer's weights, so that
-they sum to the state as far as the layer itself can tell.
+Contributions are computed in float64 whatever the dtype of the layer, so that they sum to the state
+up to the rounding of the layer itself.
 
 Shapes: T time, n order, H units.
 """
@@ -25,12 +25,12 @@ from representer.nn.regularization.undropped import undropped
 
 @dataclass(frozen=True)
 class StringParts:
-    """Products and decays of every step, as the chain of states takes them.
+    """The products and decays of every step.
 
     Attributes:
-        chain: Which chain.
+        chain: The chain.
         products: p_j[t] ``(T, n, H)``.
-        decay: lam_t ``(T, H)``, gates held at the values that they had.
+        decay: lam_t ``(T, H)``, with gates held at their values.
         highway: The highway's gate ``(T, H)``, or None.
     """
 
@@ -41,23 +41,23 @@ class StringParts:
 
     @property
     def weight(self) -> Tensor:
-        """w_t ``(T, H)``: what a new term counts, 1 − lam_t in Table 4 as printed."""
+        """Return w_t ``(T, H)``, the weight of a new term: 1 − lam_t in Table 4, else 1."""
         is_weighed = self.chain.normalized == "paper"
         return 1 - self.decay if is_weighed else torch.ones_like(self.decay)
 
     def of(self, order: int, unit: int | None = None) -> StringParts:
-        """Return the chain up to one length, of one unit (H is then 1) or of all."""
+        """Return the chain up to one order, for one unit (H is then 1) or all."""
         kept = slice(None) if unit is None else slice(unit, unit + 1)
         highway = None if self.highway is None else self.highway[:, kept]
         parts = (self.products[:, :order, kept], self.decay[:, kept], highway)
         return StringParts(replace(self.chain, order=order), *parts)
 
     def states(self) -> tuple[Tensor, Tensor]:
-        """Return c_1..c_n, not divided by their masses, and the masses, each ``(T, n, H)``."""
+        """Return c_1..c_n before division by their masses, and the masses, each ``(T, n, H)``."""
         return chain_states(self.products, self.decay, self.weight, self.chain.combine)
 
     def read(self, counts: Tensor) -> Tensor:
-        """Return what c_n[t], not divided by its mass, counts where the state counts ``counts``.
+        """Convert weights of the states to weights of c_n[t] before division by its mass.
 
         Both are ``(T, H)``.
         """
@@ -67,33 +67,33 @@ class StringParts:
         return torch.where(mass == 0, 0.0, counts / torch.where(mass == 0, 1.0, mass))
 
     def sums(self, read: Tensor) -> ChainSums:
-        """Return what every step hands to sum_t read_t c_n[t]."""
+        """Return the parts of sum_t read_t c_n[t] at every step."""
         return chain_sums(self.products, self.decay, self.weight, read, self.chain.combine)
 
     def slopes(self, read: Tensor) -> Tensor:
-        """Return what each product counts ``(T, n, H)``."""
+        """Return the weight of each product ``(T, n, H)``."""
         return self.weight[:, None] * self.sums(read).slots
 
     def contributions(self, read: Tensor) -> Tensor:
-        """Return what each token adds in each slot ``(T, n, H)``."""
+        """Return the contribution of each token in each slot ``(T, n, H)``."""
         return self.slopes(read) * self.products
 
     def at_the_end(self) -> Tensor:
-        """Return the counts of a read-out of the last state alone ``(T, H)``."""
+        """Return the weights of a read-out of the last state only ``(T, H)``."""
         counts = torch.zeros_like(self.decay)
         counts[-1] = 1
         return counts
 
 
 def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
-    """Return the parts that a sequence makes of a layer, from a zero state, as in evaluation.
+    """Return the parts of a layer for a sequence, from a zero state, in evaluation mode.
 
     Args:
-        layer: Of its layers the first is meant, of its directions the forward one.
+        layer: The layer; only its first layer and forward direction are used.
         input: ``(T, I)``.
 
     Raises:
-        KindError: If the layer is no string-kernel layer; for the input, as `check_sequence`.
+        KindError: If the layer is no string-kernel layer, or as in `check_sequence`.
         ShapeError: If the input is not one sequence.
         ArgumentError: If a step of it is not finite.
     """
@@ -102,7 +102,7 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
     direction = cast(StringDirection, layer.direction(0))
     chain, n = direction.chain, layer.order
     z = torch.einsum("ti,phi->tph", x, direction.input_weight.detach().double())
-    if direction.bias is not None:  # of the gates, which stand behind the tokens
+    if direction.bias is not None:  # of the gates, which follow the tokens
         z[:, n:] += direction.bias.detach().double()
     value = direction.decay_value()
     if value is not None:
@@ -122,17 +122,17 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse what is no string-kernel layer.
+    """Refuse anything but a string-kernel layer.
 
     Raises:
-        KindError: If it is none.
+        KindError: If it is no string-kernel layer.
     """
     if not isinstance(layer, StringKernelRNN):
         raise KindError("layer", type(layer).__name__, "a StringKernelRNN")
 
 
 def check_order(layer: StringKernelRNN, order: int | None) -> int:
-    """Return the length of the n-grams that are meant; the layer's own by default.
+    """Return the length of the n-grams; the layer's order by default.
 
     Raises:
         ArgumentError: If the layer has no n-grams of that length.

@@ -1,10 +1,10 @@
-"""What a weighted sum of outputs of a string-kernel network is made of: tokens and n-grams.
+"""The decomposition of a weighted sum of a string-kernel network's outputs: tokens and n-grams.
 
     y = sum_t v_t . h_t,    h_t = g_t * sigma(s_t) + (1 - g_t) * x_t,
     s_t = c_n[t]  or  c_1[t] + ... + c_n[t]
 
-With sigma(s)/s and the highway's gate g held at their values, y is a sum over n-grams, each of
-which counts what is left of it at every step that is read: Lei et al. 2017, (4), 4 and 6.1.
+With sigma(s)/s and the highway's gate g held at their values, y is a sum over n-grams, each
+weighted by its decay up to every step that is read: Lei et al. 2017, (4), 4 and 6.1.
 
 Shapes: T time, H units.
 """
@@ -27,15 +27,15 @@ from representer.nn import StringKernelRNN
 
 @dataclass(frozen=True)
 class StringReadout:
-    """What a weighted sum of outputs is made of, given gates and activations.
+    """The decomposition of a weighted sum of outputs, given gates and activations.
 
     Attributes:
-        layer: Whose outputs they are.
-        parts: What the sequence made of the layer.
-        counts: What the states before the activation count ``(T, H)``.
-        passed: What the input counts that the highway carries past the states ``(T, H)``; zeros
-            where there is none.
-        carried: What it adds ``(T, H)``.
+        layer: The layer.
+        parts: Its products and decays for the sequence.
+        counts: Weights of the states before the activation ``(T, H)``.
+        passed: Weights of the input that bypasses the states through the highway ``(T, H)``; zeros
+            without a highway.
+        carried: Contributions of that input ``(T, H)``.
     """
 
     layer: StringKernelRNN
@@ -45,22 +45,22 @@ class StringReadout:
     carried: Tensor
 
     def steps(self) -> Tensor:
-        """Return what each token adds through each unit ``(T, H)``; all of them sum to y.
+        """Return the contribution of each token through each unit ``(T, H)``; they sum to y.
 
-        An n-gram is shared out equally among its tokens.
+        The contribution of an n-gram is divided equally among its tokens.
         """
         total = self.carried.clone()
         for order in orders_read(self.parts):
             parts = self.parts.of(order)
-            shares = parts.contributions(parts.read(self.counts)).sum(1)
-            total += shares / order if parts.chain.combine == "multiply" else shares
+            added = parts.contributions(parts.read(self.counts)).sum(1)
+            total += added / order if parts.chain.combine == "multiply" else added
         return total
 
     def input_weights(self) -> Tensor:
-        r"""Return what the tokens count in y ``(T, I)``: :math:`y = \sum_t u_t \cdot x_t`.
+        r"""Return the weights u of the tokens in y ``(T, I)``: :math:`y = \sum_t u_t \cdot x_t`.
 
-        An n-gram is shared out equally among its tokens, as in `steps`. Where the input is the
-        output of another layer, u are the weights with which y is a sum over that one.
+        The contribution of an n-gram is divided equally among its tokens, as in `steps`. If the
+        input is the output of another layer, u are the weights of a read-out of that layer.
         """
         references_HnI = self.layer.references().double()
         total = torch.zeros(len(self.counts), self.layer.input_size, dtype=torch.float64)
@@ -73,11 +73,11 @@ class StringReadout:
         return total + self.passed if self.parts.highway is not None else total
 
     def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
-        """Return the k n-grams that add most to y through one unit, the largest in size first.
+        """Return the k n-grams of largest absolute contribution to y through one unit.
 
         Args:
-            unit: Which unit.
-            k: How many.
+            unit: The unit.
+            k: Number of n-grams.
 
         Raises:
             KindError: If the layer adds tokens instead of multiplying them.
@@ -86,26 +86,26 @@ class StringReadout:
         refuse_sums(self.layer)
         check_index("unit", unit, 0, self.layer.hidden_size - 1)
         check_index("k", k, 1)
-        found: list[NgramContribution] = []
+        ngrams: list[NgramContribution] = []
         for order in orders_read(self.parts):
             parts = self.parts.of(order, unit)
-            found += ngrams_of(parts, parts.read(self.counts[:, unit : unit + 1]), k)
-        return sorted(found, key=lambda share: -abs(share.contribution))[:k]
+            ngrams += ngrams_of(parts, parts.read(self.counts[:, unit : unit + 1]), k)
+        return sorted(ngrams, key=lambda ngram: -abs(ngram.contribution))[:k]
 
 
 def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> StringReadout:
-    r"""Take a weighted sum of the outputs of a string-kernel network apart.
+    r"""Decompose a weighted sum of the outputs of a string-kernel network.
 
     .. math::
         y = \sum_t v_t \cdot h_t
 
     For the last output of unit u, v is 1 at (T, u) and 0 elsewhere; for a linear read-out of the
-    mean over time, every row is the read-out's weights over T. Exact given the values that the
-    gates and :math:`\sigma(s)/s` had.
+    mean over time, every row is the read-out's weights over T. The result is exact given
+    the values of the gates and of :math:`\sigma(s)/s`.
 
     Args:
         layer: One layer and one direction, with any activation but the sigmoid, which is not 0 at
-            0, so that a part of it would come from no token.
+            0 and so has a part that no token contributes.
         input: One sequence.
         weights: v.
 
@@ -113,9 +113,9 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
         - input ``(T, I)``; weights ``(T, H)``
 
     Raises:
-        KindError: If the layer is another, with the reason; or for input and weights of the wrong
-            kind.
-        ShapeError: If a shape does not fit.
+        KindError: If the layer is not supported (the message names the reason), or if input or
+            weights are of the wrong kind.
+        ShapeError: If a shape is wrong.
         ArgumentError: If a number is not finite.
 
     References:
@@ -147,23 +147,23 @@ def orders_read(parts: StringParts) -> range:
 
 
 def check_weights(weights: Any, time: int, units: int) -> Tensor:
-    """Return the weights of a read-out, in float64.
+    """Return the weights of a read-out in float64.
 
     Raises:
         KindError: If they are no tensor.
         ShapeError: If they are not ``(T, H)``.
-        ArgumentError: If one is not finite.
+        ArgumentError: If a number is not finite.
     """
     if not isinstance(weights, Tensor):
         raise KindError("weights", type(weights).__name__, f"a tensor ({time}, {units})")
     if tuple(weights.shape) != (time, units):
-        hint = "One row a step: zeros at the steps that are not read."
+        hint = "Give one row per step, with zeros at the steps that are not read."
         raise ShapeError("weights", weights.shape, f"({time}, {units})", hint=hint)
     return check_finite("weights", weights.detach().double())
 
 
 def _state(parts: StringParts) -> Tensor:
-    """Return what the activation is applied to ``(T, H)``."""
+    """Return the input of the activation ``(T, H)``."""
     state, one = torch.zeros_like(parts.decay), torch.ones_like(parts.decay)
     for order in orders_read(parts):
         chain = parts.of(order)

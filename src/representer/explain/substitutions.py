@@ -1,4 +1,4 @@
-"""What a state of a string-kernel network would be if one token were another."""
+"""The state of a string-kernel network after substituting one token by another."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def substitutions(
 ) -> Tensor:
     r"""Tabulate the state after every substitution of one token.
 
-    A state is linear in each token while the others stay, and so is it in the gate of its step:
+    A state is linear in each token while the others are fixed, and in the gate of its step:
 
     .. math::
         c_n[T] = a_t + \lambda_t \, k_t + \sum_j b_{tj} \langle x_t, w_j \rangle
 
-    with :math:`a, k, b` from one run forwards and one backwards. So the whole table is one matrix
-    product with the vocabulary. A gate on x is replaced with its token, which is exact too.
+    with :math:`a, k, b` from one forward and one backward pass. So the whole table is one matrix
+    product with the vocabulary. A gate that depends on x changes with the token, also exactly.
 
     Args:
         layer: Of several layers, the first is explained; of two directions, the forward one.
         input: One sequence.
-        unit: Which unit.
-        vocabulary: The tokens to put in.
-        positions: Which steps to replace, one at a time; all by default.
-        order: Which of c_1 … c_n; the last by default.
+        unit: The unit.
+        vocabulary: Vectors of the substitutes.
+        positions: Steps to substitute, one at a time; all by default.
+        order: Index of the state among c_1 … c_n; the last by default.
 
     Shape:
         - input ``(T, I)``; vocabulary ``(V, I)``
@@ -47,10 +47,10 @@ def substitutions(
           step replaced by that token
 
     Raises:
-        KindError: If the layer is no string-kernel layer; if its decay is a gate that sees h,
-            since then one token changes all later gates; or if input or vocabulary are of another
-            kind than the layer.
-        ShapeError: If the input is not one sequence, or the vocabulary no table of its tokens.
+        KindError: If the layer is no string-kernel layer; if its decay is a gate that depends on h,
+            since then one token changes all later gates; or if input or vocabulary differ from
+            the layer in dtype or device.
+        ShapeError: If the input is not one sequence, or the vocabulary is not ``(V, I)``.
         ArgumentError: If unit, order or a position is out of range, or a number is not finite.
 
     References:
@@ -62,7 +62,7 @@ def substitutions(
         raise KindError(
             "layer",
             repr(layer),
-            "one whose decay does not see h",
+            "one whose decay does not depend on h",
             hint="A token changes all later gates here: run the layer on each changed sequence.",
         )
     order = check_order(layer, order)

@@ -1,4 +1,4 @@
-"""What each token adds to a state of a string-kernel network in each slot of the reference."""
+"""The contribution of each token to a state of a string-kernel network, per reference slot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from representer.nn import StringKernelRNN
 def token_slots(
     layer: StringKernelRNN, input: Tensor, unit: int | None = None, order: int | None = None
 ) -> Tensor:
-    r"""Split a state into what each token adds in each slot of the reference.
+    r"""Split a state into the contributions of each token in each slot of the reference.
 
     With ``combine="multiply"``, entry :math:`(t, j)` is the total of all n-grams whose j-th token
     is t,
@@ -23,22 +23,23 @@ def token_slots(
 
     and for every j the sum over t is the whole state :math:`c_n[T]`, since every n-gram has one
     j-th token. Where tokens are added (``"add"``, ``"add_exact"``) the state is linear in each of
-    them, and the sum over t *and* j is the state. Found by running the chain forwards and
-    backwards, in time in proportion to T n. A decay that is a gate has the values that it had on
-    this input: what a token did to the gates is not counted as its own.
+    them, and the sum over t *and* j is the state. One forward and one
+    backward pass compute them in O(T n). A gated decay is held at its values for this input: the
+    effect of a token on the gates is not attributed to it.
 
     Args:
         layer: Of several layers, the first is explained; of two directions, the forward one.
         input: One sequence.
-        unit: Which unit; all of them by default.
-        order: Which of c_1 … c_n; the last by default.
+        unit: The unit; all by default.
+        order: Index of the state among c_1 … c_n; the last by default.
 
     Shape:
         - input ``(T, I)``
         - returns ``(T, n)`` for one unit, else ``(T, n, H)``
 
     Raises:
-        KindError: If the layer is no string-kernel layer, or the input of another kind than it.
+        KindError: If the layer is no string-kernel layer, or the input differs from it in
+            dtype or device.
         ShapeError: If the input is not one sequence.
         ArgumentError: If unit or order is out of range, or a step of the input is not finite.
 
@@ -51,5 +52,5 @@ def token_slots(
     if unit is not None:
         check_index("unit", unit, 0, layer.hidden_size - 1)
     parts = parts.of(order, unit)
-    shares = parts.contributions(parts.read(parts.at_the_end())).to(input.dtype)
-    return shares if unit is None else shares[..., 0]
+    result = parts.contributions(parts.read(parts.at_the_end())).to(input.dtype)
+    return result if unit is None else result[..., 0]

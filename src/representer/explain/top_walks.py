@@ -1,4 +1,4 @@
-"""The walks that make up an output of a graph-kernel network, the largest first."""
+"""The walks that contribute most to an output of a graph-kernel network."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class WalkContribution(NamedTuple):
-    """One walk of a graph and what it adds.
+    """One walk of a graph and its contribution.
 
     Attributes:
         positions: Its nodes, in order; a node may occur several times.
-        contribution: Its share of the output.
+        contribution: Its term of the output.
     """
 
     positions: tuple[int, ...]
@@ -32,37 +32,37 @@ class WalkContribution(NamedTuple):
 def top_walks(
     net: RandomWalkKernelNN | WLKernelNN, data: Any, unit: int, k: int, level: int = -1
 ) -> list[WalkContribution]:
-    r"""Return the k walks that contribute most to an output of a graph, with their exact shares.
+    r"""Return the k walks of largest absolute contribution to an output of a graph.
 
     .. math::
         h_G = \sum_{x_1 \to \dots \to x_n} \; \prod_{j=1}^n \langle w_j, f_{x_j} \rangle
               \prod_{j=2}^n \lambda_{x_{j-1}, x_j} \, \langle r_j, e_{x_{j-1} x_j} \rangle
 
-    Each term is one walk: the matches of its nodes (and edges) with those of the unit's reference,
-    times the decay of each edge, a gate having the value that it had on this graph. All terms sum
-    to the output, before an activation of it. Of parallel edges each makes a walk.
+    Each term is one walk: the products of its nodes (and edges) with those of the unit's reference,
+    times the decay of each edge; a gate is held at its value for this graph. All terms sum to the
+    output before its activation. Parallel edges make separate walks.
 
-    The search is exact: no walk outside of the list is larger in size than one inside. It takes
-    time in proportion to the number of edges times n k.
+    The search is exact and takes O(E n k) steps for E edges.
 
     Args:
-        net: The network. Of a ``WLKernelNN`` the walks of one level are returned, which sum to its
-            part of the output; its features are the labels of that level.
-        data: A graph with ``x``, ``edge_index`` and, where the network looks at edges,
+        net: The network. For a ``WLKernelNN``, the walks of one level are returned, which sum to
+            the part of that level in the output; the features are the labels of that level.
+        data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
             ``edge_attr``, such as PyG's ``Data``.
-        unit: Which unit.
-        k: How many walks.
-        level: How often a ``WLKernelNN`` relabels the graph before; by default as often as it does.
+        unit: The unit.
+        k: Number of walks.
+        level: Number of relabelings of a ``WLKernelNN`` before the walks; all by default.
 
     Returns:
-        At most k pairs of nodes and contribution, the largest in size first. Zeros are listed too.
+        At most k pairs of nodes and contribution, in descending order of absolute contribution,
+        zeros included.
 
     Raises:
-        KindError: If the network is another, adds nodes instead of multiplying them, or has an
-            activation between the steps of a walk.
-        ShapeError: If a shape does not fit.
-        ArgumentError: If unit, k or level is out of range, or an edge joins a node that is not
-            there.
+        KindError: If the network is of another kind, adds nodes instead of multiplying them, or has
+            an activation between the steps of a walk.
+        ShapeError: If a shape is wrong.
+        ArgumentError: If unit, k or level is out of range, or an edge joins a node that does
+            not exist.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -82,7 +82,7 @@ def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
     """Return the chain of each level of a network whose outputs are sums over walks.
 
     Raises:
-        KindError: If they are not, or the network is another.
+        KindError: If they are not, or the network is of another kind.
     """
     try:
         from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
@@ -95,7 +95,7 @@ def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
     is_wl = isinstance(net, WLKernelNN)
     chains = [net._walks(level) for level in range(net.depth)] if is_wl else [net.walks]
     if chains[0].combine != "multiply" or chains[0].sigma != "identity":
-        hint = "A sum, or an activation of a sum over neighbors, has no shares of walks."
+        hint = "A sum, or an activation of a sum over neighbors, is not a sum over walks."
         expected = "one with combine='multiply' and nonlinear=False"
         raise KindError("net", repr(net), expected, hint=hint)
     return chains
@@ -122,7 +122,7 @@ def walk_factors(
         x: Labels of the nodes.
         edges: ``(2, E)``.
         attributes: Of the edges, or None.
-        unit: One unit, or a slice of them, for which there is an axis before the last.
+        unit: One unit, or a slice of units, which adds an axis before the last.
     """
     nodes = walks.weight[:, unit] @ x.T
     steps = nodes.new_ones(walks.order - 1, *nodes.shape[1:-1], edges.shape[1])
@@ -147,8 +147,8 @@ def _best(
 ) -> list[WalkContribution]:
     """Keep, for every length and node, the k largest walks that end there.
 
-    Scaling all of them by one number changes no order of their sizes, so that no walk that is left
-    out could become one of the largest.
+    Scaling all of them by one number preserves the order of their absolute values, so that no
+    discarded walk can become one of the largest.
     """
 
     def size(walk: WalkContribution) -> float:

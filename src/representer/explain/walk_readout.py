@@ -1,4 +1,4 @@
-"""Every walk of a graph with what it adds to a weighted sum of a network's outputs."""
+"""The contributions of all walks of a graph to a weighted sum of a network's outputs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 def walk_readout(
     net: RandomWalkKernelNN | WLKernelNN, data: Any, weights: Tensor
 ) -> list[WalkContribution]:
-    r"""Return all walks of a graph with their exact shares of a read-out.
+    r"""Return all walks of a graph with their contributions to a read-out.
 
     .. math::
         \sum_i w_i h_G[i] = \sum_{x_1 \to \dots \to x_n} \sum_i w_i \, s_i(x_1 \dots x_n)
 
-    where :math:`s_i` is the share of unit i that :func:`top_walks` finds. Levels that are read out
-    are summed; so are parallel edges. A graph of N nodes with d neighbors each has
-    :math:`N d^{n-1}` walks, and all of them are held at once.
+    where :math:`s_i` is the contribution to unit i as in :func:`top_walks`. The sum includes all
+    levels that are read out, and parallel edges. A graph of N nodes with d neighbors each has
+    :math:`N d^{n-1}` walks, and all of them are held in memory.
 
     Args:
-        net: The network, of which no activation follows.
-        data: A graph with ``x``, ``edge_index`` and, where the network looks at edges,
+        net: The network, without an activation of its output.
+        data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
             ``edge_attr``.
-        weights: What each unit counts ``(H,)``.
+        weights: Weight of each unit ``(H,)``.
 
     Returns:
-        Pairs of nodes and contribution, the largest in size first.
+        Pairs of nodes and contribution, in descending order of absolute contribution.
 
     Raises:
-        KindError: If the network's outputs are no sums over walks.
-        ShapeError: If a shape does not fit.
+        KindError: If the network's outputs are not sums over walks.
+        ShapeError: If a shape is wrong.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -46,21 +46,21 @@ def walk_readout(
     """
     chains = checked_chains(net)
     if weights.shape != (net.hidden_channels,):
-        raise ShapeError("weights", weights.shape, f"({net.hidden_channels},), one a unit")
+        raise ShapeError("weights", weights.shape, f"({net.hidden_channels},), one per unit")
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
-    shares: dict[tuple[int, ...], float] = {}
+    total: dict[tuple[int, ...], float] = {}
     for level in getattr(net, "_read", (0,)):
         labels = labels_of(net, data, level)
         nodes, steps = walk_factors(chains[level], labels, edges, attributes, slice(None))
         walks, values = _all_walks(nodes, steps, edges)
-        for walk, share in zip(walks.tolist(), (values @ weights).tolist(), strict=True):
-            shares[tuple(walk)] = shares.get(tuple(walk), 0.0) + share
-    every = [WalkContribution(walk, share) for walk, share in shares.items()]
+        for walk, value in zip(walks.tolist(), (values @ weights).tolist(), strict=True):
+            total[tuple(walk)] = total.get(tuple(walk), 0.0) + value
+    every = [WalkContribution(walk, value) for walk, value in total.items()]
     return sorted(every, key=lambda walk: -abs(walk.contribution))
 
 
 def _all_walks(nodes: Tensor, steps: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Return all walks ``(W, n)`` and the share of each in every unit ``(W, H)``."""
+    """Return all walks ``(W, n)`` and their contributions to all units ``(W, H)``."""
     source, target = edges
     order = source.argsort(stable=True)
     degrees = source.bincount(minlength=nodes.shape[-1])

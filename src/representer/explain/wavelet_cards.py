@@ -1,4 +1,4 @@
-"""What the wavelets of a layer are: waveform, spectrum, frequency, bandwidth, lags of channels."""
+"""Descriptions of wavelet filters: waveform, frequency, bandwidth, lags of channels."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class WaveletCard:
     """One wavelet filter.
 
     Attributes:
-        gate: Whose filter it is.
-        unit: Of the gate.
+        gate: The gate that it filters for.
+        unit: The unit of the gate.
         frequency: ω/2π in Hz, below half the sampling rate.
-        bandwidth: Width in Hz of its power spectrum at half of its height.
+        bandwidth: Width in Hz of its power spectrum at half maximum.
         amplitudes: |α| of each channel ``(C,)``.
-        lags: By how many degrees each channel runs behind the first in the signal that the filter
-            answers to most ``(C,)``, from -180 to 180.
-        times: Of its samples, in seconds ``(n,)``.
+        lags: Lag of each channel behind the first in the signal that maximizes the filter's
+            output, in degrees from -180 to 180 ``(C,)``.
+        times: Times of its samples in seconds ``(n,)``.
         waveform: The filter ``(C, n)``, oldest sample first.
         energy: Sum of its squares.
     """
@@ -46,13 +46,13 @@ class WaveletCard:
 
 @dataclass(frozen=True)
 class RecurringOscillation:
-    """An oscillation that wavelets of several models have.
+    """An oscillation that recurs in the wavelets of several models.
 
     Attributes:
         frequency: Mean in Hz, weighted by energy.
         spread: Standard deviation over the filters, in Hz.
-        models: Share of the models that have such a filter, from 0 to 1.
-        energy: Share of the energy of all filters looked at.
+        models: Fraction of the models that have such a filter.
+        energy: Fraction of the energy of all filters considered.
     """
 
     frequency: float
@@ -62,15 +62,15 @@ class RecurringOscillation:
 
 
 def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletCard]:
-    r"""Describe the wavelets of a layer, those of most energy first.
+    r"""Describe the wavelets of a layer, in descending order of energy.
 
-    A filter :math:`\alpha_c \cos(\omega t + \phi_c) e^{-\beta t^2}` answers most to a signal whose
-    channel c runs :math:`\phi_0 - \phi_c` behind channel 0, and half a turn more where the
-    amplitudes have different signs.
+    A filter :math:`\alpha_c \cos(\omega t + \phi_c) e^{-\beta t^2}` has its largest
+    output for a signal whose channel c lags channel 0 by :math:`\phi_0 - \phi_c`, plus half a turn
+    if the amplitudes have different signs.
 
     Args:
-        layer: With wavelet filters and a sampling rate; its first layer is looked at.
-        gate: Of one gate only, such as ``"candidate"``.
+        layer: A layer with wavelet filters; its first layer is described.
+        gate: Only the filters of this gate, such as ``"candidate"``.
 
     Raises:
         KindError: If the layer has no wavelets.
@@ -112,31 +112,31 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
 def recurring_oscillations(
     models: Sequence[Sequence[WaveletCard]], *, top: int = 5, tolerance: float = 1.0
 ) -> list[RecurringOscillation]:
-    """Say which oscillations came back in several models, those in most models first.
+    """Find oscillations that recur in several models, in descending order of their number.
 
     Args:
-        models: The cards of each model, as of `wavelet_cards`.
-        top: How many of each model are looked at, those of most energy.
-        tolerance: Filters belong together whose neighbors on the scale differ by no more Hz.
+        models: The result of `wavelet_cards` for each model.
+        top: Number of filters of each model to consider, those of most energy.
+        tolerance: Group filters whose frequencies differ from the next by at most this, in Hz.
 
     Raises:
-        ArgumentError: If there is no model or card.
+        ArgumentError: If there are no cards.
     """
-    found = [(c.frequency, c.energy, k) for k, cards in enumerate(models) for c in cards[:top]]
-    if not found:
+    entries = [(c.frequency, c.energy, k) for k, cards in enumerate(models) for c in cards[:top]]
+    if not entries:
         raise ArgumentError("models", models, "the cards of at least one model")
-    found.sort()
-    groups = [[found[0]]]
-    for previous, entry in itertools.pairwise(found):
+    entries.sort()
+    groups = [[entries[0]]]
+    for previous, entry in itertools.pairwise(entries):
         groups[-1].append(entry) if entry[0] - previous[0] <= tolerance else groups.append([entry])
-    whole = sum(energy for _, energy, _ in found)
+    whole = sum(energy for _, energy, _ in entries)
     rows = []
     for group in groups:
         frequencies, energies, members = (np.asarray(part) for part in zip(*group, strict=True))
         mean = float(np.average(frequencies, weights=energies))
         spread = math.sqrt(np.average((frequencies - mean) ** 2, weights=energies))
-        share = float(energies.sum()) / whole
-        rows.append(RecurringOscillation(mean, spread, len(set(members)) / len(models), share))
+        fraction = float(energies.sum()) / whole
+        rows.append(RecurringOscillation(mean, spread, len(set(members)) / len(models), fraction))
     return sorted(rows, key=lambda row: (-row.models, -row.energy))
 
 

@@ -1,4 +1,4 @@
-"""Exact kernels: what the layers of ``nn`` compute, as functions of two objects."""
+"""Exact kernels: the functions of two objects that the layers of ``nn`` evaluate."""
 
 from representer.kernels.composition import Activated, Cosine, Product, Sum
 from representer.kernels.deep_graph_kernel import DeepGraphKernel

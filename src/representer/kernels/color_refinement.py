@@ -1,8 +1,8 @@
-"""One round of the Weisfeiler-Lehman test: new labels from old ones and those of the neighbors.
+"""One round of the Weisfeiler-Lehman test: new labels from those of a node and its neighbors.
 
-Two nodes get the same new label if and only if their labels are the same and their neighbors have
-the same labels equally often. Labels are numbers, compared and not hashed, so that nothing
-collides. Lei et al. 2017, section 3.4; Shervashidze et al. 2011.
+Two nodes get the same new label if and only if their labels are equal and so are the multisets of
+their neighbors' labels. Labels are integers, compared rather than hashed, so that none collide. Lei
+et al. 2017, section 3.4; Shervashidze et al. 2011.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ def refined(labels: np.ndarray, edge_index: np.ndarray, edges: np.ndarray | None
     """Return the new labels.
 
     Args:
-        labels: Of the nodes ``(N,)``, from 0 on.
-        edge_index: ``(2, E)``; a node sees those from which an edge leads to it.
-        edges: Labels of the edges ``(E,)``, if they are seen too.
+        labels: Non-negative labels of the nodes ``(N,)``.
+        edge_index: ``(2, E)``; a node's neighbors are the sources of its incoming edges.
+        edges: Labels of the edges ``(E,)``, or None to ignore them.
     """
     source, target = edge_index
     seen = labels[source]
@@ -25,11 +25,11 @@ def refined(labels: np.ndarray, edge_index: np.ndarray, edges: np.ndarray | None
     order = np.lexsort((seen, target))
     seen, degrees = seen[order], np.bincount(target, minlength=len(labels))
     starts = np.cumsum(degrees) - degrees
-    fresh, used = labels.astype(np.int64), int(labels.max(initial=0)) + 1
+    new, used = labels.astype(np.int64), int(labels.max(initial=0)) + 1
     base = int(seen.max(initial=0)) + 1
-    for k in range(int(degrees.max(initial=0))):  # join the k-th neighbor to what came before
+    for k in range(int(degrees.max(initial=0))):  # append the k-th neighbor
         nodes = np.flatnonzero(degrees > k)
-        kinds, place = np.unique(fresh[nodes] * base + seen[starts[nodes] + k], return_inverse=True)
-        fresh[nodes] = place + used  # unlike all numbers given to fewer neighbors
+        kinds, place = np.unique(new[nodes] * base + seen[starts[nodes] + k], return_inverse=True)
+        new[nodes] = place + used  # distinct from the numbers of nodes with fewer neighbors
         used += len(kinds)
-    return np.unique(fresh, return_inverse=True)[1]
+    return np.unique(new, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Kernels made of kernels: sums, products, activated states and unit diagonals."""
+"""Compositions of kernels: sums, products, activated states and unit diagonals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Values = Tensor | np.ndarray
 
 
 class _Pair(Kernel):
-    """Two kernels of the same objects, whose values are joined entry by entry."""
+    """Two kernels of the same objects, combined entry by entry."""
 
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1 = k1
@@ -26,7 +26,7 @@ class _Pair(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """What both kernels compare."""
+        """Return the kind of objects that both kernels compare."""
         return self.k1.objects
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
@@ -41,11 +41,11 @@ class _Pair(Kernel):
 
     @abstractmethod
     def _join(self, first: Any, second: Any) -> Values:
-        """Return what two values become."""
+        """Combine the values of both kernels."""
 
 
 class Sum(_Pair):
-    """The sum of two kernels, written ``k1 + k2``: their features beside each other.
+    """The sum of two kernels, written ``k1 + k2``: it concatenates their features.
 
     Args:
         k1: A kernel.
@@ -57,7 +57,7 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """The product of two kernels, written ``k1 * k2``: all products of their features.
+    """The product of two kernels, written ``k1 * k2``: the products of all pairs of their features.
 
     Args:
         k1: A kernel.
@@ -69,13 +69,14 @@ class Product(_Pair):
 
 
 class Activated(Kernel):
-    r"""A kernel of the points that another one maps to, :math:`K_\sigma(\phi(x), \phi(y))`.
+    r"""A point kernel in the feature space of another kernel, :math:`K_\sigma(\phi(x), \phi(y))`.
 
-    Written ``k.activated(point_kernel)``. If the space of :math:`K_\sigma` holds an activation σ,
-    as :class:`InversePolynomial` does those of Lemma 1, this one's holds σ of the kernel's network.
+    Written ``k.activated(point_kernel)``. If the space of :math:`K_\sigma` contains an
+    activation σ, as that of :class:`InversePolynomial` does for Lemma 1, the space of this kernel
+    contains the outputs of the kernel's network with activation σ.
 
     Args:
-        kernel: The kernel below.
+        kernel: The inner kernel.
         point_kernel: K_σ, a function of inner products.
 
     References:
@@ -90,7 +91,7 @@ class Activated(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """What the kernel below compares."""
+        """Return the kind of objects that the inner kernel compares."""
         return self.kernel.objects
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
@@ -127,7 +128,7 @@ class Cosine(Kernel):
     Written ``k.cosine()``. Where k(x, x) is 0, so is the result.
 
     Args:
-        kernel: The kernel below.
+        kernel: The inner kernel.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -135,7 +136,7 @@ class Cosine(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """What the kernel below compares."""
+        """Return the kind of objects that the inner kernel compares."""
         return self.kernel.objects
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
@@ -150,7 +151,7 @@ class Cosine(Kernel):
         return scaled if isinstance(K, Tensor) else scaled.numpy()
 
     def diag(self, X: Iterable[Any]) -> Values:
-        """Return 1 of each object, or 0 where the kernel below is 0."""
+        """Return 1 of each object, or 0 where the inner kernel is 0."""
         xx = self.kernel.diag(X)
         ones = (torch.as_tensor(xx) > 0).to(torch.as_tensor(xx).dtype)
         return ones if isinstance(xx, Tensor) else ones.numpy()
@@ -162,9 +163,9 @@ def _inverse_root(squares: Tensor) -> Tensor:
 
 
 def _diagonal(K: Values) -> Values:
-    return K.diagonal() if isinstance(K, Tensor) else K.diagonal().copy()  # which may be written to
+    return K.diagonal() if isinstance(K, Tensor) else K.diagonal().copy()  # numpy returns a view
 
 
 def _kept(X: Any) -> Any:
-    """Return objects that can be gone through more than once."""
+    """Return objects that can be iterated over more than once."""
     return X if X is None or isinstance(X, (Sequence, Tensor, np.ndarray)) else list(X)

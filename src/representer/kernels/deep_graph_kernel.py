@@ -21,7 +21,7 @@ from representer.kernels.point_kernels import Gaussian, PointKernel
 
 
 class DeepGraphKernel(GraphKernel):
-    r"""Compares the states of a stack of graph-kernel layers, whatever their references.
+    r"""The kernel of the states of a stack of graph-kernel layers, for any references.
 
     .. math::
         K^{(l,1)}(v, v') &= K_\sigma^{(l-1,n)}(v, v'), \qquad
@@ -31,28 +31,28 @@ class DeepGraphKernel(GraphKernel):
         K(G, G') &= \sum_v \sum_{v'} K_\sigma^{(L,n)}(v, v')
 
     and 0 where no walk of j nodes ends. :math:`K_\sigma` is the activation kernel of the features
-    behind K. If its space holds σ, the kernel's space holds the outputs of every
+    behind K. If its space contains σ, the kernel's space contains the outputs of every
     ``nn.DeepGraphKernelNN`` of L layers, seen as functions of the graph (Theorem 4, with the σ of
     appendix E).
 
     Args:
         order: n, nodes of a walk in each layer.
         num_layers: L.
-        decay: λ, from 0 on.
+        decay: λ, non-negative.
         combine: ∘, ``"multiply"`` or ``"add"``.
         activation: :math:`K_\sigma`: a kernel of vectors, or a q as ``RandomWalkKernel`` takes it;
-            by default ``kernels.Gaussian()``, which takes values of any size.
-        base: As of :class:`RandomWalkKernel`.
-        edges: As of :class:`RandomWalkKernel`, in all layers.
+            by default ``kernels.Gaussian()``, which is defined for values of any size.
+        base: As in :class:`RandomWalkKernel`.
+        edges: As in :class:`RandomWalkKernel`, for all layers.
 
     Shape:
-        - X and Y as of :class:`RandomWalkKernel`
+        - X and Y as in :class:`RandomWalkKernel`
         - returns ``(N, M)`` in float64: a differentiable tensor for ``Data``, else an array
 
     Raises:
-        ArgumentError: If an argument has no meaning, or an edge joins a node that there is not.
-        ShapeError: If features have a shape that does not fit.
-        KindError: If a graph is of the wrong kind, or has nothing to compare.
+        ArgumentError: If an argument is invalid, or an edge joins a node that does not exist.
+        ShapeError: If features have the wrong shape.
+        KindError: If a graph is of the wrong kind, or has no features.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,

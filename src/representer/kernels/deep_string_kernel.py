@@ -16,7 +16,7 @@ from representer.kernels.sequence_kernel import SequenceKernel
 
 
 class DeepStringKernel(SequenceKernel):
-    r"""Compares the states of a stack of string-kernel layers, whatever their references.
+    r"""The kernel of the states of a stack of string-kernel layers, for any references.
 
     .. math::
         K^{(1)}[s, t] &= K_{n_1}(x_{1:s}, y_{1:t}) \\
@@ -27,18 +27,19 @@ class DeepStringKernel(SequenceKernel):
     :math:`K_\sigma^{(l)}[s, t]` is the activation kernel of the features behind
     :math:`K^{(l)}[s, t]`, so that step s of a sequence stands for its whole prefix. The kernel is
     :math:`K^{(L)}` at the last steps, before an activation (``.activated(...)`` adds one). If the
-    space of the activation kernel holds σ, the kernel's space holds the states :math:`c^{(L)}_n` of
-    every network of L layers with activation σ, seen as functions of the input.
+    space of the activation kernel contains σ, the kernel's space contains the states
+    :math:`c^{(L)}_n` of every network of L layers with activation σ, seen as functions of the
+    input.
 
     Args:
-        orders: n of each layer, the first below.
-        decay: λ in [0, 1], of all layers or one for each.
+        orders: n of each layer, from the lowest.
+        decay: λ in [0, 1], one for all layers or one for each.
         activation: The activation kernel between two layers; by default
-            ``kernels.InversePolynomial()``, as in Lemma 1, which refuses states whose square
-            reaches 2. ``kernels.Linear()`` for none.
-        combine: As of :class:`StringKernel`, in all layers.
-        normalized: As of :class:`StringKernel`, in all layers.
-        base: As of :class:`StringKernel`, of the lowest layer.
+            ``kernels.InversePolynomial()``, as in Lemma 1, which refuses states whose squared
+            norm reaches 2. ``kernels.Linear()`` for none.
+        combine: As in :class:`StringKernel`, for all layers.
+        normalized: As in :class:`StringKernel`, for all layers.
+        base: As in :class:`StringKernel`, for the lowest layer.
 
     Shape:
         - X a list of N sequences ``(T_i, d)``, for ``base="delta"`` of strings or lists of tokens;
@@ -46,7 +47,7 @@ class DeepStringKernel(SequenceKernel):
         - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
 
     Raises:
-        ArgumentError: If an argument has no meaning, or a number of a sequence is not finite.
+        ArgumentError: If an argument is invalid, or a sequence holds NaN or infinity.
         ShapeError: If a sequence is not ``(time, features)``, or the features differ.
         KindError: If a sequence or the activation is of the wrong kind.
 
@@ -104,7 +105,7 @@ class DeepStringKernel(SequenceKernel):
         return self._layer(len(self.orders) - 1, K, ends)
 
     def _prepare(self, item: Tensor) -> list[Tensor]:
-        """Return K^(l) of each prefix with itself, of all layers below the last ``(T,)``."""
+        """Return K^(l) of each prefix with itself ``(T,)``, for all layers but the last."""
         K, squares = self._similarities(item, item[None])[0], []
         for layer in range(len(self.orders) - 1):
             K = self._layer(layer, K)

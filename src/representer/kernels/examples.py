@@ -1,4 +1,4 @@
-"""One example of every kernel, by name: each is to obey the laws of kernels."""
+"""An example of every kernel, by name: the tests check the laws of kernels on each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels in scikit-learn's pipelines: objects in, rows of the Gram matrix out."""
+"""Kernels as scikit-learn transformers, from objects to rows of the Gram matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from representer.kernels.kernel import Kernel
 
 
 class KernelTransformer(TransformerMixin, BaseEstimator):
-    """What the transformers share: which objects a kernel takes, and what scikit-learn may ask."""
+    """Base class of the transformers: input validation and scikit-learn tags."""
 
     kernel: Kernel
 
@@ -28,7 +28,7 @@ class KernelTransformer(TransformerMixin, BaseEstimator):
         return tags
 
     def _objects(self, X: Any, *, reset: bool) -> Any:
-        """Return what was given as the kernel takes it, checked by scikit-learn where it can be."""
+        """Return the objects in the form that the kernel takes; scikit-learn validates vectors."""
         if not isinstance(self.kernel, Kernel):
             raise KindError("kernel", repr(self.kernel), "a kernel of representer.kernels")
         if self.kernel.objects == "vectors":
@@ -37,33 +37,34 @@ class KernelTransformer(TransformerMixin, BaseEstimator):
 
 
 class GramTransformer(KernelTransformer):
-    """Maps objects to their kernel with the objects that it was fitted on.
+    """Maps objects to their kernel values with the objects of ``fit``.
 
-    ``make_pipeline(GramTransformer(k), SVC(kernel="precomputed"))`` is a classifier of whatever k
-    compares; a grid search reaches the kernel's arguments as ``gramtransformer__kernel__order``.
+    ``make_pipeline(GramTransformer(k), SVC(kernel="precomputed"))`` is a classifier of the
+    objects of k; a grid search reaches the kernel's arguments as
+    ``gramtransformer__kernel__order``.
 
     Args:
         kernel: The kernel.
 
     Attributes:
-        X_fit_: The objects that it was fitted on.
+        X_fit_: The objects of ``fit``.
     """
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
 
     def fit(self, X: Iterable[Any], y: Any = None) -> GramTransformer:
-        """Keep the objects."""
+        """Store the objects."""
         self.X_fit_ = self._objects(X, reset=True)
         return self
 
     def transform(self, X: Iterable[Any]) -> np.ndarray:
-        """Return the kernel of each object with those of ``fit`` ``(N, M)``."""
+        """Return the kernel values with the objects of ``fit`` ``(N, M)``."""
         check_is_fitted(self)
         return as_array(self.kernel(self._objects(X, reset=False), self.X_fit_))
 
     def fit_transform(self, X: Iterable[Any], y: Any = None, **options: Any) -> np.ndarray:
-        """Keep the objects and return their Gram matrix, of which a half is computed."""
+        """Store the objects and return their Gram matrix, computing half of it."""
         self.fit(X, y)
         return as_array(self.kernel(self.X_fit_))
 

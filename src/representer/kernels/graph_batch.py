@@ -1,4 +1,4 @@
-"""Graphs behind each other in one: what the computations of graph kernels run on."""
+"""Several graphs joined into one, on which the graph kernels compute."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ class Batch:
 
     @property
     def is_discrete(self) -> bool:
-        """Whether nodes and, where they are compared, edges are labels."""
+        """Return True if nodes and, where they are compared, edges are labels."""
         return self.nodes.dim() == 1 and (self.edges is None or self.edges.dim() == 1)
 
     @cached_property
     def of_graph(self) -> Tensor:
-        """The graph of each node ``(N,)``."""
+        """Return the index of each node's graph ``(N,)``."""
         return torch.repeat_interleave(torch.tensor(self.sizes)).to(self.nodes.device)
 
     def ends(self, order: int) -> Tensor:
-        """Say where walks of 1, 2, … n nodes end ``(N, n)``."""
+        """Return True where walks of 1, 2, … n nodes end ``(N, n)``."""
         return walks_end(self.edge_index, len(self.nodes), order)
 
     def summed(self, values: Tensor) -> Tensor:
@@ -53,7 +53,7 @@ class Batch:
         return zeros.index_add(0, self.of_graph, values)
 
     def parts(self, most: int) -> Iterator[Batch]:
-        """Part the graphs, in their order, into batches of about ``most`` nodes."""
+        """Split the graphs, in their order, into batches of about ``most`` nodes."""
         first, start = 0, 0
         for last in range(1, len(self.sizes) + 1):
             stop = start + sum(self.sizes[first:last])
@@ -72,19 +72,19 @@ class Batch:
 def batches(
     X: Sequence[Graph], Y: Sequence[Graph] | None, *, delta: bool, edges: bool
 ) -> tuple[Batch, Batch | None]:
-    """Join the graphs of each side, their labels numbered alike.
+    """Join the graphs of each side; equal labels get equal numbers.
 
     Args:
         X: Graphs.
         Y: Graphs, or None for X itself.
-        delta: Whether features are labels too: equal or not.
-        edges: Whether edges are compared.
+        delta: Treat features as labels, which are equal or not.
+        edges: Compare edges, too.
 
     Returns:
-        Both sides, discrete together or not at all.
+        Both sides: both discrete, or neither.
 
     Raises:
-        KindError: If labels meet numbers, or edges to be compared have nothing to compare.
+        KindError: If labels and numbers are mixed, or edges to be compared have no features.
         ShapeError: If the number of features differs.
     """
     of_nodes: dict[Hashable, int] = {}
@@ -97,13 +97,13 @@ def batches(
     numbered = _alike(nodes, of_nodes, delta)
     attributes: list[Tensor] | None = None
     if edges:
-        found = []
+        attached = []
         for name, graph in named:
             if graph.edges is None and graph.edge_index.shape[1]:
                 hint = "Give each edge one, or use edges=False."
                 raise KindError(f"{name}.edge_attr", "None", "a feature of each edge", hint=hint)
-            found.append((f"{name}.edge_attr", [] if graph.edges is None else graph.edges))
-        attributes = _alike(found, of_edges, delta)
+            attached.append((f"{name}.edge_attr", [] if graph.edges is None else graph.edges))
+        attributes = _alike(attached, of_edges, delta)
     joined = []
     for side in sides:
         start = len(joined) and len(X)
@@ -123,7 +123,7 @@ def _alike(
     values: list[tuple[str, Tensor | Labels]], vocabulary: dict[Hashable, int], delta: bool
 ) -> list[Tensor]:
     """Return the values of all graphs as features ``(N, d)``, or as numbered labels ``(N,)``."""
-    if any(isinstance(v, Tensor) and v.dim() == 1 for _, v in values):  # numbered before
+    if any(isinstance(v, Tensor) and v.dim() == 1 for _, v in values):  # already numbered
         return [v if isinstance(v, Tensor) else torch.zeros(0).long() for _, v in values]
     discrete = delta or any(isinstance(v, list) and v for _, v in values)
     rows = [v for _, v in values if isinstance(v, Tensor)]
@@ -174,7 +174,7 @@ def _join(graphs: Sequence[Graph], nodes: list[Tensor], attributes: list[Tensor]
 
 
 def _one_hot(batch: Batch, node_labels: int, edge_labels: int) -> Batch:
-    """Return features in the place of labels, whose inner product says if two are the same."""
+    """Replace labels by one-hot features, whose inner product is 1 for equal labels, else 0."""
     nodes, edges = batch.nodes, batch.edges
     if nodes.dim() == 1:
         nodes = F.one_hot(nodes, max(1, node_labels)).double()
@@ -196,7 +196,7 @@ def side_by_side(x: Batch, y: Batch | None) -> Batch:
 
 
 def as_features(x: Batch, y: Batch | None) -> tuple[Batch, Batch | None]:
-    """Return discrete batches with one-hot features; others as they are."""
+    """Return discrete batches with one-hot features, and others unchanged."""
     sides = [x] if y is None else [x, y]
     node_labels = 1 + max(
         (int(s.nodes.max()) for s in sides if s.nodes.dim() == 1 and len(s.nodes)), default=0

@@ -1,4 +1,4 @@
-"""What kernels of graphs share: reading, checks, the activation of a local kernel."""
+"""The base class of graph kernels: reading, checks, the activation of a local kernel."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BASES = ("linear", "delta")
 
 
 class GraphKernel(Kernel):
-    """A kernel of two graphs, computed in float64."""
+    """Base class of kernels of two graphs, computed in float64."""
 
     @property
     def objects(self) -> Objects:
-        """What the kernel compares."""
+        """Return the kind of objects that the kernel compares."""
         return "graphs"
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
@@ -46,7 +46,7 @@ class GraphKernel(Kernel):
 
     @abstractmethod
     def _check(self) -> None:
-        """Raise an error of the arguments, which ``set_params`` may have changed."""
+        """Check the arguments, which ``set_params`` may have changed."""
 
     @abstractmethod
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
@@ -58,26 +58,27 @@ class GraphKernel(Kernel):
 
 
 def check_size(name: str, value: Any, least: int = 1) -> None:
-    """Check a whole number.
+    """Check an integer.
 
     Raises:
-        ArgumentError: If it is none, or too small.
+        ArgumentError: If it is no integer, or too small.
     """
     if type(value) is not int or value < least:
-        raise ArgumentError(name, value, f"a whole number from {least} on")
+        expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
+        raise ArgumentError(name, value, expected)
 
 
 def check_walks(decay: Any, combine: Any, base: Any, edges: Any) -> None:
-    """Check what kernels of walks have in common.
+    """Check the arguments that all kernels of walks have.
 
     Raises:
-        ArgumentError: If one of them has no meaning.
+        ArgumentError: If one of them is invalid.
     """
     is_number = isinstance(decay, (int, float, np.floating)) and not isinstance(decay, bool)
     is_tensor = isinstance(decay, Tensor) and decay.dim() == 0
     value = decay.detach() if isinstance(decay, Tensor) else decay
     if not (is_number or is_tensor) or not 0 <= value < float("inf"):
-        raise ArgumentError("decay", decay, "a number from 0 on")
+        raise ArgumentError("decay", decay, "a non-negative number")
     if combine not in ("multiply", "add"):
         raise ArgumentError("combine", combine, "'multiply' or 'add'")
     if not isinstance(base, PointKernel) and base not in BASES:
@@ -90,11 +91,12 @@ def activation_of(name: str, activation: PointKernel | str | None) -> Activate |
     """Return K_sigma as a function of K(v, v'), K(v, v) and K(v', v').
 
     Args:
-        name: What messages call the argument.
-        activation: A point kernel, or a Mercer q of ``NONLINEARITIES``, for which K_sigma is q(K).
+        name: The name of the argument, for messages.
+        activation: A point kernel, or a Mercer q of ``NONLINEARITIES``, for which
+            K_sigma is q(K).
 
     Raises:
-        ArgumentError: If it is none of them.
+        ArgumentError: If it is neither.
     """
     if activation is None:
         return None

@@ -1,8 +1,8 @@
-"""The tie between a graph kernel and its network, as ``networks`` ties those of sequences.
+"""Graph kernels and their networks, the counterpart of ``networks`` for sequences.
 
 The output of unit i of ``kernel.network(...)`` is the kernel of the graph with the path of
-reference i, and ``network.kernel`` gives that kernel back. It needs torch_geometric, and is loaded
-when asked.
+reference i, and ``network.kernel`` gives that kernel back. It needs torch_geometric, and is
+imported on demand.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from representer.nn.graph.relabeling import Relabeling
 from representer.nn.graph.wl_kernel_nn import WLKernelNN
 
 GATE = (
-    "Its decay is a gate that sees the edges of the graph and not the reference, so that the two "
-    "cannot change places."
+    "Its decay is a gate that depends on the edges of the graph and not on the reference, so "
+    "that the two are not interchangeable."
 )
 
 
@@ -30,7 +30,7 @@ def network_of(
     """Return the layer that evaluates a kernel against learned walks.
 
     Args:
-        kernel: The kernel. What it is, options cannot change.
+        kernel: The kernel. Options cannot override its arguments.
         in_channels: d, features of a node.
         hidden_channels: Number of references.
         options: Other arguments of ``nn.RandomWalkKernelNN``.
@@ -45,7 +45,7 @@ def network_of(
         hint = "A unit needs σ itself; name a q of functional.NONLINEARITIES."
         raise ArgumentError("nonlinear", kernel.nonlinear, "False or a name", hint=hint)
     if kernel.edges and options.get("edge_dim") is None:
-        expected = "the number of the edges' features, since the kernel compares edges"
+        expected = "the number of edge features, since the kernel compares edges"
         raise ArgumentError("edge_dim", None, expected)
     if not kernel.edges and options.get("edge_dim") is not None:
         hint = "Use RandomWalkKernel(edges=True)."
@@ -58,7 +58,7 @@ def network_of(
     }
     for name, value in own.items():
         if name in options and options[name] != value:
-            raise ArgumentError(name, options[name], f"{value!r}, which the kernel says")
+            raise ArgumentError(name, options[name], f"{value!r}, as in the kernel")
     return RandomWalkKernelNN(in_channels, hidden_channels, **{**options, **own})
 
 
@@ -71,8 +71,8 @@ def kernel_of(layer: RandomWalkKernelNN) -> RandomWalkKernel:
     reason = why_no_walk_kernel(layer.decay, layer.order, sigma_of(layer.nonlinear))
     if not reason and layer.activation is not None:
         reason = (
-            f"Its activation {layer.activation} of a kernel is no kernel; with activation=None, "
-            "and before the activation in node_states, there is one."
+            f"Its activation {layer.activation} of a kernel is no kernel; use activation=None. "
+            "Before the activation, node_states are kernel values."
         )
     if reason or isinstance(layer.decay, str):
         raise refuse_kernel(layer, reason)
@@ -124,7 +124,7 @@ def network_of_levels(
     }
     for name, value in own.items():
         if name in options and options[name] != value:
-            raise ArgumentError(name, options[name], f"{value!r}, which the kernel says")
+            raise ArgumentError(name, options[name], f"{value!r}, as in the kernel")
     like = {"device": relabel.weight.device, "dtype": relabel.weight.dtype}
     layer = WLKernelNN(in_channels, hidden_channels, **{**like, **options, **own})
     layer.relabeling = relabel
@@ -154,18 +154,18 @@ def kernel_of_levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel:
 
 
 def refuse_kernel(layer: Any, reason: str) -> KindError:
-    """Return the error of a layer that has no symmetric kernel."""
+    """Return the error for a layer that has no symmetric kernel."""
     expected = "one that evaluates a symmetric kernel"
     return KindError("layer", repr(layer), expected, hint=reason)
 
 
 def why_no_walk_kernel(decay: Any, order: int, sigma: str) -> str:
-    """Say why the walks of a layer have no kernel; "" if they have one."""
+    """Return the reason why the walks of a layer have no kernel; "" if they have one."""
     if decay == "gated":
         return GATE
     if decay == "learned":
         return (
-            "Its units have each a decay of their own, and so a kernel of their own: for unit i it "
+            "Each unit has its own decay, and so its own kernel: for unit i it "
             "is RandomWalkKernel(order, float(layer.decay_gate()[i]))."
         )
     reason = mercer_violation(sigma) if order > 1 else ""

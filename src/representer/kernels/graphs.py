@@ -19,12 +19,12 @@ FORMS = "a PyG Data, a networkx graph or a SMILES"
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph as the kernels see it.
+    """A graph, in the form that the kernels take.
 
     Attributes:
-        nodes: Features ``(N, d)``, float64, or a label of each node; labels that all graphs
-            have numbered alike may be a tensor ``(N,)``.
-        edge_index: Source and target of each edge ``(2, E)``; an undirected edge stands there in
+        nodes: Features ``(N, d)``, float64, or a label of each node; labels that are numbered
+            consistently over all graphs may be a tensor ``(N,)``.
+        edge_index: Source and target of each edge ``(2, E)``; an undirected edge appears in
             both directions.
         edges: Features ``(E, K)``, float64, or a label of each edge; None if it has none.
     """
@@ -43,14 +43,14 @@ class Graphs:
 
     Attributes:
         items: The graphs.
-        from_tensors: Whether they came as ``Data``, so that the answer is to be a tensor.
+        from_tensors: Whether they were given as ``Data``, so that the kernel returns a tensor.
     """
 
     items: list[Graph]
     from_tensors: bool
 
     def like_input(self, values: Tensor) -> Tensor | np.ndarray:
-        """Return values of a kernel in the form that the graphs came in."""
+        """Return values of a kernel as a tensor or an array, like the input."""
         return values if self.from_tensors else values.detach().numpy()
 
 
@@ -60,15 +60,15 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
     Args:
         X: The graphs. Of ``Data`` the fields ``x``, ``edge_index`` and ``edge_attr`` are read; of a
             networkx graph the node attribute ``x`` and the edge attribute ``edge_attr``, numbers or
-            a label each; of a SMILES the elements and the types of the bonds, as labels.
-        name: What messages call them.
+            or labels; of a SMILES the elements and the types of the bonds, as labels.
+        name: Their name in messages.
 
     Raises:
-        ArgumentError: If there are none, a number is not finite, an edge joins a node that there is
-            not, or a SMILES is invalid.
+        ArgumentError: If the list is empty, a number is not finite, an edge joins a node that does
+            not exist, or a SMILES is invalid.
         KindError: If one is of another kind, or has no features.
-        ShapeError: If features or edges have a shape that does not fit.
-        MissingExtraError: If a SMILES comes without RDKit.
+        ShapeError: If features or edges have the wrong shape.
+        MissingExtraError: If RDKit is needed for a SMILES and is not installed.
     """
     is_graph = hasattr(X, "edge_index") or hasattr(X, "adj")
     if isinstance(X, (str, bytes, dict)) or is_graph or not isinstance(X, Iterable):

@@ -27,18 +27,18 @@ class Kernel(BaseEstimator, ABC):
     """A kernel, called as ``k(X, Y)``.
 
     A subclass keeps its constructor's arguments as attributes of the same names, so that
-    ``get_params``, ``set_params`` and ``sklearn.base.clone`` work; ``set_params`` does not pass
-    through the constructor, so a kernel checks them again when it is called.
+    ``get_params``, ``set_params`` and ``sklearn.base.clone`` work; ``set_params`` bypasses the
+    constructor, so a kernel checks its arguments again when it is called.
     """
 
     @property
     def objects(self) -> Objects:
-        """What the kernel compares."""
+        """Return the kind of objects that the kernel compares."""
         return "sequences"
 
     @abstractmethod
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
-        """Return the Gram matrix ``(len(X), len(Y))``, of X with itself if there is no Y."""
+        """Return the Gram matrix ``(len(X), len(Y))``, of X with itself if Y is None."""
 
     @abstractmethod
     def diag(self, X: Iterable[Any]) -> Tensor | np.ndarray:

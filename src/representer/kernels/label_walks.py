@@ -1,8 +1,9 @@
-"""Walks of labels, counted: the explicit feature map of the random-walk kernel on labeled graphs.
+"""Counts of label sequences: the explicit feature map of the random-walk kernel on labels.
 
     phi_n(G)[l_1 .. l_n] = number of walks of G whose nodes (and edges) carry these labels
 
-Sparse, so that the cost is that of the walks there are, however many labels. Lei et al. 2017, (5).
+The counts are sparse, so that the cost depends on the walks and not on the number of labels. Lei et
+al. 2017, (5).
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from representer.kernels.graph_batch import Batch
 
 
 def walk_counts(batch: Batch, order: int) -> sparse.csr_array:
-    """Count the walks of labels of every graph.
+    """Count the label sequences of the walks of every graph.
 
     Args:
-        batch: Discrete graphs; those to be compared in one batch, since sequences of labels are
-            numbered as they occur.
+        batch: Discrete graphs. Graphs to be compared must be in one batch, since label sequences
+            are numbered as they occur.
         order: n, nodes of a walk.
 
     Returns:
@@ -42,7 +43,7 @@ def walk_counts(batch: Batch, order: int) -> sparse.csr_array:
         taken = np.arange(len(walk)) - np.repeat(np.cumsum(out) - out, out) + starts[nodes[walk]]
         codes = _renumber(codes[walk] * base + steps[taken])
         nodes, counts = target[taken], counts[walk]
-        # walks of the same labels that end in the same node are one, counted
+        # walks with the same labels and the same last node are merged
         size = int(codes.max()) + 1 if len(codes) else 1
         kept, place = np.unique(nodes * size + codes, return_inverse=True)
         nodes, codes = np.divmod(kept, size)

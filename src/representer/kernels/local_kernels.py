@@ -1,4 +1,4 @@
-"""The local kernels of every two nodes of two batches, L17 (7), sections 3.2 and 3.3, appendix E.
+"""The local kernels of all pairs of nodes of two batches, L17 (7), sections 3.2, 3.3, appendix E.
 
     K^{l,1}(v, v') = S^l(v, v'),          S^1 = <f_v, f_v'>,   S^l = K_sigma^{l-1,n}
     K^{l,j}(v, v') = S^l(v, v') o lam sum_{u -> v} sum_{u' -> v'} <e, e'> K_sigma^{l,j-1}(u, u')
@@ -21,17 +21,17 @@ from representer.ops import walk_aggregate
 Activate = Callable[[Tensor, Tensor, Tensor], Tensor]
 Compare = Callable[[Tensor, Tensor], Tensor]
 Own = list[Tensor]
-NODES = 512  # of a block of graphs, whose local kernels with another block stay in the cache
+NODES = 512  # in a block of graphs, so that the local kernels of two blocks fit in the cache
 
 
 @dataclass(frozen=True)
 class Local:
-    """What distinguishes one local kernel from another.
+    """The parameters of a local kernel.
 
     Attributes:
         order: n, nodes of a walk.
         decay: lam, a number or a tensor ``()``.
-        combine: Whether o is ``"multiply"`` or ``"add"``.
+        combine: o, ``"multiply"`` or ``"add"``.
         activate: K_sigma from K(v, v'), K(v, v) and K(v', v'); None for K itself.
         compare: The base kernel of two nodes, S^1.
         layers: L.
@@ -46,18 +46,18 @@ class Local:
 
     @property
     def is_masked(self) -> bool:
-        """Whether nodes where no walk ends have to be set to 0."""
+        """Return True if nodes where no walk ends have to be set to 0."""
         return self.combine == "add" or self.activate is not None
 
 
 def gram(local: Local, x: Batch, y: Batch | None, *, activated: bool = False) -> Tensor:
-    """Sum the local kernels of every two graphs ``(G, G')``, in blocks.
+    """Sum the local kernels of all pairs of graphs ``(G, G')``, in blocks.
 
     Args:
-        local: Which local kernel.
+        local: The local kernel.
         x: Graphs.
         y: Graphs, or None for x itself.
-        activated: Whether the sum is that of K_sigma.
+        activated: Sum K_sigma instead of K.
     """
     rows = [(part, own_kernels(local, part)) for part in x.parts(NODES)]
     columns = rows if y is None else [(p, own_kernels(local, p)) for p in y.parts(NODES)]
@@ -84,16 +84,16 @@ def diagonal(local: Local, x: Batch, *, activated: bool = False) -> Tensor:
 
 
 def own_kernels(local: Local, x: Batch) -> Own:
-    """Return K^{l,j}(v, v) of every node ``(N,)``, every l and j; nothing without activation."""
+    """Return K^{l,j}(v, v) of every node ``(N,)``, for all l and j; [] without an activation."""
     if local.activate is None:
         return []
-    found: list[Own] = []
+    per_graph: list[Own] = []
     for graph in x.parts(0):
         diagonals: Own = []
         K = _levels(local, graph, graph, diagonals, diagonals, grow=True)
         assert K.shape == (len(graph.nodes),) * 2
-        found.append(diagonals)
-    return [torch.cat(parts) for parts in zip(*found, strict=True)]
+        per_graph.append(diagonals)
+    return [torch.cat(parts) for parts in zip(*per_graph, strict=True)]
 
 
 def _last(local: Local, a: Batch, b: Batch, of_a: Own, of_b: Own, activated: bool) -> Tensor:
@@ -106,7 +106,7 @@ def _last(local: Local, a: Batch, b: Batch, of_a: Own, of_b: Own, activated: boo
 def _levels(
     local: Local, a: Batch, b: Batch, of_a: Own, of_b: Own, *, grow: bool = False
 ) -> Tensor:
-    """Return K^{L,n} ``(N, N')``; with ``grow``, note the diagonal of every level in ``of_a``."""
+    """Return K^{L,n} ``(N, N')``; with ``grow``, append the diagonal of every level to ``of_a``."""
     ends_a, ends_b = a.ends(local.order), b.ends(local.order)
     S = local.compare(a.nodes, b.nodes)
     level = 0
@@ -135,7 +135,7 @@ def _activated(local: Local, K: Tensor, of_a: Own, of_b: Own, level: int) -> Ten
 
 
 def _neighbors(K: Tensor, a: Batch, b: Batch) -> Tensor:
-    """Return the sum over the neighbors of both nodes, weighed by what the edges share."""
+    """Return the sum over the neighbors of both nodes, weighted by the similarity of the edges."""
     if a.edges is None or b.edges is None:
         columns = walk_aggregate(K.T, b.edge_index).T
         return walk_aggregate(columns, a.edge_index)

@@ -1,4 +1,4 @@
-"""Whether q of an inner product is a Mercer kernel.
+"""The test whether q of an inner product is a Mercer kernel.
 
 q(<x, y>) is one in every dimension if q(z) = sum_k a_k z^k with no negative a_k (Schoenberg 1942),
 and then the recurrent kernel of q is one too, since each of its steps is q of an inner product.
@@ -22,17 +22,17 @@ ROUNDING = 1e-14
 
 
 def mercer_violation(q: str | Callable[[Tensor], Tensor]) -> str:
-    """Say why q is no power series at 0 without negative coefficients; "" if it is one.
+    """Return the reason why q has no power series at 0 without negative coefficients, else "".
 
     A name is looked up. For a callable the series is computed from its values near 0, in float64,
-    so that what it does further away (a clamp, say) or a tiny coefficient stays unseen.
+    so that tiny coefficients, and what q does further away (a clamp, say), go unnoticed.
 
     Raises:
         ArgumentError: If there is no q of that name, or a callable is not elementwise.
     """
     if isinstance(q, str):
         is_mercer = nonlinearity(q, "q").mercer
-        return "" if is_mercer else f"{q} is no power series at 0 without negative coefficients"
+        return "" if is_mercer else f"{q} has no power series at 0 without negative coefficients"
     for radius in RADII:
         values = _values(q, radius)
         if not np.isfinite(values).all():

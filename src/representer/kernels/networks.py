@@ -1,7 +1,7 @@
-"""The tie between a kernel and its network: two views of one object.
+"""Kernels and their networks: two views of one object.
 
 The state of unit i of ``kernel.network(...)`` is the kernel between the input and reference i, and
-``network.kernel`` gives that kernel back. This is the one place where ``kernels`` and ``nn`` meet.
+``network.kernel`` gives that kernel back. Only this module connects ``kernels`` and ``nn``.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def network_of(
     """Return the layer that evaluates a kernel against learned references.
 
     Args:
-        kernel: The kernel. The ``filter_length`` and ``dilation`` of a recurrent one hold where
-            options name none; what a string kernel is, options cannot change.
+        kernel: The kernel. The ``filter_length`` and ``dilation`` of a recurrent kernel are
+            defaults of the options; options cannot override the arguments of a string kernel.
         input_size: I, features of one step.
         hidden_size: Number of references.
-        options: Other arguments of ``nn.RKM`` or ``nn.StringKernelRNN``; the latter is given no
-            activation unless one is named.
+        options: Other arguments of ``nn.RKM`` or ``nn.StringKernelRNN``; the latter has no
+            activation unless one is given.
 
     Raises:
         ArgumentError: If the kernel has no network, or an option contradicts the kernel.
@@ -85,7 +85,7 @@ def _why_no_kernel(layer: RecurrentKernelMachine) -> str:
     if gates:
         return (
             f"Its gates ({', '.join(gates)}) depend on the input and not on the reference, "
-            "so that the two cannot change places."
+            "so that the two are not interchangeable."
         )
     if not isinstance(layer, RKM):
         return "Only nn.RKM(feedback=False) evaluates a RecurrentKernel."
@@ -94,7 +94,7 @@ def _why_no_kernel(layer: RecurrentKernelMachine) -> str:
     if layer.num_layers > 1 or layer.bidirectional:
         return _SEVERAL
     if layer.stride > 1:
-        return "It leaves out steps, which the kernel sees."
+        return "It skips steps, which the kernel does not."
     if layer.layer_norm:
         return "The layer norm mixes its units."
     if any(layer.zoneout):
@@ -119,7 +119,7 @@ def _string_network(
         hint = "A unit compares tokens by their inner product; embed them first."
         raise ArgumentError("base", kernel.base, "'linear' for a network", hint=hint)
     if not kernel.trailing:
-        hint = "A recurrence cannot know which n-gram is the last; use trailing=True."
+        hint = "A recurrence cannot tell which n-gram is the last; use trailing=True."
         raise ArgumentError("trailing", False, "True for a network", hint=hint)
     combine = "add_exact" if kernel.combine == "add" else "multiply"
     own: dict[str, Any] = {
@@ -131,7 +131,7 @@ def _string_network(
     }
     for name, value in own.items():
         if name in options and options[name] != value:
-            raise ArgumentError(name, options[name], f"{value!r}, which the kernel says")
+            raise ArgumentError(name, options[name], f"{value!r}, as in the kernel")
     return StringKernelRNN(input_size, hidden_size, **{"activation": None, **options, **own})
 
 
@@ -144,14 +144,14 @@ def _string_kernel(layer: StringKernelRNN) -> StringKernel:
 
 
 _GATE = (
-    "Its decay is a gate that sees the input and not the reference, so that the two cannot "
-    "change places."
+    "Its decay is a gate that depends on the input and not on the reference, so that the two are "
+    "not interchangeable."
 )
 _DECAYS = {
     "input": _GATE,
     "state": _GATE,
     "learned": (
-        "Its units have each a decay of their own, and so a kernel of their own: for unit i it is "
+        "Each unit has its own decay, and so its own kernel: for unit i it is "
         "StringKernel(order, float(layer.decay_gate()[i]))."
     ),
 }
@@ -165,8 +165,8 @@ def _why_no_string_kernel(layer: StringKernelRNN) -> str:
         return _SEVERAL
     if chain.order > 1 and chain.combine == "add":
         return (
-            "combine='add' as printed weighs a new token without the n-grams it completes, which "
-            "no symmetric kernel does; use combine='add_exact'."
+            "combine='add' as printed weights a new token regardless of the n-grams it completes, "
+            "which no symmetric kernel does; use combine='add_exact'."
         )
     if chain.order > 1 and chain.readout == "sum":
         return (
@@ -177,7 +177,7 @@ def _why_no_string_kernel(layer: StringKernelRNN) -> str:
         return "The highway mixes the input with its output; use highway=False."
     if layer.activation is not None:
         return (
-            f"Its activation {layer.activation} of a kernel is no kernel; with activation=None, "
-            "and before the activation in cell_states, there is one."
+            f"Its activation {layer.activation} of a kernel is no kernel; use activation=None. "
+            "Before the activation, cell_states are kernel values."
         )
     return ""

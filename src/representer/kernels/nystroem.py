@@ -1,4 +1,4 @@
-"""Nyström features: a few landmarks in the place of all pairs."""
+"""Nyström features: a few landmarks instead of all pairs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from representer.errors import ArgumentError
 from representer.kernels.gram_transformer import KernelTransformer, as_array
 from representer.kernels.kernel import Kernel
 
-SMALLEST = 1e-12  # eigenvalues below this part of the largest are rounding
+SMALLEST = 1e-12  # eigenvalues below this fraction of the largest are rounding errors
 
 
 class Nystroem(KernelTransformer):
@@ -22,17 +22,17 @@ class Nystroem(KernelTransformer):
     .. math::
         z(x) = K_{mm}^{-1/2}\, k(m, x), \qquad \langle z(x), z(y) \rangle \approx k(x, y)
 
-    with m landmarks drawn from the objects of ``fit``; exact where a landmark takes part. The cost
-    grows with the number of objects, not with its square.
+    with m landmarks drawn from the objects of ``fit``; exact if x or y is a landmark. The cost is
+    linear in the number of objects.
 
     Args:
-        kernel: The kernel, of any objects.
+        kernel: The kernel.
         n_components: Number of landmarks; all objects if there are fewer.
         random_state: Seed of the draw.
 
     Attributes:
         components_: The landmarks.
-        component_indices_: Which objects of ``fit`` they are.
+        component_indices_: Their indices among the objects of ``fit``.
         normalization_: The inverse root of their Gram matrix.
 
     References:
@@ -49,7 +49,7 @@ class Nystroem(KernelTransformer):
     def fit(self, X: Iterable[Any], y: Any = None) -> Nystroem:
         """Draw the landmarks."""
         if type(self.n_components) is not int or self.n_components < 1:
-            raise ArgumentError("n_components", self.n_components, "a whole number from 1 on")
+            raise ArgumentError("n_components", self.n_components, "a positive integer")
         objects = self._objects(X, reset=True)
         order = check_random_state(self.random_state).permutation(len(objects))
         self.component_indices_ = order[: self.n_components]

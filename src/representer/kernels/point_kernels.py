@@ -1,7 +1,7 @@
 """Kernels of two vectors, as functions of their inner products.
 
-Each is a function of <x, y>, <x, x> and <y, y> alone, so that it also applies to two points of
-another kernel's space (``kernel.activated(...)``), of which only these products are known.
+Each depends on <x, y>, <x, x> and <y, y> only, so that it also applies to two points of another
+kernel's feature space (``kernel.activated(...)``), of which only these products are known.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PointKernel(Kernel):
 
     @property
     def objects(self) -> Objects:
-        """What the kernel compares."""
+        """Return the kind of objects that the kernel compares."""
         return "vectors"
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Tensor | np.ndarray:
@@ -53,7 +53,7 @@ class PointKernel(Kernel):
         """Return k(x, y) from <x, y>, <x, x> and <y, y>, which broadcast."""
 
     def _check(self) -> None:
-        """Raise an error of the arguments, which ``set_params`` may have changed."""
+        """Check the arguments, which ``set_params`` may have changed."""
 
 
 class Linear(PointKernel):
@@ -69,7 +69,7 @@ class Polynomial(PointKernel):
 
     Args:
         degree: p.
-        offset: b, not negative; 0 leaves the monomials of degree p alone.
+        offset: b, non-negative; with 0, only monomials of degree p remain.
         scale: s, positive.
     """
 
@@ -85,15 +85,15 @@ class Polynomial(PointKernel):
 
     def _check(self) -> None:
         if type(self.degree) is not int or self.degree < 1:
-            raise ArgumentError("degree", self.degree, "a whole number from 1 on")
+            raise ArgumentError("degree", self.degree, "a positive integer")
         if not self.offset >= 0:
-            raise ArgumentError("offset", self.offset, "a number from 0 on")
+            raise ArgumentError("offset", self.offset, "a non-negative number")
         if not self.scale > 0:
             raise ArgumentError("scale", self.scale, "a positive number")
 
 
 class Gaussian(PointKernel):
-    r"""Nearness, :math:`k(x, y) = e^{-\lVert x - y \rVert^2 / 2 s^2}`.
+    r"""The Gaussian kernel, :math:`k(x, y) = e^{-\lVert x - y \rVert^2 / 2 s^2}`.
 
     Args:
         bandwidth: s, positive.
@@ -105,7 +105,7 @@ class Gaussian(PointKernel):
 
     def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
         """Return e^(-(<x, x> + <y, y> - 2 <x, y>) / 2 s^2), at most 1."""
-        distance = (xx + yy - 2 * inner).clamp(min=0)  # below 0 by rounding only
+        distance = (xx + yy - 2 * inner).clamp(min=0)  # negative only by rounding
         return torch.exp(-distance / (2 * self.bandwidth**2))
 
     def _check(self) -> None:
@@ -114,10 +114,10 @@ class Gaussian(PointKernel):
 
 
 class InversePolynomial(PointKernel):
-    r"""All powers at once, :math:`k(x, y) = 1 / (2 - \langle x, y \rangle)`.
+    r"""The sum of all powers, :math:`k(x, y) = 1 / (2 - \langle x, y \rangle)`.
 
-    Its space holds the activations of Lemma 1: polynomials, and functions like the sigmoid on
-    references short enough. It is a kernel where :math:`\langle x, y \rangle < 2` alone.
+    Its space contains the activations of Lemma 1: polynomials, and functions like the sigmoid for
+    references of small norm. It is a kernel only where :math:`\langle x, y \rangle < 2`.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -128,11 +128,11 @@ class InversePolynomial(PointKernel):
         """Return 1 / (2 - <x, y>).
 
         Raises:
-            ArgumentError: If <x, y> reaches 2, or a vector's square does.
+            ArgumentError: If <x, y> or the squared norm of a vector reaches 2.
         """
         for products in (inner, xx, yy):
             largest = float(products.detach().max()) if products.numel() else 0.0
             if largest >= 2:
-                hint = "Scale the inputs, or take .cosine() of the kernel before."
+                hint = "Scale the inputs, or use .cosine() of the inner kernel."
                 raise ArgumentError("<x, y>", largest, "below 2 for 1/(2 - <x, y>)", hint=hint)
         return 1 / (2 - inner)

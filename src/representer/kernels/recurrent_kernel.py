@@ -34,17 +34,17 @@ class RecurrentKernel(Kernel):
 
     ``q="gaussian"`` is footnote 2's form on windows scaled to unit length,
     :math:`k = e^{-\frac12 \lVert X_T - Y_S \rVert^2 - \frac12 \lVert h_x - h_y \rVert^2}` with
-    :math:`\frac12 \lVert h_x - h_y \rVert^2 = 1 - k(x_{<T}, y_{<S})`. There two empty pasts do not
-    differ, an empty and a non-empty one are orthogonal, and so is a window of zeros to all others.
-    As for every q, the kernel of an empty sequence itself is 0.
+    :math:`\frac12 \lVert h_x - h_y \rVert^2 = 1 - k(x_{<T}, y_{<S})`. There, two empty pasts are
+    equal, an empty and a non-empty one are orthogonal, and a window of zeros is orthogonal to all
+    others. As for every q, the kernel of an empty sequence itself is 0.
 
     Args:
         q: A name of ``functional.NONLINEARITIES``, or an elementwise callable of a tensor.
-        check_mercer: Whether to refuse a q that is no power series with non-negative
-            coefficients; without the check the Gram matrix may have negative eigenvalues.
+        check_mercer: Refuse a q that has no power series with non-negative coefficients; without
+            the check, the Gram matrix may have negative eigenvalues.
         filter_length: n, steps in a window.
         dilation: d, steps between the slots of a window.
-        repeat: Whether the objects of Y are references: single windows ``(n, I)``, oldest step
+        repeat: Treat the objects of Y as references: single windows ``(n, I)``, oldest step
             first, each the same at every step (L19 section 2). This is the kernel that a unit of
             ``nn.RKM(feedback=False)`` evaluates.
 
@@ -53,7 +53,7 @@ class RecurrentKernel(Kernel):
         - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
 
     Raises:
-        ArgumentError: If q is refused, or a size is not a whole number from 1 on.
+        ArgumentError: If q is refused, or a size is not a positive integer.
         ShapeError: If a sequence is not ``(time, features)``.
         KindError: If a sequence is of the wrong kind, dtype or device.
 
@@ -130,7 +130,7 @@ class RecurrentKernel(Kernel):
         for name in ("filter_length", "dilation"):
             value = getattr(self, name)
             if type(value) is not int or value < 1:
-                raise ArgumentError(name, value, "a whole number from 1 on")
+                raise ArgumentError(name, value, "a positive integer")
         if not isinstance(self.q, str) and not callable(self.q):
             raise ArgumentError("q", self.q, "a name of functional.NONLINEARITIES, or a callable")
         if isinstance(self.q, str):
@@ -158,11 +158,11 @@ class RecurrentKernel(Kernel):
     def _nest(
         self, similarity: Callable[[int], Tensor], lengths: Tensor, same_start: Tensor
     ) -> Tensor:
-        """Nest q over the steps that a pair shares.
+        """Nest q over the steps that both sequences of a pair have.
 
         Args:
             similarity: ⟨X_{T−age}, Y_{S−age}⟩ of every pair, from ``age``.
-            lengths: How many steps each pair shares.
+            lengths: Number of steps that both sequences of each pair have.
             same_start: Whether both sequences of a pair start with the oldest of these.
         """
         gaussian = self.q == "gaussian"

@@ -1,4 +1,4 @@
-"""What kernels of sequences share: reading, the base kernel of two tokens, pairs in blocks."""
+"""The base class of sequence kernels: reading, the base kernel of tokens, blocks of pairs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STRINGS = 'Strings and tokens are compared with base="delta".'
 
 
 class SequenceKernel(Kernel):
-    """A kernel computed from the similarities of every two tokens, by the ``base`` kernel."""
+    """Base class of kernels of the similarities of all pairs of tokens, by the ``base`` kernel."""
 
     base: str | Kernel
 
@@ -45,7 +45,7 @@ class SequenceKernel(Kernel):
 
     @abstractmethod
     def _check(self) -> None:
-        """Raise an error of the arguments, which ``set_params`` may have changed."""
+        """Check the arguments, which ``set_params`` may have changed."""
 
     @abstractmethod
     def _pairs(
@@ -53,11 +53,11 @@ class SequenceKernel(Kernel):
     ) -> Tensor:
         """Return the kernel ``(B,)`` of one sequence with a padded batch ``(B, T, …)``.
 
-        ``own`` and ``others`` are what ``_prepare`` returned of the sequences.
+        ``own`` and ``others`` are what ``_prepare`` returned for the sequences.
         """
 
     def _prepare(self, item: Tensor) -> Any:
-        """Compute what every pair with a sequence needs of it alone."""
+        """Compute what all pairs with a sequence have in common."""
         return None
 
     def _read(
@@ -97,7 +97,7 @@ class SequenceKernel(Kernel):
         return torch.cat(parts)
 
     def _similarities(self, item: Tensor, padded: Tensor) -> Tensor:
-        """Return the base kernel of every two tokens ``(B, S, T)``."""
+        """Return the base kernel of all pairs of tokens ``(B, S, T)``."""
         if not isinstance(self.base, Kernel):
             if self.base == "delta":
                 return (item[:, None] == padded[:, None, :]).double()
@@ -111,7 +111,7 @@ class SequenceKernel(Kernel):
 
     def _check_order(self, name: str, order: Any) -> None:
         if type(order) is not int or order < 1:
-            raise ArgumentError(name, order, "a whole number from 1 on")
+            raise ArgumentError(name, order, "a positive integer")
 
     def _check_decay(self, name: str, decay: Any) -> None:
         is_number = isinstance(decay, (int, float, np.floating)) and not isinstance(decay, bool)

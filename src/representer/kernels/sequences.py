@@ -19,14 +19,14 @@ class Sequences:
 
     Attributes:
         items: The sequences.
-        from_tensors: Whether they came as tensors, so that the answer is to be one.
+        from_tensors: Whether they were given as tensors, so that the kernel returns a tensor.
     """
 
     items: list[Tensor]
     from_tensors: bool
 
     def like_input(self, values: Tensor) -> Tensor | np.ndarray:
-        """Return values of a kernel in the form that the sequences came in."""
+        """Return values of a kernel as a tensor or an array, like the input."""
         return values if self.from_tensors else values.detach().numpy()
 
 
@@ -38,12 +38,12 @@ def read_sequences(
     Args:
         X: The sequences; a tensor or array ``(N, T, I)`` is N of them. One of shape ``(0,)``, such
             as ``[]``, is empty.
-        name: What messages call them.
-        like: Sequences that these are to be compared with.
-        hint: The mend where strings or tokens came in the place of vectors.
+        name: Their name in messages.
+        like: The sequences that these will be compared with.
+        hint: The hint of the error for strings or tokens.
 
     Raises:
-        ArgumentError: If there are none, or a number is not finite.
+        ArgumentError: If the list is empty, or a number is not finite.
         KindError: If one is no tensor, array or nested list of numbers, or if tensors and others,
             dtypes or devices are mixed.
         ShapeError: If one is not ``(time, features)``, or another's feature size differs.
@@ -66,11 +66,11 @@ def read_sequences(
 
 
 def read_vectors(X: Any, name: str = "X", like: Sequences | None = None) -> Sequences:
-    """Read vectors ``(N, d)``, a tensor, an array or nested lists, as the one item of the answer.
+    """Read vectors ``(N, d)``, a tensor, an array or nested lists, as one item.
 
     Raises:
         ArgumentError: If a number is not finite.
-        KindError: If they are no numbers, or a tensor meets something else.
+        KindError: If they are no numbers, or tensors and others are mixed.
         ShapeError: If they are not ``(N, d)``, or of another size than those before.
     """
     from_tensors = isinstance(X, Tensor) if like is None else like.from_tensors

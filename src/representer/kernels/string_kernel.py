@@ -25,7 +25,7 @@ from representer.ops.string_gram import missing, string_gram
 if TYPE_CHECKING:
     from torch import nn
 
-FEATURES = 2**24  # numbers of the explicit feature maps that are held at a time
+FEATURES = 2**24  # entries of the explicit feature maps held at a time
 
 
 class StringKernel(SequenceKernel):
@@ -36,21 +36,22 @@ class StringKernel(SequenceKernel):
             \lambda^{|x| - i_1 - n + 1} \lambda^{|y| - k_1 - n + 1}
             \prod_{j=1}^n \langle x_{i_j}, y_{k_j} \rangle
 
-    The exponent counts the tokens behind the first that are not in the n-gram, the gaps and what
-    trails behind it. :math:`0^0 = 1`: with λ = 0 only the last n tokens count, with λ = 1 all
-    n-grams alike. A sequence of fewer than n tokens has no n-gram, and its kernel is 0.
+    The exponent counts the tokens after the first one that are not in the n-gram: the gaps and the
+    trailing tokens. :math:`0^0 = 1`: with λ = 0, only the last n tokens count; with λ = 1, all
+    n-grams count alike. A sequence of fewer than n tokens has no n-gram, and its kernel is 0.
 
     Args:
         order: n, tokens of an n-gram.
         decay: λ in [0, 1]; a tensor ``()`` takes part in gradients.
-        combine: ``"multiply"``, or ``"add"``, the sum of the n similarities in the place of their
+        combine: ``"multiply"``, or ``"add"``, the sum of the n similarities instead of their
             product (Table 5 (c), before normalization).
         normalized: True multiplies by (1 − λ)^n, as the printed networks do; ``"exact"`` divides
             by the masses of both sequences, the sums of their n-grams' weights, Table 5's Z.
         base: How two tokens are compared: ``"linear"`` (inner product), ``"delta"`` (1 if they are
             the same token, else 0), or a kernel of vectors such as ``kernels.Gaussian()``.
-        trailing: Whether tokens behind the n-gram decay it. Without, the exponent is
-            :math:`i_n - i_1 - n + 1`, which is the kernel of Lodhi et al. less a factor λ^{2n}.
+        trailing: Whether tokens after the n-gram decay it. Otherwise, the exponent is
+            :math:`i_n - i_1 - n + 1`, which is the kernel of Lodhi et al. without its factor
+            λ^{2n}.
 
     Shape:
         - X a list of N sequences ``(T_i, d)``, for ``base="delta"`` of strings or lists of tokens;
@@ -58,7 +59,7 @@ class StringKernel(SequenceKernel):
         - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
 
     Raises:
-        ArgumentError: If an argument has no meaning, or a number of a sequence is not finite.
+        ArgumentError: If an argument is invalid, or a sequence holds NaN or infinity.
         ShapeError: If a sequence is not ``(time, features)``, or the features differ.
         KindError: If a sequence is of the wrong kind, such as a string without ``base="delta"``.
 

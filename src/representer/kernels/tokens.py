@@ -1,4 +1,4 @@
-"""Reading strings and lists of tokens: every different token becomes a whole number."""
+"""Reading strings and lists of tokens: every distinct token becomes an integer."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "
 
     Args:
         X: The sequences.
-        vocabulary: The numbers of the tokens met so far; new ones are added.
-        name: What messages call them.
+        vocabulary: The numbers of the tokens seen so far; new tokens are added.
+        name: Their name in messages.
 
     Raises:
-        ArgumentError: If there are none.
-        KindError: If one is no string or list of tokens, or a token is no string or whole number.
+        ArgumentError: If the list is empty.
+        KindError: If one is no string or list of tokens, or a token is no string or integer.
         ShapeError: If one is an array of more than one axis.
     """
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
@@ -43,14 +43,16 @@ def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "
 def _read(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
     if isinstance(sequence, (Tensor, np.ndarray)):
         if sequence.ndim != 1:
-            raise ShapeError(name, tuple(sequence.shape), "(time,), one token a step", hint=VECTORS)
+            raise ShapeError(
+                name, tuple(sequence.shape), "(time,), one token per step", hint=VECTORS
+            )
         sequence = sequence.tolist()
     if isinstance(sequence, dict) or not isinstance(sequence, Iterable):
         raise KindError(name, type(sequence).__name__, "a string or a list of tokens")
     tokens = list(sequence)
     for t, token in enumerate(tokens):
         if isinstance(token, (float, np.floating)) or not _is_hashable(token):
-            got, expected = type(token).__name__, "a token: a string or a whole number"
+            got, expected = type(token).__name__, "a token: a string or an integer"
             raise KindError(f"{name}[{t}]", got, expected, hint=VECTORS)
     return torch.tensor([vocabulary.setdefault(token, len(vocabulary)) for token in tokens]).long()
 

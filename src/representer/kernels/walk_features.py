@@ -4,8 +4,8 @@
     phi_j(v) = (f_v, sqrt(lam) sum_{u -> v} phi_{j-1}(u) (x) e_uv), or 0               add
     phi(G)   = sum_v phi_n(v),        K_n(G, G') = lam^(n-1) <phi(G), phi(G')>         (5)
 
-The powers of lam are left to the Gram matrix, so that a decay of 0 has a gradient. For few
-features this beats the local kernels of all pairs of nodes. Lei et al. 2017, appendices D and E.
+The Gram matrix applies the powers of lam, so that a decay of 0 has a gradient. For few features
+this is faster than the local kernels of all pairs of nodes. Lei et al. 2017, appendices D and E.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from representer.ops import walk_aggregate
 
 
 def walk_features(x: Batch, order: int, combine: str) -> list[Tensor]:
-    """Return the features of every graph, those of each power of lam for themselves.
+    """Return the features of every graph, separately for each power of lam.
 
     Args:
         x: Graphs with features.
@@ -26,8 +26,8 @@ def walk_features(x: Batch, order: int, combine: str) -> list[Tensor]:
         combine: ``"multiply"`` or ``"add"``.
 
     Returns:
-        Features ``(G, D)`` that belong to the powers 0, 1, … n - 1 of lam; of ``"multiply"`` the
-        last alone is not empty.
+        Features ``(G, D)`` that belong to the powers 0, 1, … n - 1 of lam; for ``"multiply"``, only
+        the last is not empty.
     """
     f, ends = x.nodes, x.ends(order)
     blocks = [f]
@@ -37,14 +37,14 @@ def walk_features(x: Batch, order: int, combine: str) -> list[Tensor]:
             blocks = [(sums[0][:, :, None] * f[:, None]).flatten(1)]
         else:
             blocks = [torch.where(ends[:, j, None], block, 0.0) for block in (f, *sums)]
-    found = [x.summed(block) for block in blocks]
+    result = [x.summed(block) for block in blocks]
     if combine == "multiply":
-        found = [f.new_zeros(len(x.sizes), 0)] * (order - 1) + found
-    return found
+        result = [f.new_zeros(len(x.sizes), 0)] * (order - 1) + result
+    return result
 
 
 def features_count(x: Batch, order: int, combine: str) -> int:
-    """Return how many features a node has in the end."""
+    """Return the number of features of a node."""
     d, k = x.nodes.shape[1], 1 if x.edges is None else max(1, x.edges.shape[1])
     if combine == "multiply":
         return d**order * k ** (order - 1)

@@ -31,10 +31,10 @@ class WeisfeilerLehmanKernel(GraphKernel):
     .. math::
         K_{WL}(G, G') = \sum_{i=0}^{L} K(r^i(G), r^i(G')), \qquad r^0(G) = G
 
-    With ``relabel="discrete"`` a new label stands for the old one and how often each label occurs
-    among the neighbors (the Weisfeiler-Lehman test); features are labels then, equal or not. With
-    a network for r, such as :class:`representer.nn.Relabeling`, labels are its features. A node's
-    neighbors are those from which an edge leads to it.
+    With ``relabel="discrete"`` a new label encodes the old one and how often each label occurs
+    among the neighbors (the Weisfeiler-Lehman test); features are then labels, equal or not.
+    With a network for r, such as :class:`representer.nn.Relabeling`, its outputs are the labels. A
+    node's neighbors are the sources of its incoming edges.
 
     Args:
         base: K, a kernel of graphs; by default ``RandomWalkKernel(1)``, which counts equal labels
@@ -42,17 +42,18 @@ class WeisfeilerLehmanKernel(GraphKernel):
         depth: L, so that the levels are 0 … L.
         relabel: ``"discrete"``, or a module called as ``module(x, edge_index)``, or with
             ``edges=True`` as ``module(x, edge_index, edge_attr)``.
-        edges: Whether the relabeling sees the edges' labels or features.
-        repeat: Whether the graphs of Y are references, compared with every relabeling of those of
-            X as they are. This is what a unit of ``nn.WLKernelNN`` evaluates.
+        edges: Relabel with the labels or features of the edges, too.
+        repeat: Treat the graphs of Y as references, which are compared with every relabeling of
+            those of X and are not relabeled themselves. This is what a unit of ``nn.WLKernelNN``
+            evaluates.
 
     Shape:
-        - X and Y as of :class:`RandomWalkKernel`
+        - X and Y as in :class:`RandomWalkKernel`
         - returns ``(N, M)`` in float64: a differentiable tensor for ``Data``, else an array
 
     Raises:
-        ArgumentError: If an argument has no meaning, or an edge joins a node that there is not.
-        ShapeError: If features have a shape that does not fit.
+        ArgumentError: If an argument is invalid, or an edge joins a node that does not exist.
+        ShapeError: If features have the wrong shape.
         KindError: If a graph or an argument is of the wrong kind.
 
     References:
@@ -90,10 +91,10 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return network_of_levels(self, in_channels, hidden_channels, options)
 
     def counts(self, X: Iterable[Any]) -> sparse.csr_array:
-        """Return the features whose products are the kernel, sparse ``(N, features)``.
+        """Return the explicit features of the kernel, sparse ``(N, features)``.
 
-        A linear model on them is a kernel method that needs no Gram matrix. The columns are those
-        of the labels that occur, so that graphs to be compared go in together.
+        A linear model on them is a kernel method that needs no Gram matrix. The columns depend on
+        the labels that occur, so pass all graphs to be compared in one call.
 
         Args:
             X: The graphs.
@@ -141,19 +142,19 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
     @property
     def _counts_walks(self) -> bool:
-        """Whether the base kernel has sparse counts, and sees what the relabeling sees."""
+        """Return True if the base has sparse counts and compares no more than is relabeled."""
         base = self._base
         return isinstance(base, RandomWalkKernel) and base._sums_walks and base.edges <= self.edges
 
     def _gram_of_counts(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
-        """Return the same from the counts of all levels beside each other."""
+        """Return the Gram matrix from the concatenated counts of all levels."""
         counts = self._counts([*X, *(Y or ())])
         left, right = counts[: len(X)], counts if Y is None else counts[len(X) :]
         assert isinstance(self._base, RandomWalkKernel)
         return self._base._power * torch.from_numpy((left @ right.T).toarray())
 
     def _counts(self, graphs: Sequence[Graph]) -> sparse.csr_array:
-        """Return how often each walk of labels occurs in each graph, all levels."""
+        """Return how often each label sequence occurs in each graph, for all levels."""
         base = self._base
         assert isinstance(base, RandomWalkKernel)
         joined, _ = batches(graphs, None, delta=True, edges=self.edges)
@@ -179,7 +180,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return torch.stack([self._base._diag(x) for x, _ in self._levels(X, None)]).sum(0)
 
     def _levels(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Iterator[Sides]:
-        """Yield the relabeled graphs, from as they are on."""
+        """Yield the graphs of every level, starting with the original labels."""
         if isinstance(self.relabel, nn.Module):
             return self._module_levels(self.relabel, X, Y)
         return self._discrete_levels(X, Y)

@@ -38,10 +38,10 @@ CELLS: dict[str, Callable[..., torch.nn.Module]] = {
     "ran": nn.RAN,
     "rkm": nn.RKM,
     "string-kernel": nn.StringKernelRNN,
-    "torch-lstm": _torch_lstm,  # the peer: what a user of torch has today
+    "torch-lstm": _torch_lstm,  # a baseline
 }
 
-# What leaves a cell as it is by default, and so need not be passed to one that has no such option.
+# Defaults without effect: they need not be passed to a cell that has no such option.
 _NEUTRAL = {
     "num_layers": 1,
     "dropout": 0.0,
@@ -73,7 +73,7 @@ def resolve_cell(name: str) -> Callable[..., torch.nn.Module]:
         name: A key of `CELLS`.
 
     Raises:
-        ArgumentError: There is no such cell; the message has the nearest name.
+        ArgumentError: If there is no such cell; the message suggests the closest name.
     """
     if name in CELLS:
         return CELLS[name]
@@ -96,7 +96,7 @@ def build_cell(
     Args:
         name: A key of `CELLS`.
         input_size: Features of one step.
-        hidden_size: Units.
+        hidden_size: Number of units.
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, filters,
             stride, free_phase, sampling_rate, layer_norm, forget_bias, learn_static_gates, order,
             combine, decay, normalized, activation, highway, variational_dropout,
@@ -104,7 +104,7 @@ def build_cell(
         batch_first: Whether input and output are ``(B, T, …)``.
 
     Raises:
-        ArgumentError: The cell is unknown, or has no such option.
+        ArgumentError: If the cell is unknown, or has no such option.
     """
     constructor = resolve_cell(name)
     chosen = {key: value for key, value in options.items() if value != _NEUTRAL[key]}

@@ -1,4 +1,4 @@
-"""Configurations of models as plain values, and back."""
+"""Conversion of model configurations to plain values and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def to_dict(config: DataclassInstance) -> dict[str, Any]:
-    """Return a configuration as values that JSON and YAML hold, keys as text."""
+    """Return a configuration as values for JSON and YAML, with string keys."""
     return {name: _plain(value) for name, value in asdict(config).items()}
 
 
@@ -24,11 +24,11 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
     """Return the configuration that `to_dict` described.
 
     Args:
-        kind: Its class. It is never taken from the values.
-        values: Its fields by name; those with a default may be missing.
+        kind: Its class, which never comes from the values.
+        values: Its fields by name; those with a default are optional.
 
     Raises:
-        ArgumentError: A name is unknown, or one without default is missing.
+        ArgumentError: If a name is unknown, or one without a default is missing.
     """
     known = {field.name: field for field in fields(kind)}
     for name in values:

@@ -1,4 +1,4 @@
-"""The graph isomorphism network with edges, by PyG's layers, to compare with."""
+"""The graph isomorphism network with edges from PyG's layers, as a baseline."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from representer.errors import MissingExtraError
 
 
 class GINE(nn.Module):
-    r"""Layers of PyG's ``GINEConv``, read out by the sum over the nodes.
+    r"""Layers of PyG's ``GINEConv``, summed over the nodes.
 
     .. math::
         h_v \leftarrow \mathrm{relu}\,\mathrm{MLP}\Big(
@@ -17,12 +17,12 @@ class GINE(nn.Module):
 
     Args:
         in_channels: Features of a node.
-        hidden_channels: Units.
-        depth: Layers.
+        hidden_channels: Number of units.
+        depth: Number of layers.
         edge_dim: Features of an edge; None if there are none.
 
     Shape:
-        - as of ``representer.nn.WLKernelNN``
+        - as in ``representer.nn.WLKernelNN``
 
     Raises:
         MissingExtraError: If torch_geometric is not installed.

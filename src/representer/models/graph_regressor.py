@@ -13,17 +13,17 @@ _BIASES = ("bias", "gate_bias", "decay_logit")
 
 
 class GraphRegressor(nn.Module):
-    r"""Gives numbers for a graph from its similarity with learned references.
+    r"""Predicts numbers for a graph from its similarity to learned references.
 
     .. math::
         y = W_2\, \mathrm{relu}(W_1 h_G + b_1) + b_2
 
     with :math:`h_G` of :class:`~representer.nn.WLKernelNN` or
-    :class:`~representer.nn.RandomWalkKernelNN`, as L17 has it for molecules. The network ``"gine"``
-    is there to compare with. Outputs of a classification are logits.
+    :class:`~representer.nn.RandomWalkKernelNN`, as in L17 for molecules. The network ``"gine"`` is
+    a baseline. For classification, the outputs are logits.
 
     Args:
-        config: What it is made of.
+        config: The configuration.
 
     Shape:
         - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
@@ -59,7 +59,7 @@ class GraphRegressor(nn.Module):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Return the outputs of each graph; arguments and errors as of ``WLKernelNN``."""
+        """Return the outputs of each graph; arguments and errors as in ``WLKernelNN``."""
         return self.head(self.encode(x, edge_index, edge_attr, batch, batch_size))
 
     def encode(
@@ -74,7 +74,7 @@ class GraphRegressor(nn.Module):
         return self.network(x, edge_index, edge_attr, batch, batch_size)
 
     def hidden(self, *graphs: Any) -> Tensor:
-        """Return the hidden layer of each graph ``(num_graphs, H)``; arguments as of `forward`."""
+        """Return the hidden layer of each graph ``(num_graphs, H)``; arguments as in `forward`."""
         return self.head[:-1](self.encode(*graphs))
 
     def outputs(self, hidden: Tensor) -> Tensor:
@@ -83,14 +83,14 @@ class GraphRegressor(nn.Module):
 
 
 class GraphEnsemble(nn.Module):
-    """Several graph regressors, alike but for their first weights, asked together.
+    """An ensemble of graph regressors that differ only in their initial weights.
 
     Args:
-        config: Of each member.
-        size: How many.
+        config: The configuration of each member.
+        size: Number of members.
 
     Shape:
-        - input as of :class:`GraphRegressor`
+        - input as in :class:`GraphRegressor`
         - output ``(size, num_graphs, outputs)``
 
     References:
@@ -104,11 +104,11 @@ class GraphEnsemble(nn.Module):
         self.members = nn.ModuleList(GraphRegressor(config) for _ in range(size))
 
     def forward(self, *graphs: Any) -> Tensor:
-        """Return the outputs of every member; arguments as of ``GraphRegressor``."""
+        """Return the outputs of every member; arguments as in ``GraphRegressor``."""
         return torch.stack([member(*graphs) for member in self.members])
 
     def hidden(self, *graphs: Any) -> Tensor:
-        """Return every member's hidden layer ``(size, num_graphs, H)``; arguments as of forward."""
+        """Return every member's hidden layer ``(size, num_graphs, H)``; arguments as in forward."""
         return torch.stack([member.hidden(*graphs) for member in self._regressors])
 
     def outputs(self, hidden: Tensor) -> Tensor:
@@ -122,16 +122,16 @@ class GraphEnsemble(nn.Module):
 
 
 def draw_as_authors(model: nn.Module) -> None:
-    """Draw all weights from N(0, min(1/√fan_in, 1/10)²), as L17's code; biases are 0.
+    """Draw all weights from N(0, min(1/√fan_in, 1/10)²) as in L17's code; biases are 0.
 
     fan_in is that of the authors' matrices: those of the relabeling are U_1 [h_v, sum] and
-    U_2 [h_u, e], which are in two parts here. Batch normalization is left as it is.
+    U_2 [h_u, e], each of which has two parts here. Batch normalization is left unchanged.
     """
     model.apply(_draw)
 
 
 def _draw(module: nn.Module) -> None:
-    """Draw the weights that a module has itself."""
+    """Draw the weights of a module, without its children."""
     if isinstance(module, nn.BatchNorm1d):
         return
     from representer.nn import Relabeling

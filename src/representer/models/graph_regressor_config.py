@@ -20,21 +20,21 @@ class GraphRegressorConfig:
 
     Args:
         in_channels: Features of a node.
-        outputs: Numbers per graph.
-        edge_dim: Features of an edge; None if edges are not looked at.
-        network: ``"wl"``, ``"random-walk"``, or ``"gine"`` to compare with.
+        outputs: Number of outputs per graph.
+        edge_dim: Features of an edge; None to ignore edge features.
+        network: ``"wl"``, ``"random-walk"``, or the baseline ``"gine"``.
         hidden_size: H, units of the network and of the hidden layer.
         depth: L, levels of ``"wl"`` and layers of ``"gine"``.
         order: n, nodes of a walk.
-        decay: λ: a number from 0 on, ``"learned"`` or ``"gated"``.
+        decay: λ, a non-negative number, ``"learned"`` or ``"gated"``.
         readout: Of ``"wl"``: ``"sum"`` over the levels (the paper) or the ``"last"`` (the code).
-        gate_scale: What an open gate lets through; the paper has 1.
+        gate_scale: Value of an open gate; 1 in the paper.
         initial: ``"authors"`` draws weights from N(0, min(1/√fan_in, 1/10)²), biases being 0;
-            ``"fan-in"`` leaves them as the layers draw them, from N(0, 1/fan_in).
-        dropout: Before the last layer.
+            ``"fan-in"`` keeps the initialization of the layers, N(0, 1/fan_in).
+        dropout: Dropout before the last layer.
 
     Raises:
-        ArgumentError: A value is out of its range.
+        ArgumentError: If a value is out of range.
     """
 
     in_channels: int
@@ -53,18 +53,18 @@ class GraphRegressorConfig:
     def __post_init__(self) -> None:
         for name in _SIZES:
             value = getattr(self, name)
-            self._require(name, type(value) is int and value >= 1, "a whole number from 1 on")
+            self._require(name, type(value) is int and value >= 1, "a positive integer")
         is_size = self.edge_dim is None or (type(self.edge_dim) is int and self.edge_dim >= 1)
-        self._require("edge_dim", is_size, "a whole number from 1 on, or None")
+        self._require("edge_dim", is_size, "a positive integer, or None")
         for name, known in (("network", NETWORKS), ("readout", READOUTS), ("initial", INITIALS)):
             self._require(name, getattr(self, name) in known, "one of " + ", ".join(known))
         is_decay = self.decay in ("learned", "gated") or (
             isinstance(self.decay, int | float) and 0 <= self.decay < math.inf
         )
-        self._require("decay", is_decay, "a number from 0 on, 'learned' or 'gated'")
+        self._require("decay", is_decay, "a non-negative number, 'learned' or 'gated'")
         is_scale = 0 < self.gate_scale < math.inf
-        self._require("gate_scale", is_scale, "a number above 0")
-        self._require("dropout", 0 <= self.dropout < 1, "a number from 0 up to, not at, 1")
+        self._require("gate_scale", is_scale, "a positive number")
+        self._require("dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
 
     def _require(self, name: str, is_fine: bool, expected: str) -> None:
         if not is_fine:

@@ -17,12 +17,12 @@ from representer.nn import EmbeddingDropout, LockedDropout, drop_connect
 
 
 class LanguageFeatures(NamedTuple):
-    """What a language model says of a segment, before the softmax.
+    """The features of a segment, before the softmax.
 
     Attributes:
         features: The last layer's output with dropout ``(T, B, E)``.
-        raw: The same without ``(T, B, E)``.
-        state: Of every layer, to go on with the next segment.
+        raw: The last layer's output without dropout ``(T, B, E)``.
+        state: The state of every layer, to continue with the next segment.
     """
 
     features: Tensor
@@ -31,20 +31,20 @@ class LanguageFeatures(NamedTuple):
 
 
 class LanguageModel(nn.Module):
-    r"""Predicts the next token of a text from all before it.
+    r"""Predicts the next token of a text from all previous tokens.
 
     .. math::
         p(x_{t+1} \mid x_1 \dots x_t) = \mathrm{softmax}(E h^{(L)}_t + b), \qquad
         h^{(l)} = \mathrm{layer}_l(h^{(l-1)}), \quad h^{(0)}_t = E_{x_t}
 
-    with the embedding :math:`E` on both ends.
+    with the embedding :math:`E` for both input and output.
 
     Args:
-        config: What it is made of.
+        config: The configuration.
 
     Shape:
         - tokens ``(T, B)`` int64
-        - features ``(T, B, E)``; ``output.loss`` and ``output.log_probabilities`` take them on
+        - features ``(T, B, E)``, the input of ``output.loss`` and ``output.log_probabilities``
 
     References:
         Lei et al., ICML 2017, section 6.1; Liang et al., 2019, section 5.3; Press and Wolf, Using
@@ -74,11 +74,11 @@ class LanguageModel(nn.Module):
 
         Args:
             tokens: ``(T, B)``.
-            state: What the call for the segment before returned; zeros by default.
+            state: The state that the call for the previous segment returned; zeros by default.
 
         Raises:
             KindError: If the tokens are no int64 tensor.
-            ShapeError: If their shape is another.
+            ShapeError: If their shape is wrong.
         """
         _check(tokens, 2, "(T, B)")
         x, states = self.drop_input(self.drop_words(self.embedding.weight, tokens)), []
@@ -91,11 +91,11 @@ class LanguageModel(nn.Module):
     def step(
         self, tokens: Tensor, state: tuple[Any, ...] | None = None
     ) -> tuple[Tensor, tuple[Any, ...]]:
-        """Read one token of each stream, in time and memory that do not grow with the text.
+        """Read one token of each stream; time and memory do not grow with the text.
 
         Args:
             tokens: ``(B,)``.
-            state: What the call before returned; zeros by default.
+            state: The state that the previous call returned; zeros by default.
 
         Returns:
             Log-probabilities of the next token ``(B, V)``, and the new state.

@@ -1,4 +1,4 @@
-"""What a language model is made of."""
+"""The configuration of the language model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SIZES = (
     "filter_length",
     "order",
 )
-_SHARES = ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")
-_SHARES += ("rnn_dropout", "weight_dropout")
+_DROPOUTS = ("embedding_dropout", "input_dropout", "layer_dropout", "output_dropout")
+_DROPOUTS += ("rnn_dropout", "weight_dropout")
 
 
 @dataclass(frozen=True)
@@ -26,34 +26,32 @@ class LanguageModelConfig:
 
     Args:
         vocabulary_size: V.
-        embedding_size: E, features of a token; the last layer has as many units, since the output
-            matrix is the embedding.
+        embedding_size: E, features of a token, and units of the last layer, since the output matrix
+            is the embedding.
         hidden_size: H, units of the other layers.
         num_layers: L.
         cell: A key of `CELLS`.
         order: n of a string kernel.
-        combine: How its tokens join: ``"multiply"`` or ``"add"``.
+        combine: How it combines tokens: ``"multiply"`` or ``"add"``.
         decay: λ of a string kernel: a number, ``"learned"``, ``"input"`` or ``"state"``.
-        highway: Whether string-kernel layers mix their input with their output.
+        highway: Mix the input of string-kernel layers with their output.
         activation: σ of string-kernel layers.
         filter_length: n of the filters of the other cells.
-        layer_norm: Whether their memory cell is normalized.
-        embedding_dropout: Share of the words that a batch does not see at all, all their
-            occurrences alike.
+        layer_norm: Normalize their memory cells.
+        embedding_dropout: Probability of dropping a word, with all its occurrences in a batch.
         input_dropout: Dropout on the embeddings.
         layer_dropout: Dropout between layers.
         output_dropout: Dropout on the last layer's output.
-        is_locked: Whether those three have one mask for all steps of a segment.
-        rnn_dropout: Dropout inside string-kernel layers, with one mask for all steps: on a layer's
-            input and on the state that its gates see.
+        is_locked: Use one mask for all steps of a segment in these three.
+        rnn_dropout: Dropout inside string-kernel layers, with one mask for all steps: on the input
+            and on the state of the gates.
         weight_dropout: Dropout on the entries of recurrent matrices (DropConnect).
-        cutoffs: Tokens below the first are predicted directly, the others cluster by cluster
+        cutoffs: Tokens below the first are predicted directly, the others by their cluster
             (adaptive softmax); empty for one softmax.
-        initial: Whose first weights: ``"string"`` are those of L17's code, ``"uniform"`` those of
-            the AWD models.
+        initial: Initial weights: ``"string"`` as in L17's code, ``"uniform"`` as in the AWD models.
 
     Raises:
-        ArgumentError: A value is out of its range.
+        ArgumentError: If a value is out of range.
     """
 
     vocabulary_size: int
@@ -79,19 +77,19 @@ class LanguageModelConfig:
     initial: Literal["string", "uniform"] = "string"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cutoffs", tuple(self.cutoffs))  # JSON has lists only
+        object.__setattr__(self, "cutoffs", tuple(self.cutoffs))  # JSON has only lists
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name)), "a whole number from 1 on")
-        for name in _SHARES:
-            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+            self._require(name, _is_whole(getattr(self, name)), "a positive integer")
+        for name in _DROPOUTS:
+            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         borders = (0, *self.cutoffs, self.vocabulary_size)
         is_rising = all(a < b for a, b in pairwise(borders))
-        self._require("cutoffs", is_rising, f"rising, above 0 and below {self.vocabulary_size}")
+        self._require("cutoffs", is_rising, f"ascending, above 0 and below {self.vocabulary_size}")
         self._require("initial", self.initial in ("string", "uniform"), "'string' or 'uniform'")
 
     @property
     def layer_sizes(self) -> list[tuple[int, int]]:
-        """Inputs and units of each layer."""
+        """Return inputs and units of each layer."""
         sizes = [self.embedding_size, *[self.hidden_size] * (self.num_layers - 1)]
         return list(zip(sizes, [*sizes[1:], self.embedding_size], strict=True))
 

@@ -18,11 +18,11 @@ class SequenceClassifier(nn.Module):
         y = W_2\, \mathrm{relu}(W_1 \bar h + b_1) + b_2, \qquad
         \bar h = \frac1T \sum_{t=1}^T h_t, \quad h_{1:T} = \mathrm{cell}(E x_{1:T})
 
-    with dropout on :math:`\bar h` and on the hidden layer. What stands in padded positions never
-    changes a result. The mean of an empty sequence is 0.
+    with dropout on :math:`\bar h` and on the hidden layer. Padded positions never change
+    a result. The mean of an empty sequence is 0.
 
     Args:
-        config: What it is made of.
+        config: The configuration.
 
     Shape:
         - tokens ``(B, T)`` int64, lengths ``(B,)`` integers from 0 to T
@@ -60,7 +60,7 @@ class SequenceClassifier(nn.Module):
             nn.Linear(c.head_size, c.num_classes),
         )
         for layer in self.head:
-            if isinstance(layer, nn.Linear):  # as in the authors' code; the paper does not say
+            if isinstance(layer, nn.Linear):  # as in the authors' code, not in the paper
                 nn.init.xavier_uniform_(layer.weight)
                 nn.init.constant_(layer.bias, 0.001)
 
@@ -69,12 +69,12 @@ class SequenceClassifier(nn.Module):
 
         Args:
             tokens: Token ids, padded at the end.
-            lengths: How many of each row are no padding.
+            lengths: Number of tokens of each row before the padding.
 
         Raises:
-            ShapeError: If a shape does not fit.
-            KindError: If a dtype does not fit.
-            ArgumentError: If a length is not from 0 to T.
+            ShapeError: If a shape is wrong.
+            KindError: If a dtype is wrong.
+            ArgumentError: If a length is outside [0, T].
         """
         return self.head(self.encode(tokens, lengths))
 
@@ -82,13 +82,13 @@ class SequenceClassifier(nn.Module):
         """Return the mean of the cell's outputs ``(B, D·H)``, see `forward`."""
         check_tokens(tokens, lengths)
         embedded = self.embedding(tokens)
-        if self.config.bidirectional:  # the reverse direction starts at each row's true end
+        if self.config.bidirectional:  # the reverse direction starts at the end of each row
             packed = pack_padded_sequence(
                 embedded, lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
             )
             total = tokens.shape[1]
             outputs, _ = pad_packed_sequence(self.cell(packed)[0], True, total_length=total)
-        else:  # causal: what comes after the end cannot reach back before it
+        else:  # causal: padding does not affect earlier outputs
             outputs, _ = self.cell(embedded)
         is_padding = torch.arange(tokens.shape[1], device=tokens.device) >= lengths[:, None]
         wide = outputs if outputs.dtype == torch.float64 else outputs.float()
@@ -96,11 +96,11 @@ class SequenceClassifier(nn.Module):
         return total / (self.config.max_length or lengths.clamp(min=1)[:, None])
 
     def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
-        """Start from given word vectors.
+        """Initialize the embedding with word vectors.
 
         Args:
-            vectors: ``(V, embedding_size)``; the row of padding is not taken over.
-            freeze: Whether training leaves them as they are.
+            vectors: ``(V, embedding_size)``; the padding row is ignored.
+            freeze: Keep them fixed in training.
 
         Raises:
             ShapeError: If the shape is not that of the embedding.

@@ -1,4 +1,4 @@
-"""What a sequence classifier is made of."""
+"""The configuration of the sequence classifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SequenceClassifierConfig:
     """The configuration of `SequenceClassifier`; the defaults are those of L19 section 5.1.
 
     Args:
-        vocabulary_size: V, how many token ids there are, padding included.
+        vocabulary_size: V, number of token ids, including padding.
         num_classes: C.
         cell: A key of ``models.CELLS``.
         embedding_size: Features of a token.
@@ -26,22 +26,22 @@ class SequenceClassifierConfig:
         filter_length: n of the n-gram, or a dict ``{length: units}``.
         dilation: Steps between the slots of a filter.
         num_layers: Layers of the cell.
-        bidirectional: Whether a second direction reads from the end.
-        layer_norm: Whether the cell state is normalized.
+        bidirectional: Add a second direction that reads from the end.
+        layer_norm: Normalize the cell state.
         forget_bias: Added to the forget gate's bias.
-        learn_static_gates: Whether a linear kernel learns its gates.
+        learn_static_gates: Learn the gates of a linear kernel.
         order: n of a string kernel's n-grams.
         decay: λ of a string kernel: a number in [0, 1], ``"learned"``, ``"input"`` or ``"state"``.
         cell_dropout: Dropout between layers of the cell.
         dropout: Dropout before both layers of the head.
         head_size: Units of the head's hidden layer.
         pooling: ``"mean"`` over the true length, or ``"padded_mean"``: the sum over `max_length`,
-            as the authors' code has it.
-        max_length: The length that ``"padded_mean"`` divides by.
-        padding_index: The id of padding, whose embedding is 0 and stays so.
+            as in the authors' code.
+        max_length: The divisor of ``"padded_mean"``.
+        padding_index: The id of padding, whose embedding stays 0.
 
     Raises:
-        ArgumentError: A value is out of its range.
+        ArgumentError: If a value is out of range.
     """
 
     vocabulary_size: int
@@ -66,19 +66,19 @@ class SequenceClassifierConfig:
     padding_index: int = 0
 
     def __post_init__(self) -> None:
-        if isinstance(self.filter_length, Mapping):  # JSON has made text of the lengths
+        if isinstance(self.filter_length, Mapping):  # JSON converts the lengths to strings
             lengths = {int(length): units for length, units in self.filter_length.items()}
             object.__setattr__(self, "filter_length", lengths)
         resolve_cell(self.cell)
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name), 1), "a whole number from 1 on")
-        self._require("num_classes", _is_whole(self.num_classes, 2), "a whole number from 2 on")
+            self._require(name, _is_whole(getattr(self, name), 1), "a positive integer")
+        self._require("num_classes", _is_whole(self.num_classes, 2), "an integer of at least 2")
         for name in ("dropout", "cell_dropout"):
-            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
         is_needed = self.pooling == "padded_mean"
         is_length = _is_whole(self.max_length, 1) if is_needed else self.max_length is None
-        rule = "a whole number from 1 on" if is_needed else "None, which pooling='mean' needs"
+        rule = "a positive integer" if is_needed else "None, which pooling='mean' needs"
         self._require("max_length", is_length, rule)
         is_token = _is_whole(self.padding_index, 0) and self.padding_index < self.vocabulary_size
         self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")

@@ -13,20 +13,20 @@ from representer.models.signal_classifier_config import SignalClassifierConfig
 
 
 class SignalClassifier(nn.Module):
-    r"""Classifies windows of a multichannel signal by a cell that reads them with wavelets.
+    r"""Classifies windows of a multichannel signal by a recurrent cell with wavelet filters.
 
     .. math::
         y = W \bar h + b, \qquad \bar h = \frac1S \sum_{s=1}^S h_s, \quad h_{1:S} = \mathrm{cell}(x)
 
-    with S = T / stride steps, or the last state in place of the mean. A channel is dropped for all
-    of a window, and the others are scaled up.
+    with S = T / stride steps, or the last state in place of the mean. Channel dropout drops a
+    channel for a whole window and scales up the others.
 
     Args:
-        config: What it is made of.
+        config: The configuration.
 
     Shape:
-        - signal ``(B, C, T)``, T at least `stride`; the samples that are no whole stride are left
-          out at the start, so that the last sample counts
+        - signal ``(B, C, T)``, T at least `stride`; samples at the start that do not fill a
+          stride are skipped
         - output ``(B, classes)``
 
     References:
@@ -58,7 +58,7 @@ class SignalClassifier(nn.Module):
             signal: ``(B, C, T)``, standardized as in training.
 
         Raises:
-            ShapeError: If a shape does not fit.
+            ShapeError: If a shape is wrong.
             KindError: If it is no floating-point tensor.
         """
         return self.head(F.dropout(self.encode(signal), self.config.dropout, self.training))

@@ -1,4 +1,4 @@
-"""What a signal classifier is made of."""
+"""The configuration of the signal classifier."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class SignalClassifierConfig:
 
     Args:
         num_channels: C.
-        num_classes: How many classes.
+        num_classes: Number of classes.
         cell: A key of ``models.CELLS`` whose layer has wavelet filters.
         hidden_size: K, units of the cell and filters of each gate.
         filters: ``"wavelet"`` or ``"dense"``.
-        filter_length: n, samples that a filter sees.
+        filter_length: n, samples of a filter.
         stride: Samples between two steps of the cell.
-        sampling_rate: Of the signal in Hz.
+        sampling_rate: Sampling rate of the signal in Hz.
         num_layers: Layers of the cell.
-        layer_norm: Whether the cell state is normalized.
-        free_phase: Whether the first channel of a wavelet has a phase of its own.
-        channel_dropout: Share of channels that are set to 0 in training, whole windows at a time.
+        layer_norm: Normalize the cell state.
+        free_phase: Learn the phase of the first channel of a wavelet, too.
+        channel_dropout: Probability of setting a channel to 0 for a whole window in training.
         dropout: Dropout before the last layer.
         pooling: ``"mean"`` of all steps, or the ``"last"`` one.
 
     Raises:
-        ArgumentError: A value is out of its range.
+        ArgumentError: If a value is out of range.
     """
 
     num_channels: int
@@ -54,10 +54,10 @@ class SignalClassifierConfig:
     def __post_init__(self) -> None:
         resolve_cell(self.cell)
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name), 1), "a whole number from 1 on")
-        self._require("num_classes", _is_whole(self.num_classes, 2), "a whole number from 2 on")
+            self._require(name, _is_whole(getattr(self, name), 1), "a positive integer")
+        self._require("num_classes", _is_whole(self.num_classes, 2), "an integer of at least 2")
         for name in ("channel_dropout", "dropout"):
-            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         is_rate = 0 < self.sampling_rate < math.inf
         self._require("sampling_rate", is_rate, "a positive number of Hz")
         self._require("filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")

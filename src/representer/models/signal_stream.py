@@ -1,4 +1,4 @@
-"""A signal classifier that reads as samples come: one step of its cell for every stride."""
+"""A signal classifier for streams: one step of its cell per stride."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from representer.models.signal_classifier import SignalClassifier
 
 
 class SignalStream:
-    """Reads a signal stride by stride, and answers after each.
+    """Reads a signal stride by stride, with a prediction after each.
 
-    After all strides of a window, the answer is that of the classifier for the window. Memory and
-    time of a step do not depend on how much was read before.
+    After all strides of a window, the prediction equals that of the classifier for the window.
+    Memory and time of a step do not depend on the number of steps before.
 
     Args:
-        model: A classifier; it is put into evaluation mode.
+        model: The classifier, which is set to evaluation mode.
 
     Attributes:
-        steps: How many strides were read since the start.
+        steps: Number of strides since the last reset.
     """
 
     def __init__(self, model: SignalClassifier) -> None:
@@ -30,7 +30,7 @@ class SignalStream:
         self.reset()
 
     def reset(self) -> None:
-        """Start anew, with a signal that has nothing to do with what was read."""
+        """Forget the signal so far, and start a new one."""
         self._state: Any = None
         self._sum: Tensor | float = 0.0
         self.steps = 0
@@ -46,7 +46,7 @@ class SignalStream:
             The probability of each class ``(classes,)``.
 
         Raises:
-            ShapeError: If they are of another shape.
+            ShapeError: If their shape is wrong.
             KindError: If they are no floating-point tensor.
         """
         c = self._model.config

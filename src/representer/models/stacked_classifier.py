@@ -21,14 +21,14 @@ class StackedClassifier(nn.Module):
         \bar h^{(l)} = \frac1T \sum_{t=1}^T h_t^{(l)}, \quad
         h^{(l)}_{1:T} = \mathrm{layer}_l(h^{(l-1)}_{1:T}), \quad h^{(0)}_t = E x_t
 
-    with dropout on what enters a layer and on the means, but not on what is averaged. What stands
-    in padded positions never changes a result. The mean of an empty sequence is 0.
+    with dropout on the inputs of layers and on the means, but not on the averaged outputs. Padded
+    positions never change a result. The mean of an empty sequence is 0.
 
     All weights start uniform in :math:`\pm\sqrt{3 / \text{inputs}}` and biases at 0, as in the
-    authors' code; the paper does not say.
+    authors' code; the paper does not specify it.
 
     Args:
-        config: What it is made of.
+        config: The configuration.
 
     Shape:
         - tokens ``(B, T)`` int64, lengths ``(B,)`` integers from 0 to T
@@ -63,7 +63,7 @@ class StackedClassifier(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reinitialize all parameters."""
         with torch.no_grad():
             _uniform(self.embedding.weight, self.config.embedding_size)
             self.embedding.weight[self.config.padding_index] = 0
@@ -74,33 +74,33 @@ class StackedClassifier(nn.Module):
 
         Args:
             tokens: Token ids, padded at the end.
-            lengths: How many of each row are no padding.
+            lengths: Number of tokens of each row before the padding.
 
         Raises:
-            ShapeError: If a shape does not fit.
-            KindError: If a dtype does not fit.
-            ArgumentError: If a length is not from 0 to T.
+            ShapeError: If a shape is wrong.
+            KindError: If a dtype is wrong.
+            ArgumentError: If a length is outside [0, T].
         """
         return self.output(self._drop(self.encode(tokens, lengths)))
 
     def encode(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return the means of the outputs of all layers ``(B, L·H)``, see `forward`."""
         check_tokens(tokens, lengths)
-        x = self.embedding(tokens.T)  # time first, as the recurrence wants it
+        x = self.embedding(tokens.T)  # time first, as in the recurrence
         is_padding = torch.arange(len(x), device=tokens.device)[:, None] >= lengths
         means = []
-        for layer in self.layers:  # causal: what comes after the end cannot reach back before it
+        for layer in self.layers:  # causal: padding does not affect earlier outputs
             x, _ = layer(self._drop(x))
             total = x.masked_fill(is_padding[..., None], 0).sum(0)
             means.append(total / lengths.clamp(min=1)[:, None])
         return torch.cat(means, dim=-1)
 
     def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
-        """Start from given word vectors.
+        """Initialize the embedding with word vectors.
 
         Args:
-            vectors: ``(V, embedding_size)``; the row of padding is not taken over.
-            freeze: Whether training leaves them as they are.
+            vectors: ``(V, embedding_size)``; the padding row is ignored.
+            freeze: Keep them fixed in training.
 
         Raises:
             ShapeError: If the shape is not that of the embedding.

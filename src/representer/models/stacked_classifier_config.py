@@ -1,4 +1,4 @@
-"""What a stacked classifier is made of."""
+"""The configuration of the stacked classifier."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ class StackedClassifierConfig:
     """The configuration of `StackedClassifier`; the defaults are those of L17 section 6.2.
 
     Args:
-        vocabulary_size: V, how many token ids there are, padding included.
+        vocabulary_size: V, number of token ids, including padding.
         num_classes: C.
         embedding_size: E, features of a token.
         hidden_size: H, units of each layer.
         num_layers: L.
         order: n, tokens of the longest n-gram.
         decay: As in `nn.StringKernelRNN`: a number, ``"learned"``, ``"input"`` or ``"state"``.
-        combine: As there.
-        normalized: As there.
-        readout: As there.
-        activation: As there.
+        combine: As in `nn.StringKernelRNN`.
+        normalized: As in `nn.StringKernelRNN`.
+        readout: As in `nn.StringKernelRNN`.
+        activation: As in `nn.StringKernelRNN`.
         dropout: Dropout on the embeddings, between layers and before the last product.
-        rnn_dropout: Dropout inside the layers, with one mask for all steps of a sequence: on a
-            layer's input and on the h that its gate sees.
-        padding_index: The id of padding, whose embedding is 0 and stays so.
+        rnn_dropout: Dropout inside the layers, with one mask for all steps of a sequence: on the
+            input and on the h of the gate.
+        padding_index: The id of padding, whose embedding stays 0.
 
     Raises:
-        ArgumentError: A value is out of its range.
+        ArgumentError: If a value is out of range.
     """
 
     vocabulary_size: int
@@ -52,10 +52,10 @@ class StackedClassifierConfig:
 
     def __post_init__(self) -> None:
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name), 1), "a whole number from 1 on")
-        self._require("num_classes", _is_whole(self.num_classes, 2), "a whole number from 2 on")
+            self._require(name, _is_whole(getattr(self, name), 1), "a positive integer")
+        self._require("num_classes", _is_whole(self.num_classes, 2), "an integer of at least 2")
         for name in ("dropout", "rnn_dropout"):
-            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         is_token = _is_whole(self.padding_index, 0) and self.padding_index < self.vocabulary_size
         self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")
 

@@ -1,4 +1,4 @@
-"""The adaptive softmax over words whose vectors are the embedding's."""
+"""The adaptive softmax over words whose weight matrix is the embedding."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from representer.models.tied_softmax import check_features
 
 
 class TiedAdaptiveSoftmax(nn.Module):
-    r"""Predicts a frequent word at once, and a rare one through the group that it is in.
+    r"""Predicts a frequent word directly, and a rare one through its group.
 
-    Words are numbered from the most to the least frequent, and cut into groups :math:`G_0, G_1,
+    Words are numbered from the most to the least frequent, and split into groups :math:`G_0, G_1,
     \dots, G_K`. With the embedding's rows :math:`E_w` and a vector :math:`u_k` of each rare group
 
     .. math::
@@ -27,20 +27,20 @@ class TiedAdaptiveSoftmax(nn.Module):
         p(w \mid h) &= p(k \mid h) \operatorname{softmax}(E_{G_k} h + b_{G_k})_w,
             \qquad w \in G_k
 
-    where :math:`p(k \mid h)` is the place of :math:`u_k` in the first softmax. A rare group is
-    computed for those rows alone whose target is in it. All groups have vectors of full width,
-    because they are the embedding's, where Grave et al. make those of rare groups narrower.
+    where :math:`p(k \mid h)` is the entry of :math:`u_k` in the first softmax. The softmax of a
+    rare group is computed only for rows whose target is in it. All groups have vectors of full
+    width, since these are the embedding's; Grave et al. use narrower vectors for rare groups.
 
     Args:
-        embedding: Whose weight ``(V, E)`` gives the vectors of words.
+        embedding: The embedding, with weight ``(V, E)``.
         cutoffs: The first word of each rare group, ascending, from 1 to V − 1.
-        bias: Whether words and groups have one; it starts at 0.
+        bias: Add biases of words and groups, initially 0.
 
     Shape:
         - features ``(…, E)``, targets ``(…)`` int64
 
     Raises:
-        ArgumentError: If the cutoffs are not ascending, or outside of the words.
+        ArgumentError: If the cutoffs are not ascending, or out of range.
 
     References:
         Grave et al., Efficient softmax approximation for GPUs, ICML 2017.
@@ -68,7 +68,7 @@ class TiedAdaptiveSoftmax(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The embedding's vectors ``(V, E)``."""
+        """Return the embedding's weight ``(V, E)``."""
         return self._owner[0].weight
 
     def log_probabilities(self, features: Tensor) -> Tensor:
@@ -94,10 +94,10 @@ class TiedAdaptiveSoftmax(nn.Module):
 
         Args:
             features: ``(…, E)``.
-            targets: The words that came, ``(…)`` int64, from 0 to V − 1; −100 counts nothing.
+            targets: The words, ``(…)`` int64, from 0 to V − 1; −100 is ignored.
 
         Raises:
-            ShapeError: If the shapes do not fit.
+            ShapeError: If a shape is wrong.
             KindError: If the targets are not int64.
         """
         check_features(features, self.weight, targets)
@@ -143,7 +143,7 @@ def _checked(cutoffs: Sequence[int], words: int) -> tuple[int, ...]:
         raise ArgumentError(
             "cutoffs",
             cutoffs,
-            f"ascending whole numbers from 1 to {words - 1}, at least one",
+            f"ascending integers from 1 to {words - 1}, at least one",
             hint="Each is the first word of a rarer group.",
         )
     return result

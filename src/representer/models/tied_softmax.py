@@ -1,4 +1,4 @@
-"""The softmax over words whose matrix is the embedding's."""
+"""The softmax over words whose weight matrix is the embedding."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ class TiedSoftmax(nn.Module):
     .. math::
         p(w \mid h) = \operatorname{softmax}(E h + b)_w
 
-    with the embedding :math:`E` that also reads the words (Press & Wolf 2017, Inan et al. 2017).
-    The embedding stays a parameter of the model that it was made in: this module reads it at every
-    call, and has the bias alone in its ``state_dict``.
+    with the embedding :math:`E` of the input words (Press & Wolf 2017, Inan et al. 2017). The
+    embedding remains a parameter of its own model: this module reads it in every call, and has only
+    the bias in its ``state_dict``.
 
     Args:
-        embedding: Whose weight ``(V, E)`` is the matrix.
-        bias: Whether there is one; it starts at 0.
+        embedding: The embedding, with weight ``(V, E)``.
+        bias: Add a bias, initially 0.
 
     Shape:
         - features ``(…, E)``, targets ``(…)`` int64
@@ -40,7 +40,7 @@ class TiedSoftmax(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """The embedding's vectors ``(V, E)``."""
+        """Return the embedding's weight ``(V, E)``."""
         return self._owner[0].weight
 
     def forward(self, features: Tensor) -> Tensor:
@@ -64,10 +64,10 @@ class TiedSoftmax(nn.Module):
 
         Args:
             features: ``(…, E)``.
-            targets: The words that came, ``(…)`` int64, from 0 to V − 1; −100 counts nothing.
+            targets: The words, ``(…)`` int64, from 0 to V − 1; −100 is ignored.
 
         Raises:
-            ShapeError: If the shapes do not fit.
+            ShapeError: If a shape is wrong.
             KindError: If the targets are not int64.
         """
         check_features(features, self.weight, targets)
@@ -81,10 +81,10 @@ class TiedSoftmax(nn.Module):
 
 
 def check_features(features: Tensor, weight: Tensor, targets: Tensor | None = None) -> None:
-    """Refuse features, and targets where there are, that are not of a matrix of words.
+    """Check features and targets against a weight matrix of words.
 
     Raises:
-        ShapeError: If the shapes do not fit.
+        ShapeError: If a shape is wrong.
         KindError: If the targets are not int64.
     """
     size = weight.shape[1]

@@ -1,4 +1,4 @@
-"""What the models of token sequences share: the check of their input, and given word vectors."""
+"""Input checks and word vectors of the models of token sequences."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from representer.errors import ArgumentError, KindError, ShapeError
 
 
 def check_tokens(tokens: Tensor, lengths: Tensor) -> None:
-    """Refuse what is no padded batch of token ids.
+    """Check a padded batch of token ids.
 
     Args:
         tokens: Ids ``(B, T)``.
-        lengths: How many of each row are no padding ``(B,)``.
+        lengths: Number of tokens of each row before the padding ``(B,)``.
 
     Raises:
-        ShapeError: If a shape does not fit.
-        KindError: If a dtype does not fit.
-        ArgumentError: If a length is not from 0 to T.
+        ShapeError: If a shape is wrong.
+        KindError: If a dtype is wrong.
+        ArgumentError: If a length is outside [0, T].
     """
     if tokens.dim() != 2 or not tokens.shape[1]:
-        hint = "Pad sequences of one batch to one length, at least 1."
+        hint = "Pad the sequences of a batch to one length, at least 1."
         raise ShapeError("tokens", tuple(tokens.shape), "(batch, time)", hint=hint)
     if lengths.shape != tokens.shape[:1]:
         raise ShapeError("lengths", tuple(lengths.shape), f"({tokens.shape[0]},)")
     for name, tensor in (("tokens", tokens), ("lengths", lengths)):
         if tensor.dtype not in (torch.int64, torch.int32):
             raise KindError(name, str(tensor.dtype), "int64", hint="Use .long().")
-    # on a GPU the look would wait for the device; under the compiler it would break the graph
+    # on a GPU this would wait for the device; in the compiler it would break the graph
     if lengths.device.type == "cpu" and not torch.compiler.is_compiling():
         is_wrong = (lengths < 0) | (lengths > tokens.shape[1])
         if is_wrong.any():
@@ -38,12 +38,12 @@ def check_tokens(tokens: Tensor, lengths: Tensor) -> None:
 
 
 def copy_vectors(embedding: nn.Embedding, vectors: Tensor, *, freeze: bool) -> None:
-    """Give an embedding word vectors, all but that of padding.
+    """Copy word vectors to an embedding, except for the padding row.
 
     Args:
-        embedding: Where to.
-        vectors: One for each token ``(V, E)``.
-        freeze: Whether training leaves them as they are.
+        embedding: The embedding.
+        vectors: One vector per token ``(V, E)``.
+        freeze: Keep them fixed in training.
 
     Raises:
         ShapeError: If the shape is not that of the embedding.
