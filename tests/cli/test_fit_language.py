@@ -135,7 +135,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(run, text, tmp_path, monkeypa
 
 def test_the_report_shows_the_curve_the_excerpt_and_a_sample(spoken):
     page = (spoken / "report.html").read_text(encoding="utf-8")
-    for part in ("Learning curves", "What surprised it", "What it writes", "3-gram, Kneser-Ney"):
+    for part in ("Learning curves", "Surprisal by token", "Generated sample", "3-gram, Kneser-Ney"):
         assert part in page
     assert "<script" not in page
     assert "seven" in page

@@ -111,7 +111,7 @@ def test_parts_hold_each_molecule_once(numbers):
 def test_the_report_has_tables_plots_and_drawn_walks(numbers, classes):
     page = (numbers / "report.html").read_text(encoding="utf-8")
     for part in (
-        "What answers are made of", "Worst mistakes", "Learning curves", "ECFP, random forest",
+        "Explained predictions", "Largest errors", "Learning curves", "ECFP, random forest",
         "Predicted against true values", "molecule with its walks", "<th>used for</th>",
     ):  # fmt: skip
         assert part in page

@@ -79,7 +79,7 @@ def test_a_run_holds_everything_that_was_promised(fitted):
 def test_the_report_has_bars_test_confusion_and_folds(fitted):
     page = (fitted / "report.html").read_text(encoding="utf-8")
     for part in (
-        "Accuracy on each subject", "Wilcoxon", "Confusion", "Folds", "said when to stop",
+        "Accuracy on each subject", "Wilcoxon", "Confusion", "Folds", "early stopping on",
         "log band power", "Learning curves", "standardized by", '<table class="matrix">',
     ):  # fmt: skip
         assert part in page

@@ -33,8 +33,10 @@ def write_made_up_run(folder: Path, names: list[str] = NAMES, count: int = 760) 
         "valid": test,
         "comparisons": [],
         "baselines": [
-            rival("TF-IDF + logistic regression", right & (rng.random(count) < 0.97), right, 3.4),
-            rival("majority class", guess, right, 0.0),
+            baseline(
+                "TF-IDF + logistic regression", right & (rng.random(count) < 0.97), right, 3.4
+            ),
+            baseline("majority class", guess, right, 0.0),
         ],
     }
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +55,7 @@ def write_made_up_run(folder: Path, names: list[str] = NAMES, count: int = 760) 
     return folder
 
 
-def rival(name: str, is_right: Any, model_is_right: Any, seconds: float) -> dict[str, Any]:
+def baseline(name: str, is_right: Any, model_is_right: Any, seconds: float) -> dict[str, Any]:
     accuracy = float(is_right.mean())
     return {
         "name": name,

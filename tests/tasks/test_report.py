@@ -1,4 +1,4 @@
-"""The report: one file, nothing from outside, everything that was promised, and safe to open."""
+"""The report is one complete file, without external resources, and safe to open."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def change(folder, name, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_the_page_needs_nothing_from_outside_and_runs_nothing(page):
+def test_the_page_has_no_external_resources_and_no_scripts(page):
     assert "<script" not in page
     assert "<link" not in page
     assert not re.search(r"(src|href)\s*=\s*[\"'](?!#)", page)
@@ -46,8 +46,8 @@ def test_the_page_is_small(page):
 
 @pytest.mark.parametrize(
     "heading",
-    ["Learning curves", "Per class", "Confusion", "Worst mistakes", "Data", "Model", "Repeat it",
-     "Environment"],
+    ["Learning curves", "Per class", "Confusion", "Most confident errors", "Data", "Model",
+     "Reproduce", "Environment"],
 )  # fmt: skip
 def test_every_part_is_there(page, heading):
     assert f"<h2>{heading}</h2>" in page
@@ -56,8 +56,8 @@ def test_every_part_is_there(page, heading):
 def test_the_headline_is_the_accuracy_beside_the_baselines(page, tmp_path):
     metrics = json.loads((write_made_up_run(tmp_path) / "metrics.json").read_text())
     accuracy = f"{100 * metrics['test']['accuracy']:.1f}\u202f%"
-    assert page.index(accuracy) < page.index("points against TF-IDF")
-    assert "points against majority class" in page
+    assert page.index(accuracy) < page.index("points relative to TF-IDF")
+    assert "points relative to majority class" in page
 
 
 def test_texts_and_names_cannot_become_markup(page):
@@ -84,20 +84,20 @@ def test_a_class_name_with_dollar_signs_is_no_formula(tmp_path):
     assert "$\\broken{$" in write_report(run).read_text(encoding="utf-8")
 
 
-def test_axes_say_what_they_show_and_in_which_unit(page):
+def test_axes_are_labeled_with_quantity_and_unit(page):
     for label in ("accuracy on the test documents (%)", "loss (nats per document)",
                   "accuracy (%)", "epoch (passes over the training data)"):  # fmt: skip
         assert label in page
 
 
-def test_pictures_take_the_color_of_the_page():
+def test_figures_use_the_text_color_of_the_page():
     drawing = comparison([Result("a & b", 0.9, 0.8, 0.95, is_model=True)])
     assert "currentColor" in drawing
     assert "#000000" not in drawing
     assert ElementTree.fromstring(drawing).attrib["role"] == "img"
 
 
-def test_the_same_figures_give_the_same_picture():
+def test_the_same_numbers_give_the_same_figure():
     def curves():
         return learning_curves({"training": [(1.0, 2.0)]}, {"validation": [(1.0, 0.5)]}, 1.0)
 
@@ -120,13 +120,13 @@ def test_many_classes_give_a_list_of_confusions_instead_of_a_matrix(tmp_path):
     run = write_made_up_run(tmp_path, [f"class {i}" for i in range(30)])
     text = write_report(run).read_text(encoding="utf-8")
     assert '<table class="matrix">' not in text
-    assert "these pairs are confused most often" in text
+    assert "the most frequent confusions are listed" in text
 
 
-def test_a_model_without_mistakes_says_so(tmp_path):
+def test_a_model_without_errors_says_so(tmp_path):
     run = write_made_up_run(tmp_path)
     change(run, "details.json", mistakes=[])
-    assert "every test document was classified rightly" in write_report(run).read_text("utf-8")
+    assert "every test document is classified correctly" in write_report(run).read_text("utf-8")
 
 
 def test_dropped_rows_are_listed_with_reason_and_lines(page):
@@ -137,7 +137,7 @@ def test_dropped_rows_are_listed_with_reason_and_lines(page):
     assert "3 × no text (line 17, 90, 204)" in page
 
 
-def test_the_indices_of_equations_stand_low(page):
+def test_the_indices_of_equations_are_subscripts(page):
     assert (
         "c<sub>t</sub> = (1 − f<sub>t</sub>) ⊙ c̃<sub>t</sub> + f<sub>t</sub> ⊙ c<sub>t−1</sub>"
         in page
@@ -151,7 +151,7 @@ def test_a_run_without_baselines_has_a_report_too(tmp_path):
     assert "Learning curves" in write_report(run).read_text("utf-8")
 
 
-def test_an_unfinished_run_says_what_is_missing_and_how_to_go_on(tmp_path):
+def test_the_error_for_an_unfinished_run_names_the_file_and_the_fix(tmp_path):
     with pytest.raises(DataError, match=r"there is no metrics\.json.*--resume"):
         write_report(tmp_path)
 

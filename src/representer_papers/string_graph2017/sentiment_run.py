@@ -17,7 +17,7 @@ from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import TextData
 from representer.tasks.text.text_model import classification_task, probabilities
-from representer.tasks.text.text_results import Answers, metrics_of
+from representer.tasks.text.text_results import Predictions, metrics_of
 from representer.tasks.text.text_run import describe_model
 from representer.tasks.training import generators
 from representer.tasks.training.trainer import Trainer
@@ -68,9 +68,9 @@ def run(
     model.eval()
     found = probabilities(model, [data.vocabulary.encode(tokens) for tokens in data.test.tokens])
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in _parts(model)}
-    answers = Answers(config.cell, found, result, {**counts, "all": sum(counts.values())})
+    predictions = Predictions(config.cell, found, result, {**counts, "all": sum(counts.values())})
     lengths = [len(tokens) for tokens in data.train.tokens]
-    metrics = metrics_of(data, answers, (), (), len(batches(lengths, 0)))
+    metrics = metrics_of(data, predictions, (), (), len(batches(lengths, 0)))
     folder.write_json("metrics.json", metrics | {"cover": cover})
 
 

@@ -63,7 +63,7 @@ def test_shares_and_constant_sum_to_the_logit_above_the_mean(cell, options):
     assert entry["probability"] == pytest.approx(logits.softmax(0)[label].item(), rel=1e-4)
     # the model is in float32, the explanation in float64
     assert entry["evidence"] == pytest.approx((logits[label] - logits.mean()).item(), rel=1e-4)
-    assert len(entry["shares"]) == len(entry["marked"]) == len(words)
+    assert len(entry["contributions"]) == len(entry["marked"]) == len(words)
     assert max(map(abs, entry["strengths"])) == 1
 
 
@@ -87,7 +87,7 @@ def test_the_shares_of_a_stack_sum_to_its_logit_above_the_mean():
     assert (entry["layers"], entry["constant"]) == (3, 0.0)
     assert entry["prediction"] == trained.classes.names[label]
     every = explain_words(trained, WORDS, 1000)["ngrams"]
-    assert sum(n["share"] for n in every) == pytest.approx(entry["evidence"], rel=1e-10)
+    assert sum(n["contribution"] for n in every) == pytest.approx(entry["evidence"], rel=1e-10)
 
 
 def test_what_reads_from_the_end_is_shown_in_the_order_of_the_text():
@@ -114,8 +114,10 @@ def test_what_reads_from_the_end_is_shown_in_the_order_of_the_text():
 
 def test_the_ngrams_of_all_units_sum_to_the_words():
     entry = explain_words(trained_with("string-kernel", decay="input"), WORDS, 1000)
-    assert sum(n["share"] for n in entry["ngrams"]) == pytest.approx(sum(entry["shares"]))
-    sizes = [abs(ngram["share"]) for ngram in entry["ngrams"]]
+    assert sum(n["contribution"] for n in entry["ngrams"]) == pytest.approx(
+        sum(entry["contributions"])
+    )
+    sizes = [abs(ngram["contribution"]) for ngram in entry["ngrams"]]
     assert sizes == sorted(sizes, reverse=True)
     few = explain_words(trained_with("string-kernel"), WORDS, 2)
     assert few["marked"] == [
@@ -135,7 +137,7 @@ def test_the_strongest_units_speak_for_the_answer():
 
 def test_a_text_shorter_than_an_ngram_has_none():
     entry = explain_words(trained_with("string-kernel", order=3), ["wave"], 5)
-    assert (entry["ngrams"], entry["shares"], entry["marked"]) == ([], [0.0], [False])
+    assert (entry["ngrams"], entry["contributions"], entry["marked"]) == ([], [0.0], [False])
 
 
 def test_a_decay_of_one_has_no_half_life():
@@ -149,7 +151,7 @@ def test_a_ledger_names_steps_with_their_words():
     for step in entry["steps"]:
         assert step["word"] == WORDS[step["step"]]
         assert entry["marked"][step["step"]]
-        assert step["contribution"] == entry["shares"][step["step"]]
+        assert step["contribution"] == entry["contributions"][step["step"]]
 
 
 def test_skipped_words_are_dots():

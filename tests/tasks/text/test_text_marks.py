@@ -4,9 +4,9 @@ from representer.tasks.text.text_marks import as_text, sentence
 
 ENTRY = {
     "line": 7, "prediction": "sea", "probability": 0.98, "evidence": 1.5, "constant": 0.5,
-    "words": ["old", "wave", "and", "tide"], "shares": [0.0, 0.75, 0.0, 0.25],
+    "words": ["old", "wave", "and", "tide"], "contributions": [0.0, 0.75, 0.0, 0.25],
     "marked": [False, True, False, True],
-    "ngrams": [{"positions": [1, 3], "text": "wave … tide", "share": 0.9, "unit": 2}],
+    "ngrams": [{"positions": [1, 3], "text": "wave … tide", "contribution": 0.9, "unit": 2}],
     "units": {"2": {"text": "wave/salt · tide/sail", "half_life": 1.5}},
     "strongest": [{"unit": 2, "effect": 0.9}], "steps": [], "layers": 1,
 }  # fmt: skip
@@ -16,13 +16,13 @@ STEP = {
 }  # fmt: skip
 
 
-def test_matched_words_stand_in_brackets_where_there_is_no_terminal():
+def test_matched_words_are_in_brackets_without_a_terminal():
     assert as_text(ENTRY, styled=False).splitlines() == [
         "line 7: sea (98 %)",
         "  old [wave] and [tide]",
         "  evidence +1.500: words +1.000, constant +0.500",
-        "  matched words    share  unit  half-life  compares with",
-        "  wave … tide    +0.9000     2       1.50  wave/salt · tide/sail",
+        "  matched words  contribution  unit  half-life  reference",
+        "  wave … tide         +0.9000     2       1.50  wave/salt · tide/sail",
         "  strongest units: 2 (+0.900)",
     ]
 
@@ -33,25 +33,25 @@ def test_on_a_terminal_they_are_bold_and_underlined():
     assert "[wave]" not in as_text(ENTRY, styled=True)
 
 
-def test_of_several_layers_it_is_said_which_is_shown():
+def test_the_layer_is_named_where_there_are_several():
     lines = as_text(ENTRY | {"layers": 3}, styled=False).splitlines()
-    assert lines[3] == "  below is layer 1 of 3, each share counted as the layers above do"
+    assert lines[3] == "  layer 1 of 3, contributions propagated through the layers above"
     assert len(lines) == len(as_text(ENTRY, styled=False).splitlines()) + 1
 
 
 def test_steps_have_their_gates():
     ledger = ENTRY | {"ngrams": [], "steps": [STEP]}
     head, row = as_text(ledger, styled=False).splitlines()[-2:]
-    assert head.split()[:3] == ["word", "place", "share"]
+    assert head.split()[:3] == ["word", "position", "contribution"]
     assert row.split() == ["wave", "2", "+0.7500", "3", "+0.5000", "0.250", "1e-05", "1.000"]
 
 
-def test_what_never_decays_is_said_so():
+def test_a_unit_without_decay_never_forgets():
     units = {"2": {"text": "wave", "half_life": None}}
     assert "    never  wave" in as_text(ENTRY | {"units": units}, styled=False)
 
 
-def test_a_text_cannot_command_the_terminal():
+def test_control_characters_are_replaced():
     evil = "\x1b[2J"
     entry = ENTRY | {
         "prediction": evil, "words": [evil, "a", "b", "c"],

@@ -1,4 +1,4 @@
-"""What a run says about itself."""
+"""The closing table, the comparison and the list of errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_closing_table_has_a_line_for_each():
     assert other.startswith("B")
 
 
-def test_the_surest_mistakes_come_first_and_right_answers_not_at_all():
+def test_the_most_confident_errors_come_first_and_correct_documents_are_left_out():
     texts = ["right", "unsure", "x " * 400, "sure"]
     part = Part("a.csv", texts, [2, 3, 4, 9], [[]] * 4, [0, 0, 1, 1])
     found = np.array([[0.99, 0.01], [0.4, 0.6], [0.7, 0.3], [0.9, 0.1]])

@@ -136,5 +136,5 @@ def _named(walk: WalkContribution, symbols: list[str]) -> dict[str, Any]:
     return {
         "atoms": list(walk.positions),
         "text": "–".join(symbols[v] for v in walk.positions),
-        "share": walk.contribution,
+        "contribution": walk.contribution,
     }

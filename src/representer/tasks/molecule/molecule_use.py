@@ -160,8 +160,8 @@ def as_text(entry: dict[str, Any]) -> str:
     shown = entry["prediction"]
     answer = shown if isinstance(shown, str) else f"{shown:.4g} ± {entry['uncertainty']:.2g}"
     lines = [f"line {entry['line']}: {entry['smiles']}", f"  {entry['target']}: {answer}"]
-    lines += [f"  {walk['share']:+9.4f}  {walk['text']}" for walk in entry["walks"]]
-    named = sum(walk["share"] for walk in entry["walks"])
+    lines += [f"  {walk['contribution']:+9.4f}  {walk['text']}" for walk in entry["walks"]]
+    named = sum(walk["contribution"] for walk in entry["walks"])
     rest = entry["evidence"] - entry["constant"] - named
     lines += [f"  {rest:+9.4f}  all other walks", f"  {entry['constant']:+9.4f}  without any"]
     if entry["process"]:

@@ -1,6 +1,6 @@
-"""What the pictures of a report are drawn on: figures that become SVG in the colors of the page.
+"""Matplotlib figures as SVG in the colors of the page.
 
-Text and axes are drawn in ``currentColor``, so that the same picture is read on light and on dark.
+Text and axes use ``currentColor``, so that a figure is readable on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK = "#010203"  # drawn in this, shown in the color of the page's text
+INK = "#010203"  # placeholder, replaced by the text color of the page
 MODEL, BASELINE, VALID = "#3b82c4", "#8a8f98", "#d9822b"
 
 
@@ -42,7 +42,7 @@ def canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axes
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
-        raise MissingExtraError("the report's pictures", "matplotlib", "train") from error
+        raise MissingExtraError("the figures of the report", "matplotlib", "train") from error
     with rc_context({"font.size": 10}):
         figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(wspace=0.08))
         axes = [figure.add_subplot(1, count, i + 1) for i in range(count)]
@@ -75,7 +75,7 @@ def svg(figure: Figure, title: str) -> Markup:
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    # text stays text: it takes the page's font, can be selected, and costs a tenth of the outlines
+    # as text, not outlines: it uses the font of the page, can be selected, and is ten times smaller
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")

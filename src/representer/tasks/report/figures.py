@@ -1,4 +1,4 @@
-"""The pictures of a report: results, learning curves, predictions, subjects."""
+"""Figures of the reports: comparisons, learning curves, parity plots and subjects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from representer.tasks.report.canvas import (
 
 @dataclass(frozen=True)
 class Result:
-    """One row of the comparison: a name, an accuracy and its interval, as shares of one."""
+    """One row of the comparison: a name, an accuracy and its interval, as fractions."""
 
     name: str
     accuracy: float
@@ -30,7 +30,7 @@ class Result:
 
 
 def comparison(results: Sequence[Result]) -> str:
-    """Draw accuracies with their 95 % intervals, one row each, best on top as given."""
+    """Draw accuracies with their 95 % intervals, one row each, the first on top."""
     figure, axes = canvas(7.2, 0.55 + 0.42 * len(results))
     rows = range(len(results) - 1, -1, -1)
     for row, result in zip(rows, results, strict=True):
@@ -55,8 +55,8 @@ def learning_curves(
 
     Args:
         losses: Curves by name, points ``(epoch, nats per document)``.
-        accuracies: Curves by name, points ``(epoch, share)``.
-        best_epoch: Where the kept weights come from; marked.
+        accuracies: Curves by name, points ``(epoch, fraction)``.
+        best_epoch: Epoch of the selected weights, marked by a line.
     """
     figure, (left, right) = canvases(9.0, 3.0, 2)
     colors = {"training": MODEL, "validation": VALID}
@@ -73,7 +73,9 @@ def learning_curves(
         axes.locator_params(axis="x", integer=True)
         axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
         if best_epoch is not None:
-            axes.axvline(best_epoch, color=INK, linestyle=":", linewidth=1, label="weights kept")
+            axes.axvline(
+                best_epoch, color=INK, linestyle=":", linewidth=1, label="selected weights"
+            )
         axes.legend(frameon=False, labelcolor=INK)
     return svg(figure, "Learning curves: loss and accuracy per epoch")
 
@@ -107,16 +109,16 @@ def parity(points: Sequence[Sequence[float]], name: str) -> str:
     """Draw predicted against true values, with a bar of one standard deviation each.
 
     Args:
-        points: Truth, answer and deviation of each molecule.
-        name: Of the target.
+        points: True value, prediction and standard deviation of each molecule.
+        name: Name of the target.
     """
     figure, axes = canvas(4.8, 4.4)
-    truth, answers, deviations = zip(*points, strict=True)
+    truth, predictions, deviations = zip(*points, strict=True)
     axes.errorbar(
-        truth, answers, yerr=deviations, fmt="o", color=MODEL, ecolor=BASELINE, alpha=0.7,
+        truth, predictions, yerr=deviations, fmt="o", color=MODEL, ecolor=BASELINE, alpha=0.7,
         markersize=3, elinewidth=0.7,
     )  # fmt: skip
-    ends = min(*truth, *answers), max(*truth, *answers)
+    ends = min(*truth, *predictions), max(*truth, *predictions)
     axes.plot(ends, ends, color=INK, linestyle=":", linewidth=1)
     axes.set_xlabel(plain(f"true {name}"))
     axes.set_ylabel(plain(f"predicted {name}"))
@@ -145,29 +147,31 @@ def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     return svg(figure, "Learning curves: loss per epoch")
 
 
-def subjects(ours: Mapping[str, float], theirs: Mapping[str, float] | None, chance: float) -> str:
-    """Draw the accuracy on each subject as a bar, beside the baseline's, as in L19 Fig. 4.
+def subjects(
+    model: Mapping[str, float], baseline: Mapping[str, float] | None, chance: float
+) -> str:
+    """Draw the accuracies of the model and of the baseline on each subject, as in L19 Fig. 4.
 
     Args:
-        ours: Accuracy of the model by subject, as a share.
-        theirs: Of the baseline, on the same subjects.
-        chance: What the commonest class alone would give; a line.
+        model: Accuracy by subject, as a fraction.
+        baseline: Accuracy of the baseline on the same subjects.
+        chance: Accuracy of always predicting the most common class, drawn as a line.
     """
-    figure, axes = canvas(min(14.0, 2.5 + 0.35 * len(ours)), 3.2)
-    wide = 0.4 if theirs else 0.7
-    places = list(range(len(ours)))
-    shares = [100 * share for share in ours.values()]
-    axes.bar([p - wide / 2 for p in places] if theirs else places, shares, wide, color=MODEL,
+    figure, axes = canvas(min(14.0, 2.5 + 0.35 * len(model)), 3.2)
+    wide = 0.4 if baseline else 0.7
+    places = list(range(len(model)))
+    shares = [100 * share for share in model.values()]
+    axes.bar([p - wide / 2 for p in places] if baseline else places, shares, wide, color=MODEL,
              label="model")  # fmt: skip
-    if theirs:
-        shares = [100 * theirs[name] for name in ours]
+    if baseline:
+        shares = [100 * baseline[name] for name in model]
         axes.bar([p + wide / 2 for p in places], shares, wide, color=BASELINE, label="baseline")
-    axes.axhline(100 * chance, color=INK, linestyle=":", linewidth=1, label="commonest class")
-    is_crowded = len(ours) > 8 or len(" ".join(ours)) > 40
-    axes.set_xticks(places, [plain(name) for name in ours], rotation=90 if is_crowded else 0)
+    axes.axhline(100 * chance, color=INK, linestyle=":", linewidth=1, label="most common class")
+    is_crowded = len(model) > 8 or len(" ".join(model)) > 40
+    axes.set_xticks(places, [plain(name) for name in model], rotation=90 if is_crowded else 0)
     axes.set_ylim(0, 100)
     axes.set_ylabel("accuracy (%)")
-    axes.set_xlabel("subject that was left out")
+    axes.set_xlabel("test subject")
     axes.legend(frameon=False, labelcolor=INK, ncols=3, loc="lower right",
                 bbox_to_anchor=(1, 1))  # fmt: skip
     return svg(figure, "Accuracy on each subject")

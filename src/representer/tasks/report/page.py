@@ -1,4 +1,4 @@
-"""From the files of a run folder to report.html."""
+"""Write ``report.html`` from the files of a run folder."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-NARROW = "\u202f"  # a narrow space at which no line is broken
-EXPLAINED = "explanations.json"  # written by `representer explain`, shown if it is there
-MATRIX_LIMIT = 20  # classes; a larger confusion matrix is shown as a list of its largest entries
+NARROW = "\u202f"  # a narrow no-break space
+EXPLAINED = "explanations.json"  # written by `representer explain`, optional
+MATRIX_LIMIT = 20  # classes; beyond that, the largest entries are listed instead
 
 
 def write_report(run: Path) -> Path:
     """Write ``report.html`` into a finished run folder.
 
     Args:
-        run: The folder; it holds metrics.json, details.json and metrics.jsonl, and perhaps
+        run: The folder; it contains metrics.json, details.json and metrics.jsonl, and optionally
             explanations.json.
 
     Returns:
         The path of the page.
 
     Raises:
-        DataError: If the run has not come to its end.
+        DataError: If the run is not finished.
     """
     files = RunFiles(run)
     for name in ("metrics.json", "details.json", "metrics.jsonl"):
@@ -89,9 +89,9 @@ def render(
     history: Sequence[dict[str, Any]],
     explained: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """Return the page of a classifier as one self-contained HTML text: no script, no link out."""
+    """Return the page of a text classifier: self-contained HTML without scripts and links."""
     test = metrics["test"]
-    rivals = [*metrics["comparisons"], *metrics["baselines"]]
+    baselines = [*metrics["comparisons"], *metrics["baselines"]]
     return (
         _environment()
         .get_template("text.html")
@@ -99,9 +99,11 @@ def render(
             metrics=metrics,
             details=details,
             test=test,
-            rivals=rivals,
+            baselines=baselines,
             explained=explained,
-            comparison=figures.comparison(_results(metrics, details, rivals)) if rivals else "",
+            comparison=figures.comparison(_results(metrics, details, baselines))
+            if baselines
+            else "",
             curves=_curves(history, metrics) if history else "",
             confusions=_largest_confusions(test),
             is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
@@ -112,7 +114,7 @@ def render(
 def render_language(
     metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
 ) -> str:
-    """Return the page of a language model, likewise."""
+    """Return the page of a language model; see `render`."""
     return (
         _environment()
         .get_template("language.html")
@@ -131,7 +133,7 @@ def render_molecule(
     history: Sequence[dict[str, Any]],
     explained: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """Return the page of a model of molecules, likewise."""
+    """Return the page of a molecule model; see `render`."""
     return (
         _environment()
         .get_template("molecule.html")
@@ -162,8 +164,8 @@ def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
 def render_signal(
     metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
 ) -> str:
-    """Return the page of a model of signals, likewise."""
-    rival = metrics["baselines"][0] if metrics["baselines"] else None
+    """Return the page of a signal classifier; see `render`."""
+    baseline = metrics["baselines"][0] if metrics["baselines"] else None
     return (
         _environment()
         .get_template("signal.html")
@@ -172,7 +174,7 @@ def render_signal(
             details=details,
             test=metrics["test"],
             subjects=figures.subjects(
-                metrics["by_subject"], rival and rival["by_subject"], metrics["chance"]
+                metrics["by_subject"], baseline and baseline["by_subject"], metrics["chance"]
             ),
             curves=figures.loss_curves(_losses(history)) if history else "",
             filters=_filters(details["filters"]) if details.get("filters") else None,
@@ -180,15 +182,17 @@ def render_signal(
     )
 
 
-def _filters(found: dict[str, Any]) -> dict[str, Any]:
-    channels = found["channels"]
-    cards = [{**card, "picture": signal_figures.wavelet(card, channels)} for card in found["cards"]]
+def _filters(described: dict[str, Any]) -> dict[str, Any]:
+    channels = described["channels"]
+    cards = [
+        {**card, "picture": signal_figures.wavelet(card, channels)} for card in described["cards"]
+    ]
     lags = [
         {**row, "map": signal_figures.scalp(row["weights"], channels, f"Weights, {row['class']}")}
-        for row in found["lags"]
+        for row in described["lags"]
     ]
-    bands = found["importance"] and signal_figures.importance(found["importance"])
-    return {**found, "cards": cards, "lags": lags, "bands": bands}
+    bands = described["importance"] and signal_figures.importance(described["importance"])
+    return {**described, "cards": cards, "lags": lags, "bands": bands}
 
 
 def _losses(history: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
@@ -220,10 +224,10 @@ def _environment() -> Environment:
 
 
 def _results(
-    metrics: dict[str, Any], details: dict[str, Any], rivals: Sequence[dict[str, Any]]
+    metrics: dict[str, Any], details: dict[str, Any], baselines: Sequence[dict[str, Any]]
 ) -> list[figures.Result]:
     name = details["model"]["name"]
-    rows = [(name, metrics["test"], True), *((r["name"], r, False) for r in rivals)]
+    rows = [(name, metrics["test"], True), *((b["name"], b, False) for b in baselines)]
     results = [
         figures.Result(name, row["accuracy"], *row["accuracy_interval"], is_model=is_model)
         for name, row, is_model in rows
@@ -269,7 +273,7 @@ def _count(number: int) -> str:
 
 
 def _equation(text: str) -> Markup:
-    """Set the indices of ``c_t`` and ``c_{t−1}`` low."""
+    """Return an equation as HTML, with subscripts for ``c_t`` and ``c_{t−1}``."""
     from markupsafe import Markup, escape
 
     return Markup(re.sub(r"_\{(.*?)\}|_(\w)", r"<sub>\1\2</sub>", str(escape(text))))

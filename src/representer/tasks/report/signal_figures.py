@@ -1,4 +1,4 @@
-"""Pictures of what a model of signals goes by: wavelets, bands, maps of the scalp."""
+"""Figures that explain signal classifiers: wavelets, frequency bands and scalp maps."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from representer.tasks.report.canvas import (
     svg,
 )
 
-_DRAWN = 8  # channels of a waveform, the strongest
-_LEAST = 4  # known positions from which on a map says something
+_DRAWN = 8  # strongest channels of a waveform
+_LEAST = 4  # known positions that a map needs
 
 
 def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
     """Draw one wavelet: the waveform of its strongest channels, and its spectrum.
 
     Args:
-        card: Of ``signal_filters.describe_filters``.
+        card: From ``signal_filters.describe_filters``.
         channels: Names of the channels.
     """
     import numpy as np
@@ -43,27 +43,27 @@ def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
     spectrum.plot(np.fft.rfftfreq(1024, step), power / power.max(), color=MODEL)
     spectrum.axvline(card["frequency"], color=VALID, linewidth=1, linestyle=":")
     spectrum.set_xlabel("Hz")
-    spectrum.set_ylabel("power, of the largest")
+    spectrum.set_ylabel("power, relative to the maximum")
     return svg(figure, f"Wavelet of the {card['gate']} gate, unit {card['unit']}")
 
 
-def importance(found: Mapping[str, Any]) -> str:
-    """Draw by how much the margin falls without each band."""
+def importance(bands: Mapping[str, Any]) -> str:
+    """Draw the decrease of the margin without each band."""
     figure, axes = canvas(7.2, 2.4)
-    axes.bar(found["frequencies"], found["loss"], color=MODEL, width=0.8)
+    axes.bar(bands["frequencies"], bands["loss"], color=MODEL, width=0.8)
     axes.axhline(0, color=BASELINE, linewidth=0.7)
-    axes.set_xlabel("band that is taken out (Hz, middle)")
-    axes.set_ylabel("fall of the margin")
-    return svg(figure, "What each band is good for")
+    axes.set_xlabel("center of the removed band (Hz)")
+    axes.set_ylabel("decrease of the margin")
+    return svg(figure, "Importance of each frequency band")
 
 
 def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
-    """Draw values of channels as a map of the scalp, where the 10-5 system knows their names.
+    """Draw values of channels as a scalp map, for channel names of the 10-5 system.
 
     Args:
-        values: One of each channel.
-        channels: Their names, in any case.
-        title: Said to those who cannot see the picture.
+        values: One value per channel.
+        channels: Names of the channels, in any case.
+        title: Label for screen readers.
 
     Returns:
         SVG; empty if fewer than four channels are known, or mne is not installed.
@@ -79,7 +79,7 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
     places = mne.channels.make_standard_montage(system).get_positions()["ch_pos"]
     known = {name.lower(): name for name in places}
     found = {known[name.lower()]: k for k, name in enumerate(channels) if name.lower() in known}
-    # T3 is the old name of T7: a place is drawn once
+    # T3 is the old name of T7: each position is drawn once
     rows = sorted({tuple(places[name]): k for name, k in found.items()}.values())
     if len(rows) < _LEAST:
         return ""

@@ -1,6 +1,6 @@
-"""What one can choose when fitting a text classifier, and the presets.
+"""Options and presets of ``fit text``.
 
-Free of torch, since the command line reads its options here.
+Does not import torch: the command line reads its options here.
 """
 
 from __future__ import annotations
@@ -18,16 +18,18 @@ DECAYS = ("learned", "input", "state")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a table, where its own signs do not suffice; see ``data.text.read_table``."""
+    """How to read a table; options left out are detected. See ``data.text.read_table``."""
 
     text: str | None = option(
-        None, "column(s) with the text: TITLE,BODY joins two; guessed", metavar="COLUMN"
+        None, "column(s) with the text: TITLE,BODY joins two (default: detected)", metavar="COLUMN"
     )
-    label: str | None = option(None, "column with the label; guessed", metavar="COLUMN")
-    header: bool | None = option(None, "whether the first row names the columns; guessed")
-    delimiter: str | None = option(None, "what separates cells; guessed", metavar="CHARACTER")
-    quotes: bool | None = option(None, "whether double quotes around a cell are marks")
-    encoding: str = option("utf-8", "of the file")
+    label: str | None = option(None, "column with the label (default: detected)", metavar="COLUMN")
+    header: bool | None = option(
+        None, "whether the first row names the columns (default: detected)"
+    )
+    delimiter: str | None = option(None, "cell separator (default: detected)", metavar="CHARACTER")
+    quotes: bool | None = option(None, "whether double quotes enclose cells")
+    encoding: str = option("utf-8", "encoding of the file")
 
 
 @dataclass(frozen=True)
@@ -39,67 +41,69 @@ class TextConfig:
     """
 
     data: str | None = option(None, "CSV, TSV, JSONL or Parquet file, also .xz, .gz or .bz2")
-    out: str | None = option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
+    out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
     text: str | None = option(
-        None, "column(s) with the text: TITLE,BODY joins two; guessed", metavar="COLUMN"
+        None, "column(s) with the text: TITLE,BODY joins two (default: detected)", metavar="COLUMN"
     )
-    label: str | None = option(None, "column with the label; guessed", metavar="COLUMN")
-    header: bool | None = option(None, "whether the first row names the columns; guessed")
-    delimiter: str | None = option(None, "what separates cells; guessed", metavar="CHARACTER")
-    quotes: bool | None = option(None, "whether double quotes around a cell are marks")
-    encoding: str = option("utf-8", "of the files")
-    valid: str | None = option(
-        None, "file to validate on, instead of a part of DATA", metavar="FILE"
+    label: str | None = option(None, "column with the label (default: detected)", metavar="COLUMN")
+    header: bool | None = option(
+        None, "whether the first row names the columns (default: detected)"
     )
-    valid_fraction: float = option(0.1, "part of DATA to validate on")
-    test: str | None = option(None, "file to test on, instead of a part of DATA", metavar="FILE")
-    test_fraction: float = option(0.1, "part of DATA to test on")
+    delimiter: str | None = option(None, "cell separator (default: detected)", metavar="CHARACTER")
+    quotes: bool | None = option(None, "whether double quotes enclose cells")
+    encoding: str = option("utf-8", "encoding of the files")
+    valid: str | None = option(None, "validation file, instead of a part of DATA", metavar="FILE")
+    valid_fraction: float = option(0.1, "fraction of DATA used for validation")
+    test: str | None = option(None, "test file, instead of a part of DATA", metavar="FILE")
+    test_fraction: float = option(0.1, "fraction of DATA used for testing")
     cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
     hidden_size: int = option(128, "units of the cell")
-    filter_length: int = option(1, "words that a filter sees: n of the n-gram")
-    order: int = option(2, "words of a string kernel's n-grams, which may have gaps")
+    filter_length: int = option(1, "filter length in words: n of the n-gram")
+    order: int = option(2, "length of the n-grams of a string kernel, which may have gaps")
     decay: str = option(
-        "0.5", "of a string kernel: a number in [0, 1], learned, input or state", metavar="NAME"
+        "0.5",
+        "decay of a string kernel: a number in [0, 1], learned, input or state",
+        metavar="NAME",
     )
-    num_layers: int = option(1, "layers of the cell")
-    bidirectional: bool = option(False, "read every text from both ends")
+    num_layers: int = option(1, "number of layers")
+    bidirectional: bool = option(False, "add a reverse direction")
     layer_norm: bool = option(True, "normalize the memory cell")
-    embedding_size: int = option(128, "numbers per word; --vectors brings its own")
+    embedding_size: int = option(128, "size of the word embeddings, unless --vectors sets it")
     vectors: str | None = option(
         None, "pretrained word vectors: GloVe or word2vec text, or .npz", metavar="FILE"
     )
-    freeze_embeddings: bool = option(False, "keep the word vectors as they are")
+    freeze_embeddings: bool = option(False, "do not train the word vectors")
     dropout: float = option(0.5, "dropout in the classifier")
-    pooling: str = option("mean", "mean over true or over padded length", choices=POOLINGS)
-    tokenizer: str = option("words", "how a text becomes words", choices=TOKENIZERS)
-    min_count: int = option(2, "a word seen less often in training is unknown")
-    min_length: int = option(1, "shorter texts are left out")
-    max_length: int = option(400, "longer texts are cut after so many words")
+    pooling: str = option("mean", "divide by the true or by the padded length", choices=POOLINGS)
+    tokenizer: str = option("words", "tokenization scheme", choices=TOKENIZERS)
+    min_count: int = option(2, "words rarer than this in the training data are unknown")
+    min_length: int = option(1, "skip texts with fewer words")
+    max_length: int = option(400, "truncate texts after this many words")
     epochs: int = option(10, "passes over the training data")
-    max_steps: int = option(0, "stop after so many steps, if that is earlier; 0: no limit")
-    evaluate_every: int = option(0, "validate after so many steps too; 0: once an epoch")
+    max_steps: int = option(0, "maximum number of steps; 0: no limit")
+    evaluate_every: int = option(0, "validate every this many steps; 0: once per epoch")
     batch_size: int = option(32, "texts per step")
     lr: float = option(1e-3, "learning rate of Adam")
-    clip_norm: float = option(0.0, "largest norm of the gradient; 0: any")
-    clip_value: float = option(0.0, "largest entry of the gradient; 0: any")
-    forget_bias: float = option(0.0, "added to the forget gate at the start")
+    clip_norm: float = option(0.0, "clip the norm of the gradient; 0: no clipping")
+    clip_value: float = option(0.0, "clip the entries of the gradient; 0: no clipping")
+    forget_bias: float = option(0.0, "initial bias of the forget gate")
     learn_static_gates: bool = option(False, "train the constant gates of a linear kernel")
-    baselines: bool = option(True, "train the two baselines too")
-    patience: int = option(3, "stop after so many epochs without a gain; 0: never")
-    seed: int = option(0, "of split, weights, order and dropout")
-    threads: int = option(0, "CPU threads; 0: as torch chooses")
+    baselines: bool = option(True, "also train the two baselines")
+    patience: int = option(3, "stop after this many epochs without improvement; 0: never")
+    seed: int = option(0, "random seed of split, weights, order and dropout")
+    threads: int = option(0, "CPU threads; 0: default of torch")
     preset: str | None = option(
         None,
-        "settings of L19 Table 2; other options win over it",
+        "settings of L19 Table 2; explicit options take precedence",
         choices=("paper", "authors_code"),
     )
-    resume: bool = option(False, "go on from the newest checkpoint of the run folder")
+    resume: bool = option(False, "continue from the newest checkpoint of the run folder")
     demo: bool = option(False, "no DATA: find lines of Python code with two tokens swapped")
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
             if getattr(self, name) < 1:
-                raise ArgumentError(name, getattr(self, name), "a whole number of at least 1")
+                raise ArgumentError(name, getattr(self, name), "a positive integer")
         for name in _NOT_NEGATIVE:
             if not getattr(self, name) >= 0:
                 raise ArgumentError(name, getattr(self, name), "0 or more")
@@ -107,16 +111,18 @@ class TextConfig:
             if not 0 < getattr(self, name) < 1:
                 raise ArgumentError(name, getattr(self, name), "a number between 0 and 1")
         if self.demo and self.data is not None:
-            raise ArgumentError("data", self.data, "no file with --demo, which brings its own")
+            raise ArgumentError("data", self.data, "no file with --demo, which has its own data")
         if not 0 <= self.dropout < 1:
-            raise ArgumentError("dropout", self.dropout, "a number from 0 up to, not including, 1")
+            raise ArgumentError("dropout", self.dropout, "a number in [0, 1)")
         if not 0 < self.lr < float("inf"):
-            raise ArgumentError("lr", self.lr, "a number above 0", hint="Adam's usual is 0.001.")
+            raise ArgumentError(
+                "lr", self.lr, "a positive number", hint="0.001 is typical for Adam."
+            )
         if self.valid_fraction + self.test_fraction >= 1:
             total = self.valid_fraction + self.test_fraction
             raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
         if self.decay not in DECAYS and not is_share(self.decay):
-            expected = f"a number from 0 to 1, {', '.join(DECAYS[:-1])} or {DECAYS[-1]}"
+            expected = f"a number in [0, 1], {', '.join(DECAYS[:-1])} or {DECAYS[-1]}"
             raise ArgumentError("decay", self.decay, expected)
         for name, known in (("pooling", POOLINGS), ("tokenizer", TOKENIZERS)):
             if getattr(self, name) not in known:
@@ -124,11 +130,11 @@ class TextConfig:
 
     @property
     def reading(self) -> ReadOptions:
-        """How the files are read."""
+        """Options for reading the files."""
         return ReadOptions(**{f.name: getattr(self, f.name) for f in fields(ReadOptions)})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, to be written as config.yaml."""
+        """Return the fields, as in config.yaml."""
         return asdict(self)
 
 
@@ -140,10 +146,10 @@ _NOT_NEGATIVE = (
     "patience", "threads", "seed", "max_steps", "evaluate_every", "clip_norm", "clip_value"
 )  # fmt: skip
 
-# L19 section 6, and what the authors' code adds to it. The paper states neither batch size nor
-# training length; those are the ones of the released code (40,001 steps of 16 documents). Not
-# offered, since the paper's equations contradict them: the window that looks one word ahead, and
-# the bias on the candidate.
+# L19 section 6, completed by the authors' code. The paper states neither batch size nor training
+# length; those are taken from the released code (40,001 steps of 16 documents). Two details of the
+# code contradict the equations of the paper and are not available: the window that looks one word
+# ahead, and the bias on the candidate.
 _BOTH = {
     "hidden_size": 300, "embedding_size": 300, "layer_norm": True, "dropout": 0.5, "lr": 1e-3,
     "tokenizer": "leam", "min_count": 1, "batch_size": 16, "max_steps": 40_001, "epochs": 100_000,
@@ -171,7 +177,7 @@ DEMO: dict[str, Any] = {
 }  # fmt: skip
 
 
-# Options that a preset or a default switches on, and the cells that have none of the kind.
+# Options that a preset or a default turns on, and the cells that do not support them.
 _GATELESS = ("string-kernel", "torch-lstm", "rkm")
 _WITHOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
     "layer_norm": (False, ("string-kernel", "torch-lstm")),
@@ -184,7 +190,7 @@ _WITHOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
 
 
 def defaults(preset: str | None, *, demo: bool, cell: str | None = None) -> dict[str, Any]:
-    """Return what the options are where they are not given, as far as the cell has them."""
+    """Return the default values of all options; those that the cell lacks are turned off."""
     chosen = {field.name: field.default for field in fields(TextConfig)}
     chosen |= (DEMO if demo else {}) | PRESETS.get(preset or "", {})
     return chosen | {name: off for name, (off, cells) in _WITHOUT.items() if cell in cells}

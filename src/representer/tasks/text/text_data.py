@@ -1,4 +1,4 @@
-"""From files to the parts of a text classification: documents, words, classes, who is where."""
+"""Read, split and tokenize the data of a text run."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Part:
     """Documents of one part, in the order of their file.
 
     Attributes:
-        source: The file.
-        texts: As read.
-        lines: Where each starts in the file.
-        tokens: Words of each, cut to the greatest length.
-        labels: Class of each.
+        source: Path of the file.
+        texts: The texts as read.
+        lines: Line in the file where each document starts.
+        tokens: Words of each document, truncated to the maximum length.
+        labels: Class of each document.
     """
 
     source: str
@@ -61,17 +61,17 @@ class Part:
 
 @dataclass(frozen=True)
 class TextData:
-    """All that a run knows of its data.
+    """Data of a text run.
 
     Attributes:
-        train: To learn from.
-        valid: To choose the best weights by.
-        test: To report on.
+        train: The training part.
+        valid: The validation part.
+        test: The test part.
         classes: Names of the classes.
         vocabulary: Words of the training part.
-        report: What was read and left out, for the report.
+        report: Statistics of the data, for the report.
         digests: SHA-256 of every file, by its path.
-        reading: How the files were read, columns and header as found.
+        reading: How the files were read, columns and header as detected.
     """
 
     train: Part
@@ -84,14 +84,14 @@ class TextData:
     reading: ReadOptions
 
     def splits(self) -> dict[str, Any]:
-        """Return which lines of which file are in which part, to be written as splits.json."""
+        """Return the lines of each part, as in splits.json."""
         parts = {name: getattr(self, name) for name in PARTS}
         lines = {name: {"file": p.source, "lines": p.lines} for name, p in parts.items()}
         return {"sha256": self.digests, **lines}
 
 
 def prepare(config: TextConfig) -> TextData:
-    """Read, check, split and tokenize; nothing is written.
+    """Read, check, split and tokenize the data, without writing anything.
 
     Raises:
         DataError: If the data cannot be used.
@@ -105,8 +105,8 @@ def prepare(config: TextConfig) -> TextData:
     else:
         main = read_table(config.data, **asdict(config.reading))
     check_labels(main)
-    found = {"text": main.text_column, "label": main.label_column, "header": main.header}
-    reading = replace(config.reading, **found)
+    detected = {"text": main.text_column, "label": main.label_column, "header": main.header}
+    reading = replace(config.reading, **detected)
     tables = {"all": main}
     for name, path in (("valid", config.valid), ("test", config.test)):
         if path is not None:
@@ -161,7 +161,7 @@ def encode_labels(table: Table, classes: LabelMap) -> list[int]:
 
 
 def _part(table: Table, classes: LabelMap, words: Preprocessing) -> tuple[Part, list[int]]:
-    """Return the documents that are long enough, and the lines of those that are not."""
+    """Return the documents that are long enough, and the lines of the others."""
     labels = encode_labels(table, classes)
     tokens = words.apply(table.texts)
     if not tokens.kept:
@@ -179,7 +179,7 @@ def _part(table: Table, classes: LabelMap, words: Preprocessing) -> tuple[Part, 
 
 
 def _divide(read: dict[str, Part], config: TextConfig) -> dict[str, Part]:
-    """Take the parts that have no file of their own out of the main one."""
+    """Split the parts without their own file from the main one."""
     main = read["all"]
     wanted = {"valid": config.valid_fraction, "test": config.test_fraction}
     shares = {name: share for name, share in wanted.items() if name not in read}
@@ -191,8 +191,8 @@ def _divide(read: dict[str, Part], config: TextConfig) -> dict[str, Part]:
     names = ("train", *shares)
     parts = {name: main.subset(rows) for name, rows in zip(names, division, strict=True)}
     if len(set(parts["train"].labels)) < 2:
-        mend = "Give more documents of the other classes."
-        raise DataError("one class alone is left to train on", file=main.source, mend=mend)
+        mend = "Add documents of the other classes."
+        raise DataError("only one class is left to train on", file=main.source, mend=mend)
     return {name: parts.get(name) or read[name] for name in PARTS}
 
 
@@ -208,7 +208,7 @@ def _source(name: str, table: Table, short: list[int], digest: str) -> dict[str,
         lines["too short"] = short
     return {
         "file": table.source,
-        "role": {"all": "training and what has no file of its own"}.get(name, name),
+        "role": {"all": "training, and parts without their own file"}.get(name, name),
         "sha256": digest,
         "rows": len(table) + len(table.dropped),
         "kept": len(table) - len(short),
@@ -230,7 +230,7 @@ def _unknown_share(documents: Sequence[Sequence[str]], vocabulary: Vocabulary) -
 
 
 def _digest(table: Table) -> str:
-    """Return the SHA-256 of the file, or of the documents where they come from no file."""
+    """Return the SHA-256 of the file, or of the documents if they do not come from a file."""
     path = Path(table.source)
     if path.is_file():
         with path.open("rb") as file:

@@ -52,7 +52,7 @@ def demo(config: TextConfig) -> dict[str, Any]:
         print(f"{lstm.cell}:")
         other = train(beside, replace(lstm, baselines=False), data, None)
         explanation = _explain_one(run, data)
-        return evaluate_and_report(run, data, trained, [other.answers], explanation=explanation)
+        return evaluate_and_report(run, data, trained, [other.predictions], explanation=explanation)
 
 
 def _open(config: TextConfig) -> RunFolder:

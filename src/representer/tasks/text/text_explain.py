@@ -1,10 +1,10 @@
-"""What a trained text classifier took an answer from: ``explain``.
+"""``explain`` for text classifiers: exact contributions of the words to a prediction.
 
-The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the cell's outputs, or y = W h of
-the means of several layers. With the relus that are on held, a logit is a weighted sum of these
-outputs, which ``representer.explain`` takes apart, through all layers down to the words. What is
-explained is the logit of the predicted class above the mean of all of them: adding a number to all
-logits changes no answer.
+The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the outputs of the cell, or
+y = W h of the means of several layers. Given which relus are active, a logit is a weighted sum of
+these outputs, which ``representer.explain`` decomposes through all layers down to the words. The
+explained score is the logit of the predicted class minus the mean of all logits, since a constant
+added to all logits does not change the prediction.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_run import TrainedText, load_run
 from representer.tasks.training.progress import say
 
-UNITS, NEAR = 5, 3  # units that are named, and words near each of their slots
+UNITS, NEAR = 5, 3  # units to list, and nearest words of each of their slots
 
 
 class Evidence(NamedTuple):
-    """The answer of a classifier, and its logit as a weighted sum of the cell's outputs.
+    """A prediction, and its score as a weighted sum of the outputs of the cell.
 
     Attributes:
         label: The predicted class.
-        probability: Of it.
-        weights: What the output of every step counts, of each layer that is read ``(T, D·H)``.
-        constant: What comes from the biases.
+        probability: Probability of the predicted class.
+        weights: Weight of the output of every step, for each layer that is read ``(T, D·H)``.
+        constant: Contribution of the biases.
     """
 
     label: int
@@ -54,26 +54,26 @@ class Evidence(NamedTuple):
 def explain(
     run: str | Path, data: str | Path, options: ReadOptions, *, limit: int, top: int
 ) -> list[dict[str, Any]]:
-    """Explain what a trained classifier answers on the first rows of a table.
+    """Explain the predictions of a trained classifier for the first rows of a table.
 
-    Writes explanations.json into the run folder, and its report again, which shows them.
+    Writes explanations.json into the run folder and updates its report.
 
     Args:
         run: The run folder.
         data: The table.
-        options: How to read it; the columns are those of the training data where not named.
-        limit: How many documents to explain.
-        top: How many n-grams, or steps, to name for each.
+        options: How to read it; columns that are not named are those of the training data.
+        limit: Number of documents.
+        top: Number of n-grams, or steps, to list for each.
 
     Returns:
-        One entry a document, as in explanations.json.
+        One entry per document, as in explanations.json.
 
     Raises:
         DataError: If the table cannot be used.
-        KindError: If the cell's answers are no sums over the words, with the reason.
+        KindError: If the output of the cell is not a sum over the words, with the reason.
     """
     trained = load_run(run)
-    layers_of(trained)  # refused before anything is read
+    layers_of(trained)  # raise before anything is read
     reading = asdict(replace(options, text=options.text or trained.reading.text, label=None))
     text = reading.pop("text")
     reading.pop("label")
@@ -99,15 +99,15 @@ def explain(
 
 
 def explain_words(trained: TrainedText, words: Sequence[str], top: int) -> dict[str, Any]:
-    """Explain the answer on one document.
+    """Explain the prediction for one document.
 
     Args:
         trained: The classifier.
-        words: Of the document, at least one.
-        top: How many n-grams, or steps, to name.
+        words: Words of the document, at least one.
+        top: Number of n-grams, or steps, to list.
 
     Raises:
-        KindError: If the answer is no sum over the words, with the reason.
+        KindError: If the output of the cell is not a sum over the words, with the reason.
     """
     ids = torch.tensor(trained.vocabulary.encode(words))
     with torch.no_grad():
@@ -115,29 +115,29 @@ def explain_words(trained: TrainedText, words: Sequence[str], top: int) -> dict[
         evidence = evidence_of(trained, ids)
     layers = layers_of(trained)
     readout = stack_readout(layers, x, evidence.weights)
-    shares = readout.steps()
+    by_unit = readout.steps()
     of_cell = _ngrams if isinstance(layers[0], StringKernelRNN) else _steps
-    found = {
-        "shares": shares.sum(1).tolist(),
+    result = {
+        "contributions": by_unit.sum(1).tolist(),
         "constant": evidence.constant + readout.constant,
         "layers": sum(layer.num_layers for layer in layers),
         **of_cell(trained, readout, words, x, top),
     }
-    largest = max(map(abs, found["shares"])) or 1.0
+    largest = max(map(abs, result["contributions"])) or 1.0
     return {
         "prediction": trained.classes.decode(evidence.label),
         "probability": evidence.probability,
-        "evidence": sum(found["shares"]) + found["constant"],
+        "evidence": sum(result["contributions"]) + result["constant"],
         "words": list(words),
-        "strengths": [share / largest for share in found["shares"]],
-        **found,
+        "strengths": [value / largest for value in result["contributions"]],
+        **result,
     }
 
 
 def _ngrams(
     trained: TrainedText, readout: StackReadout, words: Sequence[str], x: Tensor, top: int
 ) -> dict[str, Any]:
-    """Return the n-grams of the first layer that gave most, and what their units look for."""
+    """Return the largest n-grams of the first layer, and the references of their units."""
     effects = readout.steps().sum(0)
     every = [(share, u) for u in range(len(effects)) for share in readout.ngrams(u, top)]
     best = sorted(every, key=lambda entry: -abs(entry[0].contribution))[:top]
@@ -149,7 +149,7 @@ def _ngrams(
             {
                 "positions": sorted(share.positions),
                 "text": with_gaps(words, sorted(share.positions)),
-                "share": share.contribution,
+                "contribution": share.contribution,
                 "unit": unit,
             }
             for share, unit in best
@@ -164,8 +164,8 @@ def _ngrams(
 
 
 def _card(trained: TrainedText, readout: StackReadout, unit: int, x: Tensor) -> dict[str, Any]:
-    """Return what a unit of the first layer looks for, in the order in which one writes it."""
-    marks = len(trained.vocabulary.MARKS)  # no words, and so nothing to be near to
+    """Return the reference of a unit of the first layer as words, in reading order."""
+    marks = len(trained.vocabulary.MARKS)  # marks are not words
     known = trained.vocabulary.words[marks:]
     vectors = trained.model.embedding.weight.detach()[marks:]
     direction, own = divmod(unit, readout.parts[0].hidden_size)
@@ -184,7 +184,7 @@ def _card(trained: TrainedText, readout: StackReadout, unit: int, x: Tensor) -> 
 def _steps(
     trained: TrainedText, readout: StackReadout, words: Sequence[str], x: Tensor, top: int
 ) -> dict[str, Any]:
-    """Return the steps that gave most, with the gates that they passed."""
+    """Return the steps with the largest contributions, and the values of their gates."""
     rows = readout.rows(top)
     matched = {row.step for row in rows}
     return {
@@ -197,7 +197,7 @@ def _steps(
 
 
 def with_gaps(words: Sequence[str], positions: Sequence[int]) -> str:
-    """Return the words of an n-gram, with dots where it skips some."""
+    """Return the words of an n-gram, with dots for skipped words."""
     text = words[positions[0]]
     for before, t in pairwise(positions):
         text += f"{' ' if t == before + 1 else ' … '}{words[t]}"
@@ -208,7 +208,7 @@ def layers_of(trained: TrainedText) -> list[StringKernelRNN | RecurrentKernelMac
     """Return the recurrent layers of a classifier.
 
     Raises:
-        KindError: If nothing is known of what they make.
+        KindError: If contributions are not defined for one of them.
     """
     model = trained.model
     layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
@@ -218,19 +218,19 @@ def layers_of(trained: TrainedText) -> list[StringKernelRNN | RecurrentKernelMac
             "the cell of the run",
             getattr(model.config, "cell", type(model).__name__),
             "string-kernel, or one of the recurrent kernel machines",
-            hint="Nothing is known of what its output is made of.",
+            hint="Its output is not a sum of contributions.",
         )
     return known
 
 
 def evidence_of(trained: TrainedText, ids: Tensor) -> Evidence:
-    """Return the answer on one document, and what each output counts in its logit."""
+    """Return the prediction for one document, and the weight of each output in its score."""
     model = trained.model
     means = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()
     if isinstance(model, SequenceClassifier):
         first, second = (
             layer for layer in model.head if isinstance(layer, torch.nn.Linear)
-        )  # the rest is dropout and relu
+        )  # the others are dropout and relu
         w1, b1 = first.weight.double(), first.bias.double()
         w2, b2 = second.weight.double(), second.bias.double()
         on = (w1 @ means + b1 > 0).double()

@@ -1,4 +1,4 @@
-"""``fit text``: from a table of texts and labels to a trained, tested and described classifier."""
+"""``fit text``: train, test and report a classifier for a table of texts and labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from representer.tasks.text.text_model import (
 )
 from representer.tasks.text.text_results import (
     NAMES,
-    Answers,
+    Predictions,
     details_of,
     metrics_of,
     summary,
@@ -38,23 +38,33 @@ from representer.tasks.training.trainer import Trainer
 
 NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
 
-# What a run may be resumed with another value of; the trainer watches over its own settings.
-_FREE = ("data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo")
+# A run may be resumed with other values of these; the trainer checks its own settings.
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
+    "data",
+    "valid",
+    "test",
+    "out",
+    "vectors",
+    "baselines",
+    "preset",
+    "resume",
+    "demo",
+)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """A model at the end of its training, with its best weights."""
+    """A trained model with its best weights, and its test predictions."""
 
     config: TextConfig
     model: SequenceClassifier
-    answers: Answers
+    predictions: Predictions
 
 
 def fit(config: TextConfig) -> dict[str, Any]:
     """Train a classifier, test it, and write the run folder.
 
-    Nothing is written before the data have been read and found good.
+    Nothing is written before the data have been read and checked.
 
     Args:
         config: The run.
@@ -63,7 +73,7 @@ def fit(config: TextConfig) -> dict[str, Any]:
         The metrics, as in metrics.json.
 
     Raises:
-        RepresenterError: As ``errors`` lists them; the message has the place and the mend.
+        RepresenterError: See ``errors``; the message names the location and the fix.
     """
     require("fit text", *NEEDED)
     config = with_default_output_dir(config)
@@ -74,7 +84,7 @@ def fit(config: TextConfig) -> dict[str, Any]:
 
 
 def with_default_output_dir(config: TextConfig) -> TextConfig:
-    """Return the configuration with a run folder, named after the data where none was chosen."""
+    """Return the configuration with a run folder, by default named after the data."""
     name = "demo" if config.demo else Path(config.data or "text").name.partition(".")[0]
     return replace(config, out=config.out or f"runs/{name}")
 
@@ -82,13 +92,13 @@ def with_default_output_dir(config: TextConfig) -> TextConfig:
 def train(
     run: RunFolder, config: TextConfig, data: TextData, vectors: WordVectors | None
 ) -> Trained:
-    """Train one model in a folder, or go on with it, and ask it about the test documents."""
+    """Train one model in a folder, or continue its training, and predict the test documents."""
     model, coverage = build_model(config, data, vectors)
     if coverage is not None:
         running = coverage.running(_counts(data))
         data.report["coverage"] = f"{coverage}; {running:.1%} of running words"
         say(f"{config.vectors}: {data.report['coverage']}")
-    if not checkpoint.steps(run.checkpoints):  # otherwise they are there, and may not change
+    if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
         write_inputs(run, config, data, model)
     trainer = Trainer(
         model,
@@ -98,18 +108,20 @@ def train(
         settings=_settings(config, data),
     )
     result = trainer.fit()
-    run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
+    run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
     trainer.restore_best()
     model.eval()
-    found = probabilities(model, [data.vocabulary.encode(t) for t in data.test.tokens])
-    return Trained(config, model, Answers(NAMES[config.cell], found, result, _parameters(model)))
+    predicted = probabilities(model, [data.vocabulary.encode(t) for t in data.test.tokens])
+    return Trained(
+        config, model, Predictions(NAMES[config.cell], predicted, result, _parameters(model))
+    )
 
 
 def evaluate_and_report(
     run: RunFolder,
     data: TextData,
     trained: Trained,
-    others: Sequence[Answers] = (),
+    others: Sequence[Predictions] = (),
     baselines: Sequence[Baseline] | None = None,
     explanation: str = "",
 ) -> dict[str, Any]:
@@ -119,20 +131,20 @@ def evaluate_and_report(
 
     Args:
         run: The folder.
-        data: Of the run.
+        data: Data of the run.
         trained: The model.
         others: Predictions of other models for the same documents.
-        baselines: Those of this split, if they have been trained already.
+        baselines: Baselines trained on this split; trained here if None.
         explanation: Printed between the table and the path of the report.
     """
     if not run.is_writer:
         return {}
-    config, answers = trained.config, trained.answers
+    config, predictions = trained.config, trained.predictions
     if baselines is None:
         baselines = train_baselines(data, tuned=config.demo) if config.baselines else []
     steps_per_epoch = -(-len(data.train) // config.batch_size)
-    metrics = metrics_of(data, answers, baselines, others, steps_per_epoch)
-    details = details_of(config, data, trained.model, answers)
+    metrics = metrics_of(data, predictions, baselines, others, steps_per_epoch)
+    details = details_of(config, data, trained.model, predictions)
     run.write_json("details.json", details | {"verdict": verdict(metrics)})
     run.write_json("metrics.json", metrics)
     page = write_report(run.path)
@@ -144,7 +156,7 @@ def evaluate_and_report(
 
 
 def _settings(config: TextConfig, data: TextData) -> dict[str, Any]:
-    chosen = determining(config, trainer_config(config), _FREE)
+    chosen = determining(config, trainer_config(config), _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
     return {**chosen, "sha256": {s["role"]: s["sha256"] for s in data.report["sources"]}}
 
 

@@ -1,4 +1,4 @@
-"""Explanations as text for the terminal: the sentence with its matched words marked."""
+"""Format explanations for the terminal, with the matched words marked."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
     """Return an explanation as lines.
 
     Args:
-        entry: As ``explain`` returns it.
-        styled: Whether matched words are bold and underlined, as a terminal shows them; else they
-            stand in brackets.
+        entry: Entry returned by ``explain``.
+        styled: Print matched words bold and underlined; otherwise in brackets.
     """
-    words, constant = sum(entry["shares"]), entry["constant"]
+    words, constant = sum(entry["contributions"]), entry["constant"]
     sure = f"{100 * entry['probability']:.0f} %"
     lines = [
         f"line {entry['line']}: {printable(entry['prediction'])} ({sure})",
@@ -27,7 +26,7 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
     ]
     if entry["layers"] > 1:
         lines.append(
-            f"  below is layer 1 of {entry['layers']}, each share counted as the layers above do"
+            f"  layer 1 of {entry['layers']}, contributions propagated through the layers above"
         )
     if entry["ngrams"]:
         lines += _ngrams(entry)
@@ -37,7 +36,7 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
 
 
 def sentence(words: Sequence[str], marked: Sequence[bool], *, styled: bool) -> str:
-    """Return the words with the marked ones made visible; what is no letter cannot do harm."""
+    """Return the words, with the marked ones highlighted and control characters replaced."""
     before, after = (STRONG, PLAIN) if styled else ("[", "]")
     shown = [
         f"{before}{printable(word)}{after}" if is_marked else printable(word)
@@ -48,11 +47,12 @@ def sentence(words: Sequence[str], marked: Sequence[bool], *, styled: bool) -> s
 
 def _ngrams(entry: dict[str, Any]) -> list[str]:
     width = max(len(printable(ngram["text"])) for ngram in entry["ngrams"])
-    lines = [f"  {'matched words':<{max(width, 13)}}    share  unit  half-life  compares with"]
+    title = f"{'matched words':<{max(width, 13)}}"
+    lines = [f"  {title}  contribution  unit  half-life  reference"]
     for ngram in entry["ngrams"]:
         unit = entry["units"][str(ngram["unit"])]
         lines.append(
-            f"  {printable(ngram['text']):<{max(width, 13)}}  {ngram['share']:+7.4f}  "
+            f"  {printable(ngram['text']):<{max(width, 13)}}  {ngram['contribution']:+12.4f}  "
             f"{ngram['unit']:>4}  {_tokens(unit['half_life']):>9}  {printable(unit['text'])}"
         )
     named = ", ".join(f"{unit['unit']} ({unit['effect']:+.3f})" for unit in entry["strongest"])
@@ -66,12 +66,13 @@ def _tokens(half_life: float | None) -> str:
 def _steps(entry: dict[str, Any]) -> list[str]:
     width = max(4, *(len(printable(step["word"])) for step in entry["steps"]))
     lines = [
-        f"  {'word':<{width}}  place    share  unit  its part  input gate     kept  output gate"
+        f"  {'word':<{width}}  position  contribution  unit  of the unit  "
+        "input gate     kept  output gate"
     ]
     for step in entry["steps"]:
         lines.append(
-            f"  {printable(step['word']):<{width}}  {step['step'] + 1:>5}  "
-            f"{step['contribution']:+7.4f}  {step['unit']:>4}  {step['unit_contribution']:+8.4f}  "
+            f"  {printable(step['word']):<{width}}  {step['step'] + 1:>8}  "
+            f"{step['contribution']:+12.4f}  {step['unit']:>4}  {step['unit_contribution']:+11.4f}  "
             f"{step['written']:>10.3f}  {step['kept']:>7.2g}  {step['read']:>11.3f}"
         )
     return lines

@@ -1,4 +1,4 @@
-"""The classifier of a text run, and how it is trained and asked."""
+"""Model, training and prediction of a text run."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ EVALUATION_BATCH = 256
 def build_model(
     config: TextConfig, data: TextData, vectors: WordVectors | None
 ) -> tuple[SequenceClassifier, Coverage | None]:
-    """Return the classifier with its first weights, which depend on the seed alone.
+    """Return the classifier with initial weights, which depend only on the seed.
 
     Args:
-        config: The run.
-        data: Its data.
-        vectors: Pretrained word vectors; their size is that of the embedding.
+        config: Options of the run.
+        data: Data of the run.
+        vectors: Pretrained word vectors; they set the size of the embedding.
     """
     is_padded = config.pooling == "padded_mean"
     chosen = SequenceClassifierConfig(
@@ -65,7 +65,7 @@ def build_model(
 
 
 def trainer_config(config: TextConfig) -> TrainerConfig:
-    """Return the trainer's part of the configuration."""
+    """Return the configuration of the trainer."""
     return TrainerConfig(
         epochs=config.epochs,
         max_steps=config.max_steps or None,
@@ -91,11 +91,11 @@ def training_task(config: TextConfig, data: TextData) -> TrainingTask:
 def classification_task(
     data: TextData, batches: Callable[[Sequence[int], int], Sequence[Sequence[int]]]
 ) -> TrainingTask:
-    """Return how a classifier is trained and validated.
+    """Return the training task of a classifier.
 
     Args:
-        data: Its documents.
-        batches: Of the documents of these lengths, in this epoch; a pure function.
+        data: Data of the run.
+        batches: Pure function from document lengths and epoch to batches of positions.
     """
     documents = [data.vocabulary.encode(tokens) for tokens in data.train.tokens]
     lengths = [len(document) for document in documents]
@@ -111,9 +111,9 @@ def classification_task(
         return F.cross_entropy(model(tokens, token_counts), labels), len(labels)
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
-        found = probabilities(model, valid, check)
-        of_truth = np.clip(found[np.arange(len(truth)), truth], 1e-12, None)
-        right = found.argmax(axis=1) == truth
+        predicted = probabilities(model, valid, check)
+        of_truth = np.clip(predicted[np.arange(len(truth)), truth], 1e-12, None)
+        right = predicted.argmax(axis=1) == truth
         return {
             "valid_loss": -float(np.log(of_truth).mean()),
             "valid_accuracy": float(right.mean()),
@@ -131,7 +131,7 @@ def probabilities(
 
     Args:
         model: The classifier, in evaluation mode.
-        documents: Encoded words of each.
+        documents: Word ids of each document.
         check: Called after every batch.
     """
     device = next(model.parameters()).device

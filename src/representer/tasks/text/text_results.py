@@ -1,4 +1,4 @@
-"""What a finished text run says about itself: metrics.json, details.json, and the closing lines."""
+"""Results of a text run: metrics.json, details.json, and the closing table."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ NAMES = {
 
 
 @dataclass(frozen=True)
-class Answers:
-    """What a trained model answered on the test documents.
+class Predictions:
+    """Predictions of a trained model for the test documents.
 
     Attributes:
-        name: Of the model.
-        probabilities: ``(N, C)``.
-        training: How it was trained.
-        parameters: How many it has, by part.
+        name: Name of the model.
+        probabilities: Class probabilities ``(N, C)``.
+        training: Result of the training.
+        parameters: Number of parameters by part.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Answers:
     parameters: dict[str, int]
 
     @property
-    def predictions(self) -> NDArray[np.int64]:
+    def labels(self) -> NDArray[np.int64]:
         """The most probable class of each document."""
         return self.probabilities.argmax(axis=1)
 
@@ -58,7 +58,7 @@ def train_baselines(data: TextData, *, tuned: bool = False) -> list[Baseline]:
     """Train both baselines and predict the test documents.
 
     Args:
-        data: Of the run.
+        data: Data of the run.
         tuned: Select the regularization of the logistic regression on the validation documents.
     """
     train, test = data.train, data.test
@@ -71,47 +71,50 @@ def train_baselines(data: TextData, *, tuned: bool = False) -> list[Baseline]:
 
 def metrics_of(
     data: TextData,
-    answers: Answers,
+    predictions: Predictions,
     baselines: Sequence[Baseline],
-    others: Sequence[Answers],
+    others: Sequence[Predictions],
     steps_per_epoch: int,
 ) -> dict[str, Any]:
-    """Return metrics.json: the test figures, beside those of baselines and of other models."""
+    """Return metrics.json: the test metrics of the model, of baselines and of other models."""
     truth = np.asarray(data.test.labels)
-    best = answers.training.best
-    right = answers.predictions == truth
+    best = predictions.training.best
+    right = predictions.labels == truth
 
-    def rival(name: str, about: str, answered: NDArray[np.int64], seconds: float) -> dict[str, Any]:
-        figures = classification_metrics(truth, np.eye(len(names))[answered], names)
+    def compared(
+        name: str, about: str, labels: NDArray[np.int64], seconds: float
+    ) -> dict[str, Any]:
+        figures = classification_metrics(truth, np.eye(len(names))[labels], names)
         kept = ("accuracy", "accuracy_interval", "macro_f1")
-        difference = list(paired_difference(right, answered == truth))
+        difference = list(paired_difference(right, labels == truth))
         described = {"name": name, "description": about, "seconds": seconds}
         return {**described, **{k: figures[k] for k in kept}, "difference": difference}
 
     names = data.classes.names
     return {
         "task": "text",
-        "model": answers.name,
-        "test": classification_metrics(truth, answers.probabilities, names),
+        "model": predictions.name,
+        "test": classification_metrics(truth, predictions.probabilities, names),
         "valid": best,
-        "best_epoch": (best["step"] if best else answers.training.step) / steps_per_epoch,
-        "epochs": answers.training.step / steps_per_epoch,
-        "steps": answers.training.step,
+        "best_epoch": (best["step"] if best else predictions.training.step) / steps_per_epoch,
+        "epochs": predictions.training.step / steps_per_epoch,
+        "steps": predictions.training.step,
         "steps_per_epoch": steps_per_epoch,
-        "stopped_by": answers.training.reason,
-        "seconds": answers.training.seconds,
-        "parameters": answers.parameters,
+        "stopped_by": predictions.training.reason,
+        "seconds": predictions.training.seconds,
+        "parameters": predictions.parameters,
         "comparisons": [
-            rival(o.name, "Trained likewise.", o.predictions, o.training.seconds) for o in others
+            compared(o.name, "Trained with the same settings.", o.labels, o.training.seconds)
+            for o in others
         ],
-        "baselines": [rival(b.name, b.description, b.predictions, b.seconds) for b in baselines],
+        "baselines": [compared(b.name, b.description, b.predictions, b.seconds) for b in baselines],
     }
 
 
 def details_of(
-    config: TextConfig, data: TextData, model: SequenceClassifier, answers: Answers
+    config: TextConfig, data: TextData, model: SequenceClassifier, predictions: Predictions
 ) -> dict[str, Any]:
-    """Return details.json: data, model, mistakes, command and environment, for the report."""
+    """Return details.json: data, model, errors, command and environment, for the report."""
     cell, output = _equations(model.cell)
     head = f"mean over time → {model.config.head_size} ReLU → {len(data.classes)}"
     usual = defaults(config.preset, demo=config.demo, cell=config.cell)
@@ -121,19 +124,19 @@ def details_of(
         "config": config.to_dict() | {"embedding_size": model.config.embedding_size},
         "data": data.report,
         "model": {
-            "name": answers.name,
+            "name": predictions.name,
             "cell": cell,
             "output": output,
             "head": head,
-            "parameters": answers.parameters,
+            "parameters": predictions.parameters,
         },
-        "mistakes": worst_mistakes(data.test, data.classes.names, answers.probabilities),
+        "mistakes": worst_mistakes(data.test, data.classes.names, predictions.probabilities),
         "environment": fingerprint(next(model.parameters()).device),
     }
 
 
 def _equations(layer: Any) -> tuple[str, str]:
-    """Return the update of the memory cell and the emission."""
+    """Return the equations of the memory cell and of the output."""
     if isinstance(layer, StringKernelRNN):
         activation = layer.activation or ""
         return "c_{j,t} = λ c_{j,t−1} + c_{j−1,t−1} ⊙ W_j x_t", f"h_t = {activation}(c_{{n,t}})"
@@ -187,27 +190,27 @@ def _title(config: TextConfig, data: TextData) -> str:
 
 
 def worst_mistakes(
-    part: Part, names: Sequence[str], found: NDArray[np.float64]
+    part: Part, names: Sequence[str], probabilities: NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Return the documents that are wrong with the greatest certainty, the surest first.
+    """Return the misclassified documents, most confident first.
 
     Args:
         part: The documents.
         names: Names of the classes.
-        found: Probability of every class ``(N, C)``.
+        probabilities: Probability of every class ``(N, C)``.
     """
-    truth, predicted = np.asarray(part.labels), found.argmax(axis=1)
+    truth, predicted = np.asarray(part.labels), probabilities.argmax(axis=1)
     wrong = np.flatnonzero(predicted != truth)
-    surest = wrong[np.argsort(-found[wrong, predicted[wrong]], kind="stable")][:MISTAKES]
+    confident = wrong[np.argsort(-probabilities[wrong, predicted[wrong]], kind="stable")][:MISTAKES]
     return [
         {
             "line": part.lines[i],
             "truth": names[part.labels[i]],
             "predicted": names[int(predicted[i])],
-            "probability": float(found[i, predicted[i]]),
+            "probability": float(probabilities[i, predicted[i]]),
             "text": _excerpt(part.texts[i]),
         }
-        for i in surest.tolist()
+        for i in confident.tolist()
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a run folder of a text classification holds, written at the start and read to use it."""
+"""Write and load the run folder of a text classifier."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Tokenizer = Literal["words", "blanks", "leam"]
 
 @dataclass(frozen=True)
 class TrainedText:
-    """A trained classifier with all that is needed to ask it.
+    """A trained classifier with everything that prediction needs.
 
     Attributes:
-        model: In evaluation mode.
-        vocabulary: Words that it knows.
-        classes: What it answers.
-        reading: How the training data were read, columns as found.
-        tokenizer: How a text becomes words.
-        max_length: Words that it reads of a text; None for all.
+        model: The network, in evaluation mode.
+        vocabulary: Words of the training data.
+        classes: Names of the classes.
+        reading: How the training data were read, columns as detected.
+        tokenizer: Tokenization scheme.
+        max_length: Maximum number of words of a text; None for no limit.
     """
 
     model: Classifier
@@ -48,7 +48,7 @@ class TrainedText:
     max_length: int | None
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the numbers of the words of each text."""
+        """Return the word ids of each text."""
         words = (tokenize(text, self.tokenizer) for text in texts)  # type: ignore[arg-type]
         return [self.vocabulary.encode(tokens[: self.max_length]) for tokens in words]
 
@@ -56,7 +56,7 @@ class TrainedText:
 def write_inputs(
     run: RunFolder, config: TextConfig, data: TextData, model: SequenceClassifier
 ) -> None:
-    """Write what a run is made of: all but the weights and the results."""
+    """Write the inputs of a run: everything but weights and results."""
     run.write_text("config.yaml", as_yaml(config))
     run.write_text(VOCABULARY, data.vocabulary.to_json() + "\n")
     run.write_text(LABELS, data.classes.to_json() + "\n")
@@ -71,7 +71,7 @@ def describe_model(
     tokenizer: str,
     max_length: int | None,
 ) -> None:
-    """Write what `load_run` reads beside vocabulary, labels and weights."""
+    """Write model.json, which `load_run` reads."""
     described = {
         "task": "text",
         "classifier": type(model).__name__,

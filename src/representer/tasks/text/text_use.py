@@ -29,18 +29,18 @@ PREDICTION = "prediction"
 
 
 def evaluate(run: str | Path, data: str | Path, options: ReadOptions) -> dict[str, Any]:
-    """Test a trained classifier on a labeled table.
+    """Evaluate a trained classifier on a labeled table.
 
     Args:
         run: The run folder.
         data: The table.
-        options: How to read it; the columns are those of the training data where not named.
+        options: How to read it; columns that are not named are those of the training data.
 
     Returns:
-        The metrics of ``classification_metrics``, and what they are of.
+        The metrics of ``classification_metrics``, with the names of run and data.
 
     Raises:
-        DataError: If the table cannot be used, for example for a label that is no class.
+        DataError: If the table cannot be used, for example for an unknown label.
     """
     trained = load_run(run)
     table = read_table(data, **asdict(_like_training(trained, options)))
@@ -48,9 +48,9 @@ def evaluate(run: str | Path, data: str | Path, options: ReadOptions) -> dict[st
         if line:
             say(f"{table.source}: {line}")
     truth = np.asarray(encode_labels(table, trained.classes))
-    found = probabilities(trained.model, trained.encode(table.texts))
-    require_finite(run, found)
-    metrics = classification_metrics(truth, found, trained.classes.names)
+    predicted = probabilities(trained.model, trained.encode(table.texts))
+    require_finite(run, predicted)
+    metrics = classification_metrics(truth, predicted, trained.classes.names)
     return {"run": str(run), "data": str(data), "left_out": len(table.dropped), **metrics}
 
 
@@ -64,11 +64,11 @@ def predict(
     Args:
         run: The run folder.
         data: The table.
-        output: CSV file, written whole or not at all; stdout if None.
+        output: CSV file, written atomically; stdout if None.
         options: How to read the table.
 
     Raises:
-        DataError: If the table cannot be used, or the output cannot be where it should.
+        DataError: If the table or the path of the output cannot be used.
         StorageError: If the output cannot be written.
     """
     if output is not None:
@@ -82,10 +82,10 @@ def predict(
     for line in grid.notes:
         say(f"{table.source}: {line}")
     documents = trained.encode(table.texts)
-    found = probabilities(trained.model, documents)
-    require_finite(run, found)
+    predicted = probabilities(trained.model, documents)
+    require_finite(run, predicted)
     rows: dict[int, list[str]] = {}
-    for line, words, chances in zip(table.lines, documents, found, strict=True):
+    for line, words, chances in zip(table.lines, documents, predicted, strict=True):
         if words:
             name = trained.classes.decode(int(chances.argmax()))
             rows[line] = [name, *(f"{chance:.6f}" for chance in chances)]
@@ -98,7 +98,7 @@ def predict(
 
 
 def _like_training(trained: TrainedText, options: ReadOptions) -> ReadOptions:
-    """Return the options, with the training data's columns where none are named."""
+    """Return the options, with the columns of the training data as defaults."""
     text, label = options.text or trained.reading.text, options.label or trained.reading.label
     return replace(options, text=text, label=label)
 
