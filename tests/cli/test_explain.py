@@ -74,9 +74,9 @@ def test_several_layers_and_directions_are_explained_down_to_the_words(run, tabl
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
     outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2")
     assert outcome.code == 0, outcome.err
-    assert "below is layer 1 of 2, each share counted as the layers above do" in outcome.out
+    assert "layer 1 of 2, contributions propagated through the layers above" in outcome.out
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    assert "Below is layer 1 of 2: each share counts as the layers above it make it count." in page
+    assert "layer 1 of 2, with contributions propagated through the layers above" in page
 
 
 def test_on_a_terminal_the_words_are_set_off_by_style(run, string_run, table, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_decay_out_of_range_is_refused(run, table, decay):
     outcome = run("fit", "text", table, "--cell", "string-kernel", "--decay", decay)
     assert outcome.code == 2
     assert outcome.error.startswith(
-        f"error: --decay is '{decay}'; expected a number from 0 to 1, learned, input or state."
+        f"error: --decay is '{decay}'; expected a number in [0, 1], learned, input or state."
     )
 
 

@@ -13,13 +13,13 @@ from representer.tasks.molecule.molecule_config import MoleculeConfig, defaults
 @pytest.mark.parametrize(
     ("wrong", "expected"),
     [
-        ({"members": 0}, "members is 0; expected a whole number of at least 1"),
+        ({"members": 0}, "members is 0; expected a positive integer"),
         ({"members": 101}, "members is 101; expected at most 100"),
         ({"features": 70}, "features is 70; expected 62 or 82"),
         ({"split": "time"}, "split is 'time'; expected one of random, scaffold"),
-        ({"decay": "fast"}, "decay is 'fast'; expected a number from 0 on, learned or gated"),
+        ({"decay": "fast"}, "decay is 'fast'; expected a non-negative number, learned or gated"),
         ({"decay": "-1"}, "decay is '-1'"),
-        ({"lr": 0.0}, "lr is 0.0; expected a number above 0"),
+        ({"lr": 0.0}, "lr is 0.0; expected a positive number"),
         ({"balance": -1.0}, "balance is -1.0; expected 0 or more"),
         ({"valid_fraction": 1.0}, "valid_fraction is 1.0; expected a number between 0 and 1"),
         ({"valid_fraction": 0.5, "test_fraction": 0.5}, r"valid_fraction \+ test_fraction is 1.0"),

@@ -1,6 +1,6 @@
-"""What one can choose when fitting a language model, and the presets.
+"""Options and presets of ``fit language``.
 
-Free of torch, since the command line reads its options here.
+Does not import torch: the command line reads its options here.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ INITIALS = ("string", "uniform")
 class LanguageConfig:
     """One run of ``fit language``. Each field is an option of the command and a key of config.yaml.
 
-    Losses are means over the tokens of a segment. A recipe that sums them over ``unroll`` steps has
-    a learning rate and a largest norm that are ``unroll`` times as large and as small here; the
-    rate of a segment of another length is multiplied by its share of ``unroll``.
+    Losses are means over the tokens of a segment. If a recipe sums them over ``unroll`` steps,
+    multiply its learning rate and divide its gradient norm by ``unroll``. The learning rate of a
+    segment is scaled by its length relative to ``unroll``.
 
     Raises:
         ArgumentError: If a value is out of its range, or two options exclude each other.
@@ -34,94 +34,102 @@ class LanguageConfig:
     data: str | None = option(
         None, "text file, also .xz, .gz or .bz2; or a folder with train, valid and test files"
     )
-    out: str | None = option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
-    level: str = option("word", "what is predicted: words or characters", choices=LEVELS)
-    encoding: str = option("utf-8", "of the files")
-    valid: str | None = option(
-        None, "file to validate on, instead of a part of DATA", metavar="FILE"
+    out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
+    level: str = option("word", "unit of prediction: words or characters", choices=LEVELS)
+    encoding: str = option("utf-8", "encoding of the files")
+    valid: str | None = option(None, "validation file, instead of a part of DATA", metavar="FILE")
+    valid_fraction: float = option(
+        0.1, "fraction of the lines of DATA used for validation, before the test lines"
     )
-    valid_fraction: float = option(0.1, "part of DATA's lines to validate on, before the last")
-    test: str | None = option(None, "file to test on, instead of a part of DATA", metavar="FILE")
-    test_fraction: float = option(0.1, "part of DATA's lines to test on, the last ones")
-    min_count: int = option(1, "a token seen less often in training is unknown")
-    max_vocabulary: int = option(0, "most tokens that are known, the frequent ones; 0: all")
+    test: str | None = option(None, "test file, instead of a part of DATA", metavar="FILE")
+    test_fraction: float = option(
+        0.1, "fraction of the lines of DATA used for testing, the last ones"
+    )
+    min_count: int = option(1, "tokens rarer than this in the training text are unknown")
+    max_vocabulary: int = option(0, "maximum size of the vocabulary; 0: no limit")
     cell: str = option("string-kernel", "recurrent cell; `representer cells` lists them")
-    order: int = option(1, "words of a string kernel's n-grams, which may have gaps")
-    combine: str = option("multiply", "how a string kernel's words join", choices=COMBINES)
-    decay: str = option(
-        "state", "of a string kernel: a number in [0, 1], learned, input or state", metavar="NAME"
+    order: int = option(1, "length of the n-grams of a string kernel, which may have gaps")
+    combine: str = option(
+        "multiply", "combination of the words of a string kernel", choices=COMBINES
     )
-    highway: bool = option(True, "whether string-kernel layers mix input and output")
-    filter_length: int = option(1, "words that a filter of the other cells sees")
+    decay: str = option(
+        "state",
+        "decay of a string kernel: a number in [0, 1], learned, input or state",
+        metavar="NAME",
+    )
+    highway: bool = option(True, "highway connections in string-kernel layers")
+    filter_length: int = option(1, "filter length of the other cells in words")
     layer_norm: bool = option(False, "normalize the memory cell of the other cells")
-    hidden_size: int = option(256, "units of a layer but the last")
-    embedding_size: int = option(0, "numbers per token, units of the last layer; 0: as the layers")
-    num_layers: int = option(2, "layers")
-    cutoffs: str = option("", "adaptive softmax: first tokens of its clusters", metavar="LIST")
+    hidden_size: int = option(256, "units of all layers but the last")
+    embedding_size: int = option(
+        0, "size of the embeddings and of the last layer; 0: as hidden-size"
+    )
+    num_layers: int = option(2, "number of layers")
+    cutoffs: str = option("", "adaptive softmax: first tokens of the clusters", metavar="LIST")
     input_dropout: float = option(0.3, "dropout on the embeddings")
     layer_dropout: float = option(0.0, "dropout between layers")
     output_dropout: float = option(0.3, "dropout on the last layer's output")
-    locked: bool = option(False, "one mask for all steps of a segment in these three")
-    embedding_dropout: float = option(0.0, "share of the words that a segment does not see")
-    rnn_dropout: float = option(0.0, "in string-kernel layers, one mask for all steps")
-    weight_dropout: float = option(0.0, "on the entries of recurrent matrices (DropConnect)")
-    initial: str = option("string", "whose first embeddings", choices=INITIALS)
-    activation_penalty: float = option(0.0, "times the mean square of the output (AR)")
-    slowness_penalty: float = option(0.0, "times the mean square of its change (TAR)")
+    locked: bool = option(False, "use one mask for all steps of a segment in these three")
+    embedding_dropout: float = option(0.0, "dropout of whole words in a segment")
+    rnn_dropout: float = option(0.0, "dropout in string-kernel layers, one mask for all steps")
+    weight_dropout: float = option(0.0, "dropout of entries of recurrent matrices (DropConnect)")
+    initial: str = option("string", "initialization of the embeddings", choices=INITIALS)
+    activation_penalty: float = option(0.0, "weight of the mean square of the output (AR)")
+    slowness_penalty: float = option(0.0, "weight of the mean square of its change (TAR)")
     batch_size: int = option(32, "parallel streams")
     unroll: int = option(35, "steps of a segment")
-    variable_unroll: bool = option(False, "draw the length of each segment about that")
+    variable_unroll: bool = option(False, "draw the length of each segment at random around unroll")
     epochs: int = option(10, "passes over the training text")
-    max_steps: int = option(0, "stop after so many steps, if that is earlier; 0: no limit")
+    max_steps: int = option(0, "maximum number of steps; 0: no limit")
     optimizer: str = option(
         "adam",
-        "how weights are changed; nt-asgd averages them once validation gets worse, asgd from the "
-        "start, and stops by the same rule",
+        "optimizer; nt-asgd averages weights once validation stops improving, asgd from the start, "
+        "and stops by the same criterion",
         choices=OPTIMIZERS,
     )
     lr: float = option(2e-3, "learning rate")
-    lr_decay: float = option(1.0, "its factor after every epoch, from lr-decay-from on")
-    lr_decay_from: int = option(1, "epochs after which this is done first")
+    lr_decay: float = option(1.0, "factor of the learning rate per epoch, from epoch lr-decay-from")
+    lr_decay_from: int = option(1, "first epoch with such a change")
     weight_decay: float = option(0.0, "L2 penalty")
-    clip_norm: float = option(0.25, "largest norm of the gradient; 0: any")
-    patience: int = option(5, "stop after so many epochs without a gain; 0: never")
+    clip_norm: float = option(0.25, "clip the norm of the gradient; 0: no clipping")
+    patience: int = option(5, "stop after this many epochs without improvement; 0: never")
     evaluation_rows: int = option(10, "parallel streams in validation; the test has one")
     baselines: bool = option(True, "count n-grams to compare with")
     seed: int = option(0, "of weights, segments and dropout")
-    threads: int = option(0, "CPU threads; 0: as torch chooses")
+    threads: int = option(0, "CPU threads; 0: default of torch")
     preset: str | None = option(
         None,
         "settings of a paper's model; other options win over it",
         choices=("string-5m", "string-20m", "awd"),
     )
     start_from: str | None = option(
-        None, "run whose best weights to begin with, to fine-tune them", metavar="RUN"
+        None, "run whose best weights are the initial weights, for fine-tuning", metavar="RUN"
     )
-    resume: bool = option(False, "go on from the newest checkpoint of the run folder")
-    demo: bool = option(False, "no DATA: the help topics that Python carries")
+    resume: bool = option(False, "continue from the newest checkpoint of the run folder")
+    demo: bool = option(False, "no DATA: the help topics of Python")
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
-            self._require(name, getattr(self, name) >= 1, "a whole number of at least 1")
+            self._require(name, getattr(self, name) >= 1, "a positive integer")
         for name in _NOT_NEGATIVE:
             self._require(name, getattr(self, name) >= 0, "0 or more")
         for name in _SHARES:
-            self._require(name, 0 <= getattr(self, name) < 1, "a number from 0 up to, not at, 1")
+            self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         for name in ("valid_fraction", "test_fraction"):
             self._require(name, 0 < getattr(self, name) < 1, "a number between 0 and 1")
         for name in ("lr", "lr_decay"):
-            self._require(name, 0 < getattr(self, name) < math.inf, "a number above 0")
+            self._require(name, 0 < getattr(self, name) < math.inf, "a positive number")
         for name, known in _CHOICES.items():
             self._require(name, getattr(self, name) in known, "one of " + ", ".join(known))
         for name in ("data", "valid", "test"):
             is_fine = not self.demo or getattr(self, name) is None
-            self._require(name, is_fine, "no file with --demo, which brings its own")
+            self._require(name, is_fine, "no file with --demo, which has its own data")
         is_decay = self.decay in DECAYS or is_share(self.decay)
-        self._require("decay", is_decay, "a number from 0 to 1, learned, input or state")
+        self._require("decay", is_decay, "a number in [0, 1], learned, input or state")
         is_limit = self.max_vocabulary == 0 or self.max_vocabulary > 2
         self._require("max_vocabulary", is_limit, "3 or more, or 0")
         is_list = all(word.strip().isdecimal() for word in self.cutoffs.split(",") if self.cutoffs)
-        self._require("cutoffs", is_list, "whole numbers with commas between, as in 2000,10000")
+        self._require("cutoffs", is_list, "integers separated by commas, as in 2000,10000")
 
     @property
     def borders(self) -> tuple[int, ...]:
@@ -129,7 +137,7 @@ class LanguageConfig:
         return tuple(int(word) for word in self.cutoffs.split(",")) if self.cutoffs else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, to be written as config.yaml."""
+        """Return the fields, as in config.yaml."""
         return asdict(self)
 
     def _require(self, name: str, is_fine: bool, expected: str) -> None:
@@ -151,7 +159,7 @@ _SHARES = (
 )  # fmt: skip
 _CHOICES = {"level": LEVELS, "combine": COMBINES, "optimizer": OPTIMIZERS, "initial": INITIALS}
 
-# L17 section 6.1, and what its code adds: rate 1 and norm 5 of a loss that is summed over 35 steps
+# L17 section 6.1, completed by its code: learning rate 1 and norm 5 for a loss summed over 35 steps
 # and averaged over the batch.
 _STRING: dict[str, Any] = {
     "cell": "string-kernel", "order": 1, "decay": "state", "num_layers": 3, "optimizer": "sgd",
@@ -176,13 +184,13 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
 }  # fmt: skip
 
-# Sizes with which a model learns in about a minute on one core.
+# Sizes with which a model trains in about a minute on one core.
 DEMO: dict[str, Any] = {
     "hidden_size": 128, "min_count": 2, "epochs": 6, "lr": 4e-3, "threads": 1, "batch_size": 16,
 }  # fmt: skip
 
 
 def defaults(preset: str | None, *, demo: bool) -> dict[str, Any]:
-    """Return what the options are where they are not given."""
+    """Return the default values of all options."""
     chosen = {field.name: field.default for field in fields(LanguageConfig)}
     return chosen | (DEMO if demo else {}) | PRESETS.get(preset or "", {})

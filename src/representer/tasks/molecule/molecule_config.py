@@ -1,6 +1,6 @@
-"""What one can choose when fitting a model of molecules, and the presets.
+"""Options and presets of ``fit molecule``.
 
-Free of torch, since the command line reads its options here.
+Does not import torch: the command line reads its options here.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MAX_MEMBERS = 100
 
 @dataclass(frozen=True)
 class MoleculeReading:
-    """How to read molecules, where it is not as in training."""
+    """How to read molecules; columns left out are those of training."""
 
     smiles: str | None = option(None, "column with the SMILES of molecules", metavar="COLUMN")
     target: str | None = option(
-        None, "column(s) with the targets of molecules, commas between", metavar="COLUMN"
+        None, "column(s) with the targets, separated by commas", metavar="COLUMN"
     )
-    skip_invalid: bool = option(False, "go on without molecules that cannot be read, and list them")
+    skip_invalid: bool = option(False, "skip and list invalid molecules")
 
 
 @dataclass(frozen=True)
@@ -42,66 +42,70 @@ class MoleculeConfig:
     """
 
     data: str | None = option(None, "CSV, TSV, JSONL or Parquet file, also .xz, .gz or .bz2")
-    out: str | None = option(None, "run folder; runs/NAME-OF-DATA if left out", metavar="RUN")
+    out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
     smiles: str | None = option(
-        None, "column with the SMILES; `smiles` and the like are found", metavar="COLUMN"
+        None, "column with the SMILES (default: detected by name)", metavar="COLUMN"
     )
     target: str | None = option(
-        None, "column(s) with the target: A,B are two; cells may be empty", metavar="COLUMN"
+        None, "column(s) with the targets: A,B; cells may be empty", metavar="COLUMN"
     )
     task: str = option("regression", "whether targets are numbers or classes", choices=TASKS)
-    skip_invalid: bool = option(False, "leave rows without a valid SMILES out, and list them")
-    delimiter: str | None = option(None, "what separates cells; guessed", metavar="CHARACTER")
-    encoding: str = option("utf-8", "of the files")
-    split: str = option("random", "by chance, or no scaffold in two parts", choices=SPLITS)
-    valid: str | None = option(
-        None, "file to validate on, instead of a part of DATA", metavar="FILE"
-    )
-    valid_fraction: float = option(0.1, "part of DATA to validate on")
-    test: str | None = option(None, "file to test on, instead of a part of DATA", metavar="FILE")
-    test_fraction: float = option(0.1, "part of DATA to test on")
-    features: int = option(82, "length of the list of atom features: 62 or 82")
-    network: str = option("wl", "what the molecules go through", choices=NETWORKS)
+    skip_invalid: bool = option(False, "skip and list rows without a valid SMILES")
+    delimiter: str | None = option(None, "cell separator (default: detected)", metavar="CHARACTER")
+    encoding: str = option("utf-8", "encoding of the files")
+    split: str = option("random", "random split, or no scaffold in two parts", choices=SPLITS)
+    valid: str | None = option(None, "validation file, instead of a part of DATA", metavar="FILE")
+    valid_fraction: float = option(0.1, "fraction of DATA used for validation")
+    test: str | None = option(None, "test file, instead of a part of DATA", metavar="FILE")
+    test_fraction: float = option(0.1, "fraction of DATA used for testing")
+    features: int = option(82, "number of atom features: 62 or 82")
+    network: str = option("wl", "kind of network", choices=NETWORKS)
     hidden_size: int = option(64, "units of the network")
-    depth: int = option(4, "levels of wl, layers of gine")
-    order: int = option(2, "atoms of a walk")
-    decay: str = option("gated", "of walks: a number, learned or gated", metavar="NAME")
-    readout: str = option("last", "of wl: the sum over its levels or the last", choices=READOUTS)
-    gate_scale: float = option(10.0, "what an open gate lets through")
-    initial: str = option("authors", "how first weights are drawn", choices=INITIALS)
+    depth: int = option(4, "levels of wl, or layers of gine")
+    order: int = option(2, "number of atoms of a walk")
+    decay: str = option("gated", "decay of walks: a number, learned or gated", metavar="NAME")
+    readout: str = option(
+        "last", "readout of wl: sum over its levels, or the last level", choices=READOUTS
+    )
+    gate_scale: float = option(10.0, "scale of the gates")
+    initial: str = option("authors", "initialization of the weights", choices=INITIALS)
     dropout: float = option(0.0, "dropout before the last layer")
-    members: int = option(5, "models that are trained and asked together")
+    members: int = option(5, "number of ensemble members")
     answers: str = option(
         "process",
-        "what gives numbers: the ensemble with a Gaussian process on its last layers, or alone",
+        "regression by the ensemble with a Gaussian process on its last layers, or by the ensemble",
         choices=ANSWERS,
     )
-    standardize: bool = option(True, "train on targets of mean 0 and deviation 1")
+    standardize: bool = option(True, "standardize the targets in training")
     balance: float = option(
-        0.0, "draw values of the target alike, from bins of this width; 0: as they come"
+        0.0, "draw training molecules evenly from bins of the target of this width; 0: no balancing"
     )
     epochs: int = option(40, "passes over the training data")
-    max_steps: int = option(0, "stop after so many steps, if that is earlier; 0: no limit")
-    evaluate_every: int = option(0, "validate after so many steps too; 0: once an epoch")
+    max_steps: int = option(0, "maximum number of steps; 0: no limit")
+    evaluate_every: int = option(0, "validate every this many steps; 0: once per epoch")
     batch_size: int = option(32, "molecules per step")
     lr: float = option(2e-3, "learning rate of Adam")
-    lr_decay: float = option(0.93, "its factor after every so many molecules, or every epoch")
-    lr_decay_every: int = option(0, "molecules after which this is done; 0: every epoch")
-    weight_decay: float = option(0.0, "L2 penalty")
-    clip_norm: float = option(0.0, "largest norm of the gradient; 0: any")
-    patience: int = option(0, "stop after so many epochs without a gain; 0: never")
-    baselines: bool = option(True, "train the baselines too")
-    seed: int = option(0, "of split, weights and order")
-    threads: int = option(0, "CPU threads; 0: as torch chooses")
-    preset: str | None = option(
-        None, "settings of L17 section 6.3; other options win", choices=("paper", "authors_code")
+    lr_decay: float = option(
+        0.93, "factor of the learning rate after every lr-decay-every molecules"
     )
-    resume: bool = option(False, "go on from the newest checkpoint of the run folder")
-    demo: bool = option(False, "no DATA: molecules that RDKit puts together")
+    lr_decay_every: int = option(0, "molecules between two such changes; 0: an epoch")
+    weight_decay: float = option(0.0, "L2 penalty")
+    clip_norm: float = option(0.0, "clip the norm of the gradient; 0: no clipping")
+    patience: int = option(0, "stop after this many epochs without improvement; 0: never")
+    baselines: bool = option(True, "also train the baselines")
+    seed: int = option(0, "random seed of split, weights and order")
+    threads: int = option(0, "CPU threads; 0: default of torch")
+    preset: str | None = option(
+        None,
+        "settings of L17 section 6.3; explicit options take precedence",
+        choices=("paper", "authors_code"),
+    )
+    resume: bool = option(False, "continue from the newest checkpoint of the run folder")
+    demo: bool = option(False, "no DATA: molecules assembled by RDKit")
 
     def __post_init__(self) -> None:
         for name in _POSITIVE:
-            self._require(name, getattr(self, name) >= 1, "a whole number of at least 1")
+            self._require(name, getattr(self, name) >= 1, "a positive integer")
         for name in _NOT_NEGATIVE:
             self._require(name, 0 <= getattr(self, name) < math.inf, "0 or more")
         for name in ("valid_fraction", "test_fraction"):
@@ -110,21 +114,21 @@ class MoleculeConfig:
             total = self.valid_fraction + self.test_fraction
             raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
         for name in ("lr", "lr_decay", "gate_scale"):
-            self._require(name, 0 < getattr(self, name) < math.inf, "a number above 0")
-        self._require("dropout", 0 <= self.dropout < 1, "a number from 0 up to, not at, 1")
+            self._require(name, 0 < getattr(self, name) < math.inf, "a positive number")
+        self._require("dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
         self._require("members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
         for name, known in _CHOICES.items():
             self._require(name, getattr(self, name) in known, "one of " + ", ".join(known))
         self._require("features", self.features in FEATURES, "62 or 82")
-        self._require("decay", _is_decay(self.decay), "a number from 0 on, learned or gated")
+        self._require("decay", _is_decay(self.decay), "a non-negative number, learned or gated")
         for name in ("data", "valid", "test", "smiles", "target"):
             is_fine = not self.demo or getattr(self, name) is None
-            self._require(name, is_fine, "nothing with --demo, which brings its own")
+            self._require(name, is_fine, "nothing with --demo, which has its own data")
         if self.balance and self.task != "regression":
             raise ArgumentError("balance", self.balance, "0 for a classification")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, to be written as config.yaml."""
+        """Return the fields, as in config.yaml."""
         return asdict(self)
 
     def _require(self, name: str, is_fine: bool, expected: str) -> None:
@@ -144,8 +148,8 @@ _CHOICES = {
 
 # L17 section 6.3 and its code: 0.26 million parameters; the rate falls by a tenth every 100,000
 # molecules until it is 5e-6, which is after 51 times or 255,000 steps; targets as they are, each
-# of 0.05 % of efficiency seen alike. In the code the last relabeling alone is read out and a gate
-# lets up to ten times through.
+# of 0.05 % of efficiency drawn equally often. The code reads out the last relabeling only, and
+# scales the gates by ten.
 _CODE: dict[str, Any] = {
     "hidden_size": 175, "depth": 4, "order": 2, "decay": "gated", "features": 82, "members": 1,
     "standardize": False, "balance": 0.05, "batch_size": 20, "lr": 1e-3, "lr_decay": 0.9,
@@ -157,7 +161,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "authors_code": _CODE | {"readout": "last", "gate_scale": 10.0},
 }
 
-# Sizes with which all models learn in half a minute on one core.
+# Sizes with which all models train in half a minute on one core.
 DEMO: dict[str, Any] = {
     "hidden_size": 48, "members": 2, "epochs": 25, "batch_size": 16, "lr": 3e-3, "lr_decay": 0.9,
     "threads": 1,
@@ -165,7 +169,7 @@ DEMO: dict[str, Any] = {
 
 
 def defaults(preset: str | None, *, demo: bool, task: str = "regression") -> dict[str, Any]:
-    """Return what the options are where they are not given."""
+    """Return the default values of all options."""
     chosen = {field.name: field.default for field in fields(MoleculeConfig)}
     chosen |= (DEMO if demo else {}) | PRESETS.get(preset or "", {})
     return chosen | ({"balance": 0.0} if task == "classification" else {})

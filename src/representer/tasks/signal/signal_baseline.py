@@ -1,4 +1,4 @@
-"""The baseline of signals: log band power of each channel through logistic regression."""
+"""The baseline for signals: logistic regression on the log band power of each channel."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ BANDS = {
     "gamma": (30.0, 45.0),
 }  # fmt: skip
 NAME = "log band power + logistic regression"
-_COST = 0.1  # C of the regression: there are as many features as a subject has windows
-_LEAST = 1e-12  # of a power, as a part of the window's, where a channel is constant
+_COST = 0.1  # C of the regression; small, as features are about as many as windows of a subject
+_LEAST = 1e-12  # smallest power relative to the window, for constant channels
 
 
 @dataclass(frozen=True)
-class BaselineAnswers:
-    """What the baseline answered in all folds.
+class BaselinePredictions:
+    """Predictions of the baseline in all folds.
 
     Attributes:
-        rows: The numbers of the windows that were tested, in rising order.
-        probabilities: ``(rows, classes)``.
-        bands: Those that the windows are long enough and fast enough for.
-        seconds: Of training and answering.
+        rows: Indices of the test windows, in ascending order.
+        probabilities: Class probabilities ``(rows, classes)``.
+        bands: Bands that the length and the sampling rate of the windows allow.
+        seconds: Time of training and prediction.
     """
 
     rows: NDArray[np.int64]
@@ -40,22 +40,24 @@ class BaselineAnswers:
 
     @property
     def description(self) -> str:
-        """What it is, in a sentence."""
+        """Return a description in one sentence."""
         return (
             f"Logarithms of each channel's power in the {', '.join(self.bands)} band, by Welch's "
             "method, standardized on the training subjects; logistic regression."
         )
 
 
-def band_power_baseline(of: Recordings, folds: Sequence[Fold], standardize: str) -> BaselineAnswers:
+def band_power_baseline(
+    recordings: Recordings, folds: Sequence[Fold], standardize: str
+) -> BaselinePredictions:
     """Train and test the baseline on the folds of a model.
 
-    It has no use for subjects that say when to stop, so these train it too.
+    The baseline needs no early stopping, so it is trained on the validation subjects, too.
 
     Args:
-        of: The recordings: resampled and cut, not standardized.
-        folds: Of the model.
-        standardize: By what a window gets mean 0 and deviation 1, as a model's windows may.
+        recordings: Resampled and cut recordings, not standardized.
+        folds: Folds of the model.
+        standardize: Standardization of the windows, as for the model.
 
     Raises:
         ArgumentError: If the windows are too short, or the rate too low, for any band.
@@ -67,21 +69,21 @@ def band_power_baseline(of: Recordings, folds: Sequence[Fold], standardize: str)
     except ImportError as error:
         raise MissingExtraError("the baseline of band powers", "scikit-learn", "train") from error
     started = time.perf_counter()
-    if standardize in ("subject", "window"):  # that by training is undone by the scaler
-        of = Standardization(standardize).apply(of)
-    features, bands = log_band_powers(of.signals, of.sampling_rate)
-    rows, found = [], []
+    if standardize in ("subject", "window"):  # the scaler undoes that by training
+        recordings = Standardization(standardize).apply(recordings)
+    features, bands = log_band_powers(recordings.signals, recordings.sampling_rate)
+    rows, predicted = [], []
     for fold in folds:
-        parts = fold.parts(of)
+        parts = fold.parts(recordings)
         train, test = np.concatenate([parts["train"], parts["valid"]]), parts["test"]
         model = make_pipeline(StandardScaler(), LogisticRegression(C=_COST, max_iter=2000))
-        model.fit(features[train], of.labels[train])
+        model.fit(features[train], recordings.labels[train])
         rows.append(test)
-        found.append(model.predict_proba(features[test]))
-    numbers, probabilities = np.concatenate(rows), np.concatenate(found)
+        predicted.append(model.predict_proba(features[test]))
+    numbers, probabilities = np.concatenate(rows), np.concatenate(predicted)
     order = np.argsort(numbers, kind="stable")
     seconds = time.perf_counter() - started
-    return BaselineAnswers(numbers[order], probabilities[order], bands, seconds)
+    return BaselinePredictions(numbers[order], probabilities[order], bands, seconds)
 
 
 def log_band_powers(
@@ -94,15 +96,15 @@ def log_band_powers(
         sampling_rate: In Hz.
 
     Returns:
-        The features, and the names of the bands that have a frequency of the spectrum in them.
+        The features, and the names of the bands that contain a frequency of the spectrum.
 
     Raises:
-        ArgumentError: If no band has.
+        ArgumentError: If no band does.
     """
     from scipy.signal import welch
 
     samples = signals.shape[2]
-    segment = min(samples, max(2, round(2 * sampling_rate)))  # two seconds tell 1 Hz from 1.5 Hz
+    segment = min(samples, max(2, round(2 * sampling_rate)))  # two seconds resolve 0.5 Hz
     frequencies, density = welch(signals, sampling_rate, nperseg=segment, axis=2)
     least = _LEAST * density.mean(axis=(1, 2))[:, None] + np.finfo(np.float32).tiny
     columns, names = [], []

@@ -1,4 +1,4 @@
-"""The recordings of a run: read, resampled, cut, and told about where something was done."""
+"""Read, resample and cut the recordings of a run."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _DEMO_SUBJECTS, _DEMO_WINDOWS, _DEMO_SECONDS = 6, 60, 2.0
 
 @dataclass(frozen=True)
 class SignalData:
-    """Recordings that are ready to be trained on, but not standardized.
+    """Prepared recordings, not standardized.
 
     Attributes:
-        recordings: At the run's sampling rate, in windows of its length.
-        source: The file, or what stands for it.
-        digest: Of the recordings.
-        report: What details.json says of them.
+        recordings: At the sampling rate and the window length of the run.
+        source: Path of the file, or a description.
+        digest: Digest of the recordings.
+        report: Statistics for details.json.
     """
 
     recordings: Recordings
@@ -47,7 +47,7 @@ def prepare(config: SignalConfig) -> SignalData:
 
     Raises:
         ArgumentError: If no data are named.
-        DataError: If they cannot be used; the message has the file and the subject.
+        DataError: If they cannot be used; the message names file and subject.
     """
     if not config.demo and config.data is None:
         raise ArgumentError("data", None, "a file of recordings, or --demo")
@@ -59,9 +59,9 @@ def prepare(config: SignalConfig) -> SignalData:
     _check_steps(made, config, source)
     single = given.one_class_subjects()
     if single:
-        say(f"{source}: {_single(single)}; an accuracy of theirs says less than one of two classes")
+        say(f"{source}: {_single(single)}; their accuracies are less informative")
     if config.standardize == "subject" and set(single) == set(subjects_of(made)):
-        say("--standardize subject takes what tells such subjects apart out of their windows; "
+        say("--standardize subject removes the differences between such subjects; "
             "window and training do not")  # fmt: skip
     report = {
         "source": source,
@@ -80,7 +80,7 @@ def prepare(config: SignalConfig) -> SignalData:
 
 
 def demo_recordings(seed: int) -> Recordings:
-    """Return the recordings of the demo: phases tell the classes apart, power does not."""
+    """Return the recordings of the demo: classes differ in phase, not in power."""
     return synthetic_recordings(
         subjects=_DEMO_SUBJECTS, windows=_DEMO_WINDOWS, seconds=_DEMO_SECONDS, seed=seed
     )
@@ -95,25 +95,25 @@ def read_like(
     *,
     is_labeled: bool = True,
 ) -> Recordings:
-    """Read recordings for a trained model, and bring them to the form that it was trained with.
+    """Read recordings for a trained model, and convert them to the format of training.
 
-    Channels are put in the model's order, and others are left out; another sampling rate is
-    brought to the model's, and longer windows are cut, both with a notice.
+    Channels are reordered and unknown ones dropped; recordings are resampled and longer windows are
+    cut where necessary, with a notice.
 
     Args:
         path: The file.
         reading: How to read it.
-        channels: Those of the model.
-        sampling_rate: Likewise.
-        samples: Of a window of the model.
-        is_labeled: Whether their classes are wanted; else they may be missing, or all the same.
+        channels: Channels of the model.
+        sampling_rate: Sampling rate of the model.
+        samples: Samples of a window of the model.
+        is_labeled: Whether labels are required; otherwise they may be missing or all equal.
 
     Raises:
         DataError: If a channel is missing, windows are too short, or the file cannot be used.
     """
     given = _read(path, reading, is_labeled=is_labeled)
     if left_out := [name for name in given.channels if name not in channels]:
-        say(f"{path}: the model has not seen the channels {', '.join(left_out)}; left out")
+        say(f"{path}: the channels {', '.join(left_out)} are unknown to the model and ignored")
     made = at_rate(given.in_order(channels, file=path), sampling_rate, path)
     seconds = samples / sampling_rate
     if made.signals.shape[2] != samples:
@@ -124,30 +124,32 @@ def read_like(
     return made
 
 
-def at_rate(of: Recordings, sampling_rate: float, source: str | Path) -> Recordings:
-    """Return the recordings at a sampling rate; a notice says where that was not theirs."""
-    if of.sampling_rate == sampling_rate:
-        return of
-    say(f"{source}: resampled from {of.sampling_rate:g} Hz to {sampling_rate:g} Hz")
-    return resampled(of, sampling_rate)
+def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) -> Recordings:
+    """Return the recordings at a sampling rate, resampled with a notice if necessary."""
+    if recordings.sampling_rate == sampling_rate:
+        return recordings
+    say(f"{source}: resampled from {recordings.sampling_rate:g} Hz to {sampling_rate:g} Hz")
+    return resampled(recordings, sampling_rate)
 
 
-def with_labels_of(of: Recordings, classes: tuple[str, ...], file: str | Path) -> Recordings:
-    """Return recordings whose labels are numbers into the classes of a model.
+def with_labels_of(
+    recordings: Recordings, classes: tuple[str, ...], file: str | Path
+) -> Recordings:
+    """Return the recordings with labels encoded by the classes of a model.
 
     Raises:
-        DataError: If they have a class that the model does not know.
+        DataError: If a class is unknown to the model.
     """
-    unknown = [name for name in of.classes if name not in classes]
+    unknown = [name for name in recordings.classes if name not in classes]
     if unknown:
         raise DataError(
-            f"the model does not know the class {', '.join(unknown)}; it knows "
+            f"the class {', '.join(unknown)} is unknown to the model; its classes are "
             f"{', '.join(classes)}",
             file=file,
-            mend="Leave its windows out, or train with it.",
+            mend="Remove its windows, or train with them.",
         )
-    places = np.asarray([classes.index(name) for name in of.classes])
-    return replace(of, labels=places[of.labels], classes=classes)
+    places = np.asarray([classes.index(name) for name in recordings.classes])
+    return replace(recordings, labels=places[recordings.labels], classes=classes)
 
 
 def _read(
@@ -163,14 +165,14 @@ def _read(
     )
 
 
-def _check_steps(of: Recordings, config: SignalConfig, source: str) -> None:
-    samples = of.signals.shape[2]
+def _check_steps(recordings: Recordings, config: SignalConfig, source: str) -> None:
+    samples = recordings.signals.shape[2]
     if samples < config.stride:
         raise DataError(
-            f"window 0 of subject {of.subjects[0]} has {samples} samples, fewer than the "
+            f"window 0 of subject {recordings.subjects[0]} has {samples} samples, fewer than the "
             f"{config.stride} of one step",
             file=source,
-            mend="Give longer windows, or a smaller --stride.",
+            mend="Use longer windows or a smaller --stride.",
         )
 
 

@@ -1,4 +1,4 @@
-"""``fit signal``: from recordings of several subjects to a model, tested on subjects left out."""
+"""``fit signal``: train a classifier, tested on left-out subjects by cross-validation."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
 
 
 def fit(config: SignalConfig) -> dict[str, Any]:
-    """Leave subjects out in turn, train a model of all of them, and write the run folder.
+    """Cross-validate over subjects, train a final model, and write the run folder.
 
-    The figures are those of the folds, whose models are kept in ``RUN/folds``. The model of the
-    run itself, which `predict` asks, is trained on all subjects, some of whom say when to stop.
-    Nothing is written before the data have been read and found good.
+    The metrics are those of the folds, whose models are in ``RUN/folds``. The final model, which
+    `predict` uses, is trained on all subjects, some of them for early stopping only.
+    Nothing is written before the data have been read and checked.
 
     Args:
         config: The run.
@@ -39,31 +39,31 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         The metrics, as in metrics.json.
 
     Raises:
-        RepresenterError: As ``errors`` lists them; the message has the place and the mend.
+        RepresenterError: See ``errors``; the message names the location and the fix.
     """
     require("fit signal", *NEEDED)
     config = with_default_output_dir(config)
     data = prepare(config)
     folds = plan(data.recordings, config)
-    build_model(config, data.recordings, config.seed)  # what it refuses is better known now
-    is_rerun = config.demo and Path(config.out or "").exists()  # a demo has nothing to lose
+    build_model(config, data.recordings, config.seed)  # raises now what would fail after reading
+    is_rerun = config.demo and Path(config.out or "").exists()  # a demo continues without --resume
     with RunFolder(config.out or "", resume=config.resume or is_rerun) as run:
         if not (run.path / "config.yaml").exists():
             run.write_text("config.yaml", as_yaml(config))
         run.write_json("splits.json", {"folds": [fold.to_dict() for fold in folds]})
         say(f"{len(folds)} folds of {len(data.recordings)} windows, {data.recordings.seconds:g} s "
             f"each, of {len(data.report['subjects'])} subjects")  # fmt: skip
-        found = run_loso(data.recordings, config, run.path)
+        result = run_loso(data.recordings, config, run.path)
         final = train_final(run, config, data)
         baseline = None
         if config.baselines:
             baseline = band_power_baseline(data.recordings, folds, config.standardize)
-        metrics = metrics_of(config, data, found, final, baseline)
-        verdicts = [verdict(rival) for rival in metrics["baselines"]]
-        run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
+        metrics = metrics_of(config, data, result, final, baseline)
+        verdicts = [verdict(other) for other in metrics["baselines"]]
+        run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
         details = details_of(config, data, final) | {"verdicts": verdicts}
         details["filters"] = describe_filters(
-            data.recordings, run.path, found.folds, is_wavelet=config.filters == "wavelet"
+            data.recordings, run.path, result.folds, is_wavelet=config.filters == "wavelet"
         )
         run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
@@ -74,17 +74,19 @@ def fit(config: SignalConfig) -> dict[str, Any]:
 
 
 def with_default_output_dir(config: SignalConfig) -> SignalConfig:
-    """Return the configuration with a run folder, named after the data where none was chosen."""
+    """Return the configuration with a run folder, by default named after the data."""
     name = "signal-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
     return replace(config, out=config.out or f"runs/{name}")
 
 
 def train_final(run: RunFolder, config: SignalConfig, data: SignalData) -> TrainedSide:
-    """Train the model of the run on all subjects, or go on with it."""
+    """Train the final model on all subjects, or continue its training."""
     subjects, share = data.recordings, config.valid_fraction
     fold = final_fold(subjects, share, config.seed, file=config.data)
-    end = f"stopped by {', '.join(fold.valid)}" if fold.valid else "to the last epoch"
-    say(f"the model of the run: trained on {len(fold.train)} subjects, {end}")
+    end = (
+        f"early stopping on subjects {', '.join(fold.valid)}" if fold.valid else "no early stopping"
+    )
+    say(f"final model: trained on {len(fold.train)} subjects, {end}")
     job = FoldJob(replace(config, resume=False), fold, run.path)
     shared = FoldData.of_jobs(data.recordings, [job], data.digest)
     return train_side(run, job, shared, is_shown=True)

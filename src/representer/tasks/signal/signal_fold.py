@@ -1,4 +1,4 @@
-"""One fold: a model with fresh weights is trained, stopped by others, and asked about the test."""
+"""Train and test one fold, with early stopping on its validation subjects."""
 
 from __future__ import annotations
 
@@ -32,9 +32,18 @@ from representer.tasks.training.training_result import TrainingResult
 
 RESULT = "fold.json"
 
-# What a run may be resumed with another value of; the trainer watches over its own settings.
-FREE = ("data", "out", "folds", "test_subjects", "valid_fraction", "baselines", "jobs", "resume")
-FREE += ("demo",)
+# A run may be resumed with other values of these; the trainer checks its own settings.
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
+    "data",
+    "out",
+    "folds",
+    "test_subjects",
+    "valid_fraction",
+    "baselines",
+    "jobs",
+    "resume",
+)
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING += ("demo",)
 
 
 @dataclass(frozen=True)
@@ -42,9 +51,9 @@ class FoldJob:
     """One fold to train.
 
     Attributes:
-        config: Of the model and its training.
-        fold: Who is on which side.
-        folder: Where its run is kept.
+        config: Options of model and training.
+        fold: Subjects of each part.
+        folder: Folder of the fold.
     """
 
     config: SignalConfig
@@ -54,17 +63,17 @@ class FoldJob:
 
 @dataclass(frozen=True)
 class FoldResult:
-    """What a finished fold has found; fold.json.
+    """Result of a finished fold, as in fold.json.
 
     Attributes:
-        fold: Who was on which side.
-        rows: The numbers of the test windows.
-        probabilities: What was answered for them ``(N, classes)``.
-        epochs: Passes until it stopped.
-        best_epoch: The one whose weights answered.
-        valid: The figures there.
-        stopped_by: Why it ended.
-        seconds: Of training.
+        fold: Subjects of each part.
+        rows: Indices of the test windows.
+        probabilities: Class probabilities of the test windows ``(N, classes)``.
+        epochs: Number of epochs trained.
+        best_epoch: Epoch of the selected weights.
+        valid: Validation metrics of that epoch.
+        stopped_by: Reason why the training ended.
+        seconds: Training time.
     """
 
     fold: Fold
@@ -77,32 +86,32 @@ class FoldResult:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return a JSON-serializable dict."""
         plain_values = {k: v for k, v in vars(self).items() if k != "fold"}
         plain_values["rows"] = self.rows.tolist()
         plain_values["probabilities"] = self.probabilities.round(7).tolist()
         return {"fold": self.fold.to_dict(), **plain_values}
 
     @classmethod
-    def from_dict(cls, found: dict[str, Any]) -> FoldResult:
-        """Return what `to_dict` described."""
-        values = {name: found[name] for name in cls.__dataclass_fields__}
+    def from_dict(cls, described: dict[str, Any]) -> FoldResult:
+        """Return the result that `to_dict` described."""
+        values = {name: described[name] for name in cls.__dataclass_fields__}
         values |= {
-            "fold": Fold.from_dict(found["fold"]),
-            "rows": np.asarray(found["rows"], dtype=np.int64),
+            "fold": Fold.from_dict(described["fold"]),
+            "rows": np.asarray(described["rows"], dtype=np.int64),
         }
-        values["probabilities"] = np.asarray(found["probabilities"], dtype=np.float64)
+        values["probabilities"] = np.asarray(described["probabilities"], dtype=np.float64)
         return cls(**values)
 
 
 @dataclass(frozen=True)
 class FoldData:
-    """The recordings that folds share.
+    """Recordings shared by several folds.
 
     Attributes:
-        recordings: Prepared; those that are standardized by what is of a subject already are so.
-        standardized: By what they are.
-        digest: Of them as they were; a folder of others is refused.
+        recordings: Prepared recordings, standardized already if that needs no other subjects.
+        standardized: Kind of that standardization, or ``"none"``.
+        digest: Digest of the recordings before it; a fold of other recordings is rejected.
     """
 
     recordings: Recordings
@@ -110,31 +119,31 @@ class FoldData:
     digest: str
 
     @classmethod
-    def of_jobs(cls, of: Recordings, jobs: Sequence[FoldJob], digest: str) -> FoldData:
-        """Standardize once what needs nothing of other subjects, if all jobs want the same."""
+    def of_jobs(cls, recordings: Recordings, jobs: Sequence[FoldJob], digest: str) -> FoldData:
+        """Standardize once if all jobs agree on a kind that needs no other subjects."""
         kinds = {job.config.standardize for job in jobs}
         kind = kinds.pop() if len(kinds) == 1 else "none"
         if kind not in ("subject", "window"):
-            return cls(of, "none", digest)
-        return cls(Standardization(kind).apply(of), kind, digest)
+            return cls(recordings, "none", digest)
+        return cls(Standardization(kind).apply(recordings), kind, digest)
 
     def side(self, rows: np.ndarray, standardization: Standardization) -> Recordings:
-        """Return the windows of one side, standardized."""
+        """Return the standardized windows of one part."""
         taken = self.recordings.take(rows)
         is_done = self.standardized == standardization.kind
         return taken if is_done else standardization.apply(taken)
 
 
 def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
-    """Train one fold, go on with it, or read what it found before.
+    """Train one fold, continue it, or read its result if it is finished.
 
     Args:
         job: The fold, its configuration and its folder.
         data: The recordings.
 
     Raises:
-        ArgumentError: If the folder's fold was run with other settings.
-        Interrupted: If a signal ended it; the fold can go on.
+        ArgumentError: If the fold in the folder has other settings.
+        Interrupted: If a signal arrived; the fold can continue.
         TrainingError: If the training diverges.
     """
     if (before := finished(job, data.digest)) is not None:
@@ -155,14 +164,14 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
             stopped_by=trained.training.reason,
             seconds=trained.training.seconds,
         )
-        found = {"settings": _all_settings(job, data.digest), **result.to_dict()}
-        run.write_json(RESULT, found)
-    return FoldResult.from_dict(found)
+        described = {"settings": _all_settings(job, data.digest), **result.to_dict()}
+        run.write_json(RESULT, described)
+    return FoldResult.from_dict(described)
 
 
 @dataclass(frozen=True)
 class TrainedSide:
-    """A model at the end of its training, with its best weights and what it was trained with."""
+    """A trained model with its best weights, standardization and windows."""
 
     model: SignalClassifier
     standardization: Standardization
@@ -171,15 +180,15 @@ class TrainedSide:
 
 
 def train_side(run: RunFolder, job: FoldJob, data: FoldData, *, is_shown: bool) -> TrainedSide:
-    """Train the model of a fold in an open folder; nobody but its training side is looked at."""
-    of = data.recordings
-    rows = job.fold.parts(of)
+    """Train the model of a fold in an open folder; the test subjects are not used."""
+    recordings = data.recordings
+    rows = job.fold.parts(recordings)
     seed = fold_seed(job)
-    standardization = Standardization.fit(job.config.standardize, of.take(rows["train"]))  # type: ignore[arg-type]
+    standardization = Standardization.fit(job.config.standardize, recordings.take(rows["train"]))  # type: ignore[arg-type]
     train, valid = (data.side(rows[side], standardization) for side in ("train", "valid"))
-    model = build_model(job.config, of, seed)
-    if not checkpoint.steps(run.checkpoints):  # otherwise it is there, and may not change
-        run.write_json("model.json", described(model, standardization, of, job))
+    model = build_model(job.config, recordings, seed)
+    if not checkpoint.steps(run.checkpoints):  # otherwise it exists and must not change
+        run.write_json("model.json", described(model, standardization, recordings, job))
     trainer = Trainer(
         model,
         training_task(job.config, train, valid, seed),
@@ -195,27 +204,27 @@ def train_side(run: RunFolder, job: FoldJob, data: FoldData, *, is_shown: bool) 
 def described(
     model: SignalClassifier,
     standardization: Standardization,
-    of: Recordings,
+    recordings: Recordings,
     job: FoldJob,
 ) -> dict[str, Any]:
-    """Return model.json: what is needed to ask a model about other recordings."""
+    """Return model.json: everything that prediction for other recordings needs."""
     return {
         "task": "signal",
         "model": to_dict(model.config),
         "standardization": standardization.to_dict(),
-        "classes": list(of.classes),
-        "channels": list(of.channels),
-        "samples": of.signals.shape[2],
+        "classes": list(recordings.classes),
+        "channels": list(recordings.channels),
+        "samples": recordings.signals.shape[2],
         "reading": asdict(job.config.reading),
         "subjects": [*job.fold.train, *job.fold.valid],
     }
 
 
 def finished(job: FoldJob, digest: str) -> FoldResult | None:
-    """Return what a finished fold found, or None.
+    """Return the result of a finished fold, or None.
 
     Raises:
-        ArgumentError: If it was run with other settings.
+        ArgumentError: If the fold has other settings.
         DataError: If its file is damaged.
     """
     path = job.folder / RESULT
@@ -225,7 +234,7 @@ def finished(job: FoldJob, digest: str) -> FoldResult | None:
         found = RunFiles(job.folder).json(RESULT)
         result, settings = FoldResult.from_dict(found), found["settings"]
     except (ValueError, KeyError, TypeError) as error:
-        mend = "Delete the folder of this fold, and go on with --resume."
+        mend = "Delete the folder of this fold and continue with --resume."
         raise DataError(f"is damaged ({error})", file=path, mend=mend) from None
     require_same(settings, _all_settings(job, digest), job.folder)
     may_go_on = result.stopped_by == "epochs" and result.epochs < job.config.epochs
@@ -233,19 +242,19 @@ def finished(job: FoldJob, digest: str) -> FoldResult | None:
 
 
 def fold_seed(job: FoldJob) -> int:
-    """Return the seed of a fold's weights and order."""
+    """Return the seed of the weights and the order of a fold."""
     return generators.derive(job.config.seed, "fold", job.fold.name) % 2**31
 
 
 def folder_name(fold: Fold, number: int) -> str:
-    """Return the name of a fold's folder: its number, and its name as far as a path may hold it."""
+    """Return the name of a fold's folder: its number, and its name with safe characters."""
     return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', fold.name)[:60]}"
 
 
 def _settings(job: FoldJob, digest: str) -> dict[str, Any]:
-    """Return what determines a fold, but for what the trainer watches over itself."""
+    """Return the settings that determine a fold, except those that the trainer checks."""
     trainer = trainer_config(job.config, fold_seed(job), is_shown=False)
-    chosen = determining(job.config, trainer, FREE)
+    chosen = determining(job.config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
     return {**chosen, "fold": job.fold.to_dict(), "data": digest}
 
 

@@ -1,4 +1,4 @@
-"""Who is trained on, who stops the training, and who is tested: never one subject for two of it."""
+"""Split subjects into training, validation and test; no subject is in two parts."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ FINAL = "final"
 
 @dataclass(frozen=True)
 class Fold:
-    """The subjects of one training, and of its test.
+    """The subjects of one training and its test.
 
     Attributes:
-        name: Of the fold; of those who leave one subject out, the subject.
-        train: Whose windows the weights are fitted to.
-        valid: Whose windows say which epoch was best; none if the last is taken.
-        test: Whose windows are answered at the end; none of the model that is kept.
+        name: Name of the fold; the subject, if one subject is left out.
+        train: Training subjects.
+        valid: Subjects for early stopping; none if the last epoch is used.
+        test: Test subjects; none for the final model.
 
     Raises:
-        ArgumentError: If a subject stands on two sides, or nobody is trained on.
+        ArgumentError: If a subject is in two parts, or there is no training subject.
     """
 
     name: str
@@ -42,63 +42,71 @@ class Fold:
             raise ArgumentError("train", (), f"at least one subject in fold {self.name!r}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return a JSON-serializable dict."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
     @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Fold:
-        """Return what `to_dict` described."""
-        return cls(found["name"], *(tuple(found[side]) for side in SIDES))
+    def from_dict(cls, described: Mapping[str, Any]) -> Fold:
+        """Return the fold that `to_dict` described."""
+        return cls(described["name"], *(tuple(described[side]) for side in SIDES))
 
-    def parts(self, of: Recordings) -> dict[str, np.ndarray]:
-        """Return the numbers of the windows of each side, after a check of the windows themselves.
+    def parts(self, recordings: Recordings) -> dict[str, np.ndarray]:
+        """Return the indices of the windows of each part, and check them.
 
         Raises:
-            ArgumentError: If the windows of a subject come on two sides.
+            ArgumentError: If windows of one subject are in two parts.
         """
-        rows = {side: np.flatnonzero(np.isin(of.subjects, getattr(self, side))) for side in SIDES}
-        check_sides({side: of.subjects[numbers].tolist() for side, numbers in rows.items()})
+        rows = {
+            side: np.flatnonzero(np.isin(recordings.subjects, getattr(self, side)))
+            for side in SIDES
+        }
+        check_sides({side: recordings.subjects[numbers].tolist() for side, numbers in rows.items()})
         return rows
 
 
 def check_sides(sides: dict[str, Sequence[str]]) -> None:
-    """Check that no subject stands on two sides.
+    """Check that no subject is in two parts.
 
     Args:
-        sides: The subjects of each side, by its name; one may occur several times on one side.
+        sides: Subjects of each part by its name; repetitions within a part are allowed.
 
     Raises:
-        ArgumentError: If one does.
+        ArgumentError: If a subject is in two parts.
     """
     seen: dict[str, str] = {}
     for side, subjects in sides.items():
         for subject in dict.fromkeys(subjects):
             if subject in seen:
                 where = f"{seen[subject]} and {side}"
-                raise ArgumentError("subject", subject, f"one side for it, and not {where}")
+                raise ArgumentError(
+                    "subject", subject, f"a subject in one part only, not in {where}"
+                )
             seen[subject] = side
 
 
 def leave_one_out(
-    of: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
+    recordings: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
 ) -> list[Fold]:
-    """Return one fold for each subject, who is tested.
+    """Return one fold for each subject, which tests on that subject.
 
     Args:
-        of: The recordings.
-        valid_fraction: The part of the other subjects that stops the training; at least one, and
-            one of each kind where subjects differ in the classes they have. 0: nobody.
-        seed: Who that is depends on it.
-        file: Named in messages.
+        recordings: The recordings.
+        valid_fraction: Fraction of the other subjects used for early stopping; at least one, and
+            one of each kind if subjects differ in their classes. 0: no early stopping.
+        seed: Random seed of their selection.
+        file: File named in error messages.
 
     Raises:
-        DataError: If there are fewer than three subjects, or the training side lacks a class.
+        DataError: If there are fewer than three subjects, or the training part lacks a class.
     """
-    return [_fold(of, name, (name,), valid_fraction, seed, file) for name in subjects_of(of)]
+    return [
+        _fold(recordings, name, (name,), valid_fraction, seed, file)
+        for name in subjects_of(recordings)
+    ]
 
 
 def groups_out(
-    of: Recordings,
+    recordings: Recordings,
     count: int,
     valid_fraction: float,
     seed: int,
@@ -108,100 +116,103 @@ def groups_out(
     """Return folds that leave several subjects out, each subject once.
 
     Args:
-        of: The recordings.
-        count: How many folds; from 2 to the number of subjects.
+        recordings: The recordings.
+        count: Number of folds, from 2 to the number of subjects.
         valid_fraction: As in `leave_one_out`.
-        seed: The groups depend on it too.
-        file: Named in messages.
+        seed: Random seed of the groups and of the selection.
+        file: File named in error messages.
 
     Raises:
         ArgumentError: If there are too few subjects for so many folds.
         DataError: As in `leave_one_out`.
     """
-    subjects = subjects_of(of)
+    subjects = subjects_of(recordings)
     if not 2 <= count <= len(subjects):
         raise ArgumentError("folds", count, f"0, or 2 to {len(subjects)}, the number of subjects")
-    kinds = _by_classes(of, subjects, seed, "groups").values()
+    kinds = _by_classes(recordings, subjects, seed, "groups").values()
     dealt = [subject for of_kind in kinds for subject in of_kind]
     groups = [tuple(sorted(dealt[k::count])) for k in range(count)]
     return [
-        _fold(of, f"group {k + 1}", group, valid_fraction, seed, file)
+        _fold(recordings, f"group {k + 1}", group, valid_fraction, seed, file)
         for k, group in enumerate(groups)
     ]
 
 
 def named_out(
-    of: Recordings,
+    recordings: Recordings,
     test: Sequence[str],
     valid_fraction: float,
     seed: int,
     *,
     file: str | Path | None = None,
 ) -> list[Fold]:
-    """Return one fold, with these subjects to test.
+    """Return one fold with these test subjects.
 
     Raises:
-        DataError: If there is no such subject; else as in `leave_one_out`.
+        DataError: If a subject is unknown; otherwise as in `leave_one_out`.
     """
-    known = subjects_of(of)
+    known = subjects_of(recordings)
     unknown = [name for name in test if name not in known]
     if unknown or not test:
-        problem = f"there is no subject {', '.join(unknown)}; there are {', '.join(known)}"
+        problem = f"there is no subject {', '.join(unknown)}; the subjects are {', '.join(known)}"
         raise DataError(problem, file=file)
-    return [_fold(of, "test", tuple(dict.fromkeys(test)), valid_fraction, seed, file)]
+    return [_fold(recordings, "test", tuple(dict.fromkeys(test)), valid_fraction, seed, file)]
 
 
 def final_fold(
-    of: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
+    recordings: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
 ) -> Fold:
-    """Return the fold of the model that is kept: all subjects train it or stop it."""
-    return _fold(of, FINAL, (), valid_fraction, seed, file)
+    """Return the fold of the final model: all subjects are for training or early stopping."""
+    return _fold(recordings, FINAL, (), valid_fraction, seed, file)
 
 
-def subjects_of(of: Recordings) -> list[str]:
-    """Return the subjects in the order in which they occur."""
-    return list(dict.fromkeys(of.subjects.tolist()))
+def subjects_of(recordings: Recordings) -> list[str]:
+    """Return the subjects in order of appearance."""
+    return list(dict.fromkeys(recordings.subjects.tolist()))
 
 
 def _fold(
-    of: Recordings,
+    recordings: Recordings,
     name: str,
     test: tuple[str, ...],
     valid_fraction: float,
     seed: int,
     file: str | Path | None = None,
 ) -> Fold:
-    others = [subject for subject in subjects_of(of) if subject not in test]
+    others = [subject for subject in subjects_of(recordings) if subject not in test]
     needed = 2 if valid_fraction else 1
     if len(others) < needed:
-        to_stop = ", and another to say when to stop" if valid_fraction else ""
+        to_stop = ", and another one for early stopping" if valid_fraction else ""
         raise DataError(
-            f"there are {len(others)} subjects besides those to test; expected at least {needed}",
+            f"there are {len(others)} subjects besides the test subjects; expected at least "
+            f"{needed}",
             file=file,
-            mend=f"One is needed to train on{to_stop}.",
+            mend=f"One is needed for training{to_stop}.",
         )
-    valid = _stopping(of, others, valid_fraction, seed, name) if valid_fraction else set[str]()
+    valid = (
+        _stopping(recordings, others, valid_fraction, seed, name) if valid_fraction else set[str]()
+    )
     train = tuple(subject for subject in others if subject not in valid)
-    rows = np.isin(of.subjects, train)
-    missing = sorted(set(range(len(of.classes))) - set(of.labels[rows].tolist()))
+    rows = np.isin(recordings.subjects, train)
+    missing = sorted(set(range(len(recordings.classes))) - set(recordings.labels[rows].tolist()))
     if missing:
-        names = ", ".join(of.classes[k] for k in missing)
+        names = ", ".join(recordings.classes[k] for k in missing)
         raise DataError(
-            f"the subjects that fold {name!r} is trained on have no window of {names}",
+            f"the training subjects of fold {name!r} have no window of {names}",
             file=file,
-            mend="Give more subjects with it, or leave the class out.",
+            mend="Add subjects with this class, or remove the class.",
         )
     return Fold(name, train, tuple(s for s in others if s in valid), test)
 
 
 def _stopping(
-    of: Recordings, others: Sequence[str], fraction: float, seed: int, name: str
+    recordings: Recordings, others: Sequence[str], fraction: float, seed: int, name: str
 ) -> set[str]:
-    """Return those who say when to stop, from each kind of subject in proportion.
+    """Return the subjects for early stopping, from each kind of subject in proportion.
 
-    Nobody is taken without whom a class could not be learned, as long as there is somebody else.
+    A subject that alone has a class is taken only if there is no other.
     """
-    kinds = _by_classes(of, others, seed, name)
+    kinds = _by_classes(recordings, others, seed, name)
     count = max(len(kinds), round(fraction * len(others)))
     keyed = [
         ((rank + 0.5) / len(of_kind), subject)
@@ -219,12 +230,12 @@ def _stopping(
 
 
 def _by_classes(
-    of: Recordings, subjects: Sequence[str], seed: int, name: str
+    recordings: Recordings, subjects: Sequence[str], seed: int, name: str
 ) -> dict[tuple[int, ...], list[str]]:
-    """Return the subjects in drawn order, by which classes they have."""
+    """Return the subjects in random order, grouped by the classes that they have."""
     rng = np.random.default_rng(generators.derive(seed, "subjects", name))
     kinds: dict[tuple[int, ...], list[str]] = {}
     for subject in rng.permutation(np.asarray(subjects, dtype=object)).tolist():
-        classes = np.unique(of.labels[of.subjects == subject])
+        classes = np.unique(recordings.labels[recordings.subjects == subject])
         kinds.setdefault(tuple(classes.tolist()), []).append(subject)
     return kinds

@@ -1,4 +1,4 @@
-"""Every subject left out in turn: folds in processes of their own, each run once."""
+"""Leave-one-subject-out cross-validation, each fold in a process of its own."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ FOLDS = "folds"
 
 @dataclass(frozen=True)
 class LosoResult:
-    """What all folds together have answered.
+    """Predictions of all folds.
 
     Attributes:
-        folds: In their order.
-        rows: The numbers of the windows that were tested, in rising order.
-        probabilities: What was answered for them ``(rows, classes)``.
+        folds: Results of the folds, in order.
+        rows: Indices of the test windows, in ascending order.
+        probabilities: Class probabilities ``(rows, classes)``.
     """
 
     folds: tuple[FoldResult, ...]
@@ -42,7 +42,7 @@ class LosoResult:
 
     @classmethod
     def of_folds(cls, folds: Sequence[FoldResult]) -> LosoResult:
-        """Put the answers of the folds together."""
+        """Join the predictions of the folds."""
         rows = np.concatenate([fold.rows for fold in folds])
         probabilities = np.concatenate([fold.probabilities for fold in folds])
         order = np.argsort(rows, kind="stable")
@@ -50,54 +50,54 @@ class LosoResult:
 
     @property
     def seconds(self) -> float:
-        """Time of training, of all folds."""
+        """Training time of all folds."""
         return sum(fold.seconds for fold in self.folds)
 
-    def accuracy_by_subject(self, of: Recordings) -> dict[str, float]:
-        """Return the share of right answers of each tested subject."""
-        return accuracy_by_subject(of, self.rows, self.probabilities.argmax(axis=1))
+    def accuracy_by_subject(self, recordings: Recordings) -> dict[str, float]:
+        """Return the accuracy on each test subject."""
+        return accuracy_by_subject(recordings, self.rows, self.probabilities.argmax(axis=1))
 
 
 def accuracy_by_subject(
-    of: Recordings, rows: np.ndarray, predicted: np.ndarray
+    recordings: Recordings, rows: np.ndarray, predicted: np.ndarray
 ) -> dict[str, float]:
-    """Return the share of right answers of each subject, in the order of the recordings.
+    """Return the accuracy on each subject, in the order of the recordings.
 
     Args:
-        of: The recordings.
-        rows: The numbers of the windows that were answered.
-        predicted: The class of each ``(rows,)``.
+        recordings: The recordings.
+        rows: Indices of the predicted windows.
+        predicted: Predicted class of each ``(rows,)``.
     """
-    right, subjects = predicted == of.labels[rows], of.subjects[rows]
-    return {s: float(right[subjects == s].mean()) for s in subjects_of(of) if s in subjects}
+    right, subjects = predicted == recordings.labels[rows], recordings.subjects[rows]
+    return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
 
 
-def plan(of: Recordings, config: SignalConfig) -> list[Fold]:
-    """Return the folds that a configuration asks for.
+def plan(recordings: Recordings, config: SignalConfig) -> list[Fold]:
+    """Return the folds of a configuration.
 
     Raises:
-        DataError: If there are too few subjects, or none of a name.
+        DataError: If there are too few subjects, or an unknown subject is named.
         ArgumentError: If there are fewer subjects than groups.
     """
     share, seed, file = config.valid_fraction, config.seed, config.data
     if config.tested:
-        return named_out(of, config.tested, share, seed, file=file)
+        return named_out(recordings, config.tested, share, seed, file=file)
     if config.folds:
-        return groups_out(of, config.folds, share, seed, file=file)
-    return leave_one_out(of, share, seed, file=file)
+        return groups_out(recordings, config.folds, share, seed, file=file)
+    return leave_one_out(recordings, share, seed, file=file)
 
 
-def jobs_of(of: Recordings, config: SignalConfig, folder: str | Path) -> list[FoldJob]:
-    """Return the folds of a run, in their folders; those of several runs can be run together."""
+def jobs_of(recordings: Recordings, config: SignalConfig, folder: str | Path) -> list[FoldJob]:
+    """Return the jobs of a run, one folder per fold; jobs of several runs can run together."""
     place = Path(folder) / FOLDS
     return [
         FoldJob(replace(config, resume=False), fold, place / folder_name(fold, k))
-        for k, fold in enumerate(plan(of, config))
+        for k, fold in enumerate(plan(recordings, config))
     ]
 
 
 def run_loso(
-    of: Recordings,
+    recordings: Recordings,
     config: SignalConfig,
     folder: str | Path,
     *,
@@ -106,36 +106,44 @@ def run_loso(
 ) -> LosoResult:
     """Leave every subject, or group of subjects, out in turn.
 
-    Each fold is a run of its own in ``folder/folds/NAME``, with fresh weights. What is finished
-    there is not run again, what was interrupted goes on.
+    Each fold is trained from scratch in ``folder/folds/NAME``. Finished folds are not repeated, and
+    interrupted folds continue.
 
     Args:
-        of: The recordings: resampled and cut, not standardized.
-        config: Of the model, its training and the folds.
-        folder: Where the folds are kept.
-        processes: How many folds at once; the configuration's ``jobs`` if left out, 0 for one per
-            processor.
-        report: Is told of every fold that has ended.
+        recordings: Resampled and cut recordings, not standardized.
+        config: Options of model, training and folds.
+        folder: Folder of the run.
+        processes: Number of folds at a time; ``jobs`` of the configuration if left out, 0 for one
+            per processor.
+        report: Called with a line for every finished fold.
 
     Raises:
         DataError: If the recordings have too few subjects for the folds.
-        ArgumentError: If a folder's fold was run with other settings.
-        Interrupted: If a signal came; everything is saved.
+        ArgumentError: If a fold in the folder has other settings.
+        Interrupted: If a signal arrived; everything is saved.
     """
-    jobs = jobs_of(of, config, folder)
+    jobs = jobs_of(recordings, config, folder)
     count = config.jobs if processes is None else processes
     processes = count or os.cpu_count() or 1
-    found = run_folds(of, jobs, digest=digest_of(of), processes=processes, report=report)
-    return LosoResult.of_folds(found)
-
-
-def digest_of(of: Recordings) -> str:
-    """Return a digest of all that is in recordings."""
-    found = hashlib.sha256()
-    names = repr(
-        (of.classes, of.channels, of.sampling_rate, of.signals.shape, of.subjects.tolist())
+    results = run_folds(
+        recordings, jobs, digest=digest_of(recordings), processes=processes, report=report
     )
-    found.update(names.encode())
-    for array in (of.signals, of.labels):
-        found.update(np.ascontiguousarray(array).data)
-    return found.hexdigest()
+    return LosoResult.of_folds(results)
+
+
+def digest_of(recordings: Recordings) -> str:
+    """Return a digest of recordings."""
+    digest = hashlib.sha256()
+    names = repr(
+        (
+            recordings.classes,
+            recordings.channels,
+            recordings.sampling_rate,
+            recordings.signals.shape,
+            recordings.subjects.tolist(),
+        )
+    )
+    digest.update(names.encode())
+    for array in (recordings.signals, recordings.labels):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

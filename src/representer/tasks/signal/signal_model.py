@@ -1,4 +1,4 @@
-"""The model of a signal run, and how it is trained and asked."""
+"""Model, training and prediction of a signal run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from representer.tasks.training.trainer_config import TrainerConfig
 from representer.tasks.training.training_task import TrainingTask
 
 EVALUATION_BATCH = 256
-SAVE_EVERY = 50  # epochs; they take less than a second, to write all of it nearly as long
+SAVE_EVERY = 50  # epochs; an epoch takes hardly longer than writing a checkpoint
 
 
-def model_config(config: SignalConfig, of: Recordings) -> SignalClassifierConfig:
-    """Return what a run's model is made of.
+def model_config(config: SignalConfig, recordings: Recordings) -> SignalClassifierConfig:
+    """Return the configuration of the model.
 
     Raises:
         ArgumentError: If a value is out of its range.
     """
     return SignalClassifierConfig(
-        num_channels=len(of.channels),
-        num_classes=len(of.classes),
-        sampling_rate=of.sampling_rate,
+        num_channels=len(recordings.channels),
+        num_classes=len(recordings.classes),
+        sampling_rate=recordings.sampling_rate,
         cell=config.cell,
         hidden_size=config.hidden_size,
         filters=config.filters,  # type: ignore[arg-type]
@@ -45,14 +45,14 @@ def model_config(config: SignalConfig, of: Recordings) -> SignalClassifierConfig
     )
 
 
-def build_model(config: SignalConfig, of: Recordings, seed: int) -> SignalClassifier:
-    """Return the model with its first weights, which depend on the seed alone."""
+def build_model(config: SignalConfig, recordings: Recordings, seed: int) -> SignalClassifier:
+    """Return the model with initial weights, which depend only on the seed."""
     with generators.initializing(seed):
-        return SignalClassifier(model_config(config, of))
+        return SignalClassifier(model_config(config, recordings))
 
 
 def trainer_config(config: SignalConfig, seed: int, *, is_shown: bool) -> TrainerConfig:
-    """Return the trainer's part of the configuration."""
+    """Return the configuration of the trainer."""
     return TrainerConfig(
         epochs=config.epochs,
         lr=config.lr,
@@ -74,10 +74,10 @@ def training_task(
     """Return batches, loss and validation for the trainer; all windows are in memory.
 
     Args:
-        config: The run.
-        train: Standardized windows to train on.
-        valid: Standardized windows that say when to stop; none if nobody does.
-        seed: The order depends on it.
+        config: Options of the run.
+        train: Standardized training windows.
+        valid: Standardized validation windows; none without early stopping.
+        seed: Random seed of the order.
     """
     signals, labels = torch.from_numpy(train.signals), torch.from_numpy(train.labels)
     order = generators.derive(seed, "order")
@@ -98,7 +98,7 @@ def training_task(
         return F.cross_entropy(model(x), y), len(y)
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
-        if not len(valid):  # no figure is best, so that the last weights stay
+        if not len(valid):  # no epoch is best, so the last weights are kept
             return {"valid_loss": float("nan"), "valid_accuracy": float("nan")}
         chances = probabilities_of(model, valid, check)
         chosen = np.clip(chances[np.arange(len(valid)), valid.labels], 1e-12, None)
@@ -110,18 +110,18 @@ def training_task(
 
 @torch.no_grad()
 def probabilities_of(
-    model: nn.Module, of: Recordings, check: Callable[[], None] = lambda: None
+    model: nn.Module, recordings: Recordings, check: Callable[[], None] = lambda: None
 ) -> NDArray[np.float64]:
     """Return the probability of each class for each window ``(N, classes)``.
 
     Args:
-        model: In evaluation mode.
-        of: Standardized windows.
+        model: The network, in evaluation mode.
+        recordings: Standardized windows.
         check: Called after every batch.
     """
     device = next(model.parameters()).device
-    found = []
-    for windows in torch.from_numpy(of.signals).split(EVALUATION_BATCH):
-        found.append(model(windows.to(device)).double().softmax(dim=1).cpu().numpy())
+    batches = []
+    for windows in torch.from_numpy(recordings.signals).split(EVALUATION_BATCH):
+        batches.append(model(windows.to(device)).double().softmax(dim=1).cpu().numpy())
         check()
-    return np.concatenate(found)
+    return np.concatenate(batches)

@@ -1,4 +1,4 @@
-"""Whether one model beats another over subjects: Wilcoxon's signed-rank test."""
+"""Compare two models over subjects with Wilcoxon's signed-rank test."""
 
 from __future__ import annotations
 
@@ -9,30 +9,34 @@ import numpy as np
 
 from representer.errors import ArgumentError
 
-_DIGITS = 9  # of a difference: those that differ by rounding are ties
-_EXACT = 15  # subjects up to which all signs are tried, so that ties do no harm
+_DIGITS = 9  # differences by rounding errors are ties
+_EXACT = 15  # up to so many subjects, all signs are enumerated, which is exact with ties
 
 
-def paired_over_subjects(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, Any]:
+def paired_over_subjects(
+    model: Mapping[str, float], baseline: Mapping[str, float]
+) -> dict[str, Any]:
     """Compare the accuracies of two models subject by subject.
 
-    Windows of a subject resemble each other; subjects are what was drawn at random, so the test is
-    over them. Those on which both are level say nothing and are left out of it.
+    The windows of a subject are dependent, so the test is over subjects. Subjects without a
+    difference are left out of the test.
 
     Args:
-        ours: Accuracy by subject.
-        theirs: Likewise, of the same subjects.
+        model: Accuracy of the model by subject.
+        baseline: Accuracy of the baseline by subject, for the same subjects.
 
     Returns:
-        ``mean`` difference, ``better``, ``worse`` and ``equal`` counts of subjects, and ``p`` of
-        the two-sided test; 1 where no subject differs.
+        ``mean`` difference, numbers of subjects ``better``, ``worse`` and ``equal``, and ``p`` of
+        the two-sided test; 1 if no subject differs.
 
     Raises:
         ArgumentError: If the subjects are not the same.
     """
-    if ours.keys() != theirs.keys() or not ours:
-        raise ArgumentError("theirs", sorted(theirs), f"the subjects {', '.join(sorted(ours))}")
-    d = np.asarray([round(ours[subject] - theirs[subject], _DIGITS) for subject in ours])
+    if model.keys() != baseline.keys() or not model:
+        raise ArgumentError(
+            "baseline", sorted(baseline), f"the subjects {', '.join(sorted(model))}"
+        )
+    d = np.asarray([round(model[subject] - baseline[subject], _DIGITS) for subject in model])
     return {
         "mean": float(d.mean()),
         "better": int((d > 0).sum()),
@@ -49,5 +53,5 @@ def _p_value(d: np.ndarray) -> float:
         return 1.0
     is_small = len(d) <= _EXACT
     method: Any = PermutationMethod(n_resamples=2**_EXACT) if is_small else "asymptotic"
-    found: Any = wilcoxon(d, method=method)
-    return float(found.pvalue)
+    result: Any = wilcoxon(d, method=method)
+    return float(result.pvalue)

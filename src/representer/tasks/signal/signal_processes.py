@@ -1,4 +1,4 @@
-"""Folds in processes of their own: each one thread, all reading one copy of the signals."""
+"""Run folds in worker processes with one thread each, on a shared copy of the signals."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from representer.tasks.signal.signal_fold import FoldData, FoldJob, FoldResult, 
 from representer.tasks.training.freed_memory import keep_freed_memory
 from representer.tasks.training.interruption import Interruption
 
-_POLL = 0.2  # seconds until a signal is heard
-_COPY = ".signals-"  # how the name of the copy begins
+_POLL = 0.2  # seconds between checks for a signal
+_COPY = ".signals-"  # prefix of the name of the copy
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What ended a fold, in a form that passes between processes."""
+    """Error that ended a fold, in a picklable form."""
 
     message: str
     exit_code: int
     is_interruption: bool
 
     def error(self) -> RepresenterError:
-        """Return it as an error to raise."""
+        """Return the error to raise."""
         if self.is_interruption:
             return Interrupted(self.message, self.exit_code)
         error = RepresenterError(self.message)
@@ -47,45 +47,45 @@ class Failure:
 
 
 def run_folds(
-    of: Recordings,
+    recordings: Recordings,
     jobs: Sequence[FoldJob],
     *,
     digest: str,
     processes: int,
     report: Callable[[str], None],
 ) -> list[FoldResult]:
-    """Run folds, several at once, each once; return their results in the order of the jobs.
+    """Run folds in parallel, each once, and return their results in the order of the jobs.
 
     Args:
-        of: The recordings of all of them, prepared but not standardized.
-        jobs: The folds; they may be of several configurations.
-        digest: Of the recordings.
-        processes: How many at once; 1 runs them in this process.
-        report: Is told of every fold that has ended.
+        recordings: Recordings of all folds, prepared but not standardized.
+        jobs: The folds, of one or several configurations.
+        digest: Digest of the recordings.
+        processes: Number of worker processes; 1 runs the folds in this process.
+        report: Called with a line for every finished fold.
 
     Raises:
-        ArgumentError: If a folder's fold was run with other settings.
-        Interrupted: If a signal came; what had begun is saved and can go on.
+        ArgumentError: If a fold in a folder has other settings.
+        Interrupted: If a signal arrived; everything is saved and can continue.
         TrainingError: If a training diverged, or a process was killed.
     """
-    found = {k: finished(job, digest) for k, job in enumerate(jobs)}
-    waiting = [k for k, result in found.items() if result is None]
+    results = {k: finished(job, digest) for k, job in enumerate(jobs)}
+    waiting = [k for k, result in results.items() if result is None]
     if len(waiting) < len(jobs):
-        report(f"{len(jobs) - len(waiting)} of {len(jobs)} folds are there already")
+        report(f"{len(jobs) - len(waiting)} of {len(jobs)} folds are finished already")
 
     def take(k: int, result: FoldResult) -> None:
-        found[k] = result
-        done = sum(result is not None for result in found.values())
-        report(f"{done}/{len(jobs)} {_line(jobs[k], result, of)}")
+        results[k] = result
+        done = sum(result is not None for result in results.values())
+        report(f"{done}/{len(jobs)} {_line(jobs[k], result, recordings)}")
 
     if waiting:
-        data = FoldData.of_jobs(of, [jobs[k] for k in waiting], digest)
+        data = FoldData.of_jobs(recordings, [jobs[k] for k in waiting], digest)
         if min(processes, len(waiting)) == 1:
             for k in waiting:
                 take(k, run_fold(jobs[k], data))
         else:
             _in_processes(data, {k: jobs[k] for k in waiting}, processes, take)
-    return [result for result in found.values() if result is not None]
+    return [result for result in results.values() if result is not None]
 
 
 def _in_processes(
@@ -94,7 +94,7 @@ def _in_processes(
     processes: int,
     take: Callable[[int, FoldResult], None],
 ) -> None:
-    """Run the jobs in processes, and pass on what each has found as soon as it has."""
+    """Run the jobs in worker processes, and pass on each result when it arrives."""
     interruption = Interruption()
     beside = next(iter(jobs.values())).folder.parent
     with _copied(data.recordings.signals, beside) as shared, interruption:
@@ -109,21 +109,21 @@ def _in_processes(
             _collect(futures, take, interruption)
         except BrokenProcessPool:
             raise TrainingError(
-                "a process that trained a fold was killed, perhaps for its memory. Go on with "
-                "--resume, and with fewer --jobs."
+                "a process that trained a fold was killed, possibly for lack of memory. Continue "
+                "with --resume and fewer --jobs."
             ) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             workers = set(active_children()) - others
             for worker in workers:
-                worker.terminate()  # it saves what it has
+                worker.terminate()  # on SIGTERM a worker saves its checkpoint
             for worker in workers:
                 worker.join()
 
 
 @contextmanager
 def _copied(signals: np.ndarray, folder: Path) -> Iterator[Path]:
-    """Keep a copy of the signals in a folder, and remove those that killed processes have left."""
+    """Keep a copy of the signals in a folder, and remove copies of killed processes."""
     folder.mkdir(parents=True, exist_ok=True)
     for left in folder.glob(f"{_COPY}*"):
         with suppress(OSError), left.open("rb") as file:  # locked, or removed by another process
@@ -132,8 +132,10 @@ def _copied(signals: np.ndarray, folder: Path) -> Iterator[Path]:
     while True:
         with NamedTemporaryFile(dir=folder, prefix=_COPY, suffix=".npy", delete=False) as file:
             path = Path(file.name)
-            fcntl.flock(file, fcntl.LOCK_EX)  # until this process ends, in whatever way
-            if not path.exists():  # another process took it for one that was left
+            fcntl.flock(
+                file, fcntl.LOCK_EX
+            )  # released when this process ends, even if it is killed
+            if not path.exists():  # another process removed it as a stale copy
                 continue
             try:
                 np.save(file, signals)
@@ -159,20 +161,20 @@ def _collect(
             take(futures[future], outcome)
         if interruption:
             raise Interrupted(
-                f"{interruption.name} came; finished folds are kept, the others go on where they "
-                "are. Continue with --resume.",
+                f"{interruption.name} received; finished folds are kept, and the others are saved. "
+                "Continue with --resume.",
                 interruption.exit_code,
             )
 
 
-_shared: list[FoldData] = []  # of a worker: what all its folds need
-_stopped: list[Failure] = []  # of a worker: what it was told to stop by
+_shared: list[FoldData] = []  # in a worker: data of all its folds
+_stopped: list[Failure] = []  # in a worker: the interruption
 
 
 def _begin(copy: Path, without: FoldData) -> None:
-    """Prepare a worker: one thread, the signals from the disk's cache, and an end with its parent.
+    """Prepare a worker: one thread, memory-mapped signals, and an exit together with its parent.
 
-    The terminal's Ctrl-C reaches all processes; the parent alone listens, and ends the others.
+    Ctrl-C in a terminal reaches all processes; only the parent handles it and ends the workers.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
@@ -190,19 +192,19 @@ def _leave_with_parent() -> None:
 
 
 def _run(job: FoldJob) -> FoldResult | Failure:
-    if _stopped:  # a job that the pool had handed out already
+    if _stopped:  # a job that the pool had already dispatched
         return _stopped[0]
     try:
         return run_fold(job, _shared[-1])
-    except RepresenterError as error:  # its constructor may need more than its message
+    except RepresenterError as error:  # some subclasses cannot be unpickled
         failure = Failure(str(error), error.exit_code, isinstance(error, Interrupted))
     if failure.is_interruption:
         _stopped.append(failure)
     return failure
 
 
-def _line(job: FoldJob, result: FoldResult, of: Recordings) -> str:
-    right = result.probabilities.argmax(axis=1) == of.labels[result.rows]
+def _line(job: FoldJob, result: FoldResult, recordings: Recordings) -> str:
+    right = result.probabilities.argmax(axis=1) == recordings.labels[result.rows]
     return (
         f"{job.fold.name}: accuracy {right.mean():.3f} on {len(right)} windows, "
         f"epoch {result.best_epoch} of {result.epochs}, {result.seconds:.1f} s"

@@ -1,4 +1,4 @@
-"""What a finished signal run says about itself: metrics.json, details.json, closing lines."""
+"""Results of a signal run: metrics.json, details.json, and the closing table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from representer.tasks.metrics import classification_metrics
 from representer.tasks.options import command_of
 from representer.tasks.signal.signal_baseline import NAME as BASELINE
-from representer.tasks.signal.signal_baseline import BaselineAnswers
+from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_config import SignalConfig, defaults
 from representer.tasks.signal.signal_data import SignalData
 from representer.tasks.signal.signal_fold import TrainedSide
@@ -24,17 +24,17 @@ from representer.tasks.training.fingerprint import fingerprint
 def metrics_of(
     config: SignalConfig,
     data: SignalData,
-    found: LosoResult,
+    result: LosoResult,
     final: TrainedSide,
-    baseline: BaselineAnswers | None,
+    baseline: BaselinePredictions | None,
 ) -> dict[str, Any]:
-    """Return metrics.json: the figures over all folds, by subject, beside those of the baseline."""
-    of = data.recordings
-    own = _figures(data, found.rows, found.probabilities)
-    rivals = []
+    """Return metrics.json: metrics over all folds and by subject, for model and baseline."""
+    recordings = data.recordings
+    own = _figures(data, result.rows, result.probabilities)
+    baselines = []
     if baseline is not None:
         figures = _figures(data, baseline.rows, baseline.probabilities)
-        rivals.append(
+        baselines.append(
             {
                 "name": BASELINE,
                 "description": baseline.description,
@@ -59,21 +59,21 @@ def metrics_of(
                 "stopped_by": fold.stopped_by,
                 "seconds": fold.seconds,
             }
-            for fold in found.folds
+            for fold in result.folds
         ],
-        "chance": float(np.bincount(of.labels).max() / len(of)),
+        "chance": float(np.bincount(recordings.labels).max() / len(recordings)),
         "valid": final.training.best,
         "epochs": final.training.epoch,
         "stopped_by": final.training.reason,
-        "seconds": found.seconds,
+        "seconds": result.seconds,
         "final_seconds": final.training.seconds,
         "parameters": sum(p.numel() for p in final.model.parameters()),
-        "baselines": rivals,
+        "baselines": baselines,
     }
 
 
 def details_of(config: SignalConfig, data: SignalData, final: TrainedSide) -> dict[str, Any]:
-    """Return details.json: data, sides of the final model, environment."""
+    """Return details.json: data, standardization, command and environment."""
     source = data.source if config.demo else Path(data.source).name
     usual = defaults(demo=config.demo)
     return {
@@ -90,10 +90,10 @@ def summary(metrics: dict[str, Any]) -> str:
     """Return the closing table for the terminal."""
     rows = [
         (metrics["model"], metrics),
-        *((rival["name"], rival) for rival in metrics["baselines"]),
+        *((other["name"], other) for other in metrics["baselines"]),
     ]
     width = max(len(name) for name, _ in rows)
-    lines = [f"{'':<{width}}  subjects  accuracy (mean ± deviation)  all windows  training"]
+    lines = [f"{'':<{width}}  subjects  accuracy (mean ± std)        all windows  training"]
     lines += [
         f"{name:<{width}}  {len(row['by_subject']):8}  {row['mean']:.3f} ± {row['deviation']:.3f}"
         f"{'':<14}{row['test']['accuracy']:.3f}      {row['seconds']:7.1f} s"
@@ -102,27 +102,27 @@ def summary(metrics: dict[str, Any]) -> str:
     return "\n".join([*lines, *map(verdict, metrics["baselines"])])
 
 
-def verdict(rival: dict[str, Any]) -> str:
-    """Return a sentence on whether the model beats another, over subjects."""
-    d = rival["difference"]
+def verdict(baseline: dict[str, Any]) -> str:
+    """Return a sentence that compares the model with a baseline over subjects."""
+    d = baseline["difference"]
     return (
-        f"Against {rival['name']}: {100 * d['mean']:+.1f} points; ahead on {d['better']} subjects, "
-        f"behind on {d['worse']}, level on {d['equal']} (Wilcoxon's signed-rank test: "
+        f"Relative to {baseline['name']}: {100 * d['mean']:+.1f} points; ahead on "
+        f"{d['better']} subjects, behind on {d['worse']}, level on {d['equal']} (Wilcoxon's signed-rank test: "
         f"p = {d['p']:.2g})."
     )
 
 
 def name_of(config: SignalConfig) -> str:
-    """Return what a model is called."""
+    """Return the name of the model."""
     return f"{config.cell} with {config.filters} filters"
 
 
 def _figures(data: SignalData, rows: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
-    of = data.recordings
-    by_subject = accuracy_by_subject(of, rows, probabilities.argmax(axis=1))
+    recordings = data.recordings
+    by_subject = accuracy_by_subject(recordings, rows, probabilities.argmax(axis=1))
     accuracies: Sequence[float] = list(by_subject.values())
     return {
-        "test": classification_metrics(of.labels[rows], probabilities, of.classes),
+        "test": classification_metrics(recordings.labels[rows], probabilities, recordings.classes),
         "by_subject": by_subject,
         "mean": float(np.mean(accuracies)),
         "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,

@@ -1,4 +1,4 @@
-"""What a run folder of a model of signals holds, read to use it."""
+"""Load the run folder of a signal classifier."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ TASK = "signal"
 
 @dataclass(frozen=True)
 class TrainedSignal:
-    """A trained model with all that is needed to ask it.
+    """A trained model with everything that prediction needs.
 
     Attributes:
-        model: In evaluation mode.
-        standardization: Of what it is asked about.
-        classes: What it answers.
-        channels: In its order.
-        samples: Of a window.
+        model: The network, in evaluation mode.
+        standardization: Standardization of its input.
+        classes: Names of the classes.
+        channels: Names of the channels, in order.
+        samples: Samples of a window.
         reading: How the training data were read.
-        subjects: Who trained it or stopped its training.
+        subjects: Subjects used for training or early stopping.
     """
 
     model: SignalClassifier
@@ -40,13 +40,13 @@ class TrainedSignal:
     reading: SignalReading
     subjects: tuple[str, ...]
 
-    def probabilities(self, of: Recordings) -> NDArray[np.float64]:
+    def probabilities(self, recordings: Recordings) -> NDArray[np.float64]:
         """Return the probability of each class for each window ``(N, classes)``.
 
         Args:
-            of: With the model's channels and sampling rate, not standardized.
+            recordings: With the channels and sampling rate of the model, not standardized.
         """
-        return probabilities_of(self.model, self.standardization.apply(of))
+        return probabilities_of(self.model, self.standardization.apply(recordings))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Using a trained model of signals: ``evaluate`` and ``predict``, whole windows or as a stream."""
+"""Use a trained signal classifier: ``evaluate`` and ``predict``, by windows or as a stream."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ from representer.tasks.training.progress import say
 
 
 def evaluate(run: str | Path, data: str | Path, reading: SignalReading) -> dict[str, Any]:
-    """Test a trained model on labeled recordings.
+    """Evaluate a trained model on labeled recordings.
 
     The model of a run is trained on all of its subjects, that of ``RUN/folds/NAME`` on all but
-    those of the fold. A notice says which subjects of the data, by their names, it has met before.
+    those of the fold. A notice names the subjects of the data that were used in training.
 
     Args:
-        run: The run folder, or that of a fold.
+        run: The run folder, or the folder of a fold.
         data: The recordings.
-        reading: How to read them, where it is not as in training.
+        reading: How to read them; by default as in training.
 
     Returns:
-        The figures over all windows, by subject, and their mean.
+        Metrics over all windows, accuracies by subject, and their mean.
 
     Raises:
         DataError: If the recordings cannot be used.
     """
     trained = load_run(run)
-    of = with_labels_of(_read(trained, data, reading), trained.classes, data)
-    if known := [name for name in subjects_of(of) if name in trained.subjects]:
-        say(f"{data}: the model was trained with {', '.join(known)}; the figures of others say "
-            "how it does on somebody new")  # fmt: skip
-    chances = trained.probabilities(of)
+    recordings = with_labels_of(_read(trained, data, reading), trained.classes, data)
+    if known := [name for name in subjects_of(recordings) if name in trained.subjects]:
+        say(f"{data}: the model was trained on {', '.join(known)}; only other subjects "
+            "measure generalization")  # fmt: skip
+    chances = trained.probabilities(recordings)
     require_finite(run, chances)
-    by_subject = accuracy_by_subject(of, np.arange(len(of)), chances.argmax(axis=1))
+    by_subject = accuracy_by_subject(recordings, np.arange(len(recordings)), chances.argmax(axis=1))
     return {
         "run": str(run),
         "data": str(data),
-        **classification_metrics(of.labels, chances, trained.classes),
+        **classification_metrics(recordings.labels, chances, trained.classes),
         "by_subject": by_subject,
         "mean_of_subjects": float(np.mean(list(by_subject.values()))),
     }
@@ -70,42 +70,49 @@ def predict(
     """Write the class and the probabilities of every window, with its subject, number and start.
 
     Args:
-        run: The run folder, or that of a fold.
+        run: The run folder, or the folder of a fold.
         data: The recordings.
-        output: CSV file, written whole or not at all; stdout if None.
-        reading: How to read them, where it is not as in training.
-        stream: Read each window stride by stride and write a row for each, with the second at which
-            the answer was known; stderr says how long a step takes.
+        output: CSV file, written atomically; stdout if None.
+        reading: How to read them; by default as in training.
+        stream: Read each window stride by stride and write a row for each stride, with the time in
+            seconds at which the prediction is available; the time per step is printed on stderr.
 
     Raises:
-        DataError: If the recordings cannot be used, or the output cannot be where it should.
+        DataError: If the recordings or the path of the output cannot be used.
         StorageError: If the output cannot be written.
     """
     if output is not None:
         check_output(Path(output), Path(data))
     trained = load_run(run)
-    of = _read(trained, data, reading, is_labeled=False)
+    recordings = _read(trained, data, reading, is_labeled=False)
     head = ["subject", "window", *(["second"] if stream else []), "prediction"]
     table: list[list[object]] = [[*head, *(f"probability_{name}" for name in trained.classes)]]
     if stream:
-        rows = _streamed(trained, of)
+        rows = _streamed(trained, recordings)
     else:
-        rows = ((row, None, chances) for row, chances in enumerate(trained.probabilities(of)))
+        rows = (
+            (row, None, chances) for row, chances in enumerate(trained.probabilities(recordings))
+        )
     for row, second, chances in rows:
         require_finite(run, chances)
         when = [] if second is None else [f"{second:.6g}"]
-        answer = [trained.classes[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
-        table.append([of.subjects[row], row, *when, *answer])
+        predicted = [
+            trained.classes[int(chances.argmax())],
+            *(f"{chance:.6f}" for chance in chances),
+        ]
+        table.append([recordings.subjects[row], row, *when, *predicted])
     write_table(output, as_csv(table))
 
 
-def _streamed(trained: TrainedSignal, of: Recordings) -> Iterator[tuple[int, float, np.ndarray]]:
-    """Read every window stride by stride, and yield an answer for each stride."""
+def _streamed(
+    trained: TrainedSignal, recordings: Recordings
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Read every window stride by stride, and yield a prediction for each stride."""
     kind, stride = trained.standardization.kind, trained.model.config.stride
     if kind in ("subject", "window"):
-        say(f"standardized by the {kind}, as in training, which a live stream has to know "
-            "beforehand; --standardize training needs nothing")  # fmt: skip
-    signals = torch.from_numpy(trained.standardization.apply(of).signals)
+        say(f"standardized by the {kind}, as in training; a live stream needs these statistics in "
+            "advance, except with --standardize training")  # fmt: skip
+    signals = torch.from_numpy(trained.standardization.apply(recordings).signals)
     reader = SignalStream(trained.model)
     first, times = signals.shape[2] % stride, []
     with _one_thread():
@@ -116,15 +123,16 @@ def _streamed(trained: TrainedSignal, of: Recordings) -> Iterator[tuple[int, flo
                 before = time.perf_counter()
                 chances = reader.step(samples)
                 times.append(time.perf_counter() - before)
-                yield row, (start + stride) / of.sampling_rate, chances.double().numpy()
+                yield row, (start + stride) / recordings.sampling_rate, chances.double().numpy()
     half, most = (1e3 * float(np.percentile(times, q)) for q in (50, 95))
-    say(f"{len(times)} steps of {stride} samples, {1e3 * stride / of.sampling_rate:.3g} ms of the "
-        f"signal each: p50 {half:.3f} ms, p95 {most:.3f} ms a step")  # fmt: skip
+    milliseconds = 1e3 * stride / recordings.sampling_rate
+    say(f"{len(times)} steps of {stride} samples, {milliseconds:.3g} ms of the signal "
+        f"each: p50 {half:.3f} ms, p95 {most:.3f} ms a step")  # fmt: skip
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let torch use one thread, as a step is too small for more."""
+    """Limit torch to one thread; a step is too small for more."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -136,7 +144,7 @@ def _one_thread() -> Iterator[None]:
 def _read(
     trained: TrainedSignal, data: str | Path, reading: SignalReading, *, is_labeled: bool = True
 ) -> Recordings:
-    """Read recordings, as those of training where nothing else is said."""
+    """Read recordings, by default as in training."""
     said = {name: value for name, value in asdict(reading).items() if value is not None}
     like_training = SignalReading(**{**asdict(trained.reading), **said})
     rate = float(trained.model.config.sampling_rate)
