@@ -101,8 +101,8 @@ def test_evaluate_on_a_fold_gives_the_figures_of_the_fold(run, fitted, drawn, tm
     outcome = run("evaluate", fold, path)
     found = json.loads(outcome.out.splitlines()[-1])
     assert found["by_subject"] == {"subject 2": metrics["by_subject"]["subject 2"]}
-    assert "the model was trained with" not in outcome.err
-    assert "the model was trained with subject 2;" in run("evaluate", fitted, path).err
+    assert "the model was trained on" not in outcome.err
+    assert "the model was trained on subject 2; only" in run("evaluate", fitted, path).err
 
 
 def test_predict_answers_every_window_with_its_subject(run, fitted, data, drawn, tmp_path):
@@ -124,7 +124,7 @@ def test_a_stream_ends_with_the_answer_for_the_window(run, fitted, data):
     assert [float(row["second"]) for row in rows[:6]] == [0.25, 0.4, 0.55, 0.7, 0.85, 1.0]
     assert np.allclose(probabilities(outcome.out)[5::6], whole, atol=2e-6)
     assert "240 steps of 15 samples, 150 ms of the signal each: p50 " in outcome.err
-    assert "which a live stream has to know beforehand" in outcome.err
+    assert "a live stream needs these statistics in advance" in outcome.err
 
 
 def test_channels_in_another_order_are_reordered_by_name(run, fitted, data, drawn, tmp_path):
@@ -144,7 +144,7 @@ def test_channels_that_the_model_lacks_are_left_out_with_a_notice(
     write_npz(tmp_path / "more.npz", more)
     outcome = run("predict", fitted, tmp_path / "more.npz")
     assert outcome.out == run("predict", fitted, data).out
-    assert "more.npz: the model has not seen the channels EOG; left out" in outcome.err
+    assert "more.npz: the channels EOG are unknown to the model and ignored" in outcome.err
 
 
 def test_a_missing_channel_is_told(run, fitted, drawn, tmp_path):
@@ -182,7 +182,7 @@ def test_predict_needs_no_classes_and_evaluate_knows_its_own(run, fitted, data, 
     assert "bare.npz: the keys y are missing" in run("evaluate", fitted, path).error
     write_npz(path, replace(drawn, classes=("apart", "together")))
     error = run("evaluate", fitted, path).error
-    assert "bare.npz: the model does not know the class together; it knows apart, in step" in error
+    assert "bare.npz: the class together is unknown to the model; its classes are apart" in error
 
 
 def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
@@ -205,7 +205,7 @@ def test_a_finished_run_is_there_at_once_with_resume(run, fitted, data, tmp_path
     assert run("fit", "signal", data, "--out", out, *TINY).code == 2
     outcome = run("fit", "signal", data, "--out", out, *TINY, "--resume")
     assert outcome.code == 0
-    assert "4 of 4 folds are there already" in outcome.err
+    assert "4 of 4 folds are finished already" in outcome.err
     after = json.loads((out / "metrics.json").read_text())
     assert after["folds"] == before["folds"]
     assert after["valid"] == before["valid"]
@@ -230,7 +230,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
     assert (model["samples"], model["model"]["sampling_rate"]) == (25, 50.0)
     assert len(model["standardization"]["mean"]) == 4
     stream = run("predict", out, data, "--stream")
-    assert "which a live stream has to know" not in stream.err
+    assert "a live stream needs" not in stream.err
 
 
 @pytest.mark.parametrize(
@@ -244,10 +244,11 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
         ({}, ["--stride", "61"],
          "bad.npz: window 0 of subject 0 has 60 samples, fewer than the 61 of one step"),
         ({"subject": np.arange(12) // 6}, [],
-         "bad.npz: there are 1 subjects besides those to test; expected at least 2"),
+         "bad.npz: there are 1 subjects besides the test subjects; expected at least 2"),
         ({"y": np.asarray([0] * 8 + [1] * 4)}, [],
-         "bad.npz: the subjects that fold '0' is trained on have no window of"),
-        ({}, ["--test-subjects", "0,nobody"], "bad.npz: there is no subject nobody; there are 0,"),
+         "bad.npz: the training subjects of fold '0' have no window of"),
+        ({}, ["--test-subjects", "0,nobody"],
+         "bad.npz: there is no subject nobody; the subjects are 0,"),
         ({}, ["--folds", "9"], "--folds is 9; expected 0, or 2 to 3, the number of subjects"),
         ({}, ["--cell", "rmk-lstm"], "Did you mean 'rkm-lstm'?"),
         ({}, ["--cell", "torch-lstm"], "The cell 'torch-lstm' has no such option."),
@@ -269,7 +270,7 @@ def test_a_subject_of_one_class_is_told_with_the_file(run, tmp_path):
     outcome = run("fit", "signal", path, "--out", tmp_path / "run", *TINY, "--epochs", "1",
                   "--folds", "2", "--baselines", "false")  # fmt: skip
     assert outcome.code == 0
-    assert "bad.npz: subject 2 has windows of one class; an accuracy" in outcome.err
+    assert "bad.npz: subject 2 has windows of one class; their accuracies" in outcome.err
     details = json.loads((tmp_path / "run" / "details.json").read_text())
     assert details["data"]["one_class_subjects"] == ["2"]
 
@@ -279,10 +280,10 @@ def test_a_run_that_nobody_stops_has_a_report_and_answers(run, data, tmp_path):
     words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "false"]
     outcome = run("fit", "signal", data, "--out", out, *TINY, *words)
     assert outcome.code == 0, outcome.err
-    assert "trained on 4 subjects, to the last epoch" in outcome.err
+    assert "trained on 4 subjects, no early stopping" in outcome.err
     page = (out / "report.html").read_text()
     assert "<td>nobody</td>" in page
-    assert "is trained on all subjects, and is not tested" in page
+    assert "trained on all subjects. It is not tested" in page
     assert run("predict", out, data).code == 0
 
 
@@ -296,7 +297,7 @@ def test_where_all_subjects_have_one_class_standardizing_by_subject_is_warned_of
     y = np.repeat([k % 2 for k in classes], 4)
     y[8:] = [0, 1, 0, 1] if classes[2] == 2 else y[8:]  # the last subject has both
     prepare(SignalConfig(data=str(written(tmp_path, y=y)), standardize=standardize, stride=10))
-    told = "takes what tells such subjects apart out" in capsys.readouterr().err
+    told = "removes the differences between such subjects" in capsys.readouterr().err
     assert told is is_told
 
 
@@ -328,7 +329,7 @@ def test_the_model_of_another_task_is_told(fitted, trained):
     from representer.errors import DataError
     from representer.tasks.signal.signal_run import load_run
 
-    with pytest.raises(DataError, match=r"model\.json: is not a model of signals"):
+    with pytest.raises(DataError, match=r"model\.json: is not a signal classifier"):
         load_run(trained)
 
 

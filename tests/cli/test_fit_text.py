@@ -43,6 +43,25 @@ def test_the_model_learns_what_two_words_tell(trained):
     assert metrics["test"]["count"] == 6
 
 
+def test_steps_and_epochs_are_consistent_where_the_last_batch_is_smaller(run, table, tmp_path):
+    out = tmp_path / "run"
+    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "false"]
+    assert run("fit", "text", table, "--out", out, *TINY, *words).code == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["steps_per_epoch"] == 6  # 48 training documents
+    assert metrics["steps"] == 12
+    assert metrics["epochs"] == 2
+
+
+def test_the_best_epoch_is_the_first_of_the_highest_validation_accuracy(trained):
+    metrics = json.loads((trained / "metrics.json").read_text())
+    rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
+    best = max(rows, key=lambda row: row["valid_accuracy"])
+    assert metrics["best_epoch"] == best["epoch"]
+    assert metrics["best_epoch"] < metrics["epochs"]
+    assert metrics["valid"]["valid_accuracy"] == best["valid_accuracy"]
+
+
 def test_the_splits_name_every_row_once_and_the_file_by_its_digest(trained):
     splits = json.loads((trained / "splits.json").read_text())
     lines = [line for part in ("train", "valid", "test") for line in splits[part]["lines"]]

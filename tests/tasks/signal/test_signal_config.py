@@ -20,11 +20,11 @@ from representer.tasks.signal.signal_config import DEMO, SignalConfig, defaults
         ({"resample": -1.0}, "resample is -1.0; expected 0 or more"),
         ({"resample": float("nan")}, "resample is nan"),
         ({"window_seconds": float("inf")}, "window_seconds is inf; expected 0 or more"),
-        ({"channel_dropout": 1.0}, "channel_dropout is 1.0; expected a number in [0, 1)."),
+        ({"channel_dropout": 1.0}, "channel_dropout is 1.0; expected a number in \\[0, 1\\)"),
         ({"lr": 0.0}, "lr is 0.0; expected a positive number"),
         (
             {"valid_fraction": 1.0},
-            "valid_fraction is 1.0; expected a number in [0, 1)",
+            "valid_fraction is 1.0; expected a number in \\[0, 1\\)",
         ),
         ({"folds": 1}, "folds is 1; expected 0 for each subject, or 2 groups or more"),
         ({"folds": 2, "test_subjects": "a"}, "test_subjects is 'a'; expected nothing with --folds"),

@@ -99,7 +99,7 @@ def test_dense_filters_have_bands_and_lags_but_no_cards(runs):
 def test_the_page_shows_all_of_it(runs, found):
     page = (runs / "wavelet" / "report.html").read_text()
     assert page.count('aria-label="Wavelet of the') == len(found["cards"])
-    assert 'aria-label="What each band is good for"' in page
+    assert 'aria-label="Importance of each frequency band"' in page
     assert "Oscillations common to the folds" in page
     card = found["cards"][0]
     assert f"{card['gate']} gate, unit {card['unit']}: {card['frequency']:.1f} Hz" in page

@@ -90,7 +90,7 @@ def test_of_a_fraction_of_0_all_others_are_trained_on():
             assert sorted((*fold.train, *fold.test)) == NAMES
     assert [f.test for f in groups_out(of, 3, 0, 0)] == [f.test for f in groups_out(of, 3, 0.2, 0)]
     assert leave_one_out(made(subjects=("s", "t")), 0, 0)[0].train == ("t",)
-    with pytest.raises(DataError, match=r"expected at least 1\. One is needed to train on\.$"):
+    with pytest.raises(DataError, match=r"expected at least 1\. One is needed for training\.$"):
         leave_one_out(made(subjects=("s",)), 0, 0)
 
 
@@ -103,19 +103,21 @@ def test_nobody_says_when_to_stop_without_whom_a_class_could_not_be_learned():
 
 def test_a_class_that_the_training_side_lacks_is_told_with_the_fold():
     of = made(lambda subject: ("a", "b") if subject else ("a", "c"))
-    expected = r"the subjects that fold 's0' is trained on have no window of c\. Give more"
+    expected = r"the training subjects of fold 's0' have no window of c\. Add subjects"
     with pytest.raises(DataError, match=expected):
         leave_one_out(of, 0.2, 0)
 
 
 def test_three_subjects_are_needed():
     assert leave_one_out(made(subjects=("s", "t", "u")), 0.2, 0)[0].test == ("s",)
-    with pytest.raises(DataError, match="there are 1 subjects besides those to test; expected at"):
+    with pytest.raises(DataError, match="there are 1 subjects besides the test subjects; exp"):
         leave_one_out(made(subjects=("s", "t")), 0.2, 0)
 
 
 def test_an_unknown_subject_is_told_with_those_there_are():
-    with pytest.raises(DataError, match=r"a\.npz: there is no subject nobody; there are s0, s1,"):
+    with pytest.raises(
+        DataError, match=r"a\.npz: there is no subject nobody; the subjects are s0, s1,"
+    ):
         named_out(made(), ["s0", "nobody"], 0.2, 0, file="a.npz")
 
 
@@ -134,13 +136,15 @@ def test_more_groups_than_subjects_are_refused(count):
     ],
 )
 def test_a_subject_on_two_sides_is_refused(sides):
-    with pytest.raises(ArgumentError, match=r"subject is '\w'; expected one side for it, and not"):
+    with pytest.raises(
+        ArgumentError, match=r"subject is '\w'; expected a subject in one part only"
+    ):
         Fold("planted", *sides)
 
 
 def test_windows_of_a_subject_on_two_sides_are_refused():
     check_sides({"train": ["s", "s", "t"], "test": ["u", "u"]})
-    with pytest.raises(ArgumentError, match=r"subject is 't'; .* not train and test"):
+    with pytest.raises(ArgumentError, match=r"subject is 't'; .* not in train and test"):
         check_sides({"train": ["s", "s", "t"], "test": ["u", "t"]})
 
 

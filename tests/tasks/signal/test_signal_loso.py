@@ -302,7 +302,7 @@ def test_a_signal_stops_all_processes_where_they_can_go_on(tmp_path):
     finally:
         process.kill()
     assert process.returncode == 143
-    assert "stopped: SIGTERM came; finished folds are kept" in said
+    assert "stopped: SIGTERM received; finished folds are kept" in said
     assert all(steps[-1] > 0 for steps in saved_steps(out))
     for folder in (out / "folds").iterdir():  # nobody holds it any more
         RunFolder(folder, resume=True).close()

@@ -60,5 +60,5 @@ def test_differences_that_differ_by_rounding_are_ties():
 
 
 def test_other_subjects_are_refused():
-    with pytest.raises(ArgumentError, match=r"theirs is \['b'\]; expected the subjects a"):
+    with pytest.raises(ArgumentError, match=r"baseline is \['b'\]; expected the subjects a"):
         paired_over_subjects({"a": 1.0}, {"b": 1.0})

@@ -81,6 +81,18 @@ def test_evaluation_is_without_dropout_and_polls_after_every_batch(data):
     assert 0 <= first["valid_accuracy"] <= 1
 
 
+def test_the_validation_part_is_evaluated(data):
+    model, _ = build_model(TINY, data, None)
+    predicted = probabilities(model.eval(), [data.vocabulary.encode(t) for t in data.valid.tokens])
+    of_truth = predicted[np.arange(len(data.valid)), data.valid.labels]
+    metrics = training_task(TINY, data).evaluate(model, lambda: None)
+    assert metrics["valid_loss"] == pytest.approx(-np.log(of_truth).mean())
+    right = predicted.argmax(axis=1) == np.asarray(data.valid.labels)
+    assert metrics["valid_accuracy"] == right.mean()
+    # the parts differ, so that no other one passes
+    assert sorted(data.valid.tokens) != sorted(data.test.tokens)
+
+
 def test_zeros_of_the_options_mean_none_to_the_trainer():
     config = trainer_config(TextConfig(patience=0))
     assert (config.patience, config.clip_norm, config.max_steps, config.threads) == (None,) * 4

@@ -231,8 +231,8 @@ def finished(job: FoldJob, digest: str) -> FoldResult | None:
     if not path.is_file():
         return None
     try:
-        found = RunFiles(job.folder).json(RESULT)
-        result, settings = FoldResult.from_dict(found), found["settings"]
+        described = RunFiles(job.folder).json(RESULT)
+        result, settings = FoldResult.from_dict(described), described["settings"]
     except (ValueError, KeyError, TypeError) as error:
         mend = "Delete the folder of this fold and continue with --resume."
         raise DataError(f"is damaged ({error})", file=path, mend=mend) from None

@@ -107,8 +107,8 @@ def verdict(baseline: dict[str, Any]) -> str:
     d = baseline["difference"]
     return (
         f"Relative to {baseline['name']}: {100 * d['mean']:+.1f} points; ahead on "
-        f"{d['better']} subjects, behind on {d['worse']}, level on {d['equal']} (Wilcoxon's signed-rank test: "
-        f"p = {d['p']:.2g})."
+        f"{d['better']} subjects, behind on {d['worse']}, level on {d['equal']} "
+        f"(Wilcoxon's signed-rank test: p = {d['p']:.2g})."
     )
 
 

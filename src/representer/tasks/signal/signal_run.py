@@ -77,14 +77,14 @@ class _Described:
 
 
 def load_run(folder: str | Path) -> TrainedSignal:
-    """Read the model of a run folder, or of the folder of a fold.
+    """Load the model of a run folder, or of the folder of a fold.
 
     Raises:
-        DataError: If the folder holds no trained model of signals, or a damaged one.
+        DataError: If the folder contains no trained signal classifier, or a damaged one.
         CheckpointError: If its weights are damaged.
     """
     files = RunFiles(folder)
-    described = files.describe(TASK, "model of signals", _Described)
+    described = files.describe(TASK, "signal classifier", _Described)
     return TrainedSignal(
         files.load_model(lambda: SignalClassifier(described.model)),
         described.standardization,
