@@ -80,7 +80,7 @@ def test_the_report_has_bars_test_confusion_and_folds(fitted):
     page = (fitted / "report.html").read_text(encoding="utf-8")
     for part in (
         "Accuracy on each subject", "Wilcoxon", "Confusion", "Folds", "early stopping on",
-        "log band power", "Learning curves", "standardized by", '<table class="matrix">',
+        "log band power", "Learning curves", "standardization", '<table class="matrix">',
     ):  # fmt: skip
         assert part in page
     assert "<script" not in page
@@ -282,7 +282,7 @@ def test_a_run_that_nobody_stops_has_a_report_and_answers(run, data, tmp_path):
     assert outcome.code == 0, outcome.err
     assert "trained on 4 subjects, no early stopping" in outcome.err
     page = (out / "report.html").read_text()
-    assert "<td>nobody</td>" in page
+    assert "<td>none</td>" in page
     assert "trained on all subjects. It is not tested" in page
     assert run("predict", out, data).code == 0
 

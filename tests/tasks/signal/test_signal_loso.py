@@ -196,7 +196,7 @@ def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     monkeypatch.setattr(signal_fold, "train_side", whole)
     lines: list[str] = []
     again = run_loso(drawn, TINY, tmp_path, report=lines.append)
-    assert lines[0] == "2 of 4 folds are there already"
+    assert lines[0] == "2 of 4 folds are finished already"
     assert len(lines) == 3
     assert np.array_equal(again.probabilities, found.probabilities)
 

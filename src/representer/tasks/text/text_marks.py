@@ -73,6 +73,7 @@ def _steps(entry: dict[str, Any]) -> list[str]:
         lines.append(
             f"  {printable(step['word']):<{width}}  {step['step'] + 1:>8}  "
             f"{step['contribution']:+12.4f}  {step['unit']:>4}  "
-            f"{step['unit_contribution']:+11.4f}  {step['written']:>10.3f}  {step['kept']:>7.2g}  {step['read']:>11.3f}"
+            f"{step['unit_contribution']:+11.4f}  {step['written']:>10.3f}  "
+            f"{step['kept']:>7.2g}  {step['read']:>11.3f}"
         )
     return lines
