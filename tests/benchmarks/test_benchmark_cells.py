@@ -155,3 +155,18 @@ def test_a_peer_of_torch_counts_its_gates(bench):
     cases = bench("cases")
     size = cases.Size(1, 1, 1, 1)
     assert cases.operations(nn.LSTM(1, 1), size, cases.FORWARD) == 16
+
+
+def test_a_step_is_told_in_microseconds_of_one_of_its_calls(bench):
+    report, results, timing, machine = (
+        bench(name) for name in ("report", "results", "timing", "machine")
+    )
+    (mode, (calls, _)), *_ = bench("measure").STEP_MODES.items()
+    seconds = {"nn.LSTM": 2.0, "nn.LSTMCell": 1.0, "RKM-LSTM": 0.5}
+    rounds = timing.Rounds({name: {0: calls * taken * 1e-4} for name, taken in seconds.items()})
+    found = results.Results({1: machine.Limits(1, {}, {})})
+    found.measured[1, results.STEPS, mode] = results.Measured(rounds, {}, (0.0, 0.0))
+    (text,) = report._steps(found)
+    assert text.splitlines()[-1] == (
+        "| RKM-LSTM | 50.0 (50.0 – 50.0) | 4.00 (4.00 – 4.00) | 2.00 (2.00 – 2.00) |"
+    )

@@ -56,3 +56,18 @@ def test_steps_learn(language: ModuleType, monkeypatch: pytest.MonkeyPatch):
     for _ in range(20):
         last = run()
     assert last < first
+
+
+def test_a_row_has_speed_times_and_ratios_of_its_own_model(language: ModuleType, bench):
+    seconds = {
+        f"{cell}, {part}": taken * (1 if cell == language.THEIRS else 0.5)
+        for cell in language.CELLS
+        for part, taken in ((language.WHOLE, 2.0), (language.LAYERS, 0.8), ("products", 1.5))
+    }
+    rounds = bench("timing").Rounds({name: {0: taken} for name, taken in seconds.items()})
+    rows = language._table("5m", rounds).splitlines()[2:]
+    assert rows[0] == "| nn.LSTM | 560 | 2000 | 800 | 25 % | 1.00 | 1.00 |  |"
+    assert rows[1] == "| RKM-LSTM | 1,120 | 1000 | 400 | 25 % | 2.00 | 2.00 | ≥ 1: met |"
+    seconds["RKM-LSTM, " + language.WHOLE] = 4.0
+    rounds = bench("timing").Rounds({name: {0: taken} for name, taken in seconds.items()})
+    assert language._table("5m", rounds).splitlines()[3].endswith("| 0.50 | 2.00 | ≥ 1: missed |")

@@ -66,3 +66,23 @@ def test_parameters_of_the_smaller_spline_network_are_near_ours(bench):
         for name in ("KernelActivation, from ReLU", "KAN of as many parameters")
     )
     assert kan == pytest.approx(ours, rel=0.25)
+
+
+def test_accuracy_is_that_of_the_held_out_images(bench, monkeypatch: pytest.MonkeyPatch):
+    module = bench("learned_activations")
+    split, states = module.train_test_split, []
+
+    def with_wrong_labels(*arrays, random_state, **options):
+        states.append(random_state)
+        x, x_test, y, y_test = split(*arrays, random_state=random_state, **options)
+        return x[:320], x_test, y[:320] % 2, y_test * 0 + 9  # 9 is never trained
+
+    monkeypatch.setattr(module, "train_test_split", with_wrong_labels)
+    assert [module.train(module.PLAIN["ReLU"], seed, 2).accuracy for seed in (0, 3)] == [0, 0]
+    assert states == [0, 3]
+
+
+def test_times_are_relative_to_the_first_row(bench):
+    module = bench("learned_activations")
+    runs = {"ReLU": [module.Run(50, 7, 1.0)], "tanh": [module.Run(60, 7, 4.0)]}
+    assert "| tanh | 60.00 ± 0.00 | 7 | 4.000 | 4.00 |" in module._table(runs)

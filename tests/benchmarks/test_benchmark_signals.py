@@ -33,3 +33,18 @@ def test_every_candidate_is_in_the_table(signals: ModuleType):
         assert page.count(f"| {name} |") == 2
     assert "The goal is 2 times" in page
     assert all(seconds == sorted(seconds) and seconds[0] > 0 for seconds in steps.values())
+
+
+def test_the_table_divides_the_baseline_by_each_candidate(signals: ModuleType, bench):
+    lstm = next(iter(signals.CELLS))
+    seconds = {1: {lstm: 0.5, signals.PEER: 2.0}, 10: {lstm: 1.5, signals.PEER: 2.0}}
+    rounds = bench("timing").Rounds
+    found = {
+        stride: rounds({name: {0: taken} for name, taken in of_stride.items()})
+        for stride, of_stride in seconds.items()
+    }
+    steps = {stride: [k / 1e6 for k in range(100)] for stride in seconds}
+    page = signals.page(found, steps, ("0", "0"))
+    assert f"| 1 | {lstm} | 500.0 | 4.00 |" in page
+    assert "4.00 times at a stride of 1 (met), 1.33 times at a stride of 10 (missed)." in page
+    assert "| 10 | 50 | 95 |" in page

@@ -105,3 +105,23 @@ def test_a_quick_run_writes_a_page(
         assert told in text
     assert "time of sru" not in text
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("lstm", "verdict"), [(3.0, "met"), (2.0, "missed")])
+def test_a_goal_is_met_by_the_median_and_shares_are_of_the_peak(
+    strings: ModuleType, lstm: float, verdict: str
+):
+    timing, machine = (importlib.import_module(name) for name in ("timing", "machine"))
+    key = ("words", strings.FORWARD)
+    rounds = timing.Rounds({
+        "order 2": dict.fromkeys(range(8), 1.0),
+        strings.LSTM: dict.fromkeys(range(5), lstm) | dict.fromkeys(range(5, 8), 9.0),
+    })  # fmt: skip
+    limits = machine.Limits(1, dict.fromkeys(core.USABLE or ("none",), 1e9), {})
+    found = strings.Found(limits, {key: rounds}, {key: {"order 2": 2.5e8, strings.LSTM: 5e8}})
+    goal = strings.Goal(*key, "order 2", strings.LSTM, 2.2)
+    page = importlib.import_module("string_page").page(found, [goal], "python", ("0", "0"), "", "")
+    rows = [line for line in page.splitlines() if line.startswith("| order 2")]
+    at_the_peak = importlib.import_module("report").number(4 * lstm)
+    assert rows[0].endswith(f"| {lstm:.2f} ({lstm:.2f} – 9.00) | {at_the_peak} | {verdict} |")
+    assert rows[1].endswith("| 0.250 |")  # 2.5e8 operations in a second, at a peak of 1e9
