@@ -1,4 +1,4 @@
-"""What is timed: sizes, layers, and what each way of running them does."""
+"""The timed cases: sizes, layers, and modes of running them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ WITHOUT_CORE = Size(100, 32, 300, 300)
 
 
 def layers(size: Size, *, eager: bool = False) -> dict[str, nn.Module]:
-    """Return the peers, our cells and, if asked for, the loops, by name."""
+    """Return the baselines, our cells and, optionally, the eager loops, by name."""
     m, d = size.features, size.units
     made: dict[str, nn.Module] = {"nn.LSTM": nn.LSTM(m, d), "nn.GRU": nn.GRU(m, d)}
     made |= {name: TABLE1[name](m, d) for name in OURS}
@@ -54,7 +54,7 @@ def layers(size: Size, *, eager: bool = False) -> dict[str, nn.Module]:
 
 
 def run(layer: nn.Module, size: Size, mode: str) -> Callable[[], object]:
-    """Return what runs a layer once over random input."""
+    """Return a function that runs a layer once on random input."""
     shape = (size.time, size.batch)
     x, gradient = torch.randn(*shape, size.features), torch.randn(*shape, size.units)
     x.requires_grad_(mode == TRAINING)
@@ -72,7 +72,7 @@ def run(layer: nn.Module, size: Size, mode: str) -> Callable[[], object]:
 
 
 def step(layer: nn.Module, calls: int) -> Callable[[], object]:
-    """Return what takes a number of single steps, the state carried along, without gradients."""
+    """Return a function that takes single steps, carrying the state, without gradients."""
     x = torch.randn(STEP.batch, STEP.features)
     state: list[Tensor | tuple[Tensor, ...] | None] = [None]
 

@@ -35,7 +35,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES, help="what to time")
     parser.add_argument("--threads", nargs="+", type=int, help="default: 1 2; --quick: 1")
-    parser.add_argument("--repeats", type=int, default=25, help="rounds; slow peers take part in 5")
+    parser.add_argument("--repeats", type=int, default=25, help="rounds; slow baselines run in 5")
     parser.add_argument(
         "--compile",
         nargs="*",

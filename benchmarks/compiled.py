@@ -1,4 +1,4 @@
-"""torch.compile of the eager loop, in a process of its own that can be given up.
+"""torch.compile of the eager loop, in a child process with a time limit.
 
 ``python compiled.py CASE MODE REPEATS`` prints what it measured as JSON.
 """
@@ -24,7 +24,7 @@ COMPILED = "torch.compile of it"
 
 @dataclass(frozen=True)
 class Compiled:
-    """How compiling ended; the milliseconds are medians by candidate, empty if it did not end."""
+    """Outcome of compiling; median milliseconds by candidate, empty if it did not finish."""
 
     case: str
     mode: str
@@ -33,7 +33,7 @@ class Compiled:
 
 
 def compile_in_child(case: str, mode: str, repeats: int, limit: int) -> Compiled:
-    """Compile and time in a child process, which is ended after ``limit`` seconds."""
+    """Compile and time in a child process that is killed after ``limit`` seconds."""
     command = [sys.executable, __file__, case, mode, str(repeats)]
     with tempfile.TemporaryDirectory() as cache:  # so that compiling starts from nothing
         environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": cache}
@@ -54,7 +54,7 @@ def compile_in_child(case: str, mode: str, repeats: int, limit: int) -> Compiled
 
 
 def main(case: str, mode: str, repeats: str) -> None:
-    """Compile, then time the loop, what came of it, and our cell, by CPU time on one thread."""
+    """Compile, then time the loop, the compiled loop and our cell, by CPU time on one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     size = SIZES[case]

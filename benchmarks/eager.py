@@ -1,10 +1,10 @@
-"""The RKM-LSTM as a plain loop in Python with autograd behind it: the peer of every fast kernel.
+"""The RKM-LSTM as a plain Python loop with autograd, the baseline of every fast kernel.
 
     a_t = X~ x_t + b + H~ h_{t-1},   c_t = i_t * c~_t + f_t * c_{t-1},   h_t = o_t * c_t
 
-The input product of all steps is taken at once, as anyone would who wants speed. How the steps
-are then taken apart decides about the gradient: ``z[t]`` makes autograd fill a tensor of the size
-of z for every step, which costs O(T^2); ``z.unbind()`` does not.
+The input product of all steps is computed at once. How the steps are then separated decides the
+cost of the gradient: with ``z[t]``, autograd fills a tensor of the size of z for every step, which
+costs O(T^2); with ``z.unbind()`` it does not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the machine is and what it can do at best, measured by the core's own probes."""
+"""The machine and its limits, measured by the probes of the core."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProbeStruct(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Limits:
-    """The best the machine does on a number of threads, in float32.
+    """Peak rates of the machine on a number of threads, in float32.
 
     Attributes:
         arithmetic: Floating-point operations a second, by instruction set.
@@ -45,12 +45,12 @@ class Limits:
 
     @property
     def peak(self) -> float:
-        """Operations a second of the instruction set that is used."""
+        """Operations per second with the instruction set in use."""
         return self.arithmetic[core.USABLE[0]]
 
 
 def measure_limits(threads: int, repeats: int) -> Limits:
-    """Measure; one thread by the process's CPU time, more by the wall clock."""
+    """Measure the limits: one thread by process CPU time, several by the wall clock."""
     clock = time.process_time if threads == 1 else time.perf_counter
     found = {name: _arithmetic(name, threads, clock, repeats) for name in core.USABLE}
     return Limits(
@@ -59,7 +59,7 @@ def measure_limits(threads: int, repeats: int) -> Limits:
 
 
 def processor() -> str:
-    """Return the name of the processor, as far as the system tells it."""
+    """Return the name of the processor, if the system provides it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -67,7 +67,7 @@ def processor() -> str:
 
 
 def cores() -> int:
-    """Return on how many cores this process may run."""
+    """Return the number of cores available to this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -96,7 +96,7 @@ def _best(
     clock: Clock,
     repeats: int,
 ) -> float:
-    """Return how much is done in a second, in the fastest of the rounds: it is a limit."""
+    """Return the rate of the fastest round: a limit is a maximum."""
     done, best = ctypes.c_double(), 0.0
     probe = ProbeStruct(count, threads, *map(core.pointer, arrays), ctypes.pointer(done))
     with core.instruction_set(name):

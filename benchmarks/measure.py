@@ -1,4 +1,4 @@
-"""Runs the cases: every layer at every size, one step, and the torch backend alone."""
+"""Run the cases: every layer at every size, one step, and the torch backend alone."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def clock(threads: int) -> Callable[[], float]:
 def measure(
     cases: list[str], threads: int, repeats: int, slow_repeats: int, results: Results
 ) -> Iterator[Key]:
-    """Measure cases one after the other, yielding the key of each when it is in ``results``.
+    """Measure the cases in order, yielding the key of each once it is in ``results``.
 
     Raises:
-        SystemExit: If a kernel computes something else than the torch backend.
+        SystemExit: If a kernel differs from the torch backend.
     """
     torch.set_num_threads(threads)
     results.limits[threads] = measure_limits(threads, repeats)

@@ -1,4 +1,4 @@
-"""What was measured, and the goals that it is held against."""
+"""Measurements, and the goals that they are compared with."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Key = tuple[int, str, str]  # threads, case, mode
 
 @dataclass
 class Results:
-    """All that was measured; limits by the number of threads."""
+    """All measurements; limits by the number of threads."""
 
     limits: dict[int, Limits] = field(default_factory=dict)
     measured: dict[Key, Measured] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Goal:
-    """The time of ``over`` by that of ``name`` (or its share of the peak) is at least a number."""
+    """A minimum speedup of ``name`` over ``over``, or a minimum share of the peak."""
 
     threads: int
     case: str
@@ -69,7 +69,7 @@ class Goal:
     at_least: float
 
     def found(self, results: Results) -> Spread | None:
-        """Return what was measured; None if this case was left out."""
+        """Return the measured value; None if this case was not run."""
         measured = results.measured.get((self.threads, self.case, self.mode))
         if measured is None or self.name not in measured.rounds.seconds:
             return None
@@ -80,7 +80,7 @@ class Goal:
         return measured.rounds.ratio(self.over, self.name)
 
     def verdict(self, results: Results) -> str:
-        """Return "met" or "missed" by the median, and of several threads on how quiet a machine."""
+        """Return "met" or "missed" by the median; with several threads, name a high load."""
         found = self.found(results)
         assert found is not None
         verdict = "met" if found.median >= self.at_least else "missed"
@@ -91,7 +91,7 @@ class Goal:
 
 
 def goals() -> list[Goal]:
-    """Return the goals this project has set itself, one thread first."""
+    """Return the goals of the project, those for one thread first."""
     both = (FORWARD, TRAINING)
     large = ("words", "documents")
 
@@ -118,5 +118,5 @@ def goals() -> list[Goal]:
 
 
 def modes_of(case: str, small: tuple[str, ...]) -> tuple[str, ...]:
-    """Return how a case is run."""
+    """Return the modes in which a case runs."""
     return (FORWARD, TRAINING, NO_INPUT_GRADIENT) if case in small else (FORWARD, TRAINING)

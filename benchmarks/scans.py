@@ -17,7 +17,7 @@ MEBIBYTES = (4, 25)  # of one array: several of them fit the last cache, or do n
 
 @dataclass(frozen=True)
 class Row:
-    """One way of running it: bytes a second, and the share of what the memory gives."""
+    """One way of running it: bytes per second, and the share of the memory bandwidth."""
 
     size: int
     what: str
@@ -41,7 +41,7 @@ def scan_rows(clock: Clock, repeats: int, limits: Limits) -> list[Row]:
 
 
 def _candidates(size: int) -> tuple[list[Candidate], dict[str, int]]:
-    """Return what is timed on arrays of ``size`` MiB, and the least bytes each has to move."""
+    """Return the candidates on arrays of ``size`` MiB, and the minimum bytes that each moves."""
     time = size * 2**20 // (4 * BATCH * UNITS)
     array = 4 * time * BATCH * UNITS
     u, gradient = (torch.randn(time, BATCH, UNITS) for _ in range(2))

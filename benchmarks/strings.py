@@ -41,13 +41,13 @@ LAYERS: dict[str, dict[str, Any]] = {
     "order 1, gate on x and h": {"order": 1, "decay": "state"},
 }
 CASES = ("words", "documents")
-STEPS = 40  # the sequences that are compared are cut to
+STEPS = 40  # maximum length of the compared sequences
 TOLERANCE = 2e-5  # of the largest entry, float32 against float32
 
 
 @dataclass(frozen=True)
 class Goal:
-    """The time of ``over`` by that of ``name`` is at least a number."""
+    """A minimum speedup of ``name`` over ``over``."""
 
     case: str
     mode: str
@@ -67,7 +67,7 @@ GOALS = (
 
 @dataclass
 class Found:
-    """All that was measured."""
+    """All measurements."""
 
     limits: Limits
     rounds: dict[tuple[str, str], Rounds] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Candidates timed beside each other: interleaved in one process, compared round by round."""
+"""Timing of several candidates: interleaved in one process, compared round by round."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something to time; a slow one takes part in a few rounds only."""
+    """Code to time; a slow candidate runs in a few rounds only."""
 
     name: str
     run: Callable[[], object]
@@ -28,7 +28,7 @@ class Spread:
 
     @staticmethod
     def of(numbers: Sequence[float]) -> Spread:
-        """Summarize numbers, of which there is at least one."""
+        """Summarize a non-empty sequence of numbers."""
         ordered = sorted(numbers)
         quarter = len(ordered) // 4
         return Spread(statistics.median(ordered), ordered[quarter], ordered[-1 - quarter])
@@ -36,7 +36,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Rounds:
-    """Seconds of each candidate by the number of the round."""
+    """Seconds of each candidate by round."""
 
     seconds: dict[str, dict[int, float]]
 
@@ -45,18 +45,18 @@ class Rounds:
         return Spread.of(list(self.seconds[name].values()))
 
     def ratio(self, over: str, name: str) -> Spread:
-        """Return the time of ``over`` by that of ``name``, taken within each common round."""
-        theirs, ours = self.seconds[over], self.seconds[name]
-        return Spread.of([theirs[i] / ours[i] for i in theirs if i in ours])
+        """Return the speedup of ``name`` over ``over``, computed within each common round."""
+        baseline, own = self.seconds[over], self.seconds[name]
+        return Spread.of([baseline[i] / own[i] for i in baseline if i in own])
 
 
 def interleave(
     candidates: Sequence[Candidate], clock: Clock, repeats: int, slow_repeats: int
 ) -> Rounds:
-    """Time every candidate once a round, the first of a round another one each time.
+    """Time every candidate once per round, each round beginning with another one.
 
-    A change of the machine's speed so meets all of them alike. Before the rounds every candidate
-    runs once, which does not count.
+    A change in the machine's speed thus affects all of them alike. Before the rounds every
+    candidate runs once, untimed.
     """
     seconds: dict[str, dict[int, float]] = {c.name: {} for c in candidates}
     for candidate in candidates:

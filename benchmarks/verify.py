@@ -1,4 +1,4 @@
-"""No speed of a wrong kernel: what is timed is first compared with the torch backend."""
+"""Comparison of everything that is timed with the torch backend: wrong kernels are not timed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cases import BY_INDEX, OURS, STEP, UNBOUND, Size, layers
 from representer.nn import TABLE1
 from representer.ops import use_backend
 
-STEPS = 40  # the sequences are cut to
+STEPS = 40  # maximum length of the compared sequences
 TOLERANCE = 2e-5  # of the largest entry, float32 against float32
 
 

@@ -21,7 +21,7 @@ def test_another_function_is_not_measured(activations: ModuleType, monkeypatch: 
     monkeypatch.setattr(
         activations, "kernel_activation", lambda a, c, chi, green: a * c.sum() * chi.sum()
     )
-    with pytest.raises(SystemExit, match="abs with 5 centers is not the sum"):
+    with pytest.raises(SystemExit, match="abs with 5 centers differs from the sum"):
         activations.verify(5)
 
 

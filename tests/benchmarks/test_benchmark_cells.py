@@ -128,7 +128,7 @@ def test_a_quick_run_writes_a_page(bench, monkeypatch: pytest.MonkeyPatch, tmp_p
         f"torch {torch.__version__}",
         "1.00 → 2.00",
         "three rounds: not to be quoted",
-        "| RKM-LSTM, one step, B = 1, m = d = 300, steps in succession: time of nn.LSTM over its",
+        "| RKM-LSTM, one step, B = 1, m = d = 300, steps in succession: speedup over nn.LSTM |",
     ):
         assert told in text
     rows = [line.split(" | ")[0] for line in text.partition("### one step")[2].splitlines()]

@@ -19,8 +19,8 @@ def gram(bench) -> ModuleType:
 
 @pytest.mark.parametrize("sizes", [(5, 7, 3, 2), (4, 6, 2, 3), (4, 6, 0, 1), (4, 6, 0, 4)])
 def test_every_candidate_computes_the_same_matrix(gram, sizes):
-    candidates, peers = gram.candidates(gram.Case(*sizes))  # which compares them
-    assert len(candidates) == 2 + len(peers) == (5 if sizes[3] == 2 else 4)
+    candidates, baselines = gram.candidates(gram.Case(*sizes))  # which compares them
+    assert len(candidates) == 2 + len(baselines) == (5 if sizes[3] == 2 else 4)
 
 
 def test_a_wrong_kernel_is_not_timed(gram, monkeypatch):
@@ -37,6 +37,6 @@ def test_the_kernel_is_compared_with_the_fastest_form_of_torch(gram, bench, ours
     seconds = {gram.OURS: ours, gram.CORE: 0.01, "steps": 9.0, "toeplitz": 2.0}
     rounds = bench("timing").Rounds({name: {0: taken} for name, taken in seconds.items()})
     text = gram.section(gram.GOAL_CASE, rounds, ["steps", "toeplitz"])
-    assert "time of toeplitz over its own" in text
+    assert "speedup over toeplitz" in text
     assert f"Measured {verdict}." in text
     assert "Goal" not in gram.section(gram.CASES[1], rounds, ["steps", "toeplitz"])

@@ -20,7 +20,7 @@ def test_another_layer_is_not_measured(kbrn: ModuleType, monkeypatch: pytest.Mon
     kbrn.verify(3, 6)
     right = kbrn.loop
     monkeypatch.setattr(kbrn, "loop", lambda layer, x: right(layer, x) + 1e-6)
-    with pytest.raises(SystemExit, match="the layer is not the loop"):
+    with pytest.raises(SystemExit, match="the layer differs from the loop"):
         kbrn.verify(3, 6)
 
 

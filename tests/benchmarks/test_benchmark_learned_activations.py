@@ -1,4 +1,4 @@
-"""The comparison of learned activations: its peers are what they are called, its table is whole."""
+"""The comparison of learned activations: its baselines are right, its table is complete."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from scipy.interpolate import BSpline
 
 
 @pytest.fixture
-def peers(bench) -> ModuleType:
+def baselines(bench) -> ModuleType:
     return bench("activation_peers")
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_the_splines_are_those_of_scipy(peers: ModuleType, order: int):
+def test_the_splines_are_those_of_scipy(baselines: ModuleType, order: int):
     knots = torch.arange(10, dtype=torch.float64) / 3 - 1
     ends = float(knots[order]), float(knots[-order - 1])
     inside = torch.linspace(*ends, 23, dtype=torch.float64)[:-1]
     expected = BSpline.design_matrix(inside.numpy(), knots.numpy(), order).toarray()
-    actual = peers.b_splines(inside, knots, order)
+    actual = baselines.b_splines(inside, knots, order)
     assert np.allclose(actual.numpy(), expected, rtol=0, atol=1e-12)
 
 
-def test_a_spline_layer_sums_a_function_of_every_edge(peers: ModuleType):
-    layer = peers.SplineLayer(3, 2)
+def test_a_spline_layer_sums_a_function_of_every_edge(baselines: ModuleType):
+    layer = baselines.SplineLayer(3, 2)
     x = torch.rand(4, 3) * 2 - 1
     assert sum(p.numel() for p in layer.parameters()) == 3 * 2 * (1 + 8)
     whole = layer(x)
@@ -35,9 +35,11 @@ def test_a_spline_layer_sums_a_function_of_every_edge(peers: ModuleType):
     torch.testing.assert_close(sum(alone) - 2 * zero, whole, rtol=1e-4, atol=1e-6)
 
 
-def test_kafnets_function_begins_as_the_elu(peers: ModuleType):
+def test_kafnets_function_begins_as_the_elu(baselines: ModuleType):
     x = torch.linspace(-2.5, 2.5, 50)[:, None].expand(-1, 2)
-    assert (peers.KernelActivationFunction(2)(x) - torch.nn.functional.elu(x)).abs().max() < 0.05
+    assert (
+        baselines.KernelActivationFunction(2)(x) - torch.nn.functional.elu(x)
+    ).abs().max() < 0.05
 
 
 def test_every_candidate_is_trained_and_in_the_table(bench):
