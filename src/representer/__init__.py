@@ -1,7 +1,7 @@
 """Networks derived from kernels: each unit compares its input with a learned reference object.
 
 ``nn``, ``functional`` and ``ops`` need torch alone. Every part loads on first access, so that the
-command line answers ``--help`` without waiting for torch.
+command line prints ``--help`` without waiting for torch.
 """
 
 from __future__ import annotations

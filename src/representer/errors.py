@@ -1,6 +1,6 @@
-"""Every error of the library: what came, what was expected, and the mend.
+"""Every error of the library: the value, what was expected, and how to fix it.
 
-``exit_code`` is what the command line ends with when the error reaches it.
+``exit_code`` is the exit status of the command line for the error.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class ShapeError(RepresenterError, ValueError):
 
 
 class KindError(RepresenterError, TypeError):
-    """An argument is of the wrong kind: its type or dtype, not its value."""
+    """An argument has the wrong type, dtype or device."""
 
     def __init__(self, name: str, got: str, expected: str, *, hint: str = "") -> None:
         super().__init__(_sentence(f"{name} is {got}; expected {expected}.", hint))
 
 
 class BackendError(RepresenterError, RuntimeError):
-    """A backend that was asked for by name cannot run."""
+    """A backend that was requested by name cannot run."""
 
 
 class MissingExtraError(RepresenterError, ImportError):
@@ -50,9 +50,9 @@ class MissingExtraError(RepresenterError, ImportError):
 
 
 class DataError(RepresenterError, ValueError):
-    """A user's file holds something that cannot be used.
+    """A user's file has unusable content.
 
-    The message reads ``FILE, line 3, column 'label': what is wrong. The mend.``
+    The message reads ``FILE, line 3, column 'label': what is wrong. How to fix it.``
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class DataError(RepresenterError, ValueError):
 
 
 class CheckpointError(RepresenterError, ValueError):
-    """A checkpoint is damaged, foreign, or of another version."""
+    """A checkpoint is damaged, of another program, or of another version."""
 
 
 class NewerCheckpointError(CheckpointError):
-    """A checkpoint is sound, but a newer version of the library wrote it."""
+    """A checkpoint is intact, but was written by a newer version of the library."""
 
 
 class RunFolderError(RepresenterError):
@@ -86,7 +86,7 @@ class RunFolderError(RepresenterError):
 
 
 class StorageError(RepresenterError, OSError):
-    """The system refused to write a file: the disk is full, at fault, or read-only."""
+    """A file cannot be written: the disk is full, faulty, or read-only."""
 
     def __init__(self, file: str | Path, cause: OSError) -> None:
         reason = (cause.strerror or str(cause)).lower()
@@ -96,13 +96,13 @@ class StorageError(RepresenterError, OSError):
 
 
 class TrainingError(RepresenterError, RuntimeError):
-    """Training cannot go on, for example because the loss is not a number."""
+    """Training cannot continue, for example because the loss is NaN."""
 
     exit_code = 70
 
 
 class Interrupted(RepresenterError):
-    """Training was asked to stop by a signal, and has saved what it had."""
+    """A signal stopped training, which has saved its state."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)

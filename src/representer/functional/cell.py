@@ -3,7 +3,7 @@
 Every cell of the family is an instance of
 
     c~_t = phi(a_t + W h_{t-1})                       candidate
-    c_t  = i_t * c~_t + f_t * m_{t-1}                 memory cell, then layer norm if asked for
+    c_t  = i_t * c~_t + f_t * m_{t-1}                 memory cell, then layer norm if requested
     h_t  = o_t * psi(c_t)                             emission
 
 and differs from the others only in the fields below. Liang et al. 2019, (8)-(11), (18)-(19).
@@ -23,7 +23,7 @@ Memory = Literal["cell", "output", "expm1"]
 
 @dataclass(frozen=True)
 class Cell:
-    """What distinguishes one recurrent cell from another.
+    """The options that distinguish recurrent cells.
 
     Attributes:
         input_gate: i_t: ``"dynamic"`` sigma(.), ``"coupled"`` 1 - f_t, ``"static"`` a constant.
@@ -70,7 +70,7 @@ class Cell:
 
     @property
     def has_memory(self) -> bool:
-        """Whether anything is carried from one step to the next."""
+        """True if anything is carried from one step to the next."""
         return self.forget_gate != "none" or self.feedback != "none"
 
     @property

@@ -48,7 +48,7 @@ def gated_scan(
         u: What each step adds ``(T, B, H)``.
         f: What each step keeps: a scalar, a vector ``(H,)`` or ``(T, B, H)``.
         c0: State before the first step ``(B, H)``.
-        lengths: True lengths ``(B,)``; beyond them the state stands still and the output is 0.
+        lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
         reverse: Whether to run from the last true step to the first.
 
     Returns:

@@ -48,7 +48,7 @@ def kbrn_scan(
         statistics: mu and var of every step and sequence ``(2, T, B, H)``, with ``norm``.
         batch_statistics: Whether mu and var are those of the batch, at the steps that two or more
             sequences have; ``statistics`` are for the others.
-        lengths: True lengths ``(B,)``; beyond them the state stands still and the output is 0.
+        lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
         green: g, see ``kernel_activation``.
         bandwidth: s of a Gaussian.
         epsilon: eps.

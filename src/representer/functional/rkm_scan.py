@@ -48,11 +48,11 @@ def rkm_scan(
         weight: Recurrent matrices ``(R, H, H)``, output by input, for ``cell.recurrent_gates``.
         h0: Emission before the first step ``(B, H)``.
         c0: Memory cell before the first step ``(B, H)``.
-        cell: Which cell.
+        cell: The cell.
         static: Static gates ``(2, H)``: input and forget, where the cell's are static.
         norm: Gain and bias of the layer norm ``(2, H)``.
         hold: Share of the previous cell and emission that is kept ``(2, T, B, H)`` (zoneout).
-        lengths: True lengths ``(B,)``; beyond them the state stands still and the output is 0.
+        lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
         reverse: Whether to run from the last true step to the first.
         psi: Replaces the cell's output non-linearity.
 

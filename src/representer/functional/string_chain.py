@@ -17,7 +17,7 @@ Decay = Literal["given", "gate", "state_gate"]
 
 @dataclass(frozen=True)
 class StringChain:
-    """What distinguishes one string-kernel cell from another.
+    """The options that distinguish string-kernel cells.
 
     Attributes:
         order: n, tokens of the longest n-gram and length of the chain of states.
@@ -40,24 +40,24 @@ class StringChain:
 
     @property
     def products(self) -> tuple[str, ...]:
-        """What is computed from x_t before the chain, in the order in which tensors hold it."""
+        """The products with x_t that the chain needs, in the order of the tensors."""
         names = [f"token{j}" for j in range(1, self.order + 1)]
         gates = ("decay",) * self.is_gated + ("highway",) * self.highway
         return (*names, *gates)
 
     @property
     def is_gated(self) -> bool:
-        """Whether the decay is a gate."""
+        """True if the decay is a gate."""
         return self.decay != "given"
 
     @property
     def sees_h(self) -> bool:
-        """Whether the decay gate sees h_{t-1}, which makes the layer truly sequential."""
+        """True if the decay gate sees h_{t-1}, which makes the layer truly sequential."""
         return self.decay == "state_gate"
 
     @property
     def has_mass(self) -> bool:
-        """Whether the masses m_j are carried beside the states c_j."""
+        """True if the masses m_j are carried beside the states c_j."""
         return self.combine == "add_exact" or self.normalized == "exact"
 
     @property

@@ -44,12 +44,12 @@ def string_scan(
         z: Products with the input, in the order of ``chain.products`` ``(T, B, P, H)``.
         h0: Output before the first step ``(B, H)``.
         c0: States before the first step ``(B, S, H)``; zeros at the start of a sequence.
-        chain: Which cell.
+        chain: The cell.
         decay: lam where it is given: ``()`` or ``(H,)``.
         weight: V, output by input ``(H, H)``, where the gate sees h.
         carry: x of each step as the highway carries it ``(T, B, H)``.
         mask: k ``(B, H)``.
-        lengths: True lengths ``(B,)``; beyond them the state stands still and the output is 0.
+        lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
         reverse: Whether to run from the last true step to the first.
 
     Returns:

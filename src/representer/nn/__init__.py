@@ -1,4 +1,4 @@
-"""Layers in the manner of torch.nn, each unit of which compares its input with a reference.
+"""Layers with the API of torch.nn; each unit compares its input with a learned reference.
 
 The graph layers need torch_geometric, and load on first access.
 """

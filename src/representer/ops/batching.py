@@ -75,7 +75,7 @@ def _part(results: Tensor | Sequence[Tensor], axes: Sequence[int], size: int) ->
         return part, dim
     parted, dims = [], []
     for result, axis in zip(results, axes, strict=True):
-        if result.dim() <= axis:  # a result that is empty since nobody needs it
+        if result.dim() <= axis:  # a result that is empty since it is not needed
             parted.append(result)
             dims.append(None)
         else:

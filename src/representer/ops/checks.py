@@ -22,7 +22,7 @@ def check_floating(name: str, tensor: Tensor) -> None:
 
 
 def dtypes_meet(tensor: Tensor, like: Tensor) -> bool:
-    """Whether two tensors have one dtype, or autocast gives them one, as it does but to float64."""
+    """Return True if two tensors have one dtype, or autocast gives them one (never to float64)."""
     if tensor.dtype == like.dtype:
         return True
     is_double = torch.float64 in (tensor.dtype, like.dtype)
@@ -101,15 +101,15 @@ def check_operands(
     """
     for name, (tensor, shape, needed) in expected.items():
         if (tensor is not None) != needed:
-            came = "None" if tensor is None else f"a tensor {tuple(tensor.shape)}"
+            got = "None" if tensor is None else f"a tensor {tuple(tensor.shape)}"
             wanted = f"a tensor {shape}" if needed else "None"
-            raise KindError(name, came, f"{wanted} for this {what}")
+            raise KindError(name, got, f"{wanted} for this {what}")
         if tensor is not None:
             check_like(name, tensor, like, shape)
 
 
 def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:
-    """Check that lengths are whole numbers, one a sequence.
+    """Check that lengths are integers, one per sequence.
 
     Their values are read where the op runs, since reading them would break a compiled graph.
 
@@ -126,9 +126,9 @@ def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:
 
 
 def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
-    """Whether autograd may ask for the gradient of one of these tensors.
+    """Return True if autograd may need the gradient of one of these tensors.
 
-    What ``torch.vmap`` passes does not say so of itself, so that it always may.
+    Tensors inside ``torch.vmap`` do not show it, so that they always count.
     """
     if not torch.is_grad_enabled():
         return False

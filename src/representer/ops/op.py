@@ -30,11 +30,11 @@ class Backend:
     """One way to compute an op.
 
     Attributes:
-        name: What a caller asks for.
+        name: Its name, as passed to ``backend=``.
         devices: Device types it runs on; empty for any.
         forward: Launcher with the operator's arguments, less the backend's name.
         backward: Launcher of the gradient operator.
-        missing: Why it cannot run on this machine, asked once at import; "" if it can.
+        missing: Why it cannot run on this machine, determined once at import; "" if it can.
         refuses: Why it cannot run a call, from its arguments' shapes and dtypes; "" if it can.
     """
 
@@ -150,10 +150,10 @@ class Op:
             )
 
     def choose(self, backend: str | None, device: str, arguments: tuple[Any, ...]) -> str:
-        """Name the backend of a call: the one asked for, or the first that can run it.
+        """Return the backend of a call: the requested one, or the first that can run it.
 
         Raises:
-            BackendError: If the backend asked for does not exist or cannot run the call.
+            BackendError: If the requested backend does not exist or cannot run the call.
         """
         name = self._first_usable(backend or chosen_backend(), device, arguments)
         if is_recording():

@@ -1,4 +1,4 @@
-"""What the scans compute over all steps at once: products with the input, and sums over steps.
+"""The parts of the scans that cover all steps at once: input products, and sums over steps.
 
 Shapes: T time, B batch, I features, G products with the input, R of them that see h, H units.
 """

@@ -1,4 +1,4 @@
-"""What autograd keeps of a recurrence, and how its gradient operator is called."""
+"""The tensors that autograd saves for a recurrence, and the call of its gradient operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which backend the ops of a block of code use, and what they chose."""
+"""The backend that the ops of a block of code use, and a record of their choices."""
 
 from __future__ import annotations
 

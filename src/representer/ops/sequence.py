@@ -52,11 +52,11 @@ class Steps:
         return reversed(self._order)
 
     def is_whole(self, t: int) -> bool:
-        """Whether every sequence has a step t."""
+        """Return True if every sequence has a step t."""
         return t < self._shortest
 
     def real(self, t: int) -> Tensor:
-        """Which sequences have a step t, ``(B, 1)``."""
+        """Return the mask of the sequences that have a step t, ``(B, 1)``."""
         return self._real[t]
 
 

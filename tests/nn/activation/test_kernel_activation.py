@@ -225,7 +225,7 @@ def test_copies_states_and_compilation():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_centers": 0}, "num_centers is 0; expected a whole number from 1 on"),
+        ({"num_centers": 0}, "num_centers is 0; expected a positive integer"),
         ({"num_features": 2.0}, "num_features is 2.0"),
         (
             {"limits": (1.0, -1.0)},

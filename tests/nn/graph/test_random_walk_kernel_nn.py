@@ -131,7 +131,7 @@ def test_a_call_that_does_not_fit_is_named(changes, error, message):
     ("options", "message"),
     [
         ({"order": 0}, "order is 0"),
-        ({"decay": -1}, "decay is -1; expected a number from 0 on, 'learned' or 'gated'"),
+        ({"decay": -1}, "decay is -1; expected a non-negative number, 'learned' or 'gated'"),
         ({"decay": "input"}, "decay is 'input'"),
         ({"combine": "max"}, "combine is 'max'; expected 'multiply' or 'add'"),
         ({"nonlinear": "sine"}, "nonlinear is 'sine'; expected one of identity"),

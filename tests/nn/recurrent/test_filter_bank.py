@@ -23,8 +23,8 @@ from .layers import INPUT, batch, build, by_hand
         ({"filters": "wavelet", "sampling_rate": 0}, "a positive number of Hz"),
         ({"filters": "wavelet", "sampling_rate": float("inf")}, "a positive number of Hz"),
         ({"filters": "wavelet", "sampling_rate": "200"}, "a positive number of Hz"),
-        ({"stride": 0}, "stride is 0; expected a whole number from 1 on"),
-        ({"dilation": 1.5}, "dilation is 1.5; expected a whole number from 1 on"),
+        ({"stride": 0}, "stride is 0; expected a positive integer"),
+        ({"dilation": 1.5}, "dilation is 1.5; expected a positive integer"),
     ],
 )
 def test_what_cannot_be_built_is_refused(options: dict[str, Any], message: str):

@@ -113,7 +113,7 @@ def test_a_length_that_is_no_whole_number_from_1_on_is_refused(given_length: Any
     with pytest.raises(ArgumentError) as error:
         units_by_length(given_length, 4)
     assert f"filter_length is {given_length!r}" in str(error.value)
-    assert "a whole number from 1 on, or a dict {length: units}" in str(error.value)
+    assert "a positive integer, or a dict {length: units}" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,10 @@ def test_the_printed_form_has_the_options_that_differ_from_their_defaults(
         ({"filters": "wavelets"}, "filters is 'wavelets'; expected 'dense'"),
         ({"output_nonlinearity": "tan"}, r"output_nonlinearity is 'tan'; expected one of .*tanh"),
         ({"output_nonlinearity": 3}, "output_nonlinearity is 3; expected a name, a callable"),
-        ({"num_layers": 0}, "num_layers is 0; expected a whole number from 1 on"),
-        ({"num_layers": True}, "num_layers is True; expected a whole number"),
-        ({"dilation": 0}, "dilation is 0; expected a whole number from 1 on"),
-        ({"dilation": 1.5}, "dilation is 1.5; expected a whole number"),
+        ({"num_layers": 0}, "num_layers is 0; expected a positive integer"),
+        ({"num_layers": True}, "num_layers is True; expected a positive integer"),
+        ({"dilation": 0}, "dilation is 0; expected a positive integer"),
+        ({"dilation": 1.5}, "dilation is 1.5; expected a positive integer"),
         ({"dropout": 2}, "dropout is 2; expected a number from 0 to 1"),
         ({"dropout": -0.1}, "dropout is -0.1; expected a number from 0 to 1"),
         ({"weight_drop": float("nan")}, "weight_drop is nan; expected a number from 0 to 1"),
@@ -73,7 +73,7 @@ def test_the_printed_form_has_the_options_that_differ_from_their_defaults(
         ({"zoneout": 1.5}, "zoneout is 1.5; expected a number from 0 to 1"),
         ({"zoneout": (0.1, -1)}, "zoneout is -1; expected a number from 0 to 1"),
         ({"zoneout": (0.1,)}, r"zoneout is \(0.1,\); expected one number, or a pair"),
-        ({"filter_length": 0}, "filter_length is 0; expected a whole number from 1 on, or a dict"),
+        ({"filter_length": 0}, "filter_length is 0; expected a positive integer, or a dict"),
         ({"filter_length": {1: 1, 2: 1}}, "sum to hidden_size = 4. These sum to 2"),
     ],
     ids=lambda value: str(value)[:30],
@@ -87,7 +87,7 @@ def test_an_option_out_of_range_is_named_with_its_range(options: dict[str, Any],
 @pytest.mark.parametrize("name", ["input_size", "hidden_size"])
 def test_a_size_is_a_whole_number_from_1_on(name: str, size: Any):
     sizes = {"input_size": 3, "hidden_size": 4, name: size}
-    with pytest.raises(ArgumentError, match=f"{name} is {size!r}; expected a whole number from 1"):
+    with pytest.raises(ArgumentError, match=f"{name} is {size!r}; expected a positive integer"):
         nn.RKMLSTM(**sizes)
 
 

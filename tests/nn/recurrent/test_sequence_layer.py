@@ -243,3 +243,14 @@ def test_a_layer_made_without_memory_and_filled_later_is_the_same_layer(name: st
     filled.load_state_dict(layer.state_dict())
     x = batch()
     torch.testing.assert_close(filled(x)[0], layer(x)[0])
+
+
+@pytest.mark.parametrize("name", ["RKM-LSTM", "CNN"])
+def test_lengths_are_divided_by_the_stride_once_in_layers_of_any_depth(name: str):
+    layer = build(name, num_layers=3, bidirectional=True, stride=2, filter_length=2)
+    sequences = [batch(time, 1)[:, 0] for time in (8, 6, 4)]
+    packed, _ = layer(pack_sequence(sequences))
+    together, lengths = torch.nn.utils.rnn.pad_packed_sequence(packed)
+    assert lengths.tolist() == [4, 3, 2]
+    for i, sequence in enumerate(sequences):
+        torch.testing.assert_close(together[: lengths[i], i], layer(sequence)[0])

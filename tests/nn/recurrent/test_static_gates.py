@@ -81,12 +81,13 @@ def test_resetting_restores_the_gates_after_a_layer_was_made_without_memory():
     ],
 )
 def test_gates_are_two_finite_numbers_from_0_on(values: Any):
-    with pytest.raises(ArgumentError, match=r"static_gates is .*; expected two finite numbers"):
+    message = r"static_gates is .*; expected two finite, non-negative numbers"
+    with pytest.raises(ArgumentError, match=message):
         StaticGates(values, 3)
 
 
 @pytest.mark.parametrize("values", [(0.0, 0.5), (0.5, 1.0), (2.0, 0.5)])
 def test_learned_gates_begin_inside_0_and_1(values: tuple[float, float]):
     StaticGates(values, 3)
-    with pytest.raises(ArgumentError, match=r"inside \(0, 1\), since they are learned"):
+    with pytest.raises(ArgumentError, match=r"numbers in \(0, 1\), since they are learned"):
         StaticGates(values, 3, learned=True)

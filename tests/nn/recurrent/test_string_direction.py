@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -124,3 +125,15 @@ def test_the_decay_gate_shows_the_weights_that_act(name: str):
         if given.directions[0].bias is not None:
             given.directions[0].bias.copy_(layer.directions[0].bias[1:])
     torch.testing.assert_close(layer(x)[0], given(x)[0])
+
+
+@pytest.mark.parametrize("options", [{"decay": "state"}, {"highway": True}])
+@pytest.mark.parametrize("dropout", ["hidden_dropout", "variational_dropout"])
+def test_every_sequence_of_a_batch_has_a_mask_of_its_own(dropout: str, options: dict[str, Any]):
+    layer = nn.StringKernelRNN(16, 16, dtype=torch.float64, **{dropout: 0.5}, **options)
+    one = torch.randn(5, 1, 16, dtype=torch.float64)
+    output, _ = layer(one.expand(-1, 2, -1))
+    assert not torch.allclose(output[-1, 0], output[-1, 1])
+    layer.eval()
+    output, _ = layer(one.expand(-1, 2, -1))
+    torch.testing.assert_close(output[:, 0], output[:, 1])

@@ -48,9 +48,9 @@ def test_every_option_is_a_field_of_the_chain(options: dict[str, Any], fields: d
 
 
 BAD: list[tuple[dict[str, Any], list[str]]] = [
-    ({"order": 0}, ["order is 0; expected a whole number from 1 on"]),
+    ({"order": 0}, ["order is 0; expected a positive integer"]),
     ({"order": -1}, ["order is -1"]),
-    ({"order": 2.0}, ["order is 2.0; expected a whole number"]),
+    ({"order": 2.0}, ["order is 2.0; expected a positive integer"]),
     ({"order": True}, ["order is True"]),
     ({"decay": -0.1}, ["decay is -0.1; expected a number in [0, 1], 'learned'"]),
     ({"decay": 1.5}, ["decay is 1.5", "weights of n-grams would grow"]),

@@ -54,9 +54,8 @@ class KernelActivation(nn.Module):
             evenly spaced, one of them at 0.
         linear_term: Whether there is a line :math:`\theta_i a + \nu_i`. With ``green="abs"`` the
             functions ``"relu"`` and ``"identity"`` switch it on.
-        normalize: Whether inputs are brought to mean 0 and deviation 1 over the batch first, with
-            a gain and a bias that are learned and running statistics for evaluation, as in
-            ``torch.nn.BatchNorm1d``.
+        normalize: Whether inputs are first normalized over the batch, with learned gain and bias
+            and running statistics for evaluation, as in ``torch.nn.BatchNorm1d``.
         bandwidth: s of a Gaussian.
         dim: The dimension of the features; 1 for the channels of images.
         device: Of the parameters.
@@ -97,7 +96,7 @@ class KernelActivation(nn.Module):
         super().__init__()
         for name, count in (("num_features", num_features), ("num_centers", num_centers)):
             if type(count) is not int or count < 1:
-                raise ArgumentError(name, count, "a whole number from 1 on")
+                raise ArgumentError(name, count, "a positive integer")
         green_function(green, bandwidth)  # refuses what is none
         low, high = limits
         if not -float("inf") < low < high < float("inf"):
@@ -118,8 +117,8 @@ class KernelActivation(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw or fit all parameters anew."""
-        if self.centers.is_meta:  # nothing can be fitted to, or drawn into, no memory
+        """Reinitialize all parameters, by drawing or fitting them."""
+        if self.centers.is_meta:  # there is no memory to fill
             return
         with torch.no_grad():
             if self.line is not None:

@@ -29,7 +29,7 @@ def replace_activations(
     limits: tuple[float, float] = (-4.0, 4.0),
     **options: Any,
 ) -> _Module:
-    """Put learned activations in the place of a model's own, beginning as the functions these were.
+    """Replace a model's activations by learned ones that start as the functions they replace.
 
     Args:
         module: The model; it is changed, and returned.

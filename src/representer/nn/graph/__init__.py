@@ -1,4 +1,4 @@
-"""Graph layers in the manner of PyTorch Geometric."""
+"""Graph layers with the API of PyTorch Geometric."""
 
 from representer.errors import MissingExtraError
 

@@ -42,7 +42,7 @@ class DeepGraphKernelNN(nn.Module):
         in_channels: d, features of a node.
         hidden_channels: H, units of every layer.
         order: n, nodes of a walk.
-        decay: λ: a number from 0 on, ``"learned"`` or ``"gated"``, of each layer.
+        decay: λ: a non-negative number, ``"learned"`` or ``"gated"``, of each layer.
         combine: ∘, ``"multiply"`` or ``"add"``.
         nonlinear: σ: True for tanh, False for none, or a name of ``functional.NONLINEARITIES``.
         edge_dim: K, features of an edge; None if edges are not looked at.
@@ -155,7 +155,7 @@ class DeepGraphKernelNN(nn.Module):
         return walks.weight.detach().transpose(0, 1)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reinitialize all parameters."""
         draw(self.mixing)
         for walks in self.walks:
             cast(WalkStates, walks).reset_parameters()

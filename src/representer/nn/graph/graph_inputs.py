@@ -1,4 +1,4 @@
-"""What a graph layer is called with, and the sum over each graph of a batch."""
+"""The inputs of a graph layer, and the sum over each graph of a batch."""
 
 from __future__ import annotations
 

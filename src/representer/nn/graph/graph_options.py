@@ -1,4 +1,4 @@
-"""Reading the options of a graph layer, with messages for what does not fit."""
+"""Checks of the options of a graph layer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def check_decay(decay: Any) -> DecayOption:
     """Return the decay.
 
     Raises:
-        ArgumentError: If it is no number from 0 on and no name.
+        ArgumentError: If it is neither a non-negative number nor one of the names.
     """
     is_number = isinstance(decay, (int, float)) and not isinstance(decay, bool)
     if is_number and 0 <= decay < float("inf"):
         return float(decay)
     if isinstance(decay, str) and decay in ("learned", "gated"):
         return decay
-    raise ArgumentError("decay", decay, "a number from 0 on, 'learned' or 'gated'")
+    raise ArgumentError("decay", decay, "a non-negative number, 'learned' or 'gated'")
 
 
 def check_combine(combine: Any) -> CombineOption:

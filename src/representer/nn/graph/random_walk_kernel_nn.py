@@ -47,13 +47,13 @@ class RandomWalkKernelNN(nn.Module):
     .. math::
         \lambda_{u,v} = s \, \sigma(U [f_u, f_v, e_{uv}] + b)
 
-    in the place of λ (section 4), so that each walk weighs the product of its edges' gates.
+    instead of λ (section 4), so that each walk weighs the product of its edges' gates.
 
     Args:
         in_channels: d, features of a node.
         hidden_channels: H, units.
         order: n, nodes of a walk and of a reference.
-        decay: λ: a number from 0 on; ``"learned"``, one number in (0, 1) a unit that starts at
+        decay: λ: a non-negative number; ``"learned"``, one number in (0, 1) a unit that starts at
             1/2; ``"gated"``, a gate of each edge.
         combine: ∘, ``"multiply"`` or ``"add"``.
         nonlinear: σ in (8): False for none, True for tanh, or a name of
@@ -188,7 +188,7 @@ class RandomWalkKernelNN(nn.Module):
         return weights | {"bias": w.gate_bias.detach()}
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reinitialize all parameters."""
         self.walks.reset_parameters()
 
     def extra_repr(self) -> str:

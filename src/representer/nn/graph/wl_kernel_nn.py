@@ -44,7 +44,7 @@ class WLKernelNN(nn.Module):
         hidden_channels: H, units.
         depth: L, levels.
         order: n, nodes of a walk and of a reference.
-        decay: λ: a number from 0 on, ``"learned"`` or ``"gated"``.
+        decay: λ: a non-negative number, ``"learned"`` or ``"gated"``.
         edge_dim: K, features of an edge; None if edges are not looked at.
         readout: ``"sum"`` over the levels (the paper), or the ``"last"`` alone (the authors' code).
         activation: A name of ``functional.NONLINEARITIES`` for what is applied to h_G; None for
@@ -197,7 +197,7 @@ class WLKernelNN(nn.Module):
         return None if weight is None else weight.detach().transpose(0, 1)
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reinitialize all parameters."""
         if self.embedding is not None:
             draw(self.embedding)
         self.relabeling.reset_parameters()
@@ -234,7 +234,7 @@ class WLKernelNN(nn.Module):
         return NONLINEARITIES[self.sigma].value(h)
 
     def _is_joined(self) -> bool:
-        """Whether ``ops.walk_rounds`` computes the layer: the same with fewer, larger products."""
+        """Return True if ``ops.walk_rounds`` computes the layer, in fewer, larger products."""
         walks, r = self._walks(0), self.relabeling
         is_explained = bool(walks.sums.explain or r.sums.explain)  # which masks single messages
         return self.share_references and self.edge_dim is not None and not is_explained
@@ -263,7 +263,7 @@ class WLKernelNN(nn.Module):
     def _levels(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, levels: tuple[int, ...]
     ) -> list[list[Tensor]]:
-        """Return c_1 … c_n of the levels asked for, in ascending order."""
+        """Return c_1 … c_n of the requested levels, in ascending order."""
         edges = self._check(x, edge_index, edge_attr)
         found, h = [], self._first(x)
         for level in range(levels[-1] + 1):

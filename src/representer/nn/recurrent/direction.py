@@ -24,7 +24,7 @@ class CellDirection(nn.Module):
     """Filters, recurrent matrices, biases, layer norm and static gates of one direction.
 
     Args:
-        cell: Which cell.
+        cell: The cell.
         filters: The bank of n-gram filters, ``(G, H, I, n)``, with the stride of the steps.
         hidden_size: H.
         bias: Whether the gates have biases.
@@ -32,7 +32,7 @@ class CellDirection(nn.Module):
         layer_norm: Whether the fresh cell is layer-normalized.
         static: The static gates, where the cell's are static.
         psi: An output non-linearity that has no name.
-        weight_drop: Share of recurrent weights dropped in training.
+        weight_drop: Fraction of recurrent weights dropped in training.
         recompute: Whether the gradient computes the gates again instead of keeping them.
         zoneout: Probability, in training, that a unit's cell, and its emission, stays as it was.
     """

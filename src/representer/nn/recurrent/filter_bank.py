@@ -1,4 +1,4 @@
-"""Which filters a layer has: what a user may ask for, and the bank that is made of it."""
+"""The filters of a layer: their options, and the bank built from them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class FilterBank:
         free_phase: bool,
         sampling_rate: float | None,
     ) -> FilterBank:
-        """Check what a user asked for.
+        """Check the options of a bank.
 
         Raises:
             ArgumentError: If a choice is not one that there is.

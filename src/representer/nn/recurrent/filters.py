@@ -73,7 +73,7 @@ class DenseFilters(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the products are one matrix times the windows, as ``operands`` gives them."""
+        """True if the products are one matrix times the windows, as ``operands`` returns them."""
         return len(self.weights) == 1 and not self.unit_norm
 
     def operands(self, extended: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
@@ -96,7 +96,7 @@ def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> di
     """Read ``filter_length``: n, or the units of each length in the order of the units.
 
     Raises:
-        ArgumentError: If a length is not a positive whole number, or the units do not sum to
+        ArgumentError: If a length is not a positive integer, or the units do not sum to
             ``hidden_size``.
     """
     lengths = filter_length if isinstance(filter_length, dict) else None
@@ -104,9 +104,9 @@ def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> di
         lengths = {filter_length: hidden_size}
     if not lengths or any(type(n) is not int or n < 1 for n in lengths):
         raise ArgumentError(
-            "filter_length", filter_length, "a whole number from 1 on, or a dict {length: units}"
+            "filter_length", filter_length, "a positive integer, or a dict {length: units}"
         )
-    expected = f"positive whole numbers of units that sum to hidden_size = {hidden_size}"
+    expected = f"positive numbers of units that sum to hidden_size = {hidden_size}"
     if any(type(u) is not int or u < 1 for u in lengths.values()):
         raise ArgumentError("filter_length", filter_length, expected)
     if sum(lengths.values()) != hidden_size:

@@ -14,7 +14,7 @@ from representer.nn.recurrent.states import StateLayout
 
 
 class Outputs(NamedTuple):
-    """What is left of a state without its steps."""
+    """A state without its steps."""
 
     h: Tensor
     window: tuple[Tensor, ...]

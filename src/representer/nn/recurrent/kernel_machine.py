@@ -33,7 +33,7 @@ OutputNonlinearity = str | Callable[[Tensor], Tensor] | None
 
 
 class RecurrentKernelMachine(SequenceLayer):
-    """A recurrent layer that is told by a ``Cell`` which one it is.
+    """A recurrent layer whose equations are those of a ``Cell``.
 
     A subclass names its ``cell`` and, where the cell's gates are static, their values.
 
@@ -58,11 +58,11 @@ class RecurrentKernelMachine(SequenceLayer):
         output_nonlinearity: Replaces the cell's: a name of ``functional.NONLINEARITIES``, or an
             elementwise callable or module, which then runs through autograd.
         forget_bias: A constant added to the forget gate's bias, where there is one.
-        weight_drop: Share of the recurrent weights dropped in training (Merity et al. 2018).
+        weight_drop: Fraction of the recurrent weights dropped in training (Merity et al. 2018).
         variational_dropout: Dropout on each layer's input with one mask a sequence (Gal 2016).
         zoneout: Probability that a unit keeps its cell and emission, or a pair (Krueger 2017).
         recompute_gates: Whether the gradient computes the gates again instead of keeping them:
-            slower, and less memory by the largest part.
+            slower, with far less memory.
         device: Of the parameters.
         dtype: Of the parameters.
 
@@ -191,7 +191,7 @@ class RecurrentKernelMachine(SequenceLayer):
         return dict(zip(self.cell.gates, direction.filters.effective().detach(), strict=True))
 
     def wavelets(self, layer: int = 0, reverse: bool = False) -> dict[str, Wavelets]:
-        """Return what each gate's wavelets are; ω/2π is in Hz where there is a sampling rate.
+        """Return the wavelets of each gate; ω/2π is in Hz if the layer has a sampling rate.
 
         Raises:
             KindError: If the layer has no wavelet filters.

@@ -1,4 +1,4 @@
-"""Checks of what a sequence layer is constructed with."""
+"""Checks of the options of a sequence layer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ def check_size(name: str, value: int) -> int:
     """Return a size.
 
     Raises:
-        ArgumentError: If it is not a whole number from 1 on.
+        ArgumentError: If it is not a positive integer.
     """
     if type(value) is not int or value < 1:
-        raise ArgumentError(name, value, "a whole number from 1 on")
+        raise ArgumentError(name, value, "a positive integer")
     return value
 
 
@@ -40,7 +40,7 @@ def zoneout_pair(zoneout: float | tuple[float, float]) -> tuple[float, float]:
 
 
 def warn_of_idle_dropout(dropout: float, num_layers: int, *, stacklevel: int) -> None:
-    """Warn of dropout that has no place to act; ``stacklevel`` leads to who made the layer."""
+    """Warn of dropout without effect; ``stacklevel`` points at the layer's construction."""
     if dropout and num_layers == 1:
         warnings.warn(
             f"dropout={dropout} acts between layers, and num_layers is 1. "

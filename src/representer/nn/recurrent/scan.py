@@ -1,4 +1,4 @@
-"""Which recurrence computes a cell: the cheapest one that means the same."""
+"""The recurrence of a cell: the cheapest of the equivalent ones."""
 
 from __future__ import annotations
 

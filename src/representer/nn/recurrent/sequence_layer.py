@@ -1,7 +1,7 @@
 """The layout of a recurrent layer: layers, directions, packing, batching, streaming, checks.
 
-What one direction computes is another module's business; this one gives every cell of the library
-the manners of ``torch.nn.LSTM``.
+Other modules compute one direction; this one gives every cell of the library the API of
+``torch.nn.LSTM``.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SequenceLayer(nn.Module):
 
         Args:
             input: ``(T, B, I)``; ``(B, T, I)`` with ``batch_first``; ``(T, I)``; or packed.
-            state: What an earlier call returned; zeros by default.
+            state: State returned by an earlier call; zeros by default.
 
         Returns:
             The output, of the same kind as the input, ``(…, D·H)``, with T / stride steps; and the
@@ -102,7 +102,7 @@ class SequenceLayer(nn.Module):
 
         Args:
             x_t: Input of the step ``(B, I)``, or ``(I,)`` unbatched.
-            state: What an earlier call returned; zeros by default.
+            state: State returned by an earlier call; zeros by default.
 
         Returns:
             Output ``(B, H)``, or ``(H,)``, and the new state.
@@ -134,7 +134,7 @@ class SequenceLayer(nn.Module):
         return output.squeeze(time_axis), new_state
 
     def flatten_parameters(self) -> None:
-        """Do nothing; here so that code written for ``torch.nn.LSTM`` runs."""
+        """Do nothing; for compatibility with ``torch.nn.LSTM``."""
 
     def direction(self, layer: int, reverse: bool = False) -> nn.Module:
         """Return the module of one direction of one layer.
@@ -169,7 +169,7 @@ class SequenceLayer(nn.Module):
         return part
 
     def reset_parameters(self) -> None:
-        """Draw all parameters anew."""
+        """Reinitialize all parameters."""
         for direction in cast(Any, self.directions):
             direction.reset_parameters()
 

@@ -1,4 +1,4 @@
-"""What a sequence layer carries from one call to the next."""
+"""The states that sequence layers carry from one call to the next."""
 
 from __future__ import annotations
 

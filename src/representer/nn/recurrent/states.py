@@ -45,12 +45,14 @@ class StateLayout:
             return self._zeros(batch, like)
         names = self.type._fields
         if isinstance(state, Tensor) or not isinstance(state, tuple):
-            came = (
+            description = (
                 f"one tensor {tuple(state.shape)}"
                 if isinstance(state, Tensor)
                 else type(state).__name__
             )
-            raise KindError("state", came, self._expected(batch, is_batched), hint=_PASS_IT_ON)
+            raise KindError(
+                "state", description, self._expected(batch, is_batched), hint=_PASS_IT_ON
+            )
         if len(state) == len(self.shapes) and not any(self.reaches):
             state = (*state, self._zeros(batch, like)[1])  # (h, c), as torch.nn.LSTM takes it
         if len(state) != len(names):
@@ -66,10 +68,10 @@ class StateLayout:
             shape = (self.directions, *inner, *middle, self.hidden_size)
             _check(f"state.{name}", field, shape, like)
         if not isinstance(windows, (tuple, list)) or len(windows) != self.directions:
-            came = f"a tuple of {len(windows)}" if isinstance(windows, (tuple, list)) else ""
+            is_tuple = isinstance(windows, (tuple, list))
             raise KindError(
                 "state.window",
-                came or type(windows).__name__,
+                f"a tuple of {len(windows)}" if is_tuple else type(windows).__name__,
                 f"a tuple of {self.directions}, one tensor a layer and direction",
                 hint=_PASS_IT_ON,
             )

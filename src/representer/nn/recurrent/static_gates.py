@@ -40,10 +40,10 @@ class StaticGates(nn.Module):
             isinstance(v, (int, float)) and math.isfinite(v) for v in values
         )
         if not are_numbers or len(values) != 2 or min(values) < 0:
-            raise ArgumentError("static_gates", values, "two finite numbers from 0 on")
+            raise ArgumentError("static_gates", values, "two finite, non-negative numbers")
         if learned and any(not 0 < v < 1 for v in values):
             raise ArgumentError(
-                "static_gates", values, "two numbers inside (0, 1), since they are learned"
+                "static_gates", values, "two numbers in (0, 1), since they are learned"
             )
         self.start, self.hidden_size = values, hidden_size
         fixed = torch.tensor(values, device=device, dtype=dtype)[:, None].repeat(1, hidden_size)

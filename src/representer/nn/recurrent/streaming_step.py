@@ -27,7 +27,7 @@ def streaming_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, An
     Args:
         directions: One ``CellDirection`` a layer, or one ``StringDirection``.
         x_t: Input ``(B, I)``.
-        state: What the last step returned.
+        state: State returned by the last step.
     """
     if type(state) in (StringState, StringMassState):
         return string_streaming_step(directions, x_t, state)
@@ -59,7 +59,7 @@ def streaming_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, An
 
 
 class _Plan(NamedTuple):
-    """What a direction's steps have in common: the filters, if they are plain, and the cell."""
+    """The constants of a direction's steps: its filters, if they are plain, and its cell."""
 
     filters: DenseFilters | None
     step: core_step.Step

@@ -21,12 +21,12 @@ class StringDirection(nn.Module):
     """References, decay and gates of one direction.
 
     Args:
-        chain: Which cell.
+        chain: The cell.
         input_size: I, features of one step.
         hidden_size: H.
         decay: As ``StringKernelRNN`` takes it.
         bias: Whether the gates have biases; the products with tokens never have.
-        hidden_dropout: Share of the hidden state that the gates do not see in training.
+        hidden_dropout: Fraction of the hidden state that is hidden from the gates in training.
 
     Attributes:
         input_weight: The references, token by token, and the gates' matrices, in the order of

@@ -27,7 +27,7 @@ def string_streaming_step(
     Args:
         directions: One ``StringDirection`` a layer.
         x_t: Input ``(B, I)``.
-        state: What the last step returned.
+        state: State returned by the last step.
     """
     if x_t.dim() != 2 or not is_usable(x_t) or not _is_usual(directions[0]):
         return None

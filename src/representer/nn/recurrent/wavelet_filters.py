@@ -19,7 +19,7 @@ LOWEST_DECAY = 1e-4  # of the first filters; a softplus of it can still be moved
 
 
 class Wavelets(NamedTuple):
-    """What the filters of a gate are.
+    """The wavelets of a gate.
 
     Attributes:
         amplitude: α ``(H, I)``.
@@ -109,7 +109,7 @@ class WaveletFilters(nn.Module):
 
     @property
     def is_separable(self) -> bool:
-        """Whether mixing the channels of each sample is cheaper than a filter for each channel.
+        """Return True if mixing the channels of a sample is cheaper than one filter per channel.
 
         Counted are products, forward and backward; the counts decide as measurements do.
         """

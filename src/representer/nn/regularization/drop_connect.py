@@ -28,7 +28,7 @@ class DropConnect(nn.Module):
     recurrent weights once a call, so that all steps of a sequence have the same mask.
 
     Args:
-        p: Share of the entries that is dropped.
+        p: Fraction of the entries to drop.
 
     Shape:
         - input and output of any shape
@@ -63,7 +63,7 @@ class DropConnect(nn.Module):
         self._is_held, self._held = is_held, ()
 
     def extra_repr(self) -> str:
-        """Return the share."""
+        """Return the probability."""
         return f"p={self.p}"
 
 
@@ -76,7 +76,7 @@ def drop_connect(module: _Module, p: float = 0.5) -> _Module:
 
     Args:
         module: A layer of this library, ``torch.nn.RNN``, ``LSTM`` or ``GRU``; it is changed.
-        p: Share of the entries that is dropped.
+        p: Fraction of the entries to drop.
 
     Returns:
         The module.

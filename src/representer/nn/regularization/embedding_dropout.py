@@ -51,5 +51,5 @@ class EmbeddingDropout(nn.Module):
         return vectors * kept[tokens][..., None]
 
     def extra_repr(self) -> str:
-        """Return the share."""
+        """Return the probability."""
         return f"p={self.p}"

@@ -50,5 +50,5 @@ class LockedDropout(nn.Module):
         return x * F.dropout(torch.ones_like(x[:1]), self.p)
 
     def extra_repr(self) -> str:
-        """Return the share."""
+        """Return the probability."""
         return f"p={self.p}"

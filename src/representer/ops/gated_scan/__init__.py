@@ -30,12 +30,12 @@ def gated_scan(
     """Run c_t = f_t * c_{t-1} + u_t over a sequence.
 
     Args:
-        u: What each step adds.
-        f: What each step keeps.
+        u: Input of each step.
+        f: Decay of each step.
         c0: State before the first step; zeros by default.
-        lengths: True lengths; beyond them the state stands still and the output is 0.
+        lengths: True lengths; beyond them the state does not change and the output is 0.
         reverse: Whether to run from the last true step to the first.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - u ``(T, B, H)``; f a scalar, ``(H,)`` or ``(T, B, H)``; c0 ``(B, H)``; lengths ``(B,)``
@@ -45,7 +45,7 @@ def gated_scan(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not.
         ArgumentError: If a length is negative or larger than T.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (15).

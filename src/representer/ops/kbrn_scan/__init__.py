@@ -60,11 +60,11 @@ def kbrn_scan(
         statistics: Mean and variance of every step and sequence, with ``norm``; constants.
         batch_statistics: Whether mean and variance are those of the batch, at the steps that two or
             more sequences have; ``statistics`` are for the others.
-        lengths: True lengths; beyond them the state stands still and the output is 0.
+        lengths: True lengths; beyond them the state does not change and the output is 0.
         green: g, see ``functional.kernel_activation``.
         bandwidth: s of a Gaussian.
         epsilon: Added to variances.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - z ``(T, B, H)``; h0 ``(B, H)``; centers and coefficients ``(H, K)`` with K >= 1; weight
@@ -76,7 +76,7 @@ def kbrn_scan(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not, or normalization lacks statistics.
         ArgumentError: If a length is negative or larger than T, or there is no such g.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Marra et al., Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks, 2018,

@@ -38,7 +38,7 @@ class Forward(NamedTuple):
 
     @property
     def of_batch(self) -> bool:
-        """Whether statistics of the batch are taken."""
+        """True if statistics of the batch are taken."""
         return self.norm is not None and self.batch_statistics
 
     @property
@@ -84,7 +84,7 @@ class Backward(NamedTuple):
 
     @property
     def of_batch(self) -> bool:
-        """Whether statistics of the batch were taken."""
+        """True if statistics of the batch were taken."""
         return self.norm is not None and self.batch_statistics
 
 

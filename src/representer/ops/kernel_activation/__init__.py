@@ -40,7 +40,7 @@ def kernel_activation(
         green: g: ``"abs"``, ``"relu"``, ``"gaussian"`` or ``"cubic"``, see
             ``functional.kernel_activation``.
         bandwidth: s of the Gaussian.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - input ``(..., F)``; centers and coefficients ``(F, K)`` with K >= 1
@@ -50,7 +50,7 @@ def kernel_activation(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not.
         ArgumentError: If there is no such g, or the bandwidth is not positive.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Marra et al., Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks, 2018,

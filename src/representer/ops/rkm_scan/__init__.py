@@ -61,16 +61,16 @@ def rkm_scan(
         weight: Recurrent matrices, output by input, for ``cell.recurrent_gates``.
         h0: Emission before the first step.
         c0: Memory cell before the first step.
-        cell: Which cell.
+        cell: The cell.
         static: Static gates, input and forget, where the cell's are static.
         norm: Gain and bias of the layer norm on the cell.
-        hold: Share of the previous cell and emission that is kept (zoneout); a constant.
-        lengths: True lengths; beyond them the state stands still and the output is 0.
+        hold: Fraction of the previous cell and emission that is kept (zoneout); a constant.
+        lengths: True lengths; beyond them the state does not change and the output is 0.
         reverse: Whether to run from the last true step to the first.
         input_weight: Filters that turn x into z = W x + b, inside the op.
         bias: b, with ``input_weight``.
         recompute: Whether the gradient computes the gates again instead of keeping them.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - z ``(T, B, G, H)``, or x ``(T, B, I)`` with input_weight ``(G, H, I)`` and bias
@@ -82,7 +82,7 @@ def rkm_scan(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not, or the cell needs what is not given.
         ArgumentError: If a length is negative or larger than T.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (8)-(19).

@@ -38,7 +38,7 @@ class Forward(NamedTuple):
 
     @property
     def cell(self) -> Cell:
-        """Which cell."""
+        """The cell."""
         return Cell.parse(self.code)
 
     @property
@@ -94,7 +94,7 @@ class Backward(NamedTuple):
 
     @property
     def cell(self) -> Cell:
-        """Which cell."""
+        """The cell."""
         return Cell.parse(self.code)
 
 

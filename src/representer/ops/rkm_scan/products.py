@@ -115,7 +115,7 @@ def finish(
 
 
 def _is_joint(p: Backward, dz: Tensor) -> bool:
-    """Whether all pre-activations see x and h, and these are so few that dz costs most to read."""
+    """Return True if all pre-activations see x and h, and reading dz costs most."""
     if p.input_weight is None or p.weight is None or len(p.weight) != dz.shape[2]:
         return False
     return p.z.shape[2] + dz.shape[3] <= JOINT

@@ -72,7 +72,7 @@ class Step:
     """A cell of a given size, ready to take steps.
 
     Args:
-        cell: Which cell.
+        cell: The cell.
         units: H.
     """
 

@@ -41,7 +41,7 @@ def separable_convolution(
         taps: Its course over time, the oldest slot first.
         stride: Samples between two steps.
         dilation: Samples between two slots.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - x ``(S, B, I)`` with S > (n − 1)·dilation; mix ``(R, O, I)``; taps ``(R, O, n)``
@@ -51,7 +51,7 @@ def separable_convolution(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not.
         ArgumentError: If stride or dilation is below 1.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (21).

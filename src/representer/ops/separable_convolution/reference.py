@@ -18,7 +18,7 @@ def forward(x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int) ->
 def backward(
     grad: Tensor, x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int, of_x: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x, empty if it is not asked for, of mix and of taps."""
+    """Return the gradients of x (empty unless requested), of mix and of taps."""
     size = (mix.shape[1], x.shape[2], taps.shape[2])
     dfilters = conv1d_weight(
         x.permute(1, 2, 0), size, grad.permute(1, 2, 0), stride, dilation=dilation

@@ -54,16 +54,16 @@ def string_scan(
             ``chain.products``.
         h0: Output before the first step.
         c0: States before the first step, the masses behind them where the chain has any.
-        chain: Which cell.
+        chain: The cell.
         input_weight: References and gates W that turn x into z = W x + b, inside the op.
         bias: b of the last products, which are the gates; with ``input_weight``.
         decay: lambda, where the chain takes it as given.
         weight: V, output by input, where the decay gate sees h.
         mask: k, on h where it is fed back or leaves through a highway; a constant.
-        lengths: True lengths; beyond them the state stands still and the output is 0.
+        lengths: True lengths; beyond them the state does not change and the output is 0.
         reverse: Whether to run from the last true step to the first.
         carry: What the highway carries; x itself by default, with ``input_weight``.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - x ``(T, B, I)`` with input_weight ``(P, H, I)`` and bias ``(b, H)``, b up to P; or
@@ -76,7 +76,7 @@ def string_scan(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not, or the chain needs what is not given.
         ArgumentError: If a length is negative or larger than T.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,

@@ -36,12 +36,12 @@ class Forward(NamedTuple):
 
     @property
     def chain(self) -> StringChain:
-        """Which cell."""
+        """The cell."""
         return StringChain.parse(self.code)
 
     @property
     def carried(self) -> Tensor | None:
-        """What the highway carries, if there is one."""
+        """The input that the highway carries, or None."""
         return self.x if self.carry is None and self.chain.highway else self.carry
 
     @property
@@ -93,12 +93,12 @@ class Backward(NamedTuple):
 
     @property
     def chain(self) -> StringChain:
-        """Which cell."""
+        """The cell."""
         return StringChain.parse(self.code)
 
     @property
     def carried(self) -> Tensor | None:
-        """What the highway carries, if there is one."""
+        """The input that the highway carries, or None."""
         return self.x if self.carry is None and self.chain.highway else self.carry
 
 

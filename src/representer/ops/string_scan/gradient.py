@@ -122,7 +122,7 @@ def _through_step(
     """Go back one step.
 
     Args:
-        chain: Which cell.
+        chain: The cell.
         tokens: p_j ``(B, n, H)``.
         lam: Broadcastable to ``(B, 1, H)``.
         c: States and masses before the step ``(B, S, H)``.

@@ -30,7 +30,7 @@ class Step:
     """A chain of a given size, ready to take steps.
 
     Args:
-        chain: Which chain.
+        chain: The chain.
         units: H.
         is_learned: Whether a decay that is no gate has one value for each unit.
     """

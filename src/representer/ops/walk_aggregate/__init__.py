@@ -60,7 +60,7 @@ def walk_aggregate(
         scale: s, what an open gate lets through.
         activation: τ, a name of ``functional.NONLINEARITIES``; without a shift, apply it to
             ``nodes``.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - nodes, source_gate and target_gate ``(N, H)``; edge_index ``(2, E)``; edge_attr
@@ -72,7 +72,7 @@ def walk_aggregate(
         KindError: If dtypes or devices do not, or a part of a gate or the edges' features are
             missing.
         ArgumentError: If an edge joins a node that there is not.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,

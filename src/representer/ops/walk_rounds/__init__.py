@@ -72,7 +72,7 @@ def walk_rounds(
         first: The first round whose walks are read.
         scale: s, what an open gate lets through.
         activation: σ, a name of ``functional.NONLINEARITIES``.
-        backend: A backend by name, which then runs or raises; None for the best there is.
+        backend: Name of a backend, which runs or raises; None for the fastest available one.
 
     Shape:
         - labels ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; weight ``(R, d)`` and bias
@@ -84,7 +84,7 @@ def walk_rounds(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not.
         ArgumentError: If an edge joins a node that there is not, or there is no such round.
-        BackendError: If the backend asked for cannot run the call.
+        BackendError: If the requested backend cannot run the call.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -143,7 +143,7 @@ def _backward_fake(*operands: Any) -> Gradients:
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     p = Forward(*inputs[:-1])
     ctx.options, ctx.backend = p[Forward._fields.index("depth") : -1], inputs[-1]
-    ctx.set_materialize_grads(False)  # of what is kept: zeros that nobody reads
+    ctx.set_materialize_grads(False)  # of what is kept: zeros that are never read
     ctx.save_for_backward(*p[: Forward._fields.index("depth")], *output[1:])
 
 

@@ -110,9 +110,9 @@ class Columns(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What a round writes, a row a node: parts of one stretch of memory, each without gaps."""
+    """The results of a round, one row per node: contiguous parts of one buffer."""
 
-    # (N, R); in the place of own what sigma makes the new label of, but for relu in the core
+    # (N, R); own holds the argument of sigma afterwards, except for relu in the core
     products: Tensor
     sums: Tensor  # (n - 1, N, H), of c_2 … c_n
     told: Tensor  # (N, d), the sum for the relabeling
