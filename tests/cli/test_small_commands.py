@@ -17,7 +17,7 @@ def test_cells_prints_the_counts_of_the_paper(run):
 def test_a_size_of_zero_is_an_option_with_a_mend(run):
     outcome = run("cells", "--hidden-size", "0")
     assert outcome.code == 2
-    assert outcome.error.startswith("error: --hidden-size is 0; expected a whole number from 1 on")
+    assert outcome.error.startswith("error: --hidden-size is 0; expected a positive integer")
 
 
 def test_the_doctor_finds_this_machine_usable(run):

@@ -17,7 +17,7 @@ def cells_table(input_size: int, hidden_size: int, filter_length: int) -> str:
         filter_length: n of the n-gram filters.
 
     Raises:
-        ArgumentError: If a size is not a whole number from 1 on.
+        ArgumentError: If a size is not a positive integer.
     """
     rows = [("name", "memory cell", "output", "parameters", "count")]
     for name, layer in TABLE1.items():
