@@ -81,5 +81,5 @@ def test_a_text_of_two_lines_cannot_be_cut():
 
 @pytest.mark.parametrize("shares", [(0, 0.1), (0.1, 0), (0.5, 0.5), (1.2, 0.1)])
 def test_shares_must_leave_something_to_train_on(shares):
-    with pytest.raises(ArgumentError, match="two shares above 0, below 1 in sum"):
+    with pytest.raises(ArgumentError, match="two positive fractions, in sum below 1"):
         cut(["a"] * 10, *shares)

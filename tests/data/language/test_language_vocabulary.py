@@ -20,5 +20,5 @@ def test_it_is_read_back_as_itself_and_never_as_that_of_documents():
     vocabulary = LanguageVocabulary.from_counts({"a": 1})
     assert LanguageVocabulary.from_json(vocabulary.to_json()) == vocabulary
     assert vocabulary != Vocabulary.build([["a"]])
-    with pytest.raises(DataError, match="is no vocabulary"):
+    with pytest.raises(DataError, match="is not a vocabulary"):
         Vocabulary.from_json(vocabulary.to_json())

@@ -34,6 +34,14 @@ def test_no_scaffold_is_in_two_parts_and_the_first_has_the_largest():
     assert split_molecules(MOLECULES, SHARES, 1, "scaffold") == parts
 
 
+def test_a_scaffold_that_fills_its_part_exactly_is_in_it():
+    molecules = ["c1ccccc1", "Cc1ccccc1", "C1CC1", "C1CCC1"]  # groups of 2, 1 and 1
+    assert split_molecules(molecules, (0.5, 0.5), kind="scaffold") == ([0, 1], [2, 3])
+    # the second group no longer fits into the first part, the third does
+    molecules = ["c1ccccc1", "Cc1ccccc1", "C1CC1", "CC1CC1", "C1CCC1"]
+    assert split_molecules(molecules, (0.6, 0.4), kind="scaffold") == ([0, 1, 4], [2, 3])
+
+
 def test_a_molecule_written_in_two_ways_is_in_one_part():
     twice = [*MOLECULES, *(canonical(s) for s in MOLECULES), "OCC", "CCO", "C(O)C"]
     parts = split_molecules(twice, SHARES)
@@ -55,11 +63,14 @@ def test_a_scaffold_has_no_side_chains():
 
 
 def test_what_cannot_be_divided_is_refused():
-    with pytest.raises(DataError, match=r"3 molecules of 1 kinds cannot be divided"):
+    with pytest.raises(DataError, match=r"3 molecules in 1 groups cannot be divided"):
         split_molecules(["CCO", "OCC", "CCO"], SHARES)
     with pytest.raises(DataError, match="another split"):
         split_molecules(["CCO", "CO", "CCN"], SHARES, kind="scaffold")
     with pytest.raises(ArgumentError, match="sum to 1"):
         split_molecules(MOLECULES, (0.5, 0.2))
+    for fractions in ((1.0, 0.0), (1.5, -0.5), ()):
+        with pytest.raises(ArgumentError, match="positive numbers that sum to 1"):
+            split_molecules(MOLECULES, fractions)
     with pytest.raises(ArgumentError, match="'random' or 'scaffold'"):
         split_molecules(MOLECULES, SHARES, kind="butina")  # type: ignore[arg-type]

@@ -57,7 +57,7 @@ def test_pieces_follow_each_other_in_time_and_keep_label_and_subject():
 
 
 def test_a_recording_shorter_than_a_window_is_told_with_file_and_subject():
-    expected = r"a\.npz: window 0 of subject s is shorter than a window of 3 s: it has 2 s, as have"
+    expected = r"a\.npz: window 0 of subject s, like all windows, has 2 s and is shorter than"
     with pytest.raises(DataError, match=expected):
         cut(waves(100), 3, file="a.npz")
 

@@ -47,7 +47,10 @@ def test_files_of_one_class_each_are_joined_too(tmp_path):
     ("changed", "said"),
     [
         ({"rate": 200.0}, r"sampling rate of subject s2 is 200 Hz, and that of s1_raw\.fif 100 Hz"),
-        ({"channels": ("Fz", "Pz")}, r"channels are not those of s1_raw\.fif; Cz, Pz are in one"),
+        (
+            {"channels": ("Fz", "Pz")},
+            r"channels differ from those of s1_raw\.fif; Cz, Pz are in only one",
+        ),
     ],
 )
 def test_files_that_do_not_fit_are_named(tmp_path, changed, said):
@@ -58,7 +61,7 @@ def test_files_that_do_not_fit_are_named(tmp_path, changed, said):
 
 
 def test_a_folder_or_file_of_another_kind_is_refused(tmp_path):
-    with pytest.raises(DataError, match=r"there is no \.fif or \.edf file in it"):
+    with pytest.raises(DataError, match=r"the folder has no \.fif or \.edf file"):
         read_recordings(tmp_path)
-    with pytest.raises(DataError, match=r"it is a \.csv file; expected \.npz, \.mat"):
+    with pytest.raises(DataError, match=r"the suffix is '\.csv'; expected \.npz, \.mat"):
         read_recordings(tmp_path / "a.csv")

@@ -41,7 +41,9 @@ def test_channels_come_in_the_order_asked_for():
 
 
 def test_a_missing_channel_is_named():
-    with pytest.raises(DataError, match=r"b\.npz: the channels Pz are missing; there are ch0, ch1"):
+    with pytest.raises(
+        DataError, match=r"b\.npz: the channels Pz are missing; the file has ch0, ch1"
+    ):
         make().in_order(("ch0", "Pz"), file="b.npz")
 
 
@@ -56,14 +58,14 @@ def test_subjects_of_one_class_are_named():
         ({"signals": X[0]}, r"X is int16 of shape \(2, 3\); expected numbers \(windows"),
         ({"signals": X.astype(str)}, "X is <U.* expected numbers"),
         ({"signals": X[:0]}, r"X is int16 of shape \(0, 2, 3\); expected numbers"),
-        ({"labels": Y[:3]}, r"y has shape \(3,\); expected one of each window, \(4,\)"),
+        ({"labels": Y[:3]}, r"y has shape \(3,\); expected one entry per window, \(4,\)"),
         ({"subjects": WHO[:, None]}, r"subject has shape \(4, 1\)"),
         ({"labels": ["a"] * 4}, "all labels are 'a'; expected at least two classes"),
         ({"sampling_rate": 0}, "fs is 0; expected the sampling rate"),
         ({"sampling_rate": float("nan")}, "fs is nan"),
         ({"sampling_rate": "fast"}, "fs is 'fast'"),
         ({"sampling_rate": [100, 200]}, r"fs is \[100, 200\]"),
-        ({"channels": ["a"]}, "there are 1 names of channels for 2 channels"),
+        ({"channels": ["a"]}, "there are 1 channel names for 2 channels"),
         ({"channels": ["a", "a"]}, "the channel a occurs 2 times"),
     ],
 )

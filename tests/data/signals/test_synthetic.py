@@ -86,14 +86,14 @@ def test_without_bandwidth_it_is_a_pure_tone():
 @pytest.mark.parametrize(
     ("couplings", "options", "message"),
     [
-        (COUPLINGS[:1], {}, "two or more with lags of the same channels"),
-        ((COUPLINGS[0], Coupling("b", 10.0, 0.5, (0.0,))), {}, "of the same channels"),
+        (COUPLINGS[:1], {}, "two or more with the same number of lags"),
+        ((COUPLINGS[0], Coupling("b", 10.0, 0.5, (0.0,))), {}, "the same number of lags"),
         ((Coupling("a", 10.0, 0.5, ()),) * 2, {}, "a lag for each channel"),
         ((COUPLINGS[0], Coupling("b", 10.0, 1.5, LAGS)), {}, r"couplings\[1\].strength is 1.5"),
         ((COUPLINGS[0], Coupling("b", 50.0, 1.0, LAGS)), {}, "half the sampling rate, 50 Hz"),
-        (COUPLINGS, {"subjects": 0}, "subjects is 0; expected a whole number from 1 on"),
-        (COUPLINGS, {"windows": 2.5}, "windows is 2.5; expected a whole number from 1 on"),
-        (COUPLINGS, {"seconds": 0.01}, "two samples at least, 0.02 s"),
+        (COUPLINGS, {"subjects": 0}, "subjects is 0; expected a positive integer"),
+        (COUPLINGS, {"windows": 2.5}, "windows is 2.5; expected a positive integer"),
+        (COUPLINGS, {"seconds": 0.01}, "at least two samples, 0.02 s"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(couplings, options, message):

@@ -34,7 +34,7 @@ def test_the_keys_of_the_first_object_are_the_columns(path):
         ("null", "a JSON value, not an object"),
         ("{'text': 'a'}", "not JSON: .* at character 2"),
         ('{"text": "a"} {"text": "b"}', "not JSON: Extra data at character 15"),
-        ('{"text": "a", "text": "b"}', "the key 'text' comes twice"),
+        ('{"text": "a", "text": "b"}', "the key 'text' occurs twice"),
         ('{"text": NaN}', "NaN is not a JSON value"),
         ("[" * 100_000, "nested too deep"),
         ('{"n": ' + "1" * 5000 + "}", "not JSON"),

@@ -203,7 +203,7 @@ def test_a_path_that_is_not_utf_8_is_refused(tmp_path):
     ("suffix", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)]
 )
 def test_a_file_that_expands_too_far_is_refused(tmp_path, suffix, compress):
-    path = written(tmp_path / f"a.csv{suffix}", compress(b"a,b\n" * 2_000_000))
+    path = written(tmp_path / f"a.csv{suffix}", compress(b"a,b\n" * 400_000))
     with pytest.raises(DataError, match=r"expands to more than 250 times its size\. Decompress"):
         for _ in physical_lines(path):
             pass

@@ -64,8 +64,8 @@ def test_up_to_30_combining_marks_in_a_row_are_sorted_as_they_are():
 def test_the_time_grows_with_the_length_alone():
     for nasty in ("a", "'", "a'", "1.", "n't", "\u0301", "a\u0301", "-"):
         start = time.perf_counter()
-        tokenize(nasty * 200_000)
-        assert time.perf_counter() - start < 5, nasty
+        tokenize(nasty * 60_000)
+        assert time.perf_counter() - start < 2, nasty
 
 
 @pytest.mark.parametrize(

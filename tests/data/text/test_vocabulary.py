@@ -66,7 +66,7 @@ def test_a_vocabulary_is_saved_and_loaded(tmp_path):
 def test_what_is_no_vocabulary_is_refused(tmp_path, text):
     path = tmp_path / "v.json"
     path.write_text(text)
-    with pytest.raises(DataError, match=r"v\.json: is no vocabulary"):
+    with pytest.raises(DataError, match=r"v\.json: is not a vocabulary"):
         Vocabulary.load(path)
 
 

@@ -1,4 +1,4 @@
-"""A corpus: the three parts of a running text as numbers, and where they come from."""
+"""A corpus: the encoded training, validation and test parts of a running text."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Corpus:
     """The three parts of a text.
 
     Attributes:
-        train: Numbers of the tokens ``(N,)``, to learn from.
-        valid: To choose the best weights by.
-        test: To report on.
+        train: Token numbers of the training part ``(N,)``.
+        valid: Token numbers of the validation part.
+        test: Token numbers of the test part.
         vocabulary: Tokens of the training part.
-        level: Whether tokens are words or characters.
+        level: Words or characters.
     """
 
     train: Tensor
@@ -39,30 +39,30 @@ class Corpus:
     level: Level
 
     def part(self, name: str) -> Tensor:
-        """Return the tokens of a part by its name."""
+        """Return the tokens of a part."""
         return {"train": self.train, "valid": self.valid, "test": self.test}[name]
 
 
 def find_parts(folder: Path) -> dict[str, Path]:
-    """Return the file of each part, found in a folder by its name.
+    """Return the file of each part in a folder, recognized by its name.
 
     Args:
-        folder: With files such as ``ptb.train.txt``, ``valid.txt.xz`` and ``test.txt``.
+        folder: A folder with files such as ``ptb.train.txt``, ``valid.txt.xz`` and ``test.txt``.
 
     Raises:
-        DataError: If a part has no file, or more than one.
+        DataError: If a part has no file, or several.
     """
     found: dict[str, Path] = {}
     files = sorted(path for path in folder.iterdir() if path.is_file() and _is_text(path))
     for part in PARTS:
-        mine = [path for path in files if _names_part(path, part)]
-        if len(mine) != 1:
-            what = ", ".join(path.name for path in mine) or "none"
+        matching = [path for path in files if _names_part(path, part)]
+        if len(matching) != 1:
+            what = ", ".join(path.name for path in matching) or "none"
             mend = "Name the files: representer fit language TRAIN --valid FILE --test FILE"
             raise DataError(
                 f"expected one file of the {part} part; found {what}", file=folder, mend=mend
             )
-        found[part] = mine[0]
+        found[part] = matching[0]
     return found
 
 
@@ -87,10 +87,10 @@ def read_corpus(
     """Count, number and encode the lines of the three parts.
 
     Args:
-        sources: Of each part, a function that yields its lines; it is called twice.
+        sources: For each part, a function that yields its lines; it is called twice.
         level: Words or characters.
-        min_count: A token that occurs less often is unknown.
-        max_vocabulary: The most tokens, the two marks included.
+        min_count: Tokens that occur less often are unknown.
+        max_vocabulary: Maximum number of tokens, including the two marks.
         vocabulary_of: The parts whose tokens are numbered.
 
     Raises:
@@ -106,25 +106,27 @@ def read_corpus(
 
 
 def file_lines(path: str | Path, encoding: str = "utf-8") -> Lines:
-    """Return what yields the lines of a file, again at each call."""
+    """Return a function that yields the lines of a file at each call."""
     return lambda: text_lines(path, encoding)
 
 
 def cut(lines: Sequence[str], valid: float, test: float) -> dict[str, Lines]:
-    """Cut one text into three runs of lines: the beginning to train, the end to test.
+    """Cut one text into training, validation and test lines, in this order.
 
     Args:
-        lines: Of the text.
-        valid: The part of the lines to validate on.
-        test: The part to test on.
+        lines: The lines of the text.
+        valid: The fraction of the lines for validation.
+        test: The fraction for testing.
 
     Raises:
-        ArgumentError: If the shares leave nothing to train on.
+        ArgumentError: If the fractions leave nothing for training.
         DataError: If there are too few lines.
     """
     if not (0 < valid < 1 and 0 < test < 1 and valid + test < 1):
         raise ArgumentError(
-            "valid_fraction and test_fraction", (valid, test), "two shares above 0, below 1 in sum"
+            "valid_fraction and test_fraction",
+            (valid, test),
+            "two positive fractions, in sum below 1",
         )
     held, last = (max(1, round(share * len(lines))) for share in (valid, test))
     first = len(lines) - held - last

@@ -1,4 +1,4 @@
-"""From the lines of a text file to its tokens: words or characters, and an end to each line."""
+"""Tokens of the lines of a text: words or characters, and an end-of-line token."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LEVELS: tuple[Level, ...] = ("word", "char")
 
 
 def tokens_of_line(line: str, level: Level) -> list[str]:
-    """Return the tokens of a line, without the end that it has in every text.
+    """Return the tokens of a line, without the end-of-line token.
 
-    Words are what stands between white space; characters are all but the line's own end.
+    Words are separated by white space; characters are all but the line end.
     """
     if level not in LEVELS:
         raise ArgumentError("level", level, "'word' or 'char'")
@@ -31,7 +31,7 @@ def tokens_of_line(line: str, level: Level) -> list[str]:
 
 
 def text_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield the lines of a text file, see ``data.text.source.physical_lines``.
+    """Yield the lines of a text file; see ``data.text.source.physical_lines``.
 
     Raises:
         DataError: If the file is missing, empty, damaged, binary or in another encoding.
@@ -48,11 +48,11 @@ def count_tokens(lines: Iterable[str], level: Level) -> Counter[str]:
 
 
 def encode_lines(lines: Iterable[str], vocabulary: LanguageVocabulary, level: Level) -> Tensor:
-    """Return the numbers of all tokens ``(N,)`` int64, each line with its end.
+    """Return the numbers of all tokens ``(N,)``, int64, with an end-of-line token after each line.
 
     Args:
-        lines: Of a text.
-        vocabulary: Numbers of the tokens.
+        lines: The lines of a text.
+        vocabulary: The vocabulary.
         level: Words or characters.
     """
     numbers = array("q")

@@ -1,4 +1,4 @@
-"""A text as parallel streams, and the segments in which they are read."""
+"""A text as parallel streams, and the segments of backpropagation through time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def fold(tokens: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
     Args:
         tokens: ``(N,)``.
-        rows: B, streams. Each has ⌊(N − 1) / B⌋ tokens; what is left over at the end is not used.
+        rows: B, the number of streams. Each has ⌊(N − 1) / B⌋ tokens; the rest is not used.
 
     Returns:
-        What is read and what is to be predicted, ``(T, B)`` each: the second is one token ahead.
+        Inputs and targets, ``(T, B)`` each; the targets are one token ahead.
 
     Raises:
-        ArgumentError: If there is no stream.
-        DataError: If the text is too short for so many.
+        ArgumentError: If ``rows`` is not positive.
+        DataError: If the text is too short.
     """
     if rows < 1:
         raise ArgumentError("batch_size", rows, "1 or more")
@@ -35,7 +35,7 @@ def fold(tokens: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 
 
 def fixed_segments(steps: int, length: int) -> list[tuple[int, int]]:
-    """Return (start, length) of segments of one length; the last may be shorter.
+    """Return (start, length) of segments of equal length; the last may be shorter.
 
     Raises:
         ArgumentError: If the length is not positive.
@@ -46,17 +46,17 @@ def fixed_segments(steps: int, length: int) -> list[tuple[int, int]]:
 
 
 def variable_segments(steps: int, length: int, seed: int, epoch: int) -> list[tuple[int, int]]:
-    """Return (start, length) of segments whose lengths vary, so that their borders do.
+    """Return (start, length) of segments of random lengths, so that their borders vary.
 
-    The base is ``length`` with probability 0.95 and half of it otherwise; a segment is drawn from a
-    normal distribution about it with deviation 5, and has at least 5 steps but for the last one.
-    Nothing but the arguments decides the result.
+    The mean is ``length`` with probability 0.95 and half of it otherwise; a segment's length is
+    normal with standard deviation 5 and at least 5, except for the last segment. The result depends
+    only on the arguments.
 
     Args:
-        steps: T, of a stream.
+        steps: T, the length of a stream.
         length: The usual length.
-        seed: Of the run.
-        epoch: Each has other segments.
+        seed: The seed of the run.
+        epoch: The number of the epoch; each epoch has different segments.
 
     References:
         Merity et al., Regularizing and Optimizing LSTM Language Models, ICLR 2018, section 5.

@@ -1,4 +1,4 @@
-"""The topics of Python's own help: a running text that every installation carries."""
+"""The help topics of Python: a running text that every installation contains."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from representer.errors import DataError
 
 
 def topics() -> tuple[list[str], str]:
-    """Return the paragraphs of the help topics, a line each, and what they are.
+    """Return the paragraphs of the help topics, one per line, and a description of the text.
 
-    A line is lower case, its words and punctuation marks with blanks between. Topics come in the
-    order of their names and are dealt out in turn, a paragraph of each, so that every part of the
-    text speaks of everything. What stands under several topics is taken once, or the last lines
-    could be known by heart. On one version of Python the result is always the same.
+    A line is lower case, with blanks between words and punctuation marks. The paragraphs of all
+    topics alternate, in the order of the topics' names, so that every part of the text covers all
+    topics. Duplicate paragraphs are kept once, as a model could otherwise memorize the last lines.
+    For a given version of Python, the result is always the same.
 
     Raises:
-        DataError: If this Python comes without its help.
+        DataError: If this Python was installed without its help.
     """
     try:
         from pydoc_data.topics import topics as texts
     except ImportError:
-        mend = "Use a Python that was installed with its documentation, or give a text file."
+        mend = "Use a Python that was installed with its documentation, or a text file."
         raise DataError("this Python has no help topics", mend=mend) from None
     paragraphs = [_paragraphs(texts[name]) for name in sorted(texts)]
     longest = max(map(len, paragraphs))
@@ -31,5 +31,5 @@ def topics() -> tuple[list[str], str]:
 
 
 def _paragraphs(text: str) -> list[str]:
-    found = (re.findall(r"\w+|[^\w\s]", part.lower()) for part in re.split(r"\n\s*\n", text))
-    return [" ".join(words) for words in found if len(words) > 3]
+    paragraphs = (re.findall(r"\w+|[^\w\s]", part.lower()) for part in re.split(r"\n\s*\n", text))
+    return [" ".join(words) for words in paragraphs if len(words) > 3]

@@ -1,4 +1,4 @@
-"""The words or characters of a running text and their numbers."""
+"""The vocabulary of a running text."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class LanguageVocabulary(Numbering):
     """Tokens in a fixed order, the most frequent first; 0 ends a line and 1 is any other token.
 
     Args:
-        words: All tokens. The first two are the marks ``<eos>`` and ``<unk>``. Where these occur in
-            a text, both are encoded as unknown; that ``<eos>`` ends a line is no business of words.
+        words: All tokens. The first two are the marks ``<eos>`` and ``<unk>``. If they occur in a
+            text, both are encoded as unknown; only line ends are encoded as ``<eos>``.
 
     Raises:
-        ArgumentError: If the marks are not in front or a token comes twice.
+        ArgumentError: If the marks do not come first or a token is a duplicate.
     """
 
     END: ClassVar[int] = 0

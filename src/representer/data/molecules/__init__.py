@@ -1,4 +1,4 @@
-"""Molecules: reading, graphs with L17's features, splits, re-sampling."""
+"""Molecules: reading, graphs with the features of L17, splits, resampling."""
 
 from representer.data.molecules.assembled import assembled_molecules
 from representer.data.molecules.balanced import BalancedDraws

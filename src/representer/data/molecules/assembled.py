@@ -1,4 +1,4 @@
-"""Molecules that RDKit puts together from fragments, with a property that it computes."""
+"""Molecules assembled from fragments by RDKit, with a computed property."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PROPERTY = "QED"
 
 
 def assembled_molecules(count: int = 600, seed: int = 0) -> MoleculeTable:
-    """Return molecules made of a core and two ends, each with its likeness to drugs (QED).
+    """Return molecules made of a core and two ends, each with its drug-likeness (QED).
 
-    Nothing is downloaded: RDKit joins the fragments and computes the property, a number from 0 to 1
-    that is made of eight properties of the whole molecule.
+    Nothing is downloaded: RDKit joins the fragments and computes the property, a number in [0, 1]
+    that combines eight properties of the whole molecule.
 
     Args:
-        count: How many; there are a few thousand.
-        seed: Decides which.
+        count: Number of molecules, up to a few thousand.
+        seed: Determines the selection.
 
     Raises:
         MissingExtraError: If RDKit is not installed.
@@ -44,15 +44,15 @@ def assembled_molecules(count: int = 600, seed: int = 0) -> MoleculeTable:
         raise MissingExtraError("assembling molecules", "rdkit", "graph") from error
     recipes = list(product(CORES, ENDS, ENDS))
     random.Random(f"assembled/{seed}").shuffle(recipes)
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for core, first, second in recipes:
-        if len(found) == count:
+        if len(properties) == count:
             break
         parts = Chem.MolFromSmiles(f"{core}.[*:1]{first}.[*:2]{second}")
         molecule = Chem.molzip(parts)
         Chem.SanitizeMol(molecule)
-        found[Chem.MolToSmiles(molecule)] = f"{qed(molecule):.5f}"
-    lines = list(range(1, len(found) + 1))  # there is no file: the number of the molecule
-    values = [(value,) for value in found.values()]
+        properties[Chem.MolToSmiles(molecule)] = f"{qed(molecule):.5f}"
+    lines = list(range(1, len(properties) + 1))  # without a file, the number of the molecule
+    values = [(value,) for value in properties.values()]
     name = "molecules assembled by RDKit"
-    return MoleculeTable(list(found), values, lines, "smiles", (PROPERTY,), [], name, [])
+    return MoleculeTable(list(properties), values, lines, "smiles", (PROPERTY,), [], name, [])

@@ -1,4 +1,4 @@
-"""Training examples drawn so that rare values of the target are seen as often as common ones."""
+"""Resampling of training examples, so that rare and common target values occur equally often."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from representer.errors import ArgumentError
 
 
 class BalancedDraws:
-    """L17's re-sampling: a bin of the target is drawn, and the next example of it taken.
+    """The resampling of L17: draw a bin of the target, then take the next example of the bin.
 
-    Bins have one width; those without an example are not drawn. Each bin's examples are in one
-    order, shuffled once, and taken in turn, over the ends of epochs too. What an epoch draws is a
-    function of seed and epoch alone.
+    All bins have the same width; empty bins are never drawn. The examples of each bin are shuffled
+    once and used in turn, across epochs. The examples of an epoch depend only on seed and epoch.
 
     Args:
         values: The target of each example.
-        width: Of a bin, in the unit of the target; L17's code has 0.05.
-        seed: Of order and draws.
+        width: Width of a bin, in the unit of the target; L17's code uses 0.05.
+        seed: Seed of the order and the draws.
 
     Raises:
-        ArgumentError: If there is no example, a value is not finite, or the width is not positive.
+        ArgumentError: If there are no examples, a value is not finite, or the width is not
+            positive.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -33,7 +33,7 @@ class BalancedDraws:
 
     def __init__(self, values: Sequence[float], width: float = 0.05, seed: int = 0) -> None:
         if not 0 < width < math.inf:
-            raise ArgumentError("width", width, "a number above 0")
+            raise ArgumentError("width", width, "a positive number")
         numbers = np.asarray(values, dtype=np.float64)
         if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
             raise ArgumentError("values", numbers.shape, "at least one finite number")
@@ -47,27 +47,27 @@ class BalancedDraws:
 
     @property
     def bins(self) -> int:
-        """How many bins hold an example."""
+        """Return the number of non-empty bins."""
         return len(self._bins)
 
     def epoch(self, epoch: int, count: int | None = None) -> list[int]:
         """Return the examples of an epoch.
 
         Args:
-            epoch: Its number, from 0.
-            count: How many to draw in every epoch; as many as there are if left out.
+            epoch: Number of the epoch, from 0.
+            count: Number of draws in every epoch; by default the number of examples.
         """
         size = int(self._counts.sum()) if count is None else count
-        while len(self._taken) <= epoch:  # what the epochs before have taken of each bin
+        while len(self._taken) <= epoch:  # the examples of each bin that earlier epochs took
             drawn = self._draw(len(self._taken) - 1, size)
             self._taken.append(self._taken[-1] + np.bincount(drawn, minlength=self.bins))
         at = self._taken[epoch].copy()
-        found = []
+        examples = []
         for chosen in self._draw(epoch, size).tolist():
             members = self._bins[chosen]
-            found.append(int(members[at[chosen] % len(members)]))
+            examples.append(int(members[at[chosen] % len(members)]))
             at[chosen] += 1
-        return found
+        return examples
 
     def _draw(self, epoch: int, count: int) -> NDArray[np.int64]:
         return np.random.default_rng((self._seed, 1, epoch)).integers(self.bins, size=count)

@@ -1,4 +1,4 @@
-"""L17's features of atoms and bonds, in both of their lists."""
+"""Features of atoms and bonds as in L17, in both of its lists."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHER = "other"
 
 
 class _Part(NamedTuple):
-    """A property of an atom as a one-hot code; a value that is not listed counts as the last."""
+    """A property of an atom as a one-hot code; an unlisted value counts as the last."""
 
     name: str
     value: Callable[[Any], int | str]
@@ -61,10 +61,10 @@ _PLACES = {
 
 
 def check_features(size: int) -> int:
-    """Return the length of a list of atom features, if there is such a list.
+    """Return the length of a list of atom features.
 
     Raises:
-        ArgumentError: If there is none.
+        ArgumentError: If no list has this length.
     """
     if size not in _LISTS:
         raise ArgumentError("features", size, " or ".join(map(str, _LISTS)))
@@ -75,16 +75,16 @@ def atom_features(atom: Atom, size: int = 82) -> list[float]:
     """Return the features of an atom, zeros and ones.
 
     The list of 82 is that of L17's code: element (63), neighbors, explicit valence, implicit
-    valence (6 each), aromatic. That of 62 is the older one of neural fingerprints: element (44),
-    neighbors, hydrogens (5), implicit valence, aromatic. An element or a count outside of its list
-    counts as the last of the list.
+    valence (6 each), aromatic. The list of 62 is the older one of neural fingerprints: element
+    (44), neighbors, hydrogens (5), implicit valence, aromatic. An unlisted element or count is
+    encoded as the last of its list.
 
     Args:
-        atom: RDKit's.
-        size: Length of the list; the names of its entries are ``ATOM_FEATURES[size]``.
+        atom: The RDKit atom.
+        size: Length of the list; ``ATOM_FEATURES[size]`` names its entries.
 
     Raises:
-        ArgumentError: If there is no such list.
+        ArgumentError: If no list has this length.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -98,16 +98,16 @@ def atom_features(atom: Atom, size: int = 82) -> list[float]:
 
 @lru_cache(maxsize=4096)  # most atoms of most molecules are alike
 def _code(size: int, values: tuple[int | str, ...], is_aromatic: bool) -> tuple[float, ...]:
-    found: list[float] = []
+    features: list[float] = []
     for value, places in zip(values, _PLACES[size], strict=True):
         code = [0.0] * len(places)
         code[places.get(value, len(places) - 1)] = 1.0
-        found += code
-    return (*found, float(is_aromatic))
+        features += code
+    return (*features, float(is_aromatic))
 
 
 def bond_features(bond: Bond) -> list[float]:
-    """Return the features of a bond: the six of ``BOND_FEATURES``, zeros and ones."""
+    """Return the six ``BOND_FEATURES`` of a bond, zeros and ones."""
     kind = bond.GetBondType().name.lower()
     return [
         *(float(kind == name) for name in BOND_FEATURES[:4]),

@@ -1,4 +1,4 @@
-"""Molecules as PyG's graphs."""
+"""Molecules as PyG graphs."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def molecule_graph(molecule: Mol | str, features: int = 82) -> Data:
     """Return the graph of a molecule: its heavy atoms, and each bond in both directions.
 
     Args:
-        molecule: RDKit's, or a SMILES. Several parts, as of a salt, are one graph; a single atom
-            has no edges.
+        molecule: An RDKit molecule or a SMILES. Several parts, as in a salt, are one graph; a
+            single atom has no edges.
         features: Length of the list of atom features, 62 or 82.
 
     Returns:
         ``Data`` with x ``(N, features)``, edge_index ``(2, E)`` and edge_attr ``(E, 6)``.
 
     Raises:
-        ArgumentError: If there is no such list, or the SMILES has no atom or is none, with RDKit's
-            reason.
+        ArgumentError: If no list has this length, or the SMILES is invalid or has no atoms, with
+            RDKit's reason.
         MissingExtraError: If RDKit or PyG is not installed.
     """
     try:

@@ -1,4 +1,4 @@
-"""Molecules divided into parts: by chance, or so that parts have no scaffold in common."""
+"""Splits of molecules: random, or by scaffold."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ def split_molecules(
 ) -> tuple[list[int], ...]:
     """Divide molecules into parts.
 
-    A molecule that occurs several times is in one part alone. ``"scaffold"`` keeps all molecules of
-    one Bemis-Murcko scaffold together, which asks for more: what is tested is unlike what was
-    trained on. The largest scaffolds go first, each to the first part with room, so that the last
-    parts have the rare ones; chance has no say in it.
+    All copies of a molecule are in the same part. ``"scaffold"`` keeps all molecules with the same
+    Bemis-Murcko scaffold together, which is harder: test molecules differ from training molecules.
+    The largest scaffolds are assigned first, each to the first part with room, so the last parts
+    have the rare scaffolds; the result does not depend on the seed.
 
     Args:
         smiles: The molecules.
-        fractions: The share of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
-        seed: Decides which molecule goes where at random.
+        fractions: The fraction of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
+        seed: Determines a random split.
         kind: ``"random"`` or ``"scaffold"``.
 
     Returns:
         The positions in each part, ascending.
 
     Raises:
-        ArgumentError: If the fractions are not shares of a whole, or the kind is another.
+        ArgumentError: If the fractions are not positive or do not sum to 1, or the kind is unknown.
         DataError: If a part would be empty.
 
     References:
@@ -60,7 +60,7 @@ def split_molecules(
     if not all(parts):
         sizes = " + ".join(str(len(part)) for part in parts)
         raise DataError(
-            f"{len(smiles)} molecules of {len(groups)} kinds cannot be divided by "
+            f"{len(smiles)} molecules in {len(groups)} groups cannot be divided by "
             f"{tuple(fractions)}: {sizes}",
             mend="Give more molecules, larger fractions, or another split.",
         )
@@ -68,14 +68,14 @@ def split_molecules(
 
 
 def canonical(smiles: str) -> str:
-    """Return the SMILES that RDKit writes for a molecule, the same for every way to write it."""
+    """Return the canonical SMILES of a molecule."""
     from rdkit import Chem
 
     return Chem.MolToSmiles(parse_smiles(smiles))
 
 
 def scaffold(smiles: str) -> str:
-    """Return the Bemis-Murcko scaffold of a molecule; ``""`` without rings."""
+    """Return the Bemis-Murcko scaffold of a molecule, ``""`` if it has no rings."""
     molecule = parse_smiles(smiles)
     try:
         from rdkit.Chem.Scaffolds.MurckoScaffold import MurckoScaffoldSmiles
@@ -85,7 +85,7 @@ def scaffold(smiles: str) -> str:
 
 
 def _fill(groups: Sequence[list[int]], rooms: Sequence[float]) -> list[list[int]]:
-    """Give each group to the first part with room, the last part having room for all."""
+    """Assign each group to the first part with room; the last part has room for all."""
     parts: list[list[int]] = [[] for _ in rooms]
     for group in groups:
         fits = (i for i, room in enumerate(rooms) if len(parts[i]) + len(group) <= room)
@@ -94,7 +94,7 @@ def _fill(groups: Sequence[list[int]], rooms: Sequence[float]) -> list[list[int]
 
 
 def _deal(groups: Sequence[list[int]], fractions: Sequence[float]) -> list[list[int]]:
-    """Give each group to the part that lacks most of its share so far."""
+    """Assign each group to the part that lacks most of its fraction so far."""
     parts: list[list[int]] = [[] for _ in fractions]
     dealt = 0
     for group in groups:

@@ -1,4 +1,4 @@
-"""Reading recordings from whatever they are in: one file, or a folder of files."""
+"""Recordings from one file, or from a folder of files."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def read_recordings(
         events: For ``.fif`` and ``.edf``: names of the events, which become the classes.
         start: For continuous recordings: seconds from an event to the start of its window.
         seconds: For continuous recordings: length of a window.
-        is_labeled: Whether the classes are wanted; if not, they may be missing, or all the same.
+        is_labeled: Require the classes; if False, they may be missing or all the same.
 
     Raises:
-        DataError: If something cannot be read, or the files of a folder do not fit together.
+        DataError: If a file cannot be read, or the files of a folder do not fit together.
         MissingExtraError: If mne is needed and not installed.
     """
     path = Path(path)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(mne_files.SUFFIXES))
         if not files:
-            mend = "Arrays of all subjects belong into one .npz or .mat file."
-            raise DataError("there is no .fif or .edf file in it", file=path, mend=mend)
+            mend = "Save the arrays of all subjects in one .npz or .mat file."
+            raise DataError("the folder has no .fif or .edf file", file=path, mend=mend)
     elif path.suffix in _ARRAYS:
         return _ARRAYS[path.suffix](path, is_labeled=is_labeled)
     elif path.name.endswith(mne_files.SUFFIXES):
         files = [path]
     else:
-        problem = f"it is a {path.suffix or 'nameless'} file; expected .npz, .mat, .fif or .edf"
+        problem = f"the suffix is {path.suffix!r}; expected .npz, .mat, .fif or .edf"
         raise DataError(problem, file=path)
     read = [mne_files.read_mne(f, events=events, start=start, seconds=seconds) for f in files]
     return _joined(list(zip(files, read, strict=True)), path, is_labeled)
@@ -58,7 +58,7 @@ def read_recordings(
 def _joined(
     parts: list[tuple[Path, mne_files.MarkedWindows]], path: Path, is_labeled: bool
 ) -> Recordings:
-    """Put the windows of several files together, with the channels in the order of the first."""
+    """Concatenate the windows of several files, with the channels in the order of the first."""
     first = parts[0][1]
     samples = min(part.signals.shape[2] for _, part in parts)
     signals = []
@@ -73,10 +73,10 @@ def _joined(
         if sorted(part.channels) != sorted(first.channels):
             other = sorted(set(part.channels) ^ set(first.channels))
             raise DataError(
-                f"its channels are not those of {parts[0][0].name}; {', '.join(other)} are in one "
-                "of the two only",
+                f"its channels differ from those of {parts[0][0].name}; {', '.join(other)} are "
+                "in only one of the two",
                 file=file,
-                mend="Pick the same channels of every file.",
+                mend="Pick the same channels in every file.",
             )
         order = [part.channels.index(name) for name in first.channels]
         signals.append(part.signals[:, order, :samples])

@@ -1,4 +1,4 @@
-"""Recordings: windows of several channels at one sampling rate, each with a label and a subject."""
+"""Recordings: multichannel windows at one sampling rate, each with a label and a subject."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Recordings:
 
     Attributes:
         signals: ``(N, C, T)``, float32, in the unit of the recording.
-        labels: ``(N,)``, numbers into ``classes``.
+        labels: ``(N,)``, indices into ``classes``.
         classes: Names of the classes.
-        subjects: Of each window ``(N,)``, as text.
+        subjects: ``(N,)``, the subject of each window, as text.
         sampling_rate: In Hz.
         channels: Names of the channels.
     """
@@ -37,11 +37,11 @@ class Recordings:
 
     @property
     def seconds(self) -> float:
-        """Length of a window."""
+        """Return the length of a window."""
         return self.signals.shape[2] / self.sampling_rate
 
     def take(self, rows: Any) -> Recordings:
-        """Return some of the windows: by numbers or by a mask."""
+        """Return the windows selected by indices or by a mask."""
         return replace(
             self,
             signals=self.signals[rows],
@@ -53,12 +53,12 @@ class Recordings:
         """Return the recordings with the channels of a trained model, in its order.
 
         Raises:
-            DataError: If one is missing.
+            DataError: If a channel is missing.
         """
         missing = [name for name in channels if name not in self.channels]
         if missing:
             raise DataError(
-                f"the channels {', '.join(missing)} are missing; there are "
+                f"the channels {', '.join(missing)} are missing; the file has "
                 f"{', '.join(self.channels)}",
                 file=file,
                 mend="The model was trained with them.",
@@ -67,7 +67,7 @@ class Recordings:
         return replace(self, signals=self.signals[:, order], channels=channels)
 
     def one_class_subjects(self) -> list[str]:
-        """Return the subjects whose windows are all of one class."""
+        """Return the subjects whose windows all belong to one class."""
         subjects = np.unique(self.subjects)
         return [str(s) for s in subjects if len(np.unique(self.labels[self.subjects == s])) == 1]
 
@@ -82,20 +82,20 @@ def recordings(
     file: str | Path | None = None,
     is_labeled: bool = True,
 ) -> Recordings:
-    """Make recordings of arrays, and check that they fit together.
+    """Make recordings from arrays, and check that they fit together.
 
     Args:
         signals: ``(N, C, T)``, numbers.
-        labels: ``(N,)``; of any kind, sorted into classes.
-        subjects: ``(N,)``; who each window is of.
+        labels: ``(N,)``, of any type; the sorted distinct values are the classes.
+        subjects: ``(N,)``, the subject of each window.
         sampling_rate: In Hz.
         channels: C names; ``ch0``, ``ch1``, … by default.
-        file: Named in messages.
-        is_labeled: Whether there must be two classes; if not, the labels may be None too.
+        file: The file, for messages.
+        is_labeled: Require two classes; if False, the labels may be None.
 
     Raises:
         DataError: If shapes do not fit, a sample is not finite, the rate is not positive, a name
-            occurs twice, or there is one class only.
+            is a duplicate, or there is only one class.
     """
     signals, subjects = np.asarray(signals), np.asarray(subjects)
     if labels is None and not is_labeled:
@@ -111,7 +111,7 @@ def recordings(
     for name, array in (("y", labels), ("subject", subjects)):
         if array.shape != (len(signals),):
             raise refuse(
-                f"{name} has shape {array.shape}; expected one of each window, ({len(signals)},)"
+                f"{name} has shape {array.shape}; expected one entry per window, ({len(signals)},)"
             )
     rate = np.asarray(sampling_rate)
     if rate.size != 1 or rate.dtype.kind not in "fiu" or not 0 < float(rate.item()) < math.inf:
@@ -146,7 +146,7 @@ def _channel_names(channels: Any, count: int, refuse: Any) -> tuple[str, ...]:
         return tuple(f"ch{k}" for k in range(count))
     names = tuple(str(name) for name in np.asarray(channels).reshape(-1))
     if len(names) != count:
-        raise refuse(f"there are {len(names)} names of channels for {count} channels")
+        raise refuse(f"there are {len(names)} channel names for {count} channels")
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise refuse(f"the channel {twice[0]} occurs {names.count(twice[0])} times")

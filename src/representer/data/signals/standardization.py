@@ -1,4 +1,4 @@
-"""Standardization: channels of mean 0 and deviation 1, so that subjects can be compared."""
+"""Standardization of channels to mean 0 and standard deviation 1."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ KINDS = ("subject", "window", "training", "none")
 
 @dataclass(frozen=True)
 class Standardization:
-    """How channels are brought to mean 0 and deviation 1; a channel that is constant becomes 0.
+    """Scaling of channels to mean 0 and standard deviation 1; constant channels become 0.
 
-    ``"subject"``: by all windows of the same subject, whatever their labels: electrodes and skulls
-    differ, and power may differ between two windows of a subject. Nothing is taken from anyone
-    else, so nothing passes between training and test; but a subject's recording must be complete
-    before it is standardized. ``"window"``: by the window itself, so that all have equal power.
-    ``"training"``: by the windows of training, whose figures are kept for all that comes later; the
-    one kind that a live stream can use as it is. ``"none"``: not at all.
+    ``"subject"`` uses all windows of the same subject, regardless of their labels: it removes
+    differences of electrodes and skulls and keeps differences of power between the windows of a
+    subject. Each subject is standardized separately, so nothing leaks from test to training; but
+    the recording of a subject must be complete. ``"window"`` uses the window itself, so all windows
+    have equal power. ``"training"`` uses the training windows, whose moments are stored; a live
+    stream needs this kind. ``"none"`` changes nothing.
 
     Attributes:
         kind: One of the four.
-        mean: Of each channel in training; empty of another kind.
-        deviation: Likewise.
+        mean: Mean of each channel in training; empty for other kinds.
+        deviation: Standard deviation of each channel in training; empty for other kinds.
     """
 
     kind: Kind
@@ -42,43 +42,43 @@ class Standardization:
 
     @classmethod
     def fit(cls, kind: Kind, training: Recordings) -> Standardization:
-        """Return a standardization; only ``"training"`` looks at the windows."""
+        """Return a standardization; only ``"training"`` uses the windows."""
         if kind != "training":
             return cls(kind)
         mean, deviation = _moments(training.signals)
         return cls(kind, tuple(mean.ravel().tolist()), tuple(deviation.ravel().tolist()))
 
-    def apply(self, to: Recordings) -> Recordings:
+    def apply(self, recordings: Recordings) -> Recordings:
         """Return the recordings standardized.
 
         Raises:
-            ArgumentError: If they have other channels than those in training.
+            ArgumentError: If the number of channels differs from that in training.
         """
         if self.kind == "none":
-            return to
+            return recordings
         if self.kind == "window":
-            mean = to.signals.mean(axis=2, keepdims=True, dtype=np.float64)
-            deviation = to.signals.std(axis=2, keepdims=True, dtype=np.float64)
-            return replace(to, signals=_scaled(to.signals, mean, deviation))
+            mean = recordings.signals.mean(axis=2, keepdims=True, dtype=np.float64)
+            deviation = recordings.signals.std(axis=2, keepdims=True, dtype=np.float64)
+            return replace(recordings, signals=_scaled(recordings.signals, mean, deviation))
         if self.kind == "training":
-            if len(self.mean) != len(to.channels):
+            if len(self.mean) != len(recordings.channels):
                 expected = f"the {len(self.mean)} channels of training"
-                raise ArgumentError("channels", to.channels, expected)
+                raise ArgumentError("channels", recordings.channels, expected)
             moments = (np.asarray(part)[:, None] for part in (self.mean, self.deviation))
-            return replace(to, signals=_scaled(to.signals, *moments))
-        signals = np.empty_like(to.signals)
-        for subject in np.unique(to.subjects):
-            rows = to.subjects == subject
-            signals[rows] = _scaled(to.signals[rows], *_moments(to.signals[rows]))
-        return replace(to, signals=signals)
+            return replace(recordings, signals=_scaled(recordings.signals, *moments))
+        signals = np.empty_like(recordings.signals)
+        for subject in np.unique(recordings.subjects):
+            rows = recordings.subjects == subject
+            signals[rows] = _scaled(recordings.signals[rows], *_moments(recordings.signals[rows]))
+        return replace(recordings, signals=signals)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON holds it."""
+        """Return a dictionary for JSON."""
         return {"kind": self.kind, "mean": list(self.mean), "deviation": list(self.deviation)}
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Standardization:
-        """Return what `to_dict` described."""
+        """Return the standardization from the output of `to_dict`."""
         return cls(described["kind"], tuple(described["mean"]), tuple(described["deviation"]))
 
 
@@ -90,6 +90,6 @@ def _moments(signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(signals: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    is_constant = deviation <= 1e-6 * np.abs(mean)  # but for the rounding of float32
+    is_constant = deviation <= 1e-6 * np.abs(mean)  # up to the rounding of float32
     scale = np.where(is_constant, 0.0, 1.0 / np.where(is_constant, 1.0, deviation))
     return ((signals - mean) * scale).astype(np.float32)

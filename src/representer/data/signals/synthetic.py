@@ -1,14 +1,14 @@
-r"""Synthetic recordings with a planted oscillation, whose coupling alone tells the classes apart.
+r"""Synthetic recordings with an oscillation whose coupling alone distinguishes the classes.
 
-Every channel c of every window carries a narrow band of the same power around the same frequency:
+Every channel c of every window has a narrow band of equal power around the same frequency:
 
     x_c(t) = g_c Re( sqrt(k) e^{i l_c} z(t) + sqrt(1 - k) z_c(t) ) + noise
 
 z is shared by the channels and z_c is the channel's own; both are complex Gaussian processes with
-covariance exp(-(b tau)^2 / 2) e^{i omega tau}, b = 2 pi bandwidth. The class decides the coupling k
-and the phase lags l_c, the subject decides the gains g_c. Band power says nothing about the class:
-only the phases of channels against each other do. After the toy data of Li et al., NeurIPS 2017,
-for SyncNet.
+covariance exp(-(b tau)^2 / 2) e^{i omega tau}, b = 2 pi bandwidth. The class determines the
+coupling k and the phase lags l_c, the subject the gains g_c. Band power carries no information
+about the class; only the relative phases of channels do. After the toy data of Li et al., NeurIPS
+2017, for SyncNet.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from representer.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Coupling:
-    """What a class is.
+    """The oscillation of a class.
 
     Attributes:
-        name: Of the class.
-        frequency: ω/2π of the oscillation, in Hz; the same in all classes hides it in the power.
-        strength: k, the share of each channel's power that all channels share, from 0 to 1.
-        lags: l_c of each channel in degrees; channel c runs behind the shared process by it.
+        name: Name of the class.
+        frequency: ω/2π of the oscillation, in Hz; equal frequencies give all classes equal power.
+        strength: k, the fraction of each channel's power that all channels share, in [0, 1].
+        lags: l_c, the lag of each channel behind the shared process, in degrees.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Coupling:
 
 
 def default_couplings(channels: int = 4, frequency: float = 10.0) -> tuple[Coupling, ...]:
-    """Return two classes: channels on their own, and in step with 40 degrees from one to the next.
+    """Return two classes: uncoupled channels, and channels coupled with successive lags of 40°.
 
     Args:
         channels: C.
@@ -66,18 +66,18 @@ def synthetic_recordings(
     variation: float = 0.3,
     seed: int = 0,
 ) -> Recordings:
-    """Draw recordings with planted frequency, phase lags and coupling.
+    """Draw recordings with a given frequency, phase lags and coupling.
 
     Args:
         couplings: One for each class; two classes of four channels by default.
-        subjects: How many.
-        windows: Of each subject, in equal parts of all classes.
+        subjects: Number of subjects.
+        windows: Number of windows per subject, in equal parts of all classes.
         seconds: Length of a window.
         sampling_rate: In Hz.
-        bandwidth: Of the oscillation in Hz, one standard deviation to each side.
+        bandwidth: Bandwidth of the oscillation in Hz, one standard deviation to each side.
         noise: Standard deviation of white noise; the oscillation has 1.
-        variation: Standard deviation, over subjects, of the logarithm of each channel's gain.
-        seed: The same seed draws the same recordings.
+        variation: Standard deviation, over subjects, of the log gain of each channel.
+        seed: The same seed gives the same recordings.
 
     Raises:
         ArgumentError: If a size, rate or coupling is out of range.
@@ -87,7 +87,7 @@ def synthetic_recordings(
     rng = np.random.default_rng(seed)
     channels, samples = len(couplings[0].lags), round(seconds * sampling_rate)
     time = np.arange(samples) / sampling_rate
-    signals, labels, of = [], [], []
+    signals, labels, names = [], [], []
     for subject in range(subjects):
         gains = np.exp(rng.normal(0, variation, (channels, 1)))
         for window in range(windows):
@@ -101,12 +101,12 @@ def synthetic_recordings(
             clean = gains * (mixed * carrier).real
             signals.append(clean + rng.normal(0, noise, clean.shape))
             labels.append(label)
-            of.append(f"subject {subject}")
+            names.append(f"subject {subject}")
     return Recordings(
         np.asarray(signals, dtype=np.float32),
         np.asarray(labels, dtype=np.int64),
         tuple(coupling.name for coupling in couplings),
-        np.asarray(of),
+        np.asarray(names),
         float(sampling_rate),
         tuple(f"ch{c}" for c in range(channels)),
     )
@@ -115,8 +115,8 @@ def synthetic_recordings(
 def _envelopes(rng: np.random.Generator, count: int, samples: int, width: float) -> np.ndarray:
     """Return complex Gaussian processes ``(count, samples)`` of a bandwidth in cycles per sample.
 
-    White noise is smoothed with a Gaussian on a circle long enough that its ends do not meet; the
-    real part has variance 1.
+    White noise is smoothed with a Gaussian, circularly but with enough padding that the ends do not
+    affect each other; the real part has variance 1.
     """
     reach = math.ceil(4 / (2 * math.pi * width)) if width else 0
     length = samples + 2 * reach
@@ -132,7 +132,7 @@ def _check(
     couplings: tuple[Coupling, ...], subjects: int, windows: int, seconds: float, rate: float
 ) -> None:
     if len(couplings) < 2 or len({len(coupling.lags) for coupling in couplings}) != 1:
-        raise ArgumentError("couplings", couplings, "two or more with lags of the same channels")
+        raise ArgumentError("couplings", couplings, "two or more with the same number of lags")
     if not couplings[0].lags:
         raise ArgumentError("couplings[0].lags", (), "a lag for each channel")
     for k, coupling in enumerate(couplings):
@@ -143,6 +143,6 @@ def _check(
             raise ArgumentError(f"couplings[{k}].frequency", coupling.frequency, expected)
     for name, value in (("subjects", subjects), ("windows", windows)):
         if type(value) is not int or value < 1:
-            raise ArgumentError(name, value, "a whole number from 1 on")
+            raise ArgumentError(name, value, "a positive integer")
     if not seconds * rate >= 2:
-        raise ArgumentError("seconds", seconds, f"two samples at least, {2 / rate:g} s")
+        raise ArgumentError("seconds", seconds, f"at least two samples, {2 / rate:g} s")

@@ -1,4 +1,4 @@
-"""From the rows of a file to documents and labels."""
+"""Conversion of the rows of a file to documents and labels."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def assemble(
     Args:
         grid: The rows.
         source: The file.
-        text: The columns asked for, or None.
-        label: The column asked for, or None.
-        require_label: Whether a row without a label is left out.
+        text: The requested columns, or None.
+        label: The requested column, or None.
+        require_label: Leave out rows without a label.
 
     Raises:
-        ArgumentError: If the label is several columns or one of the text.
-        DataError: If a column is missing or cannot be guessed, a cell is not text or a plain
-            value, or no row is left.
+        ArgumentError: If the label is several columns or one of the text columns.
+        DataError: If a column is missing or ambiguous, a cell is neither text nor a plain value,
+            or no row is left.
     """
     texts = resolve(grid, text, "text", source) if text else []
     labels = resolve(grid, label, "label", source) if label else []
@@ -35,7 +35,7 @@ def assemble(
         raise ArgumentError("label", label, "one column")
     if set(texts) & set(labels):
         name = grid.columns[labels[0]]
-        raise ArgumentError("label", name, "another column than the text")
+        raise ArgumentError("label", name, "a column other than the text")
     if not texts:
         known = labels[0] if labels else guess_label(grid, [], source, required=False)
         texts = [guess_text(grid, known, source)]
@@ -89,24 +89,24 @@ def _fill(
 
 
 def _cell(value: object, source: str, line: int, column: str, *, is_text: bool = False) -> str:
-    """Return a cell as text; what is no text and no plain value is refused."""
+    """Return a cell as text; anything but text and plain values is refused."""
     if value is None or (isinstance(value, float) and math.isnan(value) and not is_text):
         return ""
     if value is MISSING:
         problem = "the object has no such key"
-        mend = "Every object needs it; null stands for an empty cell."
+        mend = "Every object needs it; use null for an empty cell."
         raise DataError(problem, file=source, line=line, column=column, mend=mend)
     if isinstance(value, str):
         try:
             value.encode()
         except UnicodeEncodeError:
-            problem = "half of a surrogate pair, which is no character"
+            problem = "half of a surrogate pair, which is not a character"
             raise DataError(problem, file=source, line=line, column=column) from None
         return value
     plain = isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value))
     if is_text or not plain:
         what, expected = type(value).__name__, "text" if is_text else "text or a number"
-        problem = f"a value of type {what} where {expected} belongs"
+        problem = f"a value of type {what}; expected {expected}"
         mend = f"Name the column that holds the {'text' if is_text else 'label'}."
         raise DataError(problem, file=source, line=line, column=column, mend=mend)
     return json.dumps(value)

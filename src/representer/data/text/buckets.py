@@ -1,4 +1,4 @@
-"""Batches of documents of near-equal length, in a random order that the seed decides."""
+"""Batches of documents of similar length, in a random order determined by the seed."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ def length_buckets(
 ) -> list[list[int]]:
     """Return the batches of an epoch, as positions of documents.
 
-    The documents are shuffled and cut into pools of ``bucket`` batches; a pool is sorted by
-    length and cut into batches; all batches are shuffled. Each document is in exactly one batch,
-    and all batches but one are full. Nothing but the arguments decides the result, so an epoch
-    can be taken up again in the middle.
+    The documents are shuffled and split into pools of ``bucket`` batches; each pool is sorted by
+    length and split into batches; then all batches are shuffled. Each document is in exactly one
+    batch, and all batches but one are full. The result depends only on the arguments, so an
+    interrupted epoch can be resumed.
 
     Args:
         lengths: The length of each document.
-        batch_size: Documents in a batch.
+        batch_size: Number of documents in a batch.
         seed: The seed of the run.
-        epoch: The number of the epoch; each has another order.
-        bucket: Batches in a pool. 1 leaves chance alone to decide; many give less padding.
+        epoch: The number of the epoch; each epoch has a different order.
+        bucket: Number of batches in a pool. 1 gives random batches; more give less padding.
 
     Raises:
         ArgumentError: If ``batch_size`` or ``bucket`` is less than 1.

@@ -1,4 +1,4 @@
-"""Which columns hold the text and the label: as asked for, or guessed with care."""
+"""The choice of the text and label columns, by name or by a careful guess."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLOSE = 0.75
 
 
 def is_known_name(cell: str) -> bool:
-    """Say whether a cell reads like the usual name of a column."""
+    """Return True if a cell is a usual name of a column."""
     known = (TEXT_NAMES, SECOND_TEXT_NAMES, LABEL_NAMES, OTHER_NAMES)
     return any(_plain(cell) in names for names in known)
 
@@ -37,17 +37,17 @@ def requested(option: str | None) -> list[str]:
 
 
 def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
-    """Return the positions of the columns that the caller named.
+    """Return the positions of the named columns.
 
     Args:
         grid: The rows.
-        option: One name, or several with commas between them. A name may be a position, counted
-            from 1, where the format has positions.
+        option: One name, or several separated by commas. A name may be a position, starting at 1,
+            if the format has positions.
         argument: The name of the option, for messages.
         source: The file, for messages.
 
     Raises:
-        DataError: If a column is not there; the message lists those that are.
+        DataError: If a column is missing; the message lists the existing ones.
     """
     if option in grid.columns:
         return [grid.columns.index(option)]
@@ -55,10 +55,10 @@ def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
 
 
 def guess_text(grid: Grid, label: int | None, source: str) -> int:
-    """Choose the text: the column with a usual name, or else the one with the longest cells.
+    """Return the text column: the one with a usual name, or else the one with the longest cells.
 
     Raises:
-        DataError: If more than one column could be meant.
+        DataError: If more than one column is possible.
     """
     free = [i for i in range(len(grid.columns)) if i != label]
     for names in (TEXT_NAMES, SECOND_TEXT_NAMES):
@@ -81,17 +81,17 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
 
 
 def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) -> int | None:
-    """Choose the label: the column with a usual name, or else the only one with few values.
+    """Return the label column: the one with a usual name, or else the only one with few values.
 
     Args:
         grid: The rows.
         texts: The columns of the text.
         source: The file, for messages.
-        required: Whether there has to be one. If not, only a usual name counts, so that a number
-            or a date beside a text is not taken for its class.
+        required: Require a label column. If False, only a usual name counts, so that a number or a
+            date is not mistaken for a class.
 
     Raises:
-        DataError: If one is required and none or more than one could be meant.
+        DataError: If a required label is missing or ambiguous.
     """
     free = [i for i in range(len(grid.columns)) if i not in texts]
     found = _by_name(grid, free, LABEL_NAMES, "label")

@@ -1,4 +1,4 @@
-"""CSV and TSV files: every row has the width of the first one, or the file is refused."""
+"""CSV and TSV files; a file whose rows differ in width is refused."""
 
 from __future__ import annotations
 
@@ -29,31 +29,30 @@ def read_delimited(
 
     Args:
         path: The file.
-        wanted: Names or positions of the columns that will be asked for; they help to tell
-            whether there is a header.
-        header: Whether the first row names the columns; None decides by the rows.
-        delimiter: What separates the cells. None means a tab for ``.tsv`` and a comma for the
-            rest, or a semicolon or tab where the first line has those and no comma.
-        quotes: Whether a cell may stand in double quotes and then hold delimiters and line ends.
-            None means yes, except that a quoted cell of a TSV file may not hold a line end: such
-            files often have quotes that are just characters, and rows would run together.
+        wanted: Names or positions of the columns that will be used; they help to detect a header.
+        header: True if the first row names the columns; None decides by the rows.
+        delimiter: The cell separator. None means a tab for ``.tsv`` and a comma otherwise, or a
+            semicolon or tab if the first line has those and no comma.
+        quotes: True if a cell in double quotes may contain delimiters and line ends. None means
+            True, except that a quoted cell of a TSV file may not contain a line end: in such files
+            quotes are often ordinary characters, and rows would merge.
         encoding: Name of the encoding.
 
     Raises:
-        DataError: If the file cannot be read as such a table.
+        DataError: If the file is not such a table.
     """
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise ArgumentError("delimiter", delimiter, "one character, not a quote or line end")
+        raise ArgumentError("delimiter", delimiter, "one character other than a quote or line end")
     lines = physical_lines(path, encoding)
     head = next(lines, "")
     is_tsv = ".tsv" in (suffix.lower() for suffix in path.suffixes[-2:])
     separator = delimiter or _separator(head, "\t" if is_tsv else ",")
     notes = []
     if delimiter is None and separator != ("\t" if is_tsv else ","):
-        notes.append(f"The cells are separated by {_shown(separator)}, as the first line shows.")
+        notes.append(f"The first line shows that {_shown(separator)} separates the cells.")
     rows, starts, dropped = _rows(path, chain([head], lines), separator, quotes, is_tsv)
     if not rows:
-        raise DataError("holds no rows, only blank lines", file=path)
+        raise DataError("contains only blank lines", file=path)
     named, note = _decide_header(rows, header, wanted)
     notes += [note] if note else []
     columns = [str(number + 1) for number in range(len(rows[0]))]
@@ -92,7 +91,7 @@ def _rows(
             raise _width(path, line, len(row), len(rows[0]), starts[0], separator)
         if is_tsv and quotes is None and reader.line_num > line:
             raise DataError(
-                f"a quoted cell goes on to line {reader.line_num}",
+                f"a quoted cell continues to line {reader.line_num}",
                 file=path,
                 line=line,
                 mend="Pass quotes=False if quotes are ordinary characters here, "
@@ -105,7 +104,7 @@ def _rows(
 
 
 def _separator(line: str, usual: str) -> str:
-    """Return the usual separator unless a CSV file's first line clearly has another one."""
+    """Return the usual separator, unless the first line of a CSV file clearly has another."""
     if usual == "\t":
         return usual
     try:
@@ -118,21 +117,21 @@ def _separator(line: str, usual: str) -> str:
 def _decide_header(
     rows: list[list[str]], header: bool | None, wanted: list[str]
 ) -> tuple[bool, str]:
-    """Return whether the first row is a header, and the note on it if that was guessed."""
+    """Return True if the first row is a header, and a note if that is a guess."""
     if header is not None:
         return header, ""
     first = [cell.strip() for cell in rows[0]]
     numbers = [name for name in wanted if name.isascii() and name.isdecimal()]
-    if len(numbers) < len(wanted):  # names were asked for, so they are expected in the file
+    if len(numbers) < len(wanted):  # names were given, so the file must have them
         return True, ""
     shown = has_header(rows)
     if shown is True or (shown is None and numbers and set(numbers) <= set(first)):
         return True, ""
     if shown is False or numbers:
         numbered = f"the columns are numbered 1 to {len(first)}"
-        return False, f"The first row was taken for a document: no header, {numbered}."
+        return False, f"The first row is used as a document, not as a header: {numbered}."
     names = listing([cell[:40] for cell in first])
-    return True, f"The first row was taken for the header: {names} (else pass header=False)."
+    return True, f"The first row is used as the header: {names} (otherwise pass header=False)."
 
 
 def _names(path: Path, first: list[str], line: int) -> list[str]:
@@ -151,7 +150,7 @@ def _width(path: Path, line: int, got: int, expected: int, first: int, mark: str
         f"{few} cells: {got} instead of {expected} as on line {first}",
         file=path,
         line=line,
-        mend=f"A cell that holds {_shown(mark)} or a line end needs double quotes around it.",
+        mend=f"Put a cell that contains {_shown(mark)} or a line end in double quotes.",
     )
 
 

@@ -1,4 +1,4 @@
-"""The docstrings of Python's standard library, by package: documents that need no download."""
+"""Docstrings of Python's standard library, labeled by package: a data set without a download."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = (
     "asyncio", "email", "decimal", "importlib", "xml", "logging", "http", "unittest",
     "tkinter", "turtle", "typing", "doctest", "ipaddress", "difflib", "inspect", "statistics",
 )  # fmt: skip
-"""Packages with much to read, in the order of preference; some systems leave some of them out."""
+"""Well-documented packages, in order of preference; some systems lack some of them."""
 
 _FILES = {"decimal": "_pydecimal.py"}  # decimal.py only imports the C version or this one
 _TESTS = {"test", "tests", "idle_test"}
@@ -31,26 +31,26 @@ def docstrings(
 ) -> Table:
     """Return paragraphs of docstrings, labeled with the package they come from.
 
-    The sources are parsed and never imported. A docstring is cut into paragraphs; short ones are
-    put together until they have ``min_words`` words, and what is then still short is left out. A
-    paragraph that occurs twice is kept once. So that the label is not simply to be read off, the
-    names of all packages, also in identifiers such as ``HTTPServer``, are replaced by the word
-    "package" in every document.
+    The sources are parsed and never imported. Docstrings are split into paragraphs; short ones are
+    joined until they have ``min_words`` words, and a rest that is still too short is left out.
+    Duplicate paragraphs are kept once. The names of all packages, including those in identifiers
+    such as ``HTTPServer``, are replaced by the word "package", so that no document contains its
+    label.
 
-    On one version of Python the result depends on the arguments alone.
+    For a given version of Python, the result depends only on the arguments.
 
     Args:
-        seed: Decides which documents a large package contributes, and their order.
-        classes: How many packages.
-        per_class: The most documents of one package.
-        min_words: The fewest words of a document.
+        seed: Selects the documents of large packages and the order of all documents.
+        classes: Number of packages.
+        per_class: Maximum number of documents per package.
+        min_words: Minimum number of words per document.
 
     Returns:
         The table; its lines are those of the source files.
 
     Raises:
         ArgumentError: If there are fewer than two classes or no documents.
-        DataError: If this Python comes without the sources of its library.
+        DataError: If this Python was installed without the sources of its library.
     """
     if not 2 <= classes <= len(PACKAGES):
         raise ArgumentError("classes", classes, f"2 to {len(PACKAGES)}")
@@ -61,21 +61,21 @@ def docstrings(
     rng = random.Random(f"docstrings/{seed}")
     rows: list[tuple[str, str, int]] = []
     seen: set[str] = set()
-    found = 0
+    count = 0
     for package in PACKAGES:
-        if found == classes:
+        if count == classes:
             break
         documents = list(_documents(root, package, min_words, seen))
         if len(documents) < min(_ENOUGH, per_class):
             continue
-        found += 1
+        count += 1
         rng.shuffle(documents)
         rows += [(text, package, line) for text, line in documents[:per_class]]
-    if found < classes:
+    if count < classes:
         raise DataError(
-            f"only {found} of {classes} packages of the standard library have enough docstrings",
+            f"only {count} of {classes} packages of the standard library have enough docstrings",
             file=root,
-            mend="Use a Python that was installed with its sources, or give your own data.",
+            mend="Use a Python that was installed with its sources, or your own data.",
         )
     rng.shuffle(rows)
     texts, labels, lines = map(list, zip(*rows, strict=True))
@@ -86,10 +86,10 @@ def docstrings(
 def _documents(
     root: Path, package: str, min_words: int, seen: set[str]
 ) -> Iterator[tuple[str, int]]:
-    """Yield the documents of one package that were not seen before, with their lines."""
+    """Yield the documents of one package that are not in ``seen``, with their lines."""
     for path in _sources(root, package):
         try:
-            with warnings.catch_warnings(action="ignore"):  # on odd escapes in old modules
+            with warnings.catch_warnings(action="ignore"):  # on invalid escapes in old modules
                 tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError):
             continue  # a library with one broken file still has documents
@@ -102,7 +102,7 @@ def _documents(
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and the statements in it, but no expressions, of which there are many more."""
+    """Yield a node and all statements in it, without their expressions, which are far more."""
     yield node
     for block in ("body", "handlers", "orelse", "finalbody"):
         for statement in getattr(node, block, ()):
@@ -119,7 +119,7 @@ def _sources(root: Path, package: str) -> list[Path]:
 
 
 def _paragraphs(docstring: str, min_words: int) -> Iterator[str]:
-    """Yield paragraphs, short ones put together, with the names of the packages replaced."""
+    """Yield paragraphs, short ones joined, with the names of the packages replaced."""
     waiting: list[str] = []
     for paragraph in re.split(r"\n\s*\n", _NAMES.sub(_MASK, docstring)):
         waiting += paragraph.split()

@@ -1,4 +1,4 @@
-"""Batches of documents of one and the same length, in a random order that the seed decides."""
+"""Batches of documents of equal length, in a random order determined by the seed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from representer.errors import ArgumentError
 def equal_lengths(
     lengths: Sequence[int], batch_size: int, seed: int, epoch: int
 ) -> list[list[int]]:
-    """Return the batches of an epoch, as positions of documents, so that none needs padding.
+    """Return the batches of an epoch, as positions of documents; no batch needs padding.
 
-    The documents of each length are shuffled and cut into batches, of which the last may be small;
-    all batches are shuffled. Each document is in exactly one batch. Nothing but the arguments
-    decides the result, so an epoch can be taken up again in the middle.
+    The documents of each length are shuffled and split into batches, the last of which may be
+    small; then all batches are shuffled. Each document is in exactly one batch. The result depends
+    only on the arguments, so an interrupted epoch can be resumed.
 
     Args:
         lengths: The length of each document.
-        batch_size: The most documents in a batch.
+        batch_size: Maximum number of documents in a batch.
         seed: The seed of the run.
-        epoch: The number of the epoch; each has other batches in another order.
+        epoch: The number of the epoch; each epoch has different batches.
 
     Raises:
         ArgumentError: If ``batch_size`` is less than 1.

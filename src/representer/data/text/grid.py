@@ -1,4 +1,4 @@
-"""The rows of a file before it is known which columns hold the text and the label."""
+"""The cells of a file, before the columns of the text and the label are chosen."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from representer.data.text.table import Dropped
 
 MISSING = object()
-"""Stands for a cell that a row does not have, in formats where that can be."""
+"""A cell that a row lacks, in formats that allow it."""
 
 
 @dataclass(frozen=True)
@@ -16,13 +16,13 @@ class Grid:
     """Cells by row and column.
 
     Args:
-        columns: The names of the columns, all different.
+        columns: The distinct names of the columns.
         rows: The cells; strings, or for JSON and Parquet any value, or ``MISSING``.
         lines: The physical line on which each row starts, from 1.
-        dropped: Lines that held no row.
-        header: Whether the file named its columns.
-        numbered: Whether a column may also be asked for by its position, from 1.
-        notes: What was guessed.
+        dropped: Lines without a row.
+        header: True if the file names its columns.
+        numbered: True if a column may also be given by its position, starting at 1.
+        notes: Guesses made while reading.
     """
 
     columns: list[str]

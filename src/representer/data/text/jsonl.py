@@ -11,11 +11,11 @@ from representer.data.text.source import physical_lines
 from representer.data.text.table import Dropped
 from representer.errors import DataError
 
-_MEND = 'Every line is one object, such as {"text": "...", "label": "..."}.'
+_MEND = 'Every line is an object, such as {"text": "...", "label": "..."}.'
 
 
 def read_jsonl(path: Path, *, encoding: str = "utf-8") -> Grid:
-    """Read a JSON Lines file. Its columns are the keys of the first object.
+    """Read a JSON Lines file. The keys of the first object are the columns.
 
     Raises:
         DataError: If a line is not one JSON object with each key once.
@@ -33,7 +33,7 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8") -> Grid:
         rows.append([record.get(column, MISSING) for column in columns])
         lines.append(number)
     if not columns:
-        raise DataError("holds no objects with keys", file=path, mend=_MEND)
+        raise DataError("contains no objects with keys", file=path, mend=_MEND)
     dropped = [Dropped(line, "blank line") for line in blank if line < lines[-1]]
     return Grid(columns, rows, lines, dropped, header=True, numbered=False, notes=[])
 
@@ -42,7 +42,7 @@ def _object(path: Path, number: int, line: str) -> dict[str, object]:
     try:
         record = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError:
-        problem = "JSON nested too deep to read"
+        problem = "JSON nested too deeply"
         raise DataError(problem, file=path, line=number, mend=_MEND) from None
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg} at character {error.pos + 1}"
@@ -60,7 +60,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} comes twice")
+        raise ValueError(f"the key {twice!r} occurs twice")
     return record
 
 

@@ -1,4 +1,4 @@
-"""Reading text files with a label, a blank and a document on every line."""
+"""Text files with a label, a blank and a document on every line."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def read_labeled_lines(
 ) -> Table:
     """Read documents from lines such as ``4 a stirring , funny film``.
 
-    What stands before the first blank is the label, all behind it the document; the blanks around
-    both are not part of them. An empty line is left out, as is a label without a document; both
-    are listed in ``Table.dropped``.
+    The label ends at the first blank and the document follows; surrounding blanks belong to
+    neither. Empty lines and labels without a document are left out and listed in
+    ``Table.dropped``.
 
     Args:
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
-        labels: The labels that there may be; any if left out.
+        labels: The allowed labels; any by default.
         encoding: Encoding of the file.
 
     Raises:
-        ArgumentError: If Python knows no such encoding.
-        DataError: If the file cannot be used, a label is none of those there may be, or no
-            document is left; with the file and the line.
+        ArgumentError: If Python has no such encoding.
+        DataError: If the file cannot be used, a label is not allowed, or no document is left; with
+            the file and the line.
     """
     path = Path(path)
     table = Table(
@@ -44,7 +44,7 @@ def read_labeled_lines(
                 f"starts with {listing([label])} instead of one of the labels {listing(labels)}",
                 file=path,
                 line=number,
-                mend="Every line is a label, a blank and a text.",
+                mend="Every line must be a label, a blank and a text.",
             )
         if not text.strip():
             table.dropped.append(Dropped(number, "empty text" if label else "empty line"))
@@ -53,6 +53,6 @@ def read_labeled_lines(
         table.labels.append(label)
         table.lines.append(number)
     if not table.texts:
-        mend = "Every line is a label, a blank and a text."
+        mend = "Every line must be a label, a blank and a text."
         raise DataError("has no line with a label and a text", file=path, mend=mend)
     return table

@@ -1,4 +1,4 @@
-"""Words and their numbers, whatever the first number is for."""
+"""The mapping between words and numbers that vocabularies have in common."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Numbering:
     """Words in a fixed order, each with its number; 0 is a mark and 1 any other word.
 
     Args:
-        words: All words. The first two are the marks. If these occur as words of a document, both
+        words: All words. The first two are the marks. If they occur as words of a document, both
             are encoded as unknown.
 
     Raises:
-        ArgumentError: If the marks are not in front or a word comes twice.
+        ArgumentError: If the marks do not come first or a word is a duplicate.
     """
 
     UNKNOWN: ClassVar[int] = 1
@@ -30,11 +30,11 @@ class Numbering:
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
         if self.words[:2] != self.MARKS:
-            raise ArgumentError("words", list(self.words[:2]), f"{self.MARKS} in front")
+            raise ArgumentError("words", list(self.words[:2]), f"{self.MARKS} first")
         self._numbers = {word: number for number, word in enumerate(self.words)}
         if len(self._numbers) < len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
-            raise ArgumentError("words", twice, "each word once")
+            raise ArgumentError("words", twice, "distinct words")
         for mark in self.MARKS:
             self._numbers[mark] = self.UNKNOWN
 
@@ -50,7 +50,7 @@ class Numbering:
         Args:
             token_lists: The tokens of each document.
             min_count: Words that occur less often are unknown.
-            max_size: The most words, the two marks included; None for no limit.
+            max_size: Maximum number of words including the two marks; None for no limit.
 
         Raises:
             ArgumentError: If a limit leaves no word.
@@ -61,26 +61,26 @@ class Numbering:
     def from_counts(
         cls, counts: Mapping[str, int], min_count: int = 1, max_size: int | None = None
     ) -> Self:
-        """Do what :meth:`build` does with words that are counted already."""
+        """Build a vocabulary from word counts; see :meth:`build`."""
         if min_count < 1:
             raise ArgumentError("min_count", min_count, "1 or more")
         if max_size is not None and max_size < 3:
-            raise ArgumentError("max_size", max_size, "3 or more (two are the marks), or None")
+            raise ArgumentError("max_size", max_size, "3 or more (including two marks), or None")
         frequent = [w for w, count in counts.items() if count >= min_count and w not in cls.MARKS]
         frequent.sort(key=lambda word: (-counts[word], word))
         limit = None if max_size is None else max_size - 2
         return cls((*cls.MARKS, *frequent[:limit]))
 
     def __len__(self) -> int:
-        """Return the number of words, the two marks included."""
+        """Return the number of words, including the two marks."""
         return len(self.words)
 
     def __contains__(self, word: object) -> bool:
-        """Say whether a word has a number of its own."""
+        """Return True if a word has its own number."""
         return self._numbers.get(word, self.UNKNOWN) > self.UNKNOWN  # type: ignore[call-overload]
 
     def __eq__(self, other: object) -> bool:
-        """Say whether both give the same words the same numbers."""
+        """Return True if both map the same words to the same numbers."""
         return isinstance(other, type(self)) and self.words == other.words
 
     def __hash__(self) -> int:
@@ -105,10 +105,10 @@ class Numbering:
 
     @classmethod
     def from_json(cls, text: str, *, file: str | Path | None = None) -> Self:
-        """Read what :meth:`to_json` wrote.
+        """Read the output of :meth:`to_json`.
 
         Raises:
-            DataError: If it is not that.
+            DataError: If the text is not a vocabulary.
         """
         try:
             words = json.loads(text)["words"]
@@ -116,8 +116,8 @@ class Numbering:
                 raise TypeError("words is not a list of strings")
             return cls(words)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            mend = "It is written by save(); take it from the run folder again."
-            raise DataError(f"is no vocabulary ({error})", file=file, mend=mend) from None
+            mend = "save() writes it; copy it from the run folder again."
+            raise DataError(f"is not a vocabulary ({error})", file=file, mend=mend) from None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the vocabulary to a JSON file."""
@@ -128,7 +128,7 @@ class Numbering:
         """Read a vocabulary from a JSON file.
 
         Raises:
-            DataError: If the file cannot be read or is no vocabulary.
+            DataError: If the file cannot be read or is not a vocabulary.
         """
         path = Path(path)
         try:

@@ -1,4 +1,4 @@
-"""Documents as one tensor: padded at the end, or cut at the end."""
+"""Documents as one tensor, padded or truncated at the end."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from representer.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Truncation:
-    """What a limit on the length takes away.
+    """The effect of a limit on the length of documents.
 
     Args:
         max_length: The limit.
-        documents: How many documents there are.
-        cut: How many of them are longer.
-        tokens: How many tokens there are.
-        tokens_cut: How many of them are lost.
-        longest: The length of the longest document.
+        documents: Number of documents.
+        cut: Number of longer documents.
+        tokens: Number of tokens.
+        tokens_cut: Number of lost tokens.
+        longest: Length of the longest document.
     """
 
     max_length: int
@@ -43,7 +43,7 @@ class Truncation:
 
 
 def truncation(lengths: Sequence[int], max_length: int) -> Truncation:
-    """Say what a limit on the length takes away from documents of these lengths.
+    """Return the effect of a limit on documents of the given lengths.
 
     Raises:
         ArgumentError: If ``max_length`` is less than 1.
@@ -57,22 +57,22 @@ def truncation(lengths: Sequence[int], max_length: int) -> Truncation:
 def collate(
     documents: Sequence[Sequence[int]], max_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Put encoded documents into one tensor.
+    """Collate encoded documents into one tensor.
 
     Args:
-        documents: The numbers of the words of each document.
-        max_length: A longer document keeps its head; None keeps all.
+        documents: The word numbers of each document.
+        max_length: Longer documents are truncated at the end; None keeps all tokens.
 
     Returns:
-        The numbers, padded at the end with ``Vocabulary.PAD``, and the lengths. There is one step
-        at least, so that a batch of empty documents is still a batch.
+        The numbers, padded at the end with ``Vocabulary.PAD``, and the lengths. There is at least
+        one step, even for a batch of empty documents.
 
     Shape:
         - tokens: ``(B, T)``, int64
         - lengths: ``(B,)``, int64
 
     Raises:
-        ArgumentError: If there is no document or ``max_length`` is less than 1.
+        ArgumentError: If there are no documents or ``max_length`` is less than 1.
     """
     if not documents:
         raise ArgumentError("documents", documents, "one document or more")

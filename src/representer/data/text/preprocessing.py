@@ -1,4 +1,4 @@
-"""From documents to tokens: the scheme, the longest and the shortest document."""
+"""Preprocessing of documents: tokenization and limits on their length."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Tokens:
 
     Args:
         documents: The tokens of each document that was kept.
-        kept: The position of each of them among the documents given.
-        truncated: How many lost their tail.
+        kept: The position of each kept document in the input.
+        truncated: Number of truncated documents.
         too_short: Positions of the documents that were left out.
     """
 
@@ -32,8 +32,8 @@ class Preprocessing:
 
     Args:
         scheme: See :func:`tokenize`.
-        max_tokens: A longer document keeps its head; None keeps all.
-        min_tokens: A shorter document is left out.
+        max_tokens: Longer documents are truncated at the end; None keeps all tokens.
+        min_tokens: Shorter documents are left out.
     """
 
     scheme: Scheme = "words"
@@ -41,7 +41,7 @@ class Preprocessing:
     min_tokens: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse limits that no document can meet."""
+        """Check that documents can satisfy the limits."""
         if self.min_tokens < 0:
             raise ArgumentError("min_tokens", self.min_tokens, "0 or more")
         if self.max_tokens is not None and self.max_tokens < max(1, self.min_tokens):
@@ -49,7 +49,7 @@ class Preprocessing:
             raise ArgumentError("max_tokens", self.max_tokens, expected)
 
     def apply(self, texts: Sequence[str]) -> Tokens:
-        """Tokenize documents, cut the long ones and leave out the short ones."""
+        """Tokenize documents, truncate the long ones and leave out the short ones."""
         documents: list[list[str]] = []
         kept: list[int] = []
         too_short: list[int] = []
@@ -69,6 +69,6 @@ PRESETS = {
     "paper": Preprocessing(),
     "authors_code": Preprocessing("leam", max_tokens=300, min_tokens=6),
 }
-"""``authors_code`` is what the published script does. It leaves out short documents of the test
-set too, so its accuracies are not on the whole official test sets; and unlike it, no end mark is
-appended to a document here."""
+"""``authors_code`` follows the published script, which also leaves out short documents of the test
+set, so its accuracies are not on the complete official test sets. Unlike the script, it does not
+append an end mark to documents."""

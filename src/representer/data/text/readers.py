@@ -1,4 +1,4 @@
-"""Reading labeled documents from CSV, TSV, JSON Lines or Parquet files."""
+"""Labeled documents in CSV, TSV, JSON Lines or Parquet files."""
 
 from __future__ import annotations
 
@@ -37,37 +37,37 @@ def read_table(
     quotes: bool | None = None,
     encoding: str = "utf-8",
 ) -> Table:
-    """Read documents and labels from a file, without ever shifting or losing a row in silence.
+    """Read documents and labels from a file; no row is ever shifted or lost silently.
 
-    The format follows the suffix: ``.csv``, ``.tsv``, ``.jsonl`` (also ``.ndjson``, ``.json``),
-    each also with ``.gz``, ``.bz2`` or ``.xz`` behind it, and ``.parquet``. Columns that are not
-    named are guessed; the guess is in ``Table.notes``, and an unclear one is refused.
+    The suffix determines the format: ``.csv``, ``.tsv``, ``.jsonl`` (also ``.ndjson``, ``.json``),
+    each optionally followed by ``.gz``, ``.bz2`` or ``.xz``, and ``.parquet``. Columns that are not
+    named are guessed; ``Table.notes`` has the guess, and an ambiguous one is an error.
 
-    Rows without text, and rows without a label where labels are required, are left out and
-    listed in ``Table.dropped``. Labels lose the blanks around them; texts stay as they are.
+    Rows without text, and rows without a required label, are left out and listed in
+    ``Table.dropped``. Blanks around labels are removed; texts stay as they are.
 
     Args:
         path: The file.
-        text: The column of the text; several with commas between them are joined by a space. In
-            CSV and TSV files a column may also be its number, from 1.
+        text: The column of the text; several, separated by commas, are joined by a space. In CSV
+            and TSV files a column may also be given by its number, starting at 1.
         label: The column of the label.
-        require_label: Whether every document needs a label. If not, a label column is used when
-            it is named or has a usual name, and a row without a label has the label ``""``.
-        header: Whether the first row of a CSV or TSV file names the columns; None decides by the
+        require_label: Require a label for every document. If False, a label column is used if it is
+            named or has a usual name, and a row without a label has the label ``""``.
+        header: True if the first row of a CSV or TSV file names the columns; None decides by the
             rows.
-        delimiter: What separates the cells of a CSV or TSV file; None decides by the suffix and
-            the first line.
-        quotes: Whether double quotes around a cell of a CSV or TSV file are marks. None means
-            yes, but a quoted cell of a TSV file may then not span lines.
+        delimiter: The cell separator of a CSV or TSV file; None decides by the suffix and the first
+            line.
+        quotes: True if double quotes enclose cells of a CSV or TSV file. None means True, except
+            that a quoted cell of a TSV file may not span lines.
         encoding: Encoding of the file.
 
     Returns:
         The table.
 
     Raises:
-        ArgumentError: If an option has no meaning.
-        DataError: If the file cannot be used. It names the file, the line, the column and the
-            mend.
+        ArgumentError: If an option is invalid.
+        DataError: If the file cannot be used. The message names the file, the line, the column and
+            the fix.
         MissingExtraError: If the file is Parquet and pyarrow is not installed.
     """
     grid = read_grid(
@@ -94,11 +94,11 @@ def read_grid(
 
     Args:
         path: The file.
-        wanted: The columns that will be asked for, which help to recognize a header.
+        wanted: The columns that will be used, which help to detect a header.
         header: As in :func:`read_table`.
-        delimiter: As there.
-        quotes: As there.
-        encoding: As there.
+        delimiter: As in :func:`read_table`.
+        quotes: As in :func:`read_table`.
+        encoding: As in :func:`read_table`.
     """
     path = Path(path)
     kind = _format(path)
@@ -124,8 +124,8 @@ def _format(path: Path) -> str:
         mend = "Decompress the file first; Parquet is compressed inside."
         raise DataError("a compressed Parquet file", file=path, mend=mend)
     if kind is None:
-        regular_file(path)  # a missing file or a folder is the more useful message
+        regular_file(path)  # the message for a missing file or a folder is more useful
         known = f"{', '.join(FORMATS)}; text formats also with {', '.join(COMPRESSIONS)}"
-        mend = f"Rename the file so that it ends with what it is: {known}."
-        raise DataError("the suffix names no format that can be read", file=path, mend=mend)
+        mend = f"Rename the file to the suffix of its format: {known}."
+        raise DataError("the suffix is not that of a supported format", file=path, mend=mend)
     return kind

@@ -1,4 +1,4 @@
-"""A stratified split: every part has the classes in about the same proportions."""
+"""A stratified split: all parts have the classes in similar proportions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from representer.errors import ArgumentError, DataError
 
 @dataclass(frozen=True)
 class Split:
-    """The parts of a data set. Iterating gives the parts: ``train, valid = split(...)``.
+    """The parts of a data set. Iterating yields the parts: ``train, valid = split(...)``.
 
     Args:
         parts: The positions in each part, ascending.
-        notes: Classes too small to be in every part, one sentence each.
+        notes: One sentence for each class that is too small to be in every part.
     """
 
     parts: tuple[list[int], ...]
@@ -32,20 +32,20 @@ class Split:
 
 
 def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split:
-    """Divide documents into parts; the first is for training and never lacks a class.
+    """Divide documents into parts; the first is for training and has all classes.
 
-    The documents are dealt out class after class, each to the part that lacks most of its
-    fraction so far. So each part has its fraction of the whole and of each class to within two
-    documents, and no part stays empty because all classes are small. A class of which training
-    would get nothing gives it one document; its only one, if it has no more.
+    The documents are assigned class by class, each to the part that lacks most of its fraction so
+    far. So each part has its fraction of all documents and of each class to within two documents,
+    and no part is empty only because all classes are small. The first part gets at least one
+    document of each class, and the only document of a class that has one.
 
     Args:
         labels: The class of each document.
-        fractions: The share of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
-        seed: Decides which document goes where.
+        fractions: The fraction of each part, for example ``(0.8, 0.1, 0.1)``; they sum to 1.
+        seed: Determines the assignment.
 
     Raises:
-        ArgumentError: If the fractions are not shares of a whole.
+        ArgumentError: If the fractions are not positive or do not sum to 1.
         DataError: If a part would be empty.
     """
     if not fractions or min(fractions) <= 0 or not math.isclose(sum(fractions), 1, abs_tol=1e-9):
@@ -77,9 +77,9 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split
 
 
 def _deal(positions: list[int], fractions: Sequence[float], dealt: list[int]) -> list[list[int]]:
-    """Divide one class, counting in ``dealt`` what each part got of all classes so far."""
+    """Divide one class; ``dealt`` counts the documents of all classes in each part so far."""
     shares: list[list[int]] = [[] for _ in fractions]
-    if len(positions) == 1:  # not counted, or many such classes would starve training of others
+    if len(positions) == 1:  # not counted, or many such classes would leave few others for training
         shares[0] = positions
         return shares
     for position in positions:

@@ -1,4 +1,4 @@
-"""Words for messages: the choices there are, and the one that was probably meant."""
+"""Suggestions for messages: the available names, and the closest match."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 
 def listing(names: Sequence[str], most: int = 12) -> str:
-    """Return the names in quotes, long ones cut, the tail of a long list only counted."""
+    """Return the names in quotes; long names are cut, and long lists end in a count."""
     cut = (name if len(name) <= 40 else name[:37] + "..." for name in names[:most])
     shown = ", ".join(map(repr, cut))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
-    """Return ``"Did you mean 'x'? "`` for the nearest choice, or an empty string."""
+    """Return ``"Did you mean 'x'? "`` for the closest choice, or an empty string."""
     by_fold = {choice.casefold(): choice for choice in choices}
     near = difflib.get_close_matches(name.casefold(), by_fold, n=1)
     return f"Did you mean {by_fold[near[0]]!r}? " if near else ""

@@ -1,4 +1,4 @@
-"""Labeled documents read from a file: what was kept, what was left out, and what was guessed."""
+"""Labeled documents read from a file, with the rows that were left out and the guesses made."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class Dropped:
     """A row that was left out.
 
     Args:
-        line: Number of the line of the file on which the row starts, from 1.
-        reason: Why it was left out, for example ``"empty text"``.
+        line: The line of the file on which the row starts, counted from 1.
+        reason: The reason, for example ``"empty text"``.
     """
 
     line: int
@@ -27,16 +27,16 @@ class Table:
 
     Args:
         texts: One document per row.
-        labels: One label per row, or None where the file has none.
-        lines: The physical line of the file on which each row starts, from 1 (for Parquet: the
-            number of the row).
-        columns: Every column of the file.
+        labels: One label per row, or None if the file has none.
+        lines: The physical line of the file on which each row starts, counted from 1 (for Parquet:
+            the row number).
+        columns: All columns of the file.
         text_column: The column of the text; several are joined by a comma.
         label_column: The column of the label, or None.
-        dropped: The rows that were left out, and why.
-        source: Where the documents come from, usually the path of the file.
-        header: Whether the first row was taken for the names of the columns.
-        notes: What was guessed, one sentence each, to be shown to the user.
+        dropped: The rows that were left out, with reasons.
+        source: The source of the documents, usually the path of the file.
+        header: True if the first row names the columns.
+        notes: One sentence for the user about each guess.
     """
 
     texts: list[str]
@@ -55,14 +55,14 @@ class Table:
         return len(self.texts)
 
     def dropped_summary(self, most_lines: int = 5) -> str:
-        """Say how many rows were left out, why, and where.
+        """Return the number of rows left out, with reasons and lines.
 
         Args:
-            most_lines: Line numbers printed for each reason; the rest is only counted.
+            most_lines: Maximum number of lines printed for each reason.
 
         Returns:
             For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``,
-            or an empty string when nothing was left out.
+            or an empty string if nothing was left out.
         """
         if not self.dropped:
             return ""
@@ -76,7 +76,7 @@ class Table:
 
 
 def check_labels(table: Table) -> dict[str, int]:
-    """Refuse a table from which no classifier can be learned.
+    """Check that a classifier can be trained on a table.
 
     Args:
         table: The documents.
@@ -85,7 +85,7 @@ def check_labels(table: Table) -> dict[str, int]:
         The number of documents of each class, most frequent first.
 
     Raises:
-        DataError: If there are no labels, or all documents have the same one.
+        DataError: If there are no labels, or all documents have the same label.
     """
     if table.labels is None:
         raise DataError(

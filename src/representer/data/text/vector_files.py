@@ -22,19 +22,19 @@ _LARGEST = float(np.finfo(np.float32).max)
 def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None) -> WordVectors:
     """Read word vectors from a file.
 
-    Text files hold a word and its values on each line (GloVe), possibly behind a first line with
-    the numbers of words and dimensions (word2vec); they may be compressed (``.gz``, ``.bz2``,
-    ``.xz``). A GloVe token may hold blanks: the last D fields are the vector. The first vector of
-    a word counts. An ``.npz`` file holds ``words`` (text) and ``vectors``; nothing is unpickled.
+    A text file has one word and its values per line (GloVe), optionally after a first line with the
+    numbers of words and dimensions (word2vec); it may be compressed (``.gz``, ``.bz2``, ``.xz``). A
+    GloVe token may contain blanks: the last D fields are the vector. The first vector of each word
+    is used. An ``.npz`` file contains ``words`` (text) and ``vectors``; nothing is unpickled.
 
     Args:
         path: The file.
-        vocabulary: Keep only the vectors that :meth:`WordVectors.align` would look up for these
-            words, so that a large file needs little memory. The values of the others are counted
-            and not parsed.
+        vocabulary: Keep only the vectors that :meth:`WordVectors.align` looks up for these words,
+            so that a large file needs little memory. The values of other words are counted but not
+            parsed.
 
     Raises:
-        DataError: If the file is missing or damaged, with the line where that shows.
+        DataError: If the file is missing or damaged, with the line.
     """
     path = Path(path)
     wanted = None
@@ -67,14 +67,14 @@ def _text(path: Path, wanted: set[str] | None) -> WordVectors:
         else:
             rows[word] = _numbers(path, number, values)
     if announced and announced[0] != count:
-        problem = f"the first line announces {announced[0]} words, the file has {count}"
-        raise DataError(problem, file=path, mend="Fetch the file again; it may be cut off.")
+        problem = f"the first line announces {announced[0]} words; the file has {count}"
+        raise DataError(problem, file=path, mend="Download the file again; it may be incomplete.")
     matrix = np.stack(list(rows.values())) if rows else np.zeros((0, dimensions), np.float32)
     return WordVectors(tuple(rows), matrix, duplicates)
 
 
 def _announced(line: str) -> tuple[int, int] | None:
-    """Return the numbers of words and dimensions if this is the first line of word2vec text."""
+    """Return the numbers of words and dimensions in the first line of a word2vec text file."""
     fields = line.split()
     if len(fields) == 2 and all(re.fullmatch("[1-9][0-9]{0,8}", field) for field in fields):
         return int(fields[0]), int(fields[1])
@@ -82,13 +82,13 @@ def _announced(line: str) -> tuple[int, int] | None:
 
 
 def _dimensions(path: Path, line: str) -> int:
-    """Return how many numbers the line ends with, at least one field being the word."""
+    """Return the number of values at the end of a line, whose first field is the word."""
     fields = line.rstrip(" \t\r\n").replace("\t", " ").split(" ")
     dimensions = 0
     while dimensions < len(fields) - 1 and _is_number(fields[-1 - dimensions]):
         dimensions += 1
     if not dimensions:
-        mend = "Each line is a word and its numbers, with blanks between them."
+        mend = "Each line is a word and its values, separated by blanks."
         raise DataError("no word vector", file=path, line=1, mend=mend)
     return dimensions
 
@@ -97,10 +97,12 @@ def _fields(path: Path, number: int, line: str, dimensions: int) -> tuple[str, l
     word, *values = line.replace("\t", " ").rsplit(" ", dimensions)
     if len(values) < dimensions:
         problem = f"{len(values)} values instead of {dimensions}"
-        mend = "Fetch the file again; the line may be cut off."
+        mend = "Download the file again; it may be incomplete."
         raise DataError(problem, file=path, line=number, mend=mend)
     if not word:
-        raise DataError("no word before the values", file=path, line=number, mend="Take it out.")
+        raise DataError(
+            "no word before the values", file=path, line=number, mend="Remove the line."
+        )
     if " " in word and _is_number(word.rsplit(" ", 1)[1]):
         problem = f"more than {dimensions} values"
         mend = "Every line needs as many as the first."

@@ -1,4 +1,4 @@
-"""Word vectors: their matrix, and the part of a vocabulary that they cover."""
+"""Word vectors: their matrix, and their coverage of a vocabulary."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ class Coverage:
     """The part of a vocabulary that has vectors.
 
     Args:
-        found: Words with a vector.
-        total: Words of the vocabulary, the two marks not counted.
-        by_case: Words among those found whose vector is that of another spelling in small and
-            capital letters.
-        words: The words found.
+        found: Number of words with a vector.
+        total: Number of words in the vocabulary, without the two marks.
+        by_case: Number of found words that use the vector of a spelling in another case.
+        words: The words with a vector.
     """
 
     found: int
@@ -32,14 +31,14 @@ class Coverage:
 
     @property
     def types(self) -> float:
-        """Return the share of the vocabulary that has a vector."""
+        """Return the fraction of the vocabulary that has a vector."""
         return self.found / self.total if self.total else 0.0
 
     def running(self, token_counts: Mapping[str, int]) -> float:
-        """Return the share of running words that has a vector.
+        """Return the fraction of running words that has a vector.
 
         Args:
-            token_counts: How often each word occurs, for example a Counter of all tokens.
+            token_counts: The frequency of each word, for example a Counter of all tokens.
         """
         total = sum(token_counts.values())
         covered = sum(count for word, count in token_counts.items() if word in self.words)
@@ -59,9 +58,9 @@ class WordVectors:
     """Words and one vector for each.
 
     Args:
-        words: The words, each once.
+        words: The distinct words.
         matrix: Their vectors, float32.
-        duplicates: Later vectors of a word that was there already; they were left out.
+        duplicates: Number of later vectors for the same word, which are left out.
 
     Shape:
         - matrix: ``(V, D)``
@@ -72,7 +71,7 @@ class WordVectors:
     duplicates: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a matrix that does not fit the words."""
+        """Check the shape of the matrix."""
         if self.matrix.ndim != 2 or len(self.matrix) != len(self.words):
             raise ShapeError("matrix", self.matrix.shape, f"({len(self.words)}, dimensions)")
 
@@ -86,26 +85,26 @@ class WordVectors:
     ) -> tuple[Tensor, Coverage]:
         """Return the embedding matrix of a vocabulary.
 
-        A word takes its own vector, else that of its lower-case form, else that of its
-        capitalized form, else that in capitals. A word without any starts uniform in
-        [-scale, scale], the unknown word too; padding is zero.
+        A word uses its own vector, or else that of its lower-case, capitalized or upper-case form.
+        Words without a vector and the unknown word start uniform in [-scale, scale]; padding is
+        zero.
 
         Args:
             vocabulary: The words.
-            generator: Source of the random rows. They do not depend on which words are found.
-            scale: Largest entry of a random row.
+            generator: Source of the random rows, which do not depend on the words found.
+            scale: Largest absolute value in a random row.
 
         Returns:
-            The matrix and what it covers.
+            The matrix and its coverage.
 
         Shape:
             - matrix: ``(len(vocabulary), D)``, float32
 
         Raises:
-            ArgumentError: If the scale is negative or no number.
+            ArgumentError: If the scale is negative or not a finite number.
         """
         if not 0 <= scale < float("inf"):
-            raise ArgumentError("scale", scale, "a number of 0 or more")
+            raise ArgumentError("scale", scale, "a finite number, 0 or more")
         rows = {word: row for row, word in enumerate(self.words)}
         random = torch.rand(len(vocabulary), self.dimensions, generator=generator)
         matrix = (2 * random - 1) * scale
@@ -122,7 +121,7 @@ class WordVectors:
 
 
 def spellings(word: str) -> Iterator[str]:
-    """Yield the forms under which a word's vector is looked up, in order."""
+    """Yield the forms of a word whose vectors are looked up, in order."""
     yield word
     yield word.lower()
     yield word.capitalize()

@@ -1,4 +1,4 @@
-"""The words of documents and their numbers."""
+"""The vocabulary of documents."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Vocabulary(Numbering):
     """Words in a fixed order, each with its number; 0 is padding and 1 any other word.
 
     Args:
-        words: All words. The first two are the marks ``<pad>`` and ``<unk>``. If these occur as
-            words of a document, both are encoded as unknown.
+        words: All words. The first two are the marks ``<pad>`` and ``<unk>``. If they occur
+            as words of a document, both are encoded as unknown.
 
     Raises:
-        ArgumentError: If the marks are not in front or a word comes twice.
+        ArgumentError: If the marks do not come first or a word is a duplicate.
     """
 
     PAD: ClassVar[int] = 0
