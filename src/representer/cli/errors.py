@@ -44,7 +44,11 @@ def in_option_words(message: str, shown: Mapping[str, str]) -> str:
 
     def option(found: re.Match[str]) -> str:
         name = found[1]
-        return found[0].replace(name, shown[name]).replace("=", " ") if name in shown else found[0]
+        return (
+            found[0].replace(name, shown[name]).replace("= ", " ").replace("=", " ")
+            if name in shown
+            else found[0]
+        )
 
     message = re.sub(r"^(\w+) is ", option, message)
     message = re.sub(r"\b(\w+)= ?(?=\S)", option, message)

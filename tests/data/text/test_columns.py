@@ -112,3 +112,18 @@ def test_an_identifier_is_never_guessed():
 
 def test_a_label_that_is_not_needed_is_not_guessed_from_its_values():
     assert guess_label(reviews("text", "u", "v"), [0], "f", required=False) is None
+
+
+def test_a_column_of_three_quarters_of_the_length_is_about_equally_long():
+    rows: list[list[object]] = [[f"{i:08d}", f"{i:06d}"] for i in range(10)]
+    with pytest.raises(DataError, match="equally long"):
+        guess_text(grid(["x", "y"], rows), None, "f")
+    assert guess_text(grid(["x", "y"], [[a, str(b)[:5]] for a, b in rows]), None, "f") == 0
+
+
+def test_a_value_for_every_second_row_is_few():
+    rows: list[list[object]] = [[f"a text {i}", i % 10, i] for i in range(20)]
+    assert guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True) == 1
+    rows = [[f"a text {i}", i % 11, i] for i in range(20)]
+    with pytest.raises(DataError, match="no column looks like a label"):
+        guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)

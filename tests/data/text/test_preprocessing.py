@@ -7,9 +7,9 @@ from representer.errors import ArgumentError
 
 
 def test_long_documents_keep_their_head_and_short_ones_are_left_out():
-    result = Preprocessing(max_tokens=3, min_tokens=2).apply(["a b c d", "a", "a b"])
-    assert result.documents == [["a", "b", "c"], ["a", "b"]]
-    assert (result.kept, result.truncated, result.too_short) == ([0, 2], 1, [1])
+    result = Preprocessing(max_tokens=3, min_tokens=2).apply(["a b c d", "a", "a b", "a b c"])
+    assert result.documents == [["a", "b", "c"], ["a", "b"], ["a", "b", "c"]]
+    assert (result.kept, result.truncated, result.too_short) == ([0, 2, 3], 1, [1])
 
 
 def test_the_preset_of_the_authors_leaves_out_five_tokens_and_cuts_at_three_hundred():

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import socket
@@ -207,6 +208,16 @@ def test_a_file_that_expands_too_far_is_refused(tmp_path, suffix, compress):
     with pytest.raises(DataError, match=r"expands to more than 250 times its size\. Decompress"):
         for _ in physical_lines(path):
             pass
+
+
+def test_a_file_may_expand_to_exactly_the_limit(tmp_path):
+    for limit in (9, 10):
+        stream = source.Limited(io.BytesIO(b"x" * 10), limit, tmp_path)
+        if limit == 10:
+            assert stream.read() == b"x" * 10
+        else:
+            with pytest.raises(DataError, match="expands to more"):
+                stream.read()
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".csv", "a\0b.csv", "no/such/folder/a.csv"])
