@@ -117,7 +117,7 @@ def test_a_cell_that_is_no_sum_is_refused_in_one_line(run, table, tmp_path, cell
 def test_nothing_to_show_is_refused(run, string_run, table, option):
     outcome = run("explain", string_run, table, option, "0")
     assert outcome.code == 2
-    assert outcome.error == f"error: {option} is 0; expected a whole number from 1 on."
+    assert outcome.error == f"error: {option} is 0; expected a positive integer."
 
 
 def test_what_is_no_run_says_so(run, table, tmp_path):

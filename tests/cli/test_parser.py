@@ -21,10 +21,10 @@ def options(*words: str):
     [
         (["--hiden-size", "3"], "--hiden-size is not an option of `representer fit text`. "
          "Did you mean '--hidden-size'?"),
-        (["--hidden-size", "3.5"], "--hidden-size is '3.5'; expected a whole number."),
+        (["--hidden-size", "3.5"], "--hidden-size is '3.5'; expected an integer."),
         (["--lr", "fast"], "--lr is 'fast'; expected a number."),
         (["--header", "maybe"], "--header is 'maybe'; expected true or false."),
-        (["--hidden-size"], "--hidden-size has no value; expected a whole number."),
+        (["--hidden-size"], "--hidden-size has no value; expected an integer."),
         (["--pooling", "men"], "--pooling is 'men'; expected one of mean, padded_mean. "
          "Did you mean 'mean'?"),
         (["b.csv"], "'b.csv' was not expected here."),
@@ -103,9 +103,7 @@ def test_a_wrong_value_in_a_configuration_file_is_not_blamed_on_the_command_line
     file = tmp_path / "c.yaml"
     file.write_text("hidden_size: x\n")
     outcome = run("fit", "text", "a.csv", "--config", file)
-    assert (
-        "--hidden-size in the configuration file is 'x'; expected a whole number" in outcome.error
-    )
+    assert "--hidden-size in the configuration file is 'x'; expected an integer" in outcome.error
 
 
 def test_a_missing_configuration_file_is_named(run):

@@ -6,14 +6,14 @@ from typing import Any
 
 from representer.cli.parser import add_number
 
-SUMMARY = "List the cells with their equations and numbers of parameters."
+SUMMARY = "List the cells with their equations and parameter counts."
 
 
 def add_arguments(parser: Any) -> None:
     """Add m, d and n of the table."""
-    add_number(parser, "--input-size", 300, "m, numbers per input")
-    add_number(parser, "--hidden-size", 300, "d, units of the cell")
-    add_number(parser, "--filter-length", 1, "n of the n-gram filters")
+    add_number(parser, "--input-size", 300, "m, input features")
+    add_number(parser, "--hidden-size", 300, "d, hidden units")
+    add_number(parser, "--filter-length", 1, "n, length of the n-gram filters")
 
 
 def run(arguments: Any) -> None:

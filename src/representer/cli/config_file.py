@@ -1,4 +1,4 @@
-"""The YAML file of ``--config``, checked before it is used, so that messages name file and key."""
+"""Read the YAML file of ``--config``; messages name the file and the key."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _MOST = 2**20
 
 
 def read_config_files(words: Sequence[str], names: Collection[str]) -> dict[str, Any]:
-    """Return what the configuration files of a command line say, the last one winning.
+    """Return the options of all configuration files of a command line; the last one wins.
 
     Args:
         words: The words after the command.
-        names: The keys that the command knows.
+        names: The known keys.
 
     Raises:
-        DataError: If a file cannot be read, is no mapping, or has a key that is not known.
+        DataError: If a file cannot be read, is not a mapping, or has an unknown key.
     """
     found: dict[str, Any] = {}
     for word, following in zip_longest(words, words[1:], fillvalue=""):
@@ -48,7 +48,7 @@ def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else None
-        problem = getattr(error, "problem", None) or "something is not YAML"
+        problem = getattr(error, "problem", None) or "it is not YAML"
         raise DataError(problem, file=path, line=line, mend="Write it as KEY: VALUE.") from None
     except ValueError as error:
         raise DataError(str(error), file=path, mend="Write it as KEY: VALUE.") from None
@@ -57,6 +57,6 @@ def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
         raise DataError("holds no options", file=path, mend=mend)
     for key in content:
         if str(key) not in names:
-            mend = f"{did_you_mean(str(key), sorted(names))}Known are: {', '.join(sorted(names))}."
+            mend = f"{did_you_mean(str(key), sorted(names))}Known keys: {', '.join(sorted(names))}."
             raise DataError(f"{key!r} is not an option", file=path, mend=mend)
     return content

@@ -1,7 +1,7 @@
 """The error layer: every failure becomes one line on stderr and an exit code.
 
-0 done, 2 usage or bad input, 70 a bug of ours or a training that cannot go on, 73 a run folder that
-is locked or cannot be written, 74 other input or output errors, 130 and 143 for signals.
+0 done, 2 usage or bad input, 70 an internal error or a training that cannot continue, 73 a run
+folder that is locked or cannot be written, 74 other input or output errors, 130 and 143 for signals.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def in_option_words(message: str, shown: Mapping[str, str]) -> str:
-    """Say ``--batch-size`` where the library, which does not know of options, says ``batch_size``.
+    """Replace argument names of the library such as ``batch_size`` by options, ``--batch-size``.
 
     Args:
-        message: Of an error of the library.
-        shown: How each argument of the command is written, by its name.
+        message: The message of an error of the library.
+        shown: The option of each argument, by its name.
     """
 
     def option(found: re.Match[str]) -> str:
@@ -56,15 +56,15 @@ def in_option_words(message: str, shown: Mapping[str, str]) -> str:
 
 
 def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
-    """Run the work; turn whatever it raises into one line and an exit code.
+    """Run a function; turn any error into one line and an exit code.
 
     Args:
-        work: Returns the exit code of a run without failure.
-        is_debug: Whether the traceback is printed before the line.
+        work: Returns the exit code of a successful run.
+        is_debug: Print the traceback before the line.
     """
     try:
         code = work()
-        sys.stdout.flush()  # a full disk or a closed pipe is found here, not at interpreter exit
+        sys.stdout.flush()  # raises for a full disk or a closed pipe now, not at interpreter exit
         return code
     except BrokenPipeError:
         _silence_stdout()
@@ -81,7 +81,7 @@ def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
 
 
 def describe(error: BaseException) -> tuple[str, int | None]:
-    """Return the line that is shown for an error and the exit code; None lets the error through."""
+    """Return the line to print for an error and the exit code; None reraises the error."""
     if isinstance(error, Interrupted):
         return f"stopped: {error}", error.exit_code
     if isinstance(error, RepresenterError):
@@ -117,7 +117,7 @@ def _silence_stdout_if_full(error: BaseException) -> None:
 
 
 def _silence_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's own flush cannot complain."""
+    """Point stdout at nothing, so that the interpreter's final flush cannot fail."""
     try:
         descriptor = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""``representer evaluate RUN DATA``: test a trained model on other data."""
+"""``representer evaluate RUN DATA``: evaluate a trained model on other data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.signal.signal_config import SignalReading
 from representer.tasks.text.text_config import ReadOptions
 
-SUMMARY = "Test a trained model on a table with answers, recordings, or a text; prints JSON."
+SUMMARY = "Evaluate a trained model on a labeled table, recordings or a text; print JSON."
 
 
 def add_arguments(parser: Any) -> None:
-    """Add the run, the data, how to read them, and what a language model may do with them."""
+    """Add the run, the data, how to read them, and how a language model adapts to them."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
     parser.add_argument("data", type=str, help="labeled table, recordings, or text", metavar="DATA")
     add_options(parser, ReadOptions)
@@ -54,11 +54,11 @@ def run(arguments: Any) -> None:
 
 
 def task_of(arguments: Any) -> str | None:
-    """Return the task of the run, after refusing what has no meaning for it.
+    """Return the task of the run, after refusing options that it does not have.
 
     Raises:
         DataError: If there is no such run.
-        ArgumentError: If an option is given that the task has no use for.
+        ArgumentError: If an option is given that the task does not have.
     """
     from representer.tasks.storage.run_files import task_of as read_task
 
@@ -78,19 +78,19 @@ def task_of(arguments: Any) -> str | None:
 
 
 def read_options(arguments: Any) -> ReadOptions:
-    """Return the options that say how to read the data."""
+    """Return the options for reading tables."""
     return ReadOptions(**{name: arguments[name] for name in ReadOptions.__dataclass_fields__})
 
 
 def read_molecules(arguments: Any) -> MoleculeReading:
-    """Return the options that say where the molecules are."""
+    """Return the options for the columns of molecules."""
     return MoleculeReading(
         **{field.name: arguments[field.name] for field in fields(MoleculeReading)}
     )
 
 
 def read_signals(arguments: Any) -> SignalReading:
-    """Return the options that say which windows of recordings to take; a command may lack them."""
+    """Return the options for the windows of recordings; a command may lack them."""
     return SignalReading(
         **{field.name: arguments.get(field.name) for field in fields(SignalReading)}
     )
@@ -99,11 +99,11 @@ def read_signals(arguments: Any) -> SignalReading:
 def refuse_changed(
     options: ReadOptions | MoleculeReading | SignalReading | Adaptation, expected: str
 ) -> None:
-    """Refuse options that have no meaning for the model of a run.
+    """Refuse options that the model of a run does not have.
 
     Args:
         options: Those that must have their defaults.
-        expected: What the message says.
+        expected: The end of the message.
 
     Raises:
         ArgumentError: If one has another value.

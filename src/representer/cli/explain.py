@@ -1,4 +1,4 @@
-"""``representer explain RUN DATA``: show what a trained model took its answers from."""
+"""``representer explain RUN DATA``: show what a prediction is made of."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from representer.errors import ArgumentError, KindError
 from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.text.text_config import ReadOptions
 
-SUMMARY = "Show which words, or walks over atoms, a trained model took its answers from."
+SUMMARY = "Show which words, or walks over atoms, the predictions of a trained model come from."
 
 
 def add_arguments(parser: Any) -> None:
     """Add the run, the data, how much to show, and how to read."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
     parser.add_argument("data", type=str, help="table with texts or molecules", metavar="DATA")
-    add_number(parser, "--limit", 10, "rows to explain, from the first")
-    add_number(parser, "--top", 5, "n-grams, words or walks to name for each")
+    add_number(parser, "--limit", 10, "rows to explain, starting with the first")
+    add_number(parser, "--top", 5, "n-grams, words or walks to show for each")
     add_options(parser, ReadOptions)
     add_options(parser, MoleculeReading)
 
@@ -28,7 +28,7 @@ def run(arguments: Any) -> None:
     """Print the explanations, and write them into the run's report."""
     for name in ("limit", "top"):
         if arguments[name] < 1:
-            raise ArgumentError(name, arguments[name], "a whole number from 1 on")
+            raise ArgumentError(name, arguments[name], "a positive integer")
     amount = {"limit": arguments.limit, "top": arguments.top}
     where, options = (arguments.run, arguments.data), read_options(arguments)
     task = task_of(arguments)

@@ -1,4 +1,4 @@
-"""``representer generate RUN``: let a trained language model write on."""
+"""``representer generate RUN``: continue a prompt with a trained language model."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ from typing import Any
 from representer.cli.parser import add_number
 from representer.printable import printable
 
-SUMMARY = "Let a trained language model write on from a prompt."
+SUMMARY = "Generate text from a prompt with a trained language model."
 
 
 def add_arguments(parser: Any) -> None:
-    """Add the run, the prompt, and how to draw."""
+    """Add the run, the prompt, and how to sample."""
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
-    parser.add_argument("--prompt", type=str, default="", help="what to go on from", metavar="TEXT")
+    parser.add_argument("--prompt", type=str, default="", help="text to continue", metavar="TEXT")
     parser.add_argument(
-        "-n", "--tokens", type=int, default=100, help="tokens to write (default: 100)", metavar="N"
+        "-n",
+        "--tokens",
+        type=int,
+        default=100,
+        help="tokens to generate (default: 100)",
+        metavar="N",
     )
     parser.add_argument(
         "--temperature", type=float, default=1.0, metavar="X",
-        help="below 1 the likely is likelier; 0 is the likeliest alone (default: 1.0)",
+        help="softmax temperature; below 1 sharpens the distribution; 0: greedy (default: 1.0)",
     )  # fmt: skip
     parser.add_argument(
         "--top-p", type=float, default=1.0, metavar="X",
-        help="draw from the likeliest that together have this probability (default: 1.0)",
+        help="sample from the smallest set of tokens with this total probability (default: 1.0)",
     )  # fmt: skip
-    add_number(parser, "--seed", 0, "another one draws another text")
+    add_number(parser, "--seed", 0, "random seed")
 
 
 def run(arguments: Any) -> None:
-    """Print the prompt and what follows it, word by word as it is drawn."""
+    """Print the prompt and its continuation, token by token as it is sampled."""
     from representer.tasks.language.language_use import Sampling, write_on
 
     sampling = Sampling(arguments.tokens, arguments.temperature, arguments.top_p, arguments.seed)

@@ -1,6 +1,6 @@
 """The command ``representer``: find the command, parse its options, run it.
 
-Nothing here imports torch, so ``--help`` answers at once.
+Nothing here imports torch, so ``--help`` is fast.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ COMMANDS = {
 
 
 class Command(Protocol):
-    """What the module of a command has; ``defaults(arguments)`` may be there too."""
+    """The interface of a command's module; ``defaults(arguments)`` is optional."""
 
     SUMMARY: str
 
@@ -44,7 +44,7 @@ class Command(Protocol):
         ...
 
     def run(self, arguments: Any) -> int | None:
-        """Do it; None is exit code 0."""
+        """Run the command; None is exit code 0."""
         ...
 
 
@@ -63,7 +63,7 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
     is_debug = "--debug" in words
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a letter that a terminal lacks is no failure
+        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is not an error
             stream.reconfigure(errors="replace")
     return guarded(lambda: _run([w for w in words if w != "--debug"]), is_debug=is_debug)
 
@@ -101,7 +101,7 @@ def _run(words: list[str]) -> int:
 
 
 def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
-    """Split the words into the command's name and its arguments; None asks for a group's help."""
+    """Split the words into the command's name and its arguments; None for the help of a group."""
     for length in (2, 1):
         if " ".join(words[:length]) in COMMANDS:
             return " ".join(words[:length]), words[length:]
@@ -111,14 +111,14 @@ def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
         raise UsageError(f"{words[0]!r} is not a command. {hint}All of them: representer --help")
     if len(words) == 1:
         raise UsageError(
-            f"{words[0]!r} needs to know what to fit; expected one of: {', '.join(kinds)}. "
+            f"{words[0]!r} needs a task; expected one of: {', '.join(kinds)}. "
             f"Try: representer {words[0]} {kinds[0]} --help"
         )
     if words[1] in ("-h", "--help"):
         return None, []
     hint = did_you_mean(words[1], kinds)
     raise UsageError(
-        f"{words[1]!r} is nothing that `representer {words[0]}` knows; expected one of: "
+        f"{words[1]!r} is not a command of `representer {words[0]}`; expected one of: "
         f"{', '.join(kinds)}. {hint}"
     )
 

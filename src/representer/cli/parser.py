@@ -1,4 +1,4 @@
-"""From words to a checked namespace: jsonargparse, with messages that name value and mend."""
+"""Parse command-line arguments with jsonargparse; messages name the value and the fix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from representer.cli.main import Command
 
-KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+KINDS = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}
 _NO_KEYS = {"help", "config", "print_config"}
 METAVARS = {int: "N", float: "X", bool: "true|false", str: "NAME"}
 
@@ -48,10 +48,10 @@ def build(name: str, command: Command) -> ArgumentParser:
 
 
 def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None:
-    """Parse the words after the command; None after help was printed.
+    """Parse the words after the command; return None if help was printed.
 
     Raises:
-        UsageError: If a word is no option of the command, or a value does not fit.
+        UsageError: If an option is unknown, or a value is invalid.
     """
     parser = build(name, command)
     if {"-h", "--help"} & set(words):
@@ -64,12 +64,12 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
     try:
         arguments = parser.parse_args(list(words))
         if defaults := getattr(command, "defaults", None):
-            parser.set_defaults(defaults(arguments))  # what was given wins over them
+            parser.set_defaults(defaults(arguments))  # given options win over them
             arguments = parser.parse_args(list(words))
     except (ArgumentError, TypeError, ValueError) as error:
         raise UsageError(_explain(parser, name, words, str(error))) from error
     _check_limits(parser, arguments)
-    for action in parser._actions:  # an absent positional would hide the file's value
+    for action in parser._actions:  # an absent positional hides the value of the file
         if not action.option_strings and arguments[action.dest] is None:
             arguments[action.dest] = from_file.get(action.dest)
     return arguments
@@ -90,7 +90,7 @@ def add_options(parser: ArgumentParser, config: type, positional: Sequence[str] 
 
 
 def add_number(parser: ArgumentParser, option: str, default: int, help_text: str) -> None:
-    """Add an option that takes a whole number."""
+    """Add an option that takes an integer."""
     help_text = f"{help_text} (default: {default})"
     parser.add_argument(option, type=int, default=default, help=help_text, metavar="N")
 
@@ -147,7 +147,7 @@ def _check_limits(parser: ArgumentParser, arguments: Namespace) -> None:
 
 
 def _explain(parser: ArgumentParser, name: str, words: Sequence[str], message: str) -> str:
-    """Say in our words what jsonargparse found."""
+    """Rephrase an error message of jsonargparse."""
     if found := re.match(r'Parser key "(\w+)":', message):
         return _explain_value(parser, found[1], words, message)
     if found := re.match(r"argument (\S+?)(?:/\S+)?: expected one argument", message):

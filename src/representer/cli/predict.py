@@ -1,4 +1,4 @@
-"""``representer predict RUN DATA -o OUT.csv``: ask a model about texts, molecules, signals."""
+"""``representer predict RUN DATA -o OUT.csv``: predict the rows of a table, or recordings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.signal.signal_config import SignalReading
 from representer.tasks.text.text_config import ReadOptions
 
-SUMMARY = "Ask a trained model about the texts or molecules of a table, or about recordings."
+SUMMARY = "Predict the texts or molecules of a table, or recordings, with a trained model."
 
 
 def add_arguments(parser: Any) -> None:
@@ -21,7 +21,7 @@ def add_arguments(parser: Any) -> None:
         "data", type=str, help="table with texts or molecules, or recordings", metavar="DATA"
     )
     parser.add_argument(
-        "-o", "--output", type=str | None, help="CSV file to write; stdout if left out",
+        "-o", "--output", type=str | None, help="CSV file to write; default: stdout",
         metavar="OUT.csv",
     )  # fmt: skip
     add_options(parser, ReadOptions)
@@ -29,12 +29,12 @@ def add_arguments(parser: Any) -> None:
     add_options(parser, SignalReading)
     parser.add_argument(
         "--stream", action="store_true",
-        help="read recordings step by step: a row and the time for each",
+        help="process recordings step by step; write a row for each step",
     )  # fmt: skip
 
 
 def run(arguments: Any) -> None:
-    """Write the rows of the input, in order, with a prediction and how sure it is."""
+    """Write the rows of the input, in order, each with a prediction and its confidence."""
     where = (arguments.run, arguments.data, arguments.output)
     task = task_of(arguments)
     if task == "signal":
@@ -43,7 +43,7 @@ def run(arguments: Any) -> None:
         predict_signals(*where, read_signals(arguments), stream=arguments.stream)
         return
     if arguments.stream:
-        raise ArgumentError("stream", True, "nothing, since the model is not one of signals")
+        raise ArgumentError("stream", True, "no such option, since the model is not a signal model")
     if task == "molecule":
         from representer.tasks.molecule.molecule_use import predict as predict_molecules
 

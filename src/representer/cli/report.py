@@ -1,11 +1,11 @@
-"""``representer report RUN``: write report.html of a run again."""
+"""``representer report RUN``: rewrite report.html of a run."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-SUMMARY = "Write the report of a finished run again."
+SUMMARY = "Rewrite the report of a finished run."
 
 
 def add_arguments(parser: Any) -> None:

@@ -1,4 +1,4 @@
-"""``representer reproduce NAME``: run a table of a paper, as far as the budget goes."""
+"""``representer reproduce NAME``: reproduce a table of a paper, within a budget."""
 
 from __future__ import annotations
 
@@ -10,38 +10,60 @@ from typing import Any
 
 from representer.cli.errors import UsageError, did_you_mean
 
-SUMMARY = "Run a table of a paper; `reproduce list` says which there are."
+SUMMARY = "Reproduce a table of a paper; `reproduce list` lists them."
 
 
 def add_arguments(parser: Any) -> None:
-    """Add the recipe and what may be chosen of it."""
+    """Add the recipe and its options."""
     parser.add_argument("name", type=str, help="recipe, or list", metavar="NAME")
     parser.add_argument(
         "--data", type=str, default=os.environ.get("REPRESENTER_DATA", "data"), metavar="DIR",
-        help="folder with the data sets; by default $REPRESENTER_DATA",
+        help="folder with the datasets; default: $REPRESENTER_DATA",
     )  # fmt: skip
     parser.add_argument(
-        "--out", type=str | None, help="folder for runs and table; runs/NAME", metavar="DIR"
+        "--out",
+        type=str | None,
+        help="folder for the runs and the table; default: runs/NAME",
+        metavar="DIR",
     )
-    parser.add_argument("--budget", type=float, default=1.0, help="part of the training steps")
-    parser.add_argument("--smoke", action="store_true", help="all tiny, to see that it works")
     parser.add_argument(
-        "--table-only", action="store_true", help="run nothing: the table of what is there"
+        "--budget", type=float, default=1.0, help="fraction of the training steps, in (0, 1]"
     )
-    parser.add_argument("--seeds", type=str, default="0", help="seeds with commas", metavar="LIST")
-    parser.add_argument("--datasets", type=str | None, help="some only", metavar="LIST")
-    parser.add_argument("--cells", type=str | None, help="some only", metavar="LIST")
-    parser.add_argument("--filter-lengths", type=str | None, help="some only", metavar="LIST")
+    parser.add_argument("--smoke", action="store_true", help="a tiny run that checks the setup")
     parser.add_argument(
-        "--lengths", type=str | None, help="of sequences, some only", metavar="LIST"
+        "--table-only",
+        action="store_true",
+        help="run nothing; write the table of the finished runs",
     )
-    parser.add_argument("--preset", type=str, default="paper", help="paper or authors_code")
-    parser.add_argument("--vectors", type=str | None, help="word vectors", metavar="FILE")
-    parser.add_argument("--threads", type=int, default=0, help="CPU threads; 0: as torch chooses")
+    parser.add_argument(
+        "--seeds", type=str, default="0", help="comma-separated random seeds", metavar="LIST"
+    )
+    parser.add_argument(
+        "--datasets", type=str | None, help="comma-separated subset", metavar="LIST"
+    )
+    parser.add_argument("--cells", type=str | None, help="comma-separated subset", metavar="LIST")
+    parser.add_argument(
+        "--filter-lengths", type=str | None, help="comma-separated subset", metavar="LIST"
+    )
+    parser.add_argument(
+        "--lengths",
+        type=str | None,
+        help="comma-separated subset of the sequence lengths",
+        metavar="LIST",
+    )
+    parser.add_argument(
+        "--preset", type=str, default="paper", help="settings: paper or authors_code"
+    )
+    parser.add_argument(
+        "--vectors", type=str | None, help="file of pretrained word vectors", metavar="FILE"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=0, help="CPU threads; 0: the default of torch"
+    )
 
 
 def run(arguments: Any) -> None:
-    """Run the recipe and print the table that it wrote."""
+    """Run the recipe and print its table."""
     from representer.tasks.recipe import Request, installed_recipes
     from representer.tasks.training.freed_memory import keep_freed_memory
 
@@ -86,5 +108,5 @@ def _numbers(option: str, text: str | None) -> tuple[int, ...]:
         return tuple(int(word) for word in _words(text))
     except ValueError:
         raise UsageError(
-            f"--{option} is {text!r}; expected whole numbers with commas between, as in 0,1,2."
+            f"--{option} is {text!r}; expected comma-separated integers, such as 0,1,2."
         ) from None

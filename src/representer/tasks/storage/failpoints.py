@@ -1,4 +1,4 @@
-"""Failpoints: named places where a test can make the process fail. No-ops unless asked for.
+"""Failpoints: named places where a test can make the process fail. No-ops unless armed.
 
 ``REPRESENTER_FAILPOINT=name[:ordinal]:action`` arms one place. The action happens when the place
 is reached for the ordinal-th time (the first, if left out) in this process:

@@ -1,1 +1,1 @@
-"""The training loop and what it needs to go on where it was."""
+"""The training loop, and what it needs to resume."""

@@ -1,4 +1,4 @@
-"""SGD that averages its iterates once validation has stopped to get better (NT-ASGD)."""
+"""SGD that averages its iterates once validation stops improving (NT-ASGD)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         params: Parameters, or groups of them.
         lr: γ.
         weight_decay: δ.
-        patience: How many of the last losses do not count.
-        starts_averaging: Whether T is 0, as in fine-tuning.
+        patience: The number of most recent losses to ignore.
+        starts_averaging: Set T to 0, as for fine-tuning.
 
     Raises:
         ArgumentError: If a number is out of its range.
@@ -51,9 +51,9 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         if not 0 < lr < math.inf:
             raise ArgumentError("lr", lr, "a finite number above 0")
         if not 0 <= weight_decay < math.inf:
-            raise ArgumentError("weight_decay", weight_decay, "a finite number from 0 on")
+            raise ArgumentError("weight_decay", weight_decay, "a finite number of at least 0")
         if type(patience) is not int or patience < 1:
-            raise ArgumentError("patience", patience, "a whole number from 1 on")
+            raise ArgumentError("patience", patience, "a positive integer")
         self._losses: list[float] = []
         self._patience = patience
         self._steps = 0
@@ -62,17 +62,17 @@ class NonMonotonicASGD(torch.optim.Optimizer):
 
     @property
     def averaged_steps(self) -> int:
-        """K − T: how many iterates the mean is of; 0 before there is one."""
+        """K − T, the number of averaged iterates; 0 before averaging starts."""
         return 0 if self._since is None else self._steps - self._since
 
     def observe(self, loss: float) -> bool:
-        """Take note of a validation loss.
+        """Record a validation loss.
 
         Args:
-            loss: Of the evaluation at this step; nothing is made of what is not finite.
+            loss: The loss of the evaluation at this step; ignored if it is not finite.
 
         Returns:
-            Whether the mean starts here.
+            True if averaging starts here.
         """
         if not math.isfinite(loss):
             return False
@@ -85,7 +85,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Let the parameters be the means, where there are any, and give them back exactly."""
+        """Set the parameters to their means within the block, and restore them exactly."""
         kept = [(p, p.detach().clone()) for p in self._parameters()] if self.averaged_steps else []
         with torch.no_grad():
             for parameter, _ in kept:
@@ -116,7 +116,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the next steps depend on."""
+        """Return everything that the next steps depend on."""
         own = {
             "losses": list(self._losses),
             "patience": self._patience,
@@ -126,7 +126,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         return {**super().state_dict(), "averaging": own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` returned."""
+        """Restore what `state_dict` returned."""
         own = state_dict["averaging"]
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "averaging"})
         self._losses, self._patience = list(own["losses"]), own["patience"]

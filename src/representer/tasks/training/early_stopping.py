@@ -1,4 +1,4 @@
-"""Which evaluation was best, and whether to stop, from the metrics so far."""
+"""Find the best evaluation, and decide when to stop, from the metrics so far."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def best_index(values: Sequence[float | None], direction: Literal["max", "min"])
 
     Args:
         values: The monitored metric, evaluation by evaluation; None where it was not a number.
-        direction: Whether more or less is better.
+        direction: ``"max"`` if larger values are better.
 
     Returns:
         The place, or None where no value is a number.
@@ -24,7 +24,7 @@ def best_index(values: Sequence[float | None], direction: Literal["max", "min"])
 def is_exhausted(
     values: Sequence[float | None], direction: Literal["max", "min"], patience: int | None
 ) -> bool:
-    """Return whether the last `patience` evaluations brought no new best."""
+    """Return True if the last `patience` evaluations brought no new best."""
     best = best_index(values, direction)
     since_best = len(values) if best is None else len(values) - 1 - best
     return patience is not None and since_best >= patience
@@ -33,7 +33,7 @@ def is_exhausted(
 def has_collapsed(
     values: Sequence[float | None], direction: Literal["max", "min"], max_drop: float | None
 ) -> bool:
-    """Return whether the last evaluation is at least `max_drop` worse than the best."""
+    """Return True if the last evaluation is at least `max_drop` worse than the best."""
     best = best_index(values, direction)
     if max_drop is None or best is None or values[-1] is None:
         return False
@@ -45,12 +45,12 @@ def has_collapsed(
 def is_above_older(
     values: Sequence[float | None], direction: Literal["max", "min"], recent: int | None
 ) -> bool:
-    """Return whether the last evaluation is worse than the best of all but some before it.
+    """Return True if the last evaluation is worse than the best of all but the most recent ones.
 
     Args:
         values: The monitored metric, evaluation by evaluation; None where it was not a number.
-        direction: Whether more or less is better.
-        recent: How many before the last do not count; None for never.
+        direction: ``"max"`` if larger values are better.
+        recent: The number of evaluations before the last to ignore; None: never True.
     """
     if recent is None:
         return False

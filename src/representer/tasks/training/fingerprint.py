@@ -1,4 +1,4 @@
-"""What the numbers of a run may depend on beside its settings."""
+"""Describe the environment that the numbers of a run depend on besides its settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def fingerprint(device: torch.device | str = "cpu", processes: int = 1) -> dict[
     """Describe the environment; runs with the same description give the same bits.
 
     Args:
-        device: Where the model is.
-        processes: How many processes share the work.
+        device: The device of the model.
+        processes: The number of processes.
     """
     device = torch.device(device)
     is_cuda = device.type == "cuda"
@@ -35,7 +35,7 @@ def fingerprint(device: torch.device | str = "cpu", processes: int = 1) -> dict[
 
 
 def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Return what changed, for example ``["threads 2 → 4"]``."""
+    """Return the changes, for example ``["threads 2 → 4"]``."""
     names = [*before, *(name for name in now if name not in before)]
     return [
         f"{name} {before.get(name, '(unset)')} → {now.get(name, '(unset)')}"

@@ -1,4 +1,4 @@
-"""Freed memory is kept for the next step of a training instead of being handed back.
+"""Keep freed memory for the next training step instead of returning it to the system.
 
 Every step allocates and frees the same large tensors. By default glibc gives large blocks back to
 the system at once, and the system clears every page again when the next step asks for it: with a
@@ -19,10 +19,10 @@ _SIZES = (2**30, 2**25)  # some versions of glibc take no more than the second
 def keep_freed_memory() -> bool:
     """Make this process reuse the memory it frees.
 
-    Call it only in a process of one's own: the setting holds for all of it, until it ends.
+    Call it only in a process that does nothing but train: the setting holds until the process ends.
 
     Returns:
-        Whether it was done: on Linux with glibc, and nowhere else.
+        True if the setting took effect: on Linux with glibc only.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False

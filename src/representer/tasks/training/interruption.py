@@ -1,4 +1,4 @@
-"""Signals that ask a run to stop: the handler sets a flag, the run polls it where it can save."""
+"""Stop signals: the handler sets a flag, and the run polls it where it can save."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Interruption:
         return "" if self.number is None else self.number.name
 
     def __bool__(self) -> bool:
-        """Whether a signal came."""
+        """Return True if a signal arrived."""
         return self.number is not None
 
     def __enter__(self) -> Self:

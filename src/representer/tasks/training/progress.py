@@ -1,4 +1,4 @@
-"""What a person sees of a run: a bar on a terminal, and one line per evaluation everywhere."""
+"""Progress of a run: a bar on a terminal, and one line per evaluation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def show(text: str) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line on stderr; that nobody is there to read it is no reason to stop."""
+    """Print a line on stderr; a closed stderr is ignored."""
     _print(line, sys.stderr)
 
 
@@ -70,7 +70,7 @@ class Progress:
                 _print(text, sys.stdout)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

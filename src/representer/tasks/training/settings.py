@@ -1,4 +1,4 @@
-"""The settings that determine a run, and how those of a resumed one must compare."""
+"""The settings that determine a run, and their comparison when it is resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings as JSON would give them back: tuples as lists, keys as text.
 
     Raises:
-        KindError: Something in them has no form in JSON.
+        KindError: A value cannot be represented in JSON.
     """
     try:
         return json.loads(json.dumps(dict(settings)))
@@ -31,7 +31,7 @@ def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object)
     Args:
         before: Those the run was started with.
         now: Those of this process.
-        run: What the message calls the run.
+        run: The name of the run for the message.
 
     Raises:
         ArgumentError: They differ; it names every key with both values.

@@ -1,4 +1,4 @@
-"""All that the next step of a training depends on, taken and put back."""
+"""Take and restore a snapshot of everything that the next training step depends on."""
 
 from __future__ import annotations
 

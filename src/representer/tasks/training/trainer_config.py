@@ -1,4 +1,4 @@
-"""How long, how fast and how carefully a trainer works."""
+"""The configuration of a trainer."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from typing import Any, Literal
 from representer.errors import ArgumentError
 from representer.tasks.limits import LIMITS
 
-# These change neither what has been computed nor, but for the bits that `fingerprint` watches,
-# what will be.
-_FREE = ("checkpoint_every_steps", "checkpoint_every_seconds", "keep_checkpoints", "threads")
-_FREE += ("device", "show_progress", "save_every_epochs")
+# These change no number, except for the bits that `fingerprint` tracks.
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
+    "checkpoint_every_steps",
+    "checkpoint_every_seconds",
+    "keep_checkpoints",
+    "threads",
+)
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING += ("device", "show_progress", "save_every_epochs")
 
 
 @dataclass(frozen=True)
@@ -101,8 +105,12 @@ class TrainerConfig:
         _require("mixed_precision", is_known, self.mixed_precision, f"one of {precisions}")
 
     def settings(self) -> dict[str, Any]:
-        """Return those that a resumed run must have as they were."""
-        return {name: value for name, value in asdict(self).items() if name not in _FREE}
+        """Return the settings that a resumed run must not change."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in _OPTIONS_WITHOUT_EFFECT_ON_TRAINING
+        }
 
 
 def _require(name: str, is_fine: bool, got: object, expected: str) -> None:

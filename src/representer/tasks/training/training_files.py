@@ -1,4 +1,4 @@
-"""The files that a training leaves beside its checkpoints; its state can make each again."""
+"""The files of a training besides its checkpoints; each can be rebuilt from its state."""
 
 from __future__ import annotations
 

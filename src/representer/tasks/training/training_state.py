@@ -44,16 +44,16 @@ class TrainingState:
 
     @property
     def position(self) -> tuple[int, ...]:
-        """What tells two states of one run apart."""
+        """The position, which differs between any two states of a run."""
         return self.step, self.epoch, self.batch, self.evaluated_at
 
     def count_step(self, loss_sum: float, count: int) -> None:
-        """Take note of an optimization step and of its losses."""
+        """Record an optimization step and its losses."""
         self.step, self.batch = self.step + 1, self.batch + 1
         self.loss_sum, self.loss_count = self.loss_sum + loss_sum, self.loss_count + count
 
     def count_evaluation(self, metrics: Mapping[str, Any]) -> Row:
-        """Take note of an evaluation, and return its row."""
+        """Record an evaluation, and return its row."""
         train_loss = self.loss_sum / self.loss_count
         self.evaluated_at, self.loss_sum, self.loss_count = self.step, 0.0, 0
         return self.log.append(self.step, self.epoch + 1, train_loss, metrics, self.seconds)
@@ -86,7 +86,7 @@ def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Set a model's weights and buffers, refusing any that are of another model.
 
     Raises:
-        CheckpointError: A name, shape or dtype differs; torch itself would cast without a word.
+        CheckpointError: A name, shape or dtype differs; torch itself would cast silently.
     """
     own = model.state_dict()
     for name in [*own, *(name for name in weights if name not in own)]:

@@ -1,4 +1,4 @@
-"""One optimization step: loss, gradient, clipping, update; nothing is updated by a NaN."""
+"""One optimization step: loss, gradient, clipping, update; a NaN never updates the weights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What a step found.
+    """The outcome of a step.
 
     Attributes:
         loss_sum: The loss summed over the examples.

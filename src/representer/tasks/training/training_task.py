@@ -1,4 +1,4 @@
-"""What a trainer trains: four functions, and what some tasks have besides."""
+"""The task-specific part of training: four functions and two optional ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class Loss(NamedTuple):
-    """What a training step found for its batch.
+    """The loss of a batch.
 
     Attributes:
         objective: What is made smaller, a mean over the examples.

@@ -1,4 +1,4 @@
-"""What a trainer does with an optimizer that averages weights, and with one that does not."""
+"""One interface for optimizers that average weights and those that do not."""
 
 from __future__ import annotations
 

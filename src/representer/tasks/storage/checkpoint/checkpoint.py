@@ -1,4 +1,4 @@
-"""One checkpoint: all that a run needs to go on as if it had never stopped."""
+"""One checkpoint: everything that a run needs to continue as if it had never stopped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from representer.tasks.storage.files import physical_memory, read_bytes
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a run knows after a step.
+    """The state of a run after a step.
 
     Args:
         step: Optimization steps done.
@@ -73,7 +73,7 @@ def _read(path: Path) -> bytes:
 def _from_values(values: Any) -> Checkpoint:
     kinds = {"step": int, "state": dict, "settings": dict, "environment": dict}
     if not isinstance(values, dict) or set(values) != set(kinds):
-        raise CheckpointError("it holds something else than a run's state")
+        raise CheckpointError("it does not hold the state of a run")
     for name, kind in kinds.items():
         if type(values[name]) is not kind:
             raise CheckpointError(f"its {name} is not of the right kind")

@@ -30,8 +30,8 @@ def save_step(
 ) -> Path:
     """Write the checkpoint of a step, and only then delete those no longer needed.
 
-    Later ones than the new one are deleted too: they are of a future that was given up, because
-    `latest` had found them damaged.
+    Later ones than the new one are deleted too: `latest` found them damaged, and the run went
+    on from an earlier one.
 
     Args:
         folder: Where the run's checkpoints lie.
