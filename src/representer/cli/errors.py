@@ -1,7 +1,7 @@
 """The error layer: every failure becomes one line on stderr and an exit code.
 
 0 done, 2 usage or bad input, 70 an internal error or a training that cannot continue, 73 a run
-folder that is locked or cannot be written, 74 other input or output errors, 130 and 143 for signals.
+folder that is locked or cannot be written, 74 other input and output errors, 130 and 143 signals.
 """
 
 from __future__ import annotations
