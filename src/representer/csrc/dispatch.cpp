@@ -1,9 +1,11 @@
 // Which of the instruction sets in this library the machine can run, and for which arguments it was built.
 #include <cstring>
 
-extern "C" const char* representer_structs() { return REPRESENTER_STRUCTS; }
+#define REPRESENTER_EXPORT extern "C" __attribute__((visibility("default")))
 
-extern "C" int representer_runs(const char* isa) {
+REPRESENTER_EXPORT const char* representer_structs() { return REPRESENTER_STRUCTS; }
+
+REPRESENTER_EXPORT int representer_runs(const char* isa) {
     if (!std::strcmp(isa, "portable")) return 1;
 #if defined(REPRESENTER_X86)
     __builtin_cpu_init();

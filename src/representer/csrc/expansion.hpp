@@ -17,6 +17,12 @@ namespace REPRESENTER_ISA {
 
 enum Green { GREEN_ABS, GREEN_RELU, GREEN_GAUSSIAN, GREEN_CUBIC };  // the order of functional.kernel_activation.GREENS
 
+// The places of the centers by their size; NaN goes last, so that the order is one (every value is then NaN anyway).
+template <class Real> __attribute__((noinline)) void order_of(const Real* c, std::vector<int64_t>& order) {
+    for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+    std::stable_sort(order.begin(), order.end(), [c](int64_t i, int64_t j) { return c[i] < c[j] || (c[i] == c[i] && c[j] != c[j]); });
+}
+
 // The polynomials of one feature, DEGREE 1 for |u| and max(0, u), 3 for |u|^3.
 template <class Real, int DEGREE> struct Expansion {
     static constexpr int P = DEGREE + 1, MANY = 128;
@@ -29,12 +35,10 @@ template <class Real, int DEGREE> struct Expansion {
     std::vector<Piece> pieces;   // (2 K + 1): about each center, and of each interval about the center below
     std::vector<Real> touching;  // (2 K + 1): the slope at a base, where g has none
 
-    void build(const Real* c, const Real* chi, int64_t k_count, int green) {
+    __attribute__((noinline)) void build(const Real* c, const Real* chi, int64_t k_count, int green) {
         count = k_count;
         order.resize(count);
-        for (int64_t k = 0; k < count; ++k) order[k] = k;
-        // NaN goes last, so that the order is one; every value is then NaN anyway
-        std::stable_sort(order.begin(), order.end(), [c](int64_t i, int64_t j) { return c[i] < c[j] || (c[i] == c[i] && c[j] != c[j]); });
+        order_of(c, order);
         centers.resize(count);
         for (int64_t k = 0; k < count; ++k) centers[k] = c[order[k]];
         polynomials(chi, green);
@@ -42,7 +46,7 @@ template <class Real, int DEGREE> struct Expansion {
     }
 
     // f of `lanes` inputs, which may be where they are read.
-    void values(const Real* a, Real* f, int64_t lanes) const {
+    __attribute__((noinline)) void values(const Real* a, Real* f, int64_t lanes) const {
         int32_t cell[MANY];
         for (int64_t first = 0; first < lanes; first += MANY) {
             const int some = int(std::min<int64_t>(MANY, lanes - first));
@@ -74,7 +78,7 @@ template <class Real, int DEGREE> struct Expansion {
         }
     };
     // The gradients of f become those of the inputs.
-    void slopes(const Real* a, Real* grad, int64_t lanes, Sums& sums) const {
+    __attribute__((noinline)) void slopes(const Real* a, Real* grad, int64_t lanes, Sums& sums) const {
         typedef Real Moments __attribute__((vector_size(P * sizeof(Real))));
         int32_t cell[MANY];
         const Piece* const table = pieces.data();  // what is written below might be these, for the compiler
@@ -102,7 +106,7 @@ template <class Real, int DEGREE> struct Expansion {
         }
     }
     // The moments of each interval about the center below, (K + 1, P).
-    std::vector<double> moments(const Sums& sums) const {
+    __attribute__((noinline)) std::vector<double> moments(const Sums& sums) const {
         std::vector<double> all((count + 1) * P, 0.0);
         const auto add = [&all](int64_t interval, const double* m) {
             for (int r = 0; r < P; ++r) all[interval * P + r] += m[r];

@@ -63,23 +63,30 @@ template <class Real, int N> class Product {
     }
 };
 
-template <class Real, int N> void product_of(const RepresenterProduct& p) {
-    constexpr int64_t WIDE = N * Lanes<Real>::n;
-    Workspace<Real> packed((p.n + WIDE - 1) / WIDE * WIDE * p.k, false);
+// The rows [first, last) of C by panels of N vectors, at most 4.
+template <class Real>
+void product_rows(const RepresenterProduct& p, int N, const Real* packed, int64_t first, int64_t last) {
+    switch (N) {
+        case 1: return Product<Real, 1>(p, packed).run(first, last);
+        case 2: return Product<Real, 2>(p, packed).run(first, last);
+        case 3: return Product<Real, 3>(p, packed).run(first, last);
+        default: return Product<Real, 4>(p, packed).run(first, last);
+    }
+}
+// Compiled in gemm.cpp.
+extern template void product_rows(const RepresenterProduct&, int, const float*, int64_t, int64_t);
+extern template void product_rows(const RepresenterProduct&, int, const double*, int64_t, int64_t);
+
+template <class Real> int product(const RepresenterProduct& p) {
+    if (!p.n) return 0;
+    const int N = vectors_of<Real>(p.n);
+    Workspace<Real> packed(round_up(p.n, N * Lanes<Real>::n) * p.k, false);
     pack_columns(static_cast<const Real*>(p.b), p.k, p.n, N, packed.at(0));
     const int64_t threads = p.threads < p.m ? p.threads : p.m;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
     for (int64_t i = 0; i < threads; ++i)
-        Product<Real, N>(p, packed.at(0)).run(share(p.m, threads, i), share(p.m, threads, i + 1));
-}
-
-template <class Real> int product(const RepresenterProduct& p) {
-    switch (vectors_of<Real>(p.n)) {
-        case 1: return product_of<Real, 1>(p), 0;
-        case 2: return product_of<Real, 2>(p), 0;
-        case 3: return product_of<Real, 3>(p), 0;
-        default: return product_of<Real, 4>(p), 0;
-    }
+        product_rows(p, N, packed.at(0), share(p.m, threads, i), share(p.m, threads, i + 1));
+    return 0;
 }
 
 template <class Real> int transposed(const RepresenterProduct& p) {

@@ -7,17 +7,17 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-template <class Real, class Curve> class KbrnBackward : Kbrn<Real, Curve> {
-    typedef Kbrn<Real, Curve> Own;
-    using Own::V, Own::W, Own::p, Own::curve, Own::H, Own::blocks, Own::row, Own::size, Own::counts, Own::totals, Own::inputs, Own::lanes, Own::own_inverse;
+template <class Real> class KbrnBackward : Kbrn<Real> {
+    typedef Kbrn<Real> Own;
+    using Own::V, Own::W, Own::p, Own::H, Own::blocks, Own::row, Own::size, Own::counts, Own::totals, Own::inputs, Own::lanes, Own::own_inverse;
+    Curve<Real>& curve;
     Workspace<Real> carried, slopes, normed, turned;  // dh, the gradient of gain n + offset, n, and U transposed
-    std::vector<typename Curve::Sums> sums;           // of each thread, of each unit's function
     std::vector<double> of_norm;                      // of gain and offset (2, H)
 
   public:
     using Own::threads;
-    KbrnBackward(const RepresenterKbrn& all, const Curve& of)
-        : Own(all, of), carried(size), slopes(size), normed(size), turned(H * H, false), sums(threads * H, typename Curve::Sums(all.count)), of_norm(2 * H, 0.0) {
+    KbrnBackward(const RepresenterKbrn& all, Curve<Real>& of)
+        : Own(all), curve(of), carried(size), slopes(size), normed(size), turned(H * H, false), of_norm(2 * H, 0.0) {
         transpose_matrix(this->template in<Real>(p.weight), H, H, turned.at(0));
         for (int64_t k = 0; k < blocks; ++k) block_from(this->template in<Real>(p.grad_h) + k * W * H, H, lanes(k), H, carried.at(k * W), row);
     }
@@ -44,11 +44,9 @@ template <class Real, class Curve> class KbrnBackward : Kbrn<Real, Curve> {
         for (int64_t k = first; k < last; ++k) block_to(carried.at(k * W), row, lanes(k), H, static_cast<Real*>(p.grad_h0) + k * W * H);
     }
     void finish() {
-        for (int64_t i = 0; i < H; ++i) {
-            for (int64_t thread = 1; thread < threads; ++thread) sums[i].add(sums[thread * H + i]);
-            curve.finish(i, sums[i]);
+        curve.finish();
+        for (int64_t i = 0; i < H; ++i)
             for (int r = 0; r < 2 && p.grad_norm; ++r) static_cast<Real*>(p.grad_norm)[r * H + i] = Real(of_norm[r * H + i]);
-        }
     }
 
   private:
@@ -65,7 +63,7 @@ template <class Real, class Curve> class KbrnBackward : Kbrn<Real, Curve> {
             store<Real>(carry + n, real ? Vec<Real>{} : old);
             store<Real>(at + n, load<Real>(x + n) * gain + offset);
         }
-        curve.slopes(i, at + first, d + first, count, sums[thread * H + i]);
+        curve.slopes(thread, i, at + first, d + first, count);
     }
     void moments(int64_t i) {
         Vec<Real> total{}, products{};
@@ -102,22 +100,26 @@ template <class Pass> void in_a_team(Pass& pass) {
 #endif
 }
 
-template <class Real, class Curve, bool BACKWARD> void kbrn_of(const RepresenterKbrn& p) {
-    const Curve curve(p);
+template <class Real, bool BACKWARD> __attribute__((noinline)) void kbrn_pass(const RepresenterKbrn& p, Curve<Real>& curve) {
     if constexpr (BACKWARD) {
-        KbrnBackward<Real, Curve> of(p, curve);
+        KbrnBackward<Real> of(p, curve);
         in_a_team(of);
         of.finish();
     } else {
-        KbrnForward<Real, Curve> of(p, curve);
+        KbrnForward<Real> of(p, curve);
         in_a_team(of);
     }
 }
 
+template <class Real, bool BACKWARD, class Function> void kbrn_of(const RepresenterKbrn& p) {
+    CurveOf<Real, Function> curve(p, BACKWARD ? kbrn_threads<Real>(p) : 0);
+    kbrn_pass<Real, BACKWARD>(p, curve);
+}
+
 template <class Real, bool BACKWARD> int kbrn(const RepresenterKbrn& p) {
-    if (p.green == GREEN_GAUSSIAN) kbrn_of<Real, Bell<Real>, BACKWARD>(p);
-    else if (p.green == GREEN_CUBIC) kbrn_of<Real, Piecewise<Real, 3>, BACKWARD>(p);
-    else kbrn_of<Real, Piecewise<Real, 1>, BACKWARD>(p);
+    if (p.green == GREEN_GAUSSIAN) kbrn_of<Real, BACKWARD, Bell<Real>>(p);
+    else if (p.green == GREEN_CUBIC) kbrn_of<Real, BACKWARD, Piecewise<Real, 3>>(p);
+    else kbrn_of<Real, BACKWARD, Piecewise<Real, 1>>(p);
     return 0;
 }
 

@@ -19,6 +19,36 @@ template <class Real> inline RepresenterActivation tables_of(const RepresenterKb
     return of;
 }
 
+// What a pass needs of the functions, however they are computed: a pass is compiled once for all of them.
+template <class Real> struct Curve {
+    virtual void values(int64_t unit, const Real* a, Real* h, int64_t lanes) const = 0;
+    // dh becomes dh times the slope, and what the gradients need is added to the thread's sums
+    virtual void slopes(int64_t thread, int64_t unit, const Real* a, Real* dh, int64_t lanes) = 0;
+    virtual void finish() = 0;  // gradients of all units
+
+  protected:
+    ~Curve() = default;
+};
+template <class Real, class Function> struct CurveOf final : Curve<Real> {
+    typedef typename Function::Sums Sums;
+    const Function function;
+    const int64_t units, threads;
+    std::vector<Sums> sums;  // of each thread, of each unit
+
+    CurveOf(const RepresenterKbrn& p, int64_t threads)
+        : function(p), units(p.units), threads(threads), sums(threads * p.units, Sums(p.count)) {}
+    void values(int64_t unit, const Real* a, Real* h, int64_t lanes) const override { function.values(unit, a, h, lanes); }
+    void slopes(int64_t thread, int64_t unit, const Real* a, Real* dh, int64_t lanes) override {
+        function.slopes(unit, a, dh, lanes, sums[thread * units + unit]);
+    }
+    void finish() override {
+        for (int64_t i = 0; i < units; ++i) {
+            for (int64_t thread = 1; thread < threads; ++thread) sums[i].add(sums[thread * units + i]);
+            function.finish(i, sums[i]);
+        }
+    }
+};
+
 // |u|, max(0, u) and |u|^3.
 template <class Real, int DEGREE> struct Piecewise {
     typedef typename Expansion<Real, DEGREE>::Sums Sums;
@@ -30,7 +60,6 @@ template <class Real, int DEGREE> struct Piecewise {
             of[i].add(static_cast<const Real*>(p.line)[2 * i], static_cast<const Real*>(p.line)[2 * i + 1]);
     }
     void values(int64_t unit, const Real* a, Real* h, int64_t lanes) const { of[unit].values(a, h, lanes); }
-    // dh becomes dh times the slope
     void slopes(int64_t unit, const Real* a, Real* dh, int64_t lanes, Sums& sums) const { of[unit].slopes(a, dh, lanes, sums); }
     void finish(int64_t unit, Sums& sums) const {
         constexpr int P = DEGREE + 1;
@@ -65,7 +94,7 @@ template <class Real> struct Bell {
         : p(all), tables(tables_of<Real>(all)), inverse(Real(1 / (all.bandwidth * all.bandwidth))) {}
 
     // rows hold whole vectors
-    REPRESENTER_INLINE void values(int64_t unit, const Real* a, Real* h, int64_t lanes) const {
+    void values(int64_t unit, const Real* a, Real* h, int64_t lanes) const {
         const Bells<Real> own(tables, unit);
         const Real theta = p.line ? static_cast<const Real*>(p.line)[2 * unit] : 0, nu = p.line ? static_cast<const Real*>(p.line)[2 * unit + 1] : 0;
         for (int64_t n = 0; n < lanes; n += V) {
@@ -75,7 +104,7 @@ template <class Real> struct Bell {
             store<Real>(h + n, total);
         }
     }
-    REPRESENTER_INLINE void slopes(int64_t unit, const Real* a, Real* dh, int64_t lanes, Sums& all) const {
+    void slopes(int64_t unit, const Real* a, Real* dh, int64_t lanes, Sums& all) const {
         std::vector<double>& sums = all.total;
         const Bells<Real> own(tables, unit);
         const Real theta = p.line ? static_cast<const Real*>(p.line)[2 * unit] : 0;

@@ -70,13 +70,16 @@ template <class Real> inline void add_product(const Real* matrix, const Real* bl
     for (; i < H; ++i) multiply_rows<Real, 1>(matrix, block, row, H, i, into);
 }
 
+template <class Real> inline int64_t kbrn_threads(const RepresenterKbrn& p) {
+    return std::max<int64_t>(1, std::min<int64_t>(p.threads, (p.batch + KBRN_W<Real> - 1) / KBRN_W<Real>));
+}
+
 // What both directions have: rows, who is real, statistics.
-template <class Real, class Curve> class Kbrn {
+template <class Real> class Kbrn {
   protected:
     static constexpr int V = Lanes<Real>::n;
     static constexpr int64_t W = KBRN_W<Real>;
     const RepresenterKbrn& p;
-    const Curve& curve;
     const int64_t H, blocks, row, size;  // row: numbers of a unit, of no whole page; size: of all units
     std::vector<int64_t> counts;         // sequences at each step
 
@@ -89,9 +92,9 @@ template <class Real, class Curve> class Kbrn {
     Workspace<Real> inputs;                 // of the function of one unit, (row)
     std::vector<double> totals;             // (2, H)
 
-    Kbrn(const RepresenterKbrn& all, const Curve& of)
-        : p(all), curve(of), H(all.units), blocks((all.batch + W - 1) / W), row(blocks * W + 64 / sizeof(Real)), size(H * row), counts(all.time, all.batch),
-          threads(std::max<int64_t>(1, std::min<int64_t>(all.threads, blocks))),
+    explicit Kbrn(const RepresenterKbrn& all)
+        : p(all), H(all.units), blocks((all.batch + W - 1) / W), row(blocks * W + 64 / sizeof(Real)), size(H * row), counts(all.time, all.batch),
+          threads(kbrn_threads<Real>(all)),
           own_mean(all.statistics ? size : 0), own_inverse(all.statistics ? size : 0), masks(row), inputs(row), totals(2 * all.units) {
         if (p.lengths)
             for (int64_t t = 0; t < p.time; ++t) {
@@ -129,15 +132,16 @@ template <class Real, class Curve> class Kbrn {
     }
 };
 
-template <class Real, class Curve> class KbrnForward : Kbrn<Real, Curve> {
-    typedef Kbrn<Real, Curve> Own;
-    using Own::V, Own::W, Own::p, Own::curve, Own::H, Own::blocks, Own::row, Own::size, Own::counts, Own::totals, Own::inputs, Own::lanes, Own::own_mean, Own::own_inverse;
+template <class Real> class KbrnForward : Kbrn<Real> {
+    typedef Kbrn<Real> Own;
+    using Own::V, Own::W, Own::p, Own::H, Own::blocks, Own::row, Own::size, Own::counts, Own::totals, Own::inputs, Own::lanes, Own::own_mean, Own::own_inverse;
+    const Curve<Real>& curve;
     Workspace<Real> states, sums;  // h and a, (H, row) each
 
   public:
     using Own::threads;
-    KbrnForward(const RepresenterKbrn& all, const Curve& of)
-        : Own(all, of), states(size), sums(size) {
+    KbrnForward(const RepresenterKbrn& all, const Curve<Real>& of)
+        : Own(all), curve(of), states(size), sums(size) {
         for (int64_t k = 0; k < blocks; ++k) block_from(this->template in<Real>(p.h0) + k * W * H, H, lanes(k), H, states.at(k * W), row);
     }
     // One of `team` threads.

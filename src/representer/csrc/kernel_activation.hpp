@@ -45,7 +45,8 @@ template <class Real, int DEGREE> void piecewise_forward(const RepresenterActiva
 }
 
 template <class Real, int DEGREE>
-void center_gradients(const RepresenterActivation& p, const Expansion<Real, DEGREE>& e, int64_t feature, const typename Expansion<Real, DEGREE>::Sums& sums) {
+__attribute__((noinline)) void center_gradients(
+    const RepresenterActivation& p, const Expansion<Real, DEGREE>& e, int64_t feature, const typename Expansion<Real, DEGREE>::Sums& sums) {
     constexpr int P = DEGREE + 1;
     typedef Expansion<Real, DEGREE> Own;
     const int64_t K = p.count;

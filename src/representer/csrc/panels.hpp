@@ -60,20 +60,24 @@ template <class Real> class Panels {
         pack_columns(weight, depth, outputs, PAIR, packed.at(0));
     }
 
-    // done(row, column, count, start(row, column, count) + a[row, :] W[from : from + inputs, column]) for all
-    // rows and vectors of columns.
-    template <class Start, class Done>
+    // to[row] = start[row] + a[row] W[from : from + inputs] for all rows; of `start`, which may be null, rows lie
+    // `start_row` apart (0: the same for all). after(row, rows, column, columns) follows each tile.
+    template <class After>
     void multiply_rows(
-        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t rows, int threads, Start start,
-        Done done) const {
+        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t rows, int threads, const Real* start,
+        int64_t start_row, Real* to, int64_t to_row, After after) const {
         const int64_t shares = threads < rows ? threads : rows;
 #pragma omp parallel for num_threads(shares) if (shares > 1) schedule(static, 1)
         for (int64_t i = 0; i < shares; ++i) {
             const int64_t last = share(rows, shares, i + 1);
             for (int64_t near = share(rows, shares, i); near < last; near += NEAR)
                 for (int64_t column = 0; column < outputs; column += WIDE)
-                    each_tile(last - near < NEAR ? last - near : NEAR, [&](auto M, int64_t row) {
-                        tile<decltype(M)::value>(a, a_row, from, inputs, near + row, column, start, done);
+                    each_tile(last - near < NEAR ? last - near : NEAR, [&](auto M, int64_t tile_row) {
+                        const int64_t row = near + tile_row;
+                        tile<decltype(M)::value>(
+                            a + row * a_row, a_row, from, inputs, column, start ? start + row * start_row : nullptr,
+                            start_row, to + row * to_row, to_row);
+                        after(row, int64_t(M), column, outputs - column < WIDE ? outputs - column : WIDE);
                     });
         }
     }
@@ -82,31 +86,33 @@ template <class Real> class Panels {
     const int64_t depth, outputs;
     Workspace<Real> packed;
 
-    template <int M, class Start, class Done>
-    void tile(
-        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t row, int64_t column, Start& start,
-        Done& done) const {
-        if (column + WIDE <= outputs)
-            tile_of<M, true>(a, a_row, from, inputs, row, column, start, done);
-        else
-            tile_of<M, false>(a, a_row, from, inputs, row, column, start, done);
-    }
-    template <int M, bool WHOLE, class Start, class Done>
-    __attribute__((noinline)) void tile_of(
-        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t row, int64_t column, Start& start,
-        Done& done) const {
+    template <int M>
+    __attribute__((noinline)) void tile(
+        const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t column, const Real* start,
+        int64_t start_row, Real* to, int64_t to_row) const {
         Vec<Real> acc[M][PAIR] = {};
         const Real* rows[M];
-        const auto count = [&](int j) { return WHOLE ? V : lanes_left<Real>(outputs, column + j * V); };
-        for (int r = 0; r < M; ++r) {
-            rows[r] = a + (row + r) * a_row;
-            for (int j = 0; j < PAIR; ++j)
-                if (count(j)) acc[r][j] = start(row + r, column + j * V, count(j));
-        }
+        const bool whole = column + WIDE <= outputs;
+        for (int r = 0; r < M; ++r) rows[r] = a + r * a_row;
+        if (start)
+            each_vector_of<M>(column, whole, [&](int r, int j, int count) {
+                acc[r][j] = load(start + r * start_row + column + j * V, count);
+            });
         multiply<Real, M, PAIR>(acc, rows, inputs, packed.at(column * depth + from * WIDE));
+        each_vector_of<M>(column, whole, [&](int r, int j, int count) {
+            store(to + r * to_row + column + j * V, acc[r][j], count);
+        });
+    }
+    // f(r, j, count) for the vectors of a tile; of a whole one the compiler knows the counts.
+    template <int M, class F> REPRESENTER_INLINE void each_vector_of(int64_t column, bool whole, F f) const {
+        if (whole) {
+            for (int r = 0; r < M; ++r)
+                for (int j = 0; j < PAIR; ++j) f(r, j, V);
+            return;
+        }
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < PAIR; ++j)
-                if (count(j)) done(row + r, column + j * V, count(j), acc[r][j]);
+                if (const int count = lanes_left<Real>(outputs, column + j * V)) f(r, j, count);
     }
 };
 

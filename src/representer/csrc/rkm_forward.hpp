@@ -32,7 +32,7 @@ template <class Real> inline void normalize(Real* row, const Real* norm, int64_t
 // One thread's share of the batch, with the state it carries from step to step. State rows are
 // padded to whole vectors.
 template <class Real> class Forward {
-    static constexpr int V = Lanes<Real>::n;
+    static constexpr int V = Lanes<Real>::n, MOST_GATES = 4;
 
   public:
     Forward(const RepresenterForward& args, int64_t first, int64_t last)
@@ -47,25 +47,26 @@ template <class Real> class Forward {
     }
 
     // One step of a few rows, each weight read once and in order: unit after unit, gate after gate.
-    template <int G, int R> void step_by_dots(const Real* bias_panels) {
+    void step_by_dots(const Real* bias_panels) {
+        const int G = p.cell.gates, unseen = G - p.cell.seen;
         const Real *x = static_cast<const Real*>(p.x), *input_weight = static_cast<const Real*>(p.input_weight);
         const Real* weight = static_cast<const Real*>(p.weight);
         for (int64_t unit = 0; unit < H; unit += V) {
             const int count = H - unit < V ? int(H - unit) : V;
             for (int64_t r = 0; r < rows; ++r) {
-                alignas(64) Vec<Real> a[G];
+                alignas(64) Vec<Real> a[MOST_GATES];
                 for (int g = 0; g < G; ++g) {
                     Vec<Real> partial[V];
                     for (int i = 0; i < V; ++i) {
                         partial[i] = Vec<Real>{};
                         if (i >= count) continue;
                         partial[i] = dot<Real>(input_weight + (g * H + unit + i) * p.features, x + r * p.x_batch, p.features);
-                        if (R && g >= G - R)
-                            partial[i] += dot<Real>(weight + ((g - G + R) * H + unit + i) * H, h_old() + r * padded, H);
+                        if (g >= unseen)
+                            partial[i] += dot<Real>(weight + ((g - unseen) * H + unit + i) * H, h_old() + r * padded, H);
                     }
                     a[g] = load<Real>(bias_panels + (unit / V * G + g) * V) + sums<Real>(partial);
                 }
-                write_cell<G, false>(0, r, unit, a);
+                write_cells<0>(0, r, 1, unit, 1, a);
             }
         }
         if (p.norm) emit_normalized(0);
@@ -141,25 +142,29 @@ template <class Real> class Forward {
                     for (int g = 0; g < G; ++g) acc[r][block * G + g] += load(x[r] + g * H + unit, count);
             }
         if (p.input_weight) multiply<Real, M, N>(acc, x, p.features, input_panels + group * N * V * p.features);
-        if constexpr (R > 0) multiply<Real, M, N, N - R * BLOCKS>(acc, h, H, panels + group * R * BLOCKS * V * H);
+        if (p.cell.seen) multiply<Real, M, N, N - R * BLOCKS>(acc, h, H, panels + group * R * BLOCKS * V * H);
         alignas(64) Vec<Real> a[M][N];
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < N; ++j) a[r][j] = acc[r][j];
-        if (usual) return write_cells<G, BLOCKS, true>(t, row, M, group, &a[0][0]);
-        write_cells<G, BLOCKS, false>(t, row, M, group, &a[0][0]);
+        const int64_t unit = group * BLOCKS * V;
+        if (usual) return write_cells<G>(t, row, M, unit, BLOCKS, &a[0][0]);
+        write_cells<0>(t, row, M, unit, BLOCKS, &a[0][0]);
     }
 
-    template <int G, int BLOCKS, bool USUAL>
-    __attribute__((noinline)) void write_cells(int64_t t, int64_t row, int m, int64_t group, Vec<Real>* a) {
-        for (int block = 0; block < BLOCKS; ++block) {
-            const int64_t unit = (group * BLOCKS + block) * V;
+    // Vectors of units from `first_unit` on, of a usual cell with USUAL gates, or of any where that is 0.
+    template <int USUAL>
+    __attribute__((noinline)) void write_cells(int64_t t, int64_t row, int m, int64_t first_unit, int blocks, Vec<Real>* a) {
+        const int G = USUAL ? USUAL : p.cell.gates;
+        for (int block = 0; block < blocks; ++block) {
+            const int64_t unit = first_unit + block * V;
             if (unit >= H) break;
-            for (int r = 0; r < m; ++r) write_cell<G, USUAL>(t, row + r, unit, a + (r * BLOCKS + block) * G);
+            for (int r = 0; r < m; ++r) write_cell<USUAL>(t, row + r, unit, a + (r * blocks + block) * G);
         }
     }
 
-    template <int G, bool USUAL> REPRESENTER_INLINE void write_cell(int64_t t, int64_t row, int64_t unit, Vec<Real>* a) {
-        const RepresenterCell& cell = USUAL ? USUAL_CELLS[G] : p.cell;
+    template <int USUAL> REPRESENTER_INLINE void write_cell(int64_t t, int64_t row, int64_t unit, Vec<Real>* a) {
+        const int G = USUAL ? USUAL : p.cell.gates;
+        const RepresenterCell& cell = USUAL ? USUAL_CELLS[USUAL] : p.cell;
         const int count = H - unit < V ? int(H - unit) : V;
         const int64_t at = (t * p.batch + first + row) * H + unit, own = row * padded + unit;
         const Real* fixed = static_cast<const Real*>(p.gate_values);
@@ -184,7 +189,7 @@ template <class Real> class Forward {
             store<Real>(late_c.at(own), c);
             store<Real>(late_o.at(own), o);
         } else {
-            emit<USUAL ? G : 0>(t, row, unit, c, o);
+            emit<USUAL>(t, row, unit, c, o);
         }
     }
 
@@ -198,16 +203,15 @@ template <class Real> class Forward {
         }
     }
 
-    // Of a usual cell, by its number of gates, or of any where that is 0.
-    template <int G> REPRESENTER_INLINE void emit(int64_t t, int64_t row, int64_t unit, Vec<Real> c, Vec<Real> o) {
-        const RepresenterCell& cell = G ? USUAL_CELLS[G] : p.cell;
+    template <int USUAL> REPRESENTER_INLINE void emit(int64_t t, int64_t row, int64_t unit, Vec<Real> c, Vec<Real> o) {
+        const RepresenterCell& cell = USUAL ? USUAL_CELLS[USUAL] : p.cell;
         const int count = H - unit < V ? int(H - unit) : V;
         const int64_t b = first + row, at = (t * p.batch + b) * H + unit, own = row * padded + unit;
         const bool real = !p.lengths || t < p.lengths[b];
         Vec<Real> h = value<Real>(cell.output, c);
         if (cell.output_gate) h *= o;
         const Vec<Real> old_c = load<Real>(c_state.at(own)), old_h = load<Real>(h_old() + own);
-        if (!G && p.hold) {
+        if (!USUAL && p.hold) {
             const Real* hold = static_cast<const Real*>(p.hold) + at;
             c += load(hold, count) * (old_c - c);
             h += load(hold + p.time * p.batch * H, count) * (old_h - h);
@@ -220,6 +224,7 @@ template <class Real> class Forward {
     }
 };
 
+// R gates see the previous emission, or none.
 template <class Real, int G, int R, int BLOCKS> void forward_of(const RepresenterForward& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t groups = (p.units + BLOCKS * V - 1) / (BLOCKS * V), wide = groups * BLOCKS * V;
@@ -228,11 +233,11 @@ template <class Real, int G, int R, int BLOCKS> void forward_of(const Represente
         for (int64_t j = 0; j < p.units; ++j)
             bias_panels.at(0)[(j / V * G + G - p.biased + k) * V + j % V] = static_cast<const Real*>(p.bias)[k * p.units + j];
     if (p.time == 1 && p.batch <= FEW && p.input_weight)  // too little work to pack the weights for
-        return Forward<Real>(p, 0, p.batch).template step_by_dots<G, R>(bias_panels.at(0));
-    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0, false), panels(wide * R * p.units, false);
+        return Forward<Real>(p, 0, p.batch).step_by_dots(bias_panels.at(0));
+    Workspace<Real> input_panels(p.input_weight ? wide * G * p.features : 0, false), panels(p.cell.seen ? wide * R * p.units : 0, false);
     if (p.input_weight)
         pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input_panels.at(0));
-    if constexpr (R > 0) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));
+    if (p.cell.seen) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));
     const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
     for (int64_t i = 0; i < threads; ++i)
@@ -242,9 +247,9 @@ template <class Real, int G, int R, int BLOCKS> void forward_of(const Represente
 
 template <class Real> int forward(const RepresenterForward& p) {
     switch (p.cell.gates * 10 + p.cell.seen) {
-        case 10: return forward_of<Real, 1, 0, 4>(p), 0;
+        case 10:
         case 11: return forward_of<Real, 1, 1, 4>(p), 0;
-        case 20: return forward_of<Real, 2, 0, 2>(p), 0;
+        case 20:
         case 22: return forward_of<Real, 2, 2, 2>(p), 0;
         case 32: return forward_of<Real, 3, 2, 1>(p), 0;
         case 33: return forward_of<Real, 3, 3, 1>(p), 0;

@@ -17,15 +17,14 @@ namespace REPRESENTER_ISA {
 
 constexpr int64_t CHUNK = 256;  // steps
 
-// N vectors of filters from `first` on; only a band of one vector may be RAGGED, that is, have fewer
-// filters than lanes.
-template <class Real, int N, bool RAGGED> class SeparableBand {
+// N vectors of filters from `first` on; a band of one vector may have fewer filters than lanes.
+template <class Real, int N> class SeparableBand {
     static constexpr int V = Lanes<Real>::n, W = N * V, SUMS = 12 / N;
     typedef Vec<Real> Row[N];
 
   public:
     SeparableBand(const RepresenterSeparable& args, int64_t first)
-        : p(args), first(first), count(RAGGED ? int(args.outputs - first) : V),
+        : p(args), first(first), count(args.outputs - first < V ? int(args.outputs - first) : V),
           reach((args.length - 1) * args.dilation), chunk(args.time < CHUNK ? args.time : CHUNK),
           samples((chunk - 1) * args.stride + reach + 1), taps(args.rank * args.length * W), mix(args.rank * args.channels * W),
           mixed(args.rank * samples * W) {
@@ -81,9 +80,9 @@ template <class Real, int N, bool RAGGED> class SeparableBand {
     const int64_t reach, chunk, samples;
     Workspace<Real> taps, mix, mixed;  // (R, n, W), (R, I, W) and, of a chunk, (R, samples, W)
 
-    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return RAGGED ? load(from, count) : load<Real>(from); }
+    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return N == 1 ? load(from, count) : load<Real>(from); }
     REPRESENTER_INLINE void put(Real* to, const Row& v) const {
-        for (int j = 0; j < N; ++j) RAGGED ? store(to + j * V, v[j], count) : store<Real>(to + j * V, v[j]);
+        for (int j = 0; j < N; ++j) N == 1 ? store(to + j * V, v[j], count) : store<Real>(to + j * V, v[j]);
     }
     Real* output(int64_t t, int64_t b) const { return static_cast<Real*>(p.output) + (t * p.batch + b) * p.outputs + first; }
     const Real* gradient(int64_t t, int64_t b) const { return static_cast<const Real*>(p.grad) + (t * p.batch + b) * p.outputs + first; }
@@ -211,8 +210,8 @@ template <class Real, int N, bool RAGGED> class SeparableBand {
     }
 };
 
-template <class Real, bool BACKWARD, int N, bool RAGGED> void separable_band(const RepresenterSeparable& p, int64_t first) {
-    const SeparableBand<Real, N, RAGGED> band(p, first);
+template <class Real, bool BACKWARD, int N> void separable_band(const RepresenterSeparable& p, int64_t first) {
+    const SeparableBand<Real, N> band(p, first);
     BACKWARD ? band.backward() : band.forward();
 }
 
@@ -226,10 +225,9 @@ template <class Real, bool BACKWARD> int separable(const RepresenterSeparable& p
         const int64_t first = i * 2 * V, left = p.outputs - first;
         try {
             if (left >= 2 * V) {
-                separable_band<Real, BACKWARD, 2, false>(p, first);
+                separable_band<Real, BACKWARD, 2>(p, first);
             } else {
-                if (left >= V) separable_band<Real, BACKWARD, 1, false>(p, first);
-                if (left % V) separable_band<Real, BACKWARD, 1, true>(p, first + left / V * V);
+                for (int64_t done = 0; done < left; done += V) separable_band<Real, BACKWARD, 1>(p, first + done);
             }
         } catch (const std::bad_alloc&) {
 #pragma omp atomic write

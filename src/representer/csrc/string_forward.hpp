@@ -98,12 +98,7 @@ template <class Real> class InputProducts {
 #pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
         for (int64_t i = 0; i < threads; ++i) {
             const int64_t first = share(rows, threads, i), last = share(rows, threads, i + 1);
-            switch (N) {
-                case 1: Product<Real, 1>(q, packed.at(0)).run(first, last); break;
-                case 2: Product<Real, 2>(q, packed.at(0)).run(first, last); break;
-                case 3: Product<Real, 3>(q, packed.at(0)).run(first, last); break;
-                default: Product<Real, 4>(q, packed.at(0)).run(first, last);
-            }
+            product_rows(q, N, packed.at(0), first, last);
         }
     }
 
@@ -127,14 +122,13 @@ template <class Real> class InputProducts {
     }
 };
 
-// ORDER is n where it is known when compiling, else 0.
-template <class Real, int ORDER> class StringForward {
+template <class Real> class StringForward {
     static constexpr int V = Lanes<Real>::n;
 
   public:
     StringForward(const RepresenterStringForward& args)
         : p(args), B(p.batch), H(p.units), padded(round_up(H, 16)), P(p.chain.products), S(p.chain.states),
-          n(ORDER ? ORDER : p.chain.order), sees(p.chain.decay == STATE_GATE), state(B * S * padded),
+          n(p.chain.order), sees(p.chain.decay == STATE_GATE), state(B * S * padded),
           fed(sees ? B * padded : 0), seen(sees ? B * padded : 0), panels(sees ? round_up(H, 4 * V) * H : 0, false),
           bands(B, H, p.threads, BAND_BYTES / int64_t(sizeof(Real)) / S, sees) {
         for (int64_t i = 0; i < B * S; ++i)
@@ -197,6 +191,17 @@ template <class Real, int ORDER> class StringForward {
     }
 
     void row(int64_t t, int64_t b, int64_t unit, int64_t end, const Real* z, Real* kept) const {
+        switch (n) {
+            case 1: return row_of<1>(t, b, unit, end, z, kept);
+            case 2: return row_of<2>(t, b, unit, end, z, kept);
+            case 3: return row_of<3>(t, b, unit, end, z, kept);
+            default: return row_of<0>(t, b, unit, end, z, kept);
+        }
+    }
+    // ORDER is n where it is known when compiling, else 0.
+    template <int ORDER>
+    __attribute__((noinline)) void row_of(int64_t t, int64_t b, int64_t unit, int64_t end, const Real* z, Real* kept) const {
+        const int64_t n = ORDER ? ORDER : this->n;
         const RepresenterChain chain = p.chain;
         const bool mass = has_mass(chain), copies = kept && kept != z;
         const int64_t first_biased = P - p.biased;
@@ -255,8 +260,9 @@ template <class Real, int ORDER> class StringForward {
     }
 };
 
-template <class Real, int ORDER> int string_forward_of(const RepresenterStringForward& p) {
-    const StringForward<Real, ORDER> scan(p);
+template <class Real> int string_forward(const RepresenterStringForward& p) {
+    if (!p.batch) return 0;
+    const StringForward<Real> scan(p);
     if (!p.input_weight) {
         scan.run(0, p.time, static_cast<const Real*>(p.x));
     } else {
@@ -275,16 +281,6 @@ template <class Real, int ORDER> int string_forward_of(const RepresenterStringFo
     }
     scan.finish();
     return 0;
-}
-
-template <class Real> int string_forward(const RepresenterStringForward& p) {
-    if (!p.batch) return 0;
-    switch (p.chain.order) {
-        case 1: return string_forward_of<Real, 1>(p);
-        case 2: return string_forward_of<Real, 2>(p);
-        case 3: return string_forward_of<Real, 3>(p);
-        default: return string_forward_of<Real, 0>(p);
-    }
 }
 
 }  // namespace REPRESENTER_ISA

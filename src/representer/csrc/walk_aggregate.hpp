@@ -16,16 +16,120 @@ enum WalkParts { SHIFTED = 1, FACTORED = 2, GATED = 4 };
 constexpr int RUN = 12;  // edges whose products with the weights are computed at once
 constexpr int ABREAST = 3;
 
-// N vectors of units from `first` on, over all edges; only a band of one vector may be RAGGED, that
-// is, have fewer units than lanes.
-template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
+// What a band has whatever its PARTS are, compiled once for all of them: N vectors of units from `first` on.
+// Only a band of one vector may be RAGGED, that is, have fewer units than lanes.
+template <class Real, int N, bool RAGGED> class WalkVectors {
+  protected:
     static constexpr int V = Lanes<Real>::n;
     typedef Vec<Real> Row[N];
     typedef Vec<Real> Rows[RUN][N];  // of the edges of a run
 
-  public:
-    WalkBand(const RepresenterWalk& args, int64_t first)
+    const RepresenterWalk& p;
+    const int64_t first;
+    const int count;  // of units in a vector
+
+    WalkVectors(const RepresenterWalk& args, int64_t first)
         : p(args), first(first), count(RAGGED ? int(args.units - first) : V) {}
+
+    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return RAGGED ? load(from, count) : load<Real>(from); }
+    REPRESENTER_INLINE void put(Real* to, Vec<Real> v) const { RAGGED ? store(to, v, count) : store<Real>(to, v); }
+
+    int run(int64_t start) const { return p.edges - start < RUN ? int(p.edges - start) : RUN; }
+    int64_t source(int64_t e) const { return p.edge_index[e] - p.first_node; }
+    int64_t target(int64_t e) const { return p.edge_index[p.targets + e] - p.first_node; }
+    const Real* attributes(int64_t e) const { return static_cast<const Real*>(p.edge_attr) + e * p.features; }
+
+    REPRESENTER_INLINE void read(const void* of, int64_t node, int64_t row, Row& to) const {
+        const Real* from = static_cast<const Real*>(of) + node * row + first;
+        for (int j = 0; j < N; ++j) to[j] = get(from + j * V);
+    }
+    REPRESENTER_INLINE void add(void* of, int64_t node, int64_t row, const Row& terms) const {
+        Real* to = static_cast<Real*>(of) + node * row + first;
+        for (int j = 0; j < N; ++j) put(to + j * V, get(to + j * V) + terms[j]);
+    }
+
+    // B a of the edges of a run.
+    __attribute__((noinline)) void multiply(const void* weight, int64_t start, int edges, Rows& to) const {
+        int i = 0;
+        for (; i + ABREAST <= edges; i += ABREAST) multiply_some<ABREAST>(weight, start + i, to + i);
+        for (; i < edges; ++i) multiply_some<1>(weight, start + i, to + i);
+    }
+    template <int A> REPRESENTER_INLINE void multiply_some(const void* weight, int64_t e, Row* to) const {
+        Vec<Real> total[A][N] = {};
+        const Real *row = static_cast<const Real*>(weight) + first, *a = attributes(e);
+        for (int64_t k = 0; weight && k < p.features; ++k, row += p.units)
+            for (int j = 0; j < N; ++j) {
+                const Vec<Real> w = get(row + j * V);
+                for (int i = 0; i < A; ++i) total[i][j] += w * a[i * p.features + k];
+            }
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) to[i][j] = total[i][j];
+    }
+
+    // The activation of a row, and a gradient times its slope; the two common ones without a call.
+    REPRESENTER_INLINE void activate(Row& t) const {
+        if (p.activation == IDENTITY) return;
+        if (p.activation != RELU) return activate_any(t);
+        for (int j = 0; j < N; ++j) t[j] = value<Real>(RELU, t[j]);
+    }
+    REPRESENTER_INLINE void multiply_by_slopes(const Row& before, const Row& t, Row& gradient) const {
+        if (p.activation == IDENTITY) return;
+        if (p.activation != RELU) return multiply_by_any_slopes(before, t, gradient);
+        for (int j = 0; j < N; ++j) gradient[j] *= slope<Real>(RELU, before[j], t[j]);
+    }
+    __attribute__((noinline)) void activate_any(Row& t) const {
+        for (int j = 0; j < N; ++j) t[j] = value<Real>(p.activation, t[j]);
+    }
+    __attribute__((noinline)) void multiply_by_any_slopes(const Row& before, const Row& t, Row& gradient) const {
+        for (int j = 0; j < N; ++j) gradient[j] *= slope<Real>(p.activation, before[j], t[j]);
+    }
+
+    // What a weight gets from the edges of a run, and their features from it.
+    __attribute__((noinline)) void gather(
+        int64_t start, int edges, const Rows& d, const void* weight, Real* sums, Real* grad_edges) const {
+        int64_t k = 0;
+        for (; k + ABREAST <= p.features; k += ABREAST) gather_some<ABREAST>(start, edges, d, k, sums);
+        for (; k < p.features; ++k) gather_some<1>(start, edges, d, k, sums);
+        for (int i = 0; grad_edges && i < edges; ++i)
+            for (k = 0; k < p.features; ++k) {
+                const Real* row = static_cast<const Real*>(weight) + k * p.units + first;
+                Vec<Real> to_edge{};
+                for (int j = 0; j < N; ++j) to_edge += d[i][j] * get(row + j * V);
+                grad_edges[(start + i) * p.features + k] += sum<Real>(to_edge);
+            }
+    }
+    template <int A>
+    REPRESENTER_INLINE void gather_some(int64_t start, int edges, const Rows& d, int64_t k, Real* sums) const {
+        Vec<Real> total[A][N];
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) total[i][j] = load<Real>(sums + ((k + i) * N + j) * V);
+        const Real* a = attributes(start) + k;
+        for (int e = 0; e < edges; ++e, a += p.features)
+            for (int j = 0; j < N; ++j)
+                for (int i = 0; i < A; ++i) total[i][j] += d[e][j] * a[i];
+        for (int i = 0; i < A; ++i)
+            for (int j = 0; j < N; ++j) store<Real>(sums + ((k + i) * N + j) * V, total[i][j]);
+    }
+
+    __attribute__((noinline)) void flush(void* gradient, const Real* sums) const {
+        for (int64_t k = 0; gradient && k < p.features; ++k)
+            for (int j = 0; j < N; ++j) {
+                Real* to = static_cast<Real*>(gradient) + k * p.units + first + j * V;
+                put(to, get(to) + load<Real>(sums + (k * N + j) * V));
+            }
+    }
+};
+
+// The messages of one band along all edges.
+template <class Real, int N, int PARTS, bool RAGGED> class WalkBand : WalkVectors<Real, N, RAGGED> {
+    typedef WalkVectors<Real, N, RAGGED> Own;
+    typedef typename Own::Row Row;
+    typedef typename Own::Rows Rows;
+    using Own::activate, Own::add, Own::first, Own::flush, Own::gather, Own::multiply, Own::multiply_by_slopes, Own::p,
+        Own::read, Own::run, Own::source, Own::target, Own::V;
+
+  public:
+    WalkBand(const RepresenterWalk& args, int64_t first) : Own(args, first) {}
 
     void forward() const {
         Rows b, f, g;
@@ -62,48 +166,11 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
     }
 
   private:
-    const RepresenterWalk& p;
-    const int64_t first;
-    const int count;  // of units in a vector
-
-    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return RAGGED ? load(from, count) : load<Real>(from); }
-    REPRESENTER_INLINE void put(Real* to, Vec<Real> v) const { RAGGED ? store(to, v, count) : store<Real>(to, v); }
-
-    int run(int64_t start) const { return p.edges - start < RUN ? int(p.edges - start) : RUN; }
-    int64_t source(int64_t e) const { return p.edge_index[e] - p.first_node; }
-    int64_t target(int64_t e) const { return p.edge_index[p.targets + e] - p.first_node; }
-    const Real* attributes(int64_t e) const { return static_cast<const Real*>(p.edge_attr) + e * p.features; }
-
-    REPRESENTER_INLINE void read(const void* of, int64_t node, int64_t row, Row& to) const {
-        const Real* from = static_cast<const Real*>(of) + node * row + first;
-        for (int j = 0; j < N; ++j) to[j] = get(from + j * V);
-    }
-    REPRESENTER_INLINE void add(void* of, int64_t node, int64_t row, const Row& terms) const {
-        Real* to = static_cast<Real*>(of) + node * row + first;
-        for (int j = 0; j < N; ++j) put(to + j * V, get(to + j * V) + terms[j]);
-    }
-
     // B a, F a and G a of the edges of a run.
     void weigh(int64_t start, int edges, Rows& b, Rows& f, Rows& g) const {
         if (PARTS & SHIFTED) multiply(p.shift, start, edges, b);
         if (PARTS & FACTORED) multiply(p.factor, start, edges, f);
         if (PARTS & GATED) multiply(p.edge_gate, start, edges, g);
-    }
-    void multiply(const void* weight, int64_t start, int edges, Rows& to) const {
-        int i = 0;
-        for (; i + ABREAST <= edges; i += ABREAST) multiply_some<ABREAST>(weight, start + i, to + i);
-        for (; i < edges; ++i) multiply_some<1>(weight, start + i, to + i);
-    }
-    template <int A> REPRESENTER_INLINE void multiply_some(const void* weight, int64_t e, Row* to) const {
-        Vec<Real> total[A][N] = {};
-        const Real *row = static_cast<const Real*>(weight) + first, *a = attributes(e);
-        for (int64_t k = 0; weight && k < p.features; ++k, row += p.units)
-            for (int j = 0; j < N; ++j) {
-                const Vec<Real> w = get(row + j * V);
-                for (int i = 0; i < A; ++i) total[i][j] += w * a[i * p.features + k];
-            }
-        for (int i = 0; i < A; ++i)
-            for (int j = 0; j < N; ++j) to[i][j] = total[i][j];
     }
 
     // x[u] + B a, tau of it, and the open gate.
@@ -111,8 +178,9 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
         read(p.x, source(e), p.x_row, before);
         for (int j = 0; j < N; ++j) {
             if (PARTS & SHIFTED) before[j] += b[j];
-            t[j] = PARTS & SHIFTED ? value<Real>(p.activation, before[j]) : before[j];
+            t[j] = before[j];
         }
+        if (PARTS & SHIFTED) activate(t);
         if (PARTS & GATED) {
             Row q;
             read(p.source_gate, source(e), p.gate_row, s);
@@ -135,48 +203,17 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand {
                 dy[j] *= gate;
             }
             if (PARTS & FACTORED) f[j] = dy[j] * t[j];
-            dz[j] = PARTS & SHIFTED ? dt * slope<Real>(p.activation, before[j], t[j]) : dt;
-            if (PARTS & SHIFTED) b[j] = dz[j];
+            dz[j] = dt;
+        }
+        if (PARTS & SHIFTED) {
+            multiply_by_slopes(before, t, dz);
+            for (int j = 0; j < N; ++j) b[j] = dz[j];
         }
         add(p.grad_x, source(e), p.grad_x_row, dz);
         if (PARTS & GATED) {
             add(p.grad_source, source(e), p.grad_gate_row, g);
             add(p.grad_target, target(e), p.grad_gate_row, g);
         }
-    }
-
-    // What a weight gets from the edges of a run, and their features from it.
-    void gather(int64_t start, int edges, const Rows& d, const void* weight, Real* sums, Real* grad_edges) const {
-        int64_t k = 0;
-        for (; k + ABREAST <= p.features; k += ABREAST) gather_some<ABREAST>(start, edges, d, k, sums);
-        for (; k < p.features; ++k) gather_some<1>(start, edges, d, k, sums);
-        for (int i = 0; grad_edges && i < edges; ++i)
-            for (k = 0; k < p.features; ++k) {
-                const Real* row = static_cast<const Real*>(weight) + k * p.units + first;
-                Vec<Real> to_edge{};
-                for (int j = 0; j < N; ++j) to_edge += d[i][j] * get(row + j * V);
-                grad_edges[(start + i) * p.features + k] += sum<Real>(to_edge);
-            }
-    }
-    template <int A>
-    REPRESENTER_INLINE void gather_some(int64_t start, int edges, const Rows& d, int64_t k, Real* sums) const {
-        Vec<Real> total[A][N];
-        for (int i = 0; i < A; ++i)
-            for (int j = 0; j < N; ++j) total[i][j] = load<Real>(sums + ((k + i) * N + j) * V);
-        const Real* a = attributes(start) + k;
-        for (int e = 0; e < edges; ++e, a += p.features)
-            for (int j = 0; j < N; ++j)
-                for (int i = 0; i < A; ++i) total[i][j] += d[e][j] * a[i];
-        for (int i = 0; i < A; ++i)
-            for (int j = 0; j < N; ++j) store<Real>(sums + ((k + i) * N + j) * V, total[i][j]);
-    }
-
-    void flush(void* gradient, const Real* sums) const {
-        for (int64_t k = 0; gradient && k < p.features; ++k)
-            for (int j = 0; j < N; ++j) {
-                Real* to = static_cast<Real*>(gradient) + k * p.units + first + j * V;
-                put(to, get(to) + load<Real>(sums + (k * N + j) * V));
-            }
     }
 };
 

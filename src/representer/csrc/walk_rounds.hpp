@@ -15,10 +15,11 @@
 
 #include "core.hpp"
 #include "panels.hpp"
-#include "walk_aggregate.hpp"
 
 namespace representer {
 namespace REPRESENTER_ISA {
+
+template <class Real, bool BACKWARD> int walk(const RepresenterWalk& p);  // compiled in walk_aggregate.cpp
 
 // Nodes and edges that lie together and have no edge to others.
 struct Part {
@@ -87,10 +88,10 @@ template <class Real> class Rounds {
                 add_outer(
                     labels(level - 1), d, Z.at(from), R, to - from, at.nodes, p.threads, dW.at(from), R, total);
                 weight.multiply_rows(
-                    Z.at(from), R, from, to - from, at.nodes, p.threads, nothing,
-                    [=](int64_t v, int64_t c, int n, Vec<Real> sum) {
-                        store(dh + v * d + c, sum, n);
-                        fetch(level - 1, v, c);
+                    Z.at(from), R, from, to - from, at.nodes, p.threads, nullptr, 0, dh, d,
+                    [=](int64_t node, int64_t nodes, int64_t column, int64_t columns) {
+                        for (int64_t v = node; v < node + nodes; ++v)
+                            for (int64_t c = 0; c < columns; c += Lanes<Real>::n) fetch(level - 1, v, column + c);
                     });
             }
         }
@@ -107,7 +108,7 @@ template <class Real> class Rounds {
     Part at{};
 
     static bool smaller(const Part& a, const Part& b) { return a.nodes < b.nodes; }
-    static Vec<Real> nothing(int64_t, int64_t, int) { return Vec<Real>{}; }
+    static void nothing(int64_t, int64_t, int64_t, int64_t) {}
     static const Real* of(const void* x) { return static_cast<const Real*>(x); }
     static Real* of(void* x) { return static_cast<Real*>(x); }
 
@@ -137,11 +138,7 @@ template <class Real> class Rounds {
     }
 
     void project(const Real* h, const Panels<Real>& panels, int64_t column, Real* P) const {
-        const Real* bias = of(p.bias) + column;
-        const int64_t row = R;
-        panels.multiply_rows(
-            h, d, 0, d, at.nodes, p.threads, [=](int64_t, int64_t c, int n) { return load(bias + c, n); },
-            [=](int64_t v, int64_t c, int n, Vec<Real> sum) { store(P + v * row + column + c, sum, n); });
+        panels.multiply_rows(h, d, 0, d, at.nodes, p.threads, of(p.bias) + column, 0, P + column, R, nothing);
     }
 
     RepresenterWalk edges(const Real* x, int64_t x_row, int64_t units) const {
@@ -213,18 +210,22 @@ template <class Real> class Rounds {
 
     void relabel(int64_t level, const Panels<Real>& neighbors) {
         Real *z = products(level) + d, *next = labels(level);
-        const int64_t row = R, columns = d;
+        const int64_t row = R, width = d;
         const int sigma = p.activation;
         clear(told(level), d);
         RepresenterWalk call = messages(level);
         call.output = told(level), call.output_row = d;
         run<false>(call);
         neighbors.multiply_rows(
-            told(level), d, 0, d, at.nodes, p.threads,
-            [=](int64_t v, int64_t c, int n) { return load(z + v * row + c, n); },
-            [=](int64_t v, int64_t c, int n, Vec<Real> sum) {
-                if (sigma != RELU) store(z + v * row + c, sum, n);
-                store(next + v * columns + c, value<Real>(sigma, sum), n);
+            told(level), d, 0, d, at.nodes, p.threads, z, row, next, width,
+            [=](int64_t node, int64_t nodes, int64_t column, int64_t columns) {
+                for (int64_t v = node; v < node + nodes; ++v)
+                    each_vector<Real>(columns, [&](int64_t c, int n) {
+                        Real* label = next + v * width + column + c;
+                        const Vec<Real> sum = load(label, n);
+                        if (sigma != RELU) store(z + v * row + column + c, sum, n);
+                        store(label, value<Real>(sigma, sum), n);
+                    });
             });
     }
 
@@ -232,7 +233,6 @@ template <class Real> class Rounds {
     void relabel_gradient(int64_t level, const Real* dh, const Panels<Real>& neighbors, Real* Z, Real* dU) {
         const Real *z = products(level) + d, *y = labels(level);
         Real* dtold = states.at(0);
-        const int64_t columns = d;
         each_node([=](int64_t v) {
             std::memset(Z + v * R, 0, d * sizeof(Real));
             each_vector<Real>(d, [&](int64_t c, int n) {
@@ -242,8 +242,7 @@ template <class Real> class Rounds {
             });
         });
         neighbors.multiply_rows(
-            Z + d, R, 0, d, at.nodes, p.threads, nothing,
-            [=](int64_t v, int64_t c, int n, Vec<Real> sum) { store(dtold + v * columns + c, sum, n); });
+            Z + d, R, 0, d, at.nodes, p.threads, nullptr, 0, dtold, d, nothing);
         add_outer(told(level), d, Z + d, R, d, at.nodes, p.threads, dU, d, static_cast<Real*>(nullptr));
         RepresenterWalk call = messages(level);
         call.grad = dtold, call.grad_row = d;

@@ -1,0 +1,27 @@
+// The C entry points of an operation: representer_<operation>_<type>_<instruction set>.
+#pragma once
+
+#include <new>
+
+#include "core.hpp"
+
+#define REPRESENTER_JOIN(a, b, c) a##_##b##_##c
+#define REPRESENTER_SYMBOL(operation, type, isa) REPRESENTER_JOIN(representer_##operation, type, isa)
+#define REPRESENTER_ENTRY(operation, type, Args, ...)                                        \
+    extern "C" __attribute__((visibility("default"))) int                                    \
+    REPRESENTER_SYMBOL(operation, type, REPRESENTER_ISA)(const Args* args) {                 \
+        try {                                                                                \
+            return representer::REPRESENTER_ISA::__VA_ARGS__(*args);                         \
+        } catch (const std::bad_alloc&) {                                                    \
+            return 2;                                                                        \
+        }                                                                                    \
+    }
+// A function template in both precisions, and one that also takes the direction.
+#define REPRESENTER_ENTRIES(operation, Args, call)              \
+    REPRESENTER_ENTRY(operation, f32, Args, call<float>)        \
+    REPRESENTER_ENTRY(operation, f64, Args, call<double>)
+#define REPRESENTER_DIRECTIONS(operation, Args, call)                        \
+    REPRESENTER_ENTRY(operation##_forward, f32, Args, call<float, false>)    \
+    REPRESENTER_ENTRY(operation##_forward, f64, Args, call<double, false>)   \
+    REPRESENTER_ENTRY(operation##_backward, f32, Args, call<float, true>)    \
+    REPRESENTER_ENTRY(operation##_backward, f64, Args, call<double, true>)

@@ -1,0 +1,7 @@
+// What the machine can do at best: the C entry points.
+#include "machine.hpp"
+
+#include "entry.hpp"
+
+REPRESENTER_ENTRIES(arithmetic, RepresenterProbe, arithmetic)
+REPRESENTER_ENTRIES(memory, RepresenterProbe, memory)
