@@ -128,13 +128,16 @@ def gradients(
 
 
 class RecordedCalls(TorchDispatchMode):
-    """Keeps every call of an operator of this library: the operator and its arguments."""
+    """Keeps every call of an operator of this library: the operator, its arguments, its results."""
 
     def __init__(self) -> None:
         super().__init__()
         self.made: list[tuple[Any, tuple[Any, ...]]] = []
+        self.results: list[tuple[Tensor, ...]] = []
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        results = func(*args, **(kwargs or {}))
         if func.namespace == "representer":
             self.made.append((func, args))
-        return func(*args, **(kwargs or {}))
+            self.results.append(several(results))
+        return results

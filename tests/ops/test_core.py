@@ -101,15 +101,6 @@ def test_a_transposed_matrix_is_that_of_torch(
         assert torch.equal(core.transpose(matrix), matrix.t())
 
 
-@NEEDS_CORE
-def test_without_memory_an_error_is_raised():
-    nothing = torch.zeros(1)
-    pointers = (core.pointer(nothing),) * 3
-    arguments = structs.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
-    with pytest.raises(MemoryError, match="product: no memory for the packed weights"):
-        core.call("product", torch.float32, arguments)
-
-
 def test_an_instruction_set_that_is_not_there_is_refused():
     with (
         pytest.raises(BackendError, match="the core cannot use 'neon' here; it can use"),

@@ -16,6 +16,7 @@ from .cases import (
     EVERY_BACKEND,
     EVERY_OP,
     RecordedCalls,
+    all_samples,
     arguments,
     call,
     every,
@@ -43,6 +44,17 @@ def _check_operators(op: Op, backend: str, sample: Sample, which: tuple[str, ...
             for x in operands
         ]
         torch.library.opcheck(operator, tuple(copies), test_utils=which)
+
+
+@every(all_samples)
+def test_no_operator_returns_uninitialized_memory(op: Op, backend: str, sample: Sample):
+    """Neither in what it keeps for the gradient; `torch.empty` returns NaN in the tests."""
+    tensors = make(sample, torch.float64)
+    with RecordedCalls() as calls:
+        gradients(call(op, backend, sample, tensors), tensors)
+    for (operator, _), results in zip(calls.made, calls.results, strict=True):
+        for i, result in enumerate(results):
+            assert not result.isnan().any(), f"{operator.name()}, result {i}"
 
 
 @every(few_samples)

@@ -1,20 +1,16 @@
 // The C entry points of an operation: representer_<operation>_<type>_<instruction set>.
 #pragma once
 
-#include <new>
-
 #include "core.hpp"
+#include "status.hpp"
 
 #define REPRESENTER_JOIN(a, b, c) a##_##b##_##c
 #define REPRESENTER_SYMBOL(operation, type, isa) REPRESENTER_JOIN(representer_##operation, type, isa)
-#define REPRESENTER_ENTRY(operation, type, Args, ...)                                        \
-    extern "C" __attribute__((visibility("default"))) int                                    \
-    REPRESENTER_SYMBOL(operation, type, REPRESENTER_ISA)(const Args* args) {                 \
-        try {                                                                                \
-            return representer::REPRESENTER_ISA::__VA_ARGS__(*args);                         \
-        } catch (const std::bad_alloc&) {                                                    \
-            return 2;                                                                        \
-        }                                                                                    \
+#define REPRESENTER_ENTRY(operation, type, Args, ...)                                                              \
+    extern "C" __attribute__((visibility("default"))) int                                                          \
+    REPRESENTER_SYMBOL(operation, type, REPRESENTER_ISA)(const Args* args) {                                       \
+        return representer::REPRESENTER_ISA::guarded(                                                              \
+            *args, [](const Args& checked) { return representer::REPRESENTER_ISA::__VA_ARGS__(checked); });        \
     }
 // A function template in both precisions, and one that also takes the direction.
 #define REPRESENTER_ENTRIES(operation, Args, call)              \

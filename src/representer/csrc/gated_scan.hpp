@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "parallel.hpp"
 #include "vec.hpp"
 #include "workspace.hpp"
 
@@ -81,8 +82,7 @@ template <class Real, bool BACKWARD> int scan(const RepresenterScan& p) {
     if (!p.batch || !p.units) return 0;
     const Scan<Real, BACKWARD> all(p);
     const int64_t bands = all.bands();
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static)
-    for (int64_t band = 0; band < bands; ++band) all.run(band);
+    parallel_for(bands, p.threads, [&](int64_t band) { all.run(band); });
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "parallel.hpp"
 #include "tile.hpp"
 #include "workspace.hpp"
 
@@ -83,9 +84,9 @@ template <class Real> int product(const RepresenterProduct& p) {
     Workspace<Real> packed(round_up(p.n, N * Lanes<Real>::n) * p.k, false);
     pack_columns(static_cast<const Real*>(p.b), p.k, p.n, N, packed.at(0));
     const int64_t threads = p.threads < p.m ? p.threads : p.m;
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
-    for (int64_t i = 0; i < threads; ++i)
+    parallel_for(threads, threads, [&](int64_t i) {
         product_rows(p, N, packed.at(0), share(p.m, threads, i), share(p.m, threads, i + 1));
+    });
     return 0;
 }
 

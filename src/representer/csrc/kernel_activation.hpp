@@ -9,6 +9,7 @@
 
 #include "core.hpp"
 #include "expansion.hpp"
+#include "parallel.hpp"
 #include "tile.hpp"
 #include "vec.hpp"
 #include "workspace.hpp"
@@ -31,8 +32,7 @@ template <class Real, int DEGREE> void piecewise_forward(const RepresenterActiva
     const int64_t F = p.features, ROWS = rows_at_once(F);
     const auto of = expansions<Real, DEGREE>(p);
     const int64_t bands = std::max<int64_t>(1, std::min<int64_t>(p.threads, (p.rows + ROWS - 1) / ROWS));
-#pragma omp parallel for num_threads(p.threads) if (bands > 1) schedule(static)
-    for (int64_t band = 0; band < bands; ++band) {
+    parallel_for(bands, p.threads, [&](int64_t band) {
         Workspace<Real> turned(ROWS * F, false);
         const int64_t end = share(p.rows, bands, band + 1);
         for (int64_t first = share(p.rows, bands, band); first < end; first += ROWS) {
@@ -41,7 +41,7 @@ template <class Real, int DEGREE> void piecewise_forward(const RepresenterActiva
             for (int64_t i = 0; i < F; ++i) of[i].values(turned.at(i * rows), turned.at(i * rows), rows);
             transpose_matrix(turned.at(0), F, rows, static_cast<Real*>(p.output) + first * F);
         }
-    }
+    });
 }
 
 template <class Real, int DEGREE>
@@ -82,8 +82,7 @@ template <class Real, int DEGREE> void piecewise_backward(const RepresenterActiv
     const auto of = expansions<Real, DEGREE>(p);
     const int64_t bands = std::max<int64_t>(1, std::min<int64_t>(p.threads, (p.rows + ROWS - 1) / ROWS));
     std::vector<typename Expansion<Real, DEGREE>::Sums> sums(bands * F, typename Expansion<Real, DEGREE>::Sums(p.count));
-#pragma omp parallel for num_threads(p.threads) if (bands > 1) schedule(static)
-    for (int64_t band = 0; band < bands; ++band) {
+    parallel_for(bands, p.threads, [&](int64_t band) {
         Workspace<Real> inputs(ROWS * F, false), grads(ROWS * F, false);
         const int64_t end = share(p.rows, bands, band + 1);
         for (int64_t first = share(p.rows, bands, band); first < end; first += ROWS) {
@@ -93,7 +92,7 @@ template <class Real, int DEGREE> void piecewise_backward(const RepresenterActiv
             for (int64_t i = 0; i < F; ++i) of[i].slopes(inputs.at(i * rows), grads.at(i * rows), rows, sums[band * F + i]);
             transpose_matrix(grads.at(0), F, rows, static_cast<Real*>(p.grad_input) + first * F);
         }
-    }
+    });
     for (int64_t i = 0; i < F; ++i) {
         for (int64_t band = 1; band < bands; ++band) sums[i].add(sums[band * F + i]);
         sums[i].settle();
@@ -141,8 +140,7 @@ template <class Real> struct Bells {
 template <class Real, bool BACKWARD> void bells(const RepresenterActivation& p) {
     constexpr int64_t ROWS = Bells<Real>::ROWS;
     const int64_t F = p.features, K = p.count;
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static)
-    for (int64_t i = 0; i < F; ++i) {
+    parallel_for(F, p.threads, [&](int64_t i) {
         const Bells<Real> own(p, i);
         Workspace<Real> a(ROWS), g(ROWS), out(ROWS);
         std::vector<double> sums(2 * K, 0.0);
@@ -161,7 +159,7 @@ template <class Real, bool BACKWARD> void bells(const RepresenterActivation& p) 
                 static_cast<Real*>(p.grad_centers)[i * K + k] = Real(sums[2 * k]);
                 static_cast<Real*>(p.grad_coefficients)[i * K + k] = Real(sums[2 * k + 1]);
             }
-    }
+    });
 }
 
 template <class Real> int activation_forward(const RepresenterActivation& p) {

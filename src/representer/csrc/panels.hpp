@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "parallel.hpp"
 #include "tile.hpp"
 #include "workspace.hpp"
 
@@ -67,8 +68,7 @@ template <class Real> class Panels {
         const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t rows, int threads, const Real* start,
         int64_t start_row, Real* to, int64_t to_row, After after) const {
         const int64_t shares = threads < rows ? threads : rows;
-#pragma omp parallel for num_threads(shares) if (shares > 1) schedule(static, 1)
-        for (int64_t i = 0; i < shares; ++i) {
+        parallel_for(shares, shares, [&](int64_t i) {
             const int64_t last = share(rows, shares, i + 1);
             for (int64_t near = share(rows, shares, i); near < last; near += NEAR)
                 for (int64_t column = 0; column < outputs; column += WIDE)
@@ -79,7 +79,7 @@ template <class Real> class Panels {
                             start_row, to + row * to_row, to_row);
                         after(row, int64_t(M), column, outputs - column < WIDE ? outputs - column : WIDE);
                     });
-        }
+        });
     }
 
   private:
@@ -139,8 +139,7 @@ void add_outer(
     constexpr int64_t WIDE = PAIR * V;
     const int64_t groups = (n + WIDE - 1) / WIDE, shares = threads < groups ? threads : groups;
     Workspace<Real> scratch(shares * NEAR * (m + WIDE), false);
-#pragma omp parallel for num_threads(shares) if (shares > 1) schedule(static, 1)
-    for (int64_t i = 0; i < shares; ++i) {
+    parallel_for(shares, shares, [&](int64_t i) {
         Real *turned = scratch.at(i * NEAR * (m + WIDE)), *panel = turned + NEAR * m;
         const int64_t end = share(groups, shares, i + 1) * WIDE;
         const int64_t slices = (rows + NEAR - 1) / NEAR;
@@ -173,7 +172,7 @@ void add_outer(
                 });
             }
         }
-    }
+    });
 }
 
 }  // namespace REPRESENTER_ISA

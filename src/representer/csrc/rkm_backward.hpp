@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "parallel.hpp"
 #include "tile.hpp"
 #include "usual.hpp"
 #include "workspace.hpp"
@@ -226,9 +227,9 @@ template <class Real, int N> void backward_of(const RepresenterBackward& p) {
     Workspace<Real> panels(groups * N * V * K, false);
     if (K) pack_columns(static_cast<const Real*>(p.weight), K, p.units, N, panels.at(0));
     const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
-    for (int64_t i = 0; i < threads; ++i)
+    parallel_for(threads, threads, [&](int64_t i) {
         Backward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1)).template run<N>(panels.at(0));
+    });
 }
 
 template <class Real> int backward(const RepresenterBackward& p) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "core.hpp"
+#include "parallel.hpp"
+#include "status.hpp"
 #include "tile.hpp"
 #include "usual.hpp"
 #include "workspace.hpp"
@@ -239,10 +241,10 @@ template <class Real, int G, int R, int BLOCKS> void forward_of(const Represente
         pack_outputs(static_cast<const Real*>(p.input_weight), G, p.units, p.features, BLOCKS, input_panels.at(0));
     if (p.cell.seen) pack_outputs(static_cast<const Real*>(p.weight), R, p.units, p.units, BLOCKS, panels.at(0));
     const int64_t threads = p.threads < p.batch ? p.threads : p.batch;
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
-    for (int64_t i = 0; i < threads; ++i)
+    parallel_for(threads, threads, [&](int64_t i) {
         Forward<Real>(p, share(p.batch, threads, i), share(p.batch, threads, i + 1))
             .template run<G, R, BLOCKS>(bias_panels.at(0), input_panels.at(0), panels.at(0));
+    });
 }
 
 template <class Real> int forward(const RepresenterForward& p) {
@@ -254,7 +256,7 @@ template <class Real> int forward(const RepresenterForward& p) {
         case 32: return forward_of<Real, 3, 2, 1>(p), 0;
         case 33: return forward_of<Real, 3, 3, 1>(p), 0;
         case 44: return forward_of<Real, 4, 4, 1>(p), 0;
-        default: return 1;
+        default: return UNSUPPORTED;
     }
 }
 

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "core.hpp"
+#include "parallel.hpp"
 #include "vec.hpp"
 #include "workspace.hpp"
 
@@ -219,22 +220,15 @@ template <class Real, bool BACKWARD> int separable(const RepresenterSeparable& p
     constexpr int64_t V = Lanes<Real>::n;
     if (!p.batch || p.time <= 0) return 0;
     const int64_t bands = (p.outputs + 2 * V - 1) / (2 * V);
-    int failed = 0;
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(dynamic, 1)
-    for (int64_t i = 0; i < bands; ++i) {
+    parallel_for<DYNAMIC>(bands, p.threads, [&](int64_t i) {
         const int64_t first = i * 2 * V, left = p.outputs - first;
-        try {
-            if (left >= 2 * V) {
-                separable_band<Real, BACKWARD, 2>(p, first);
-            } else {
-                for (int64_t done = 0; done < left; done += V) separable_band<Real, BACKWARD, 1>(p, first + done);
-            }
-        } catch (const std::bad_alloc&) {
-#pragma omp atomic write
-            failed = 2;
+        if (left >= 2 * V) {
+            separable_band<Real, BACKWARD, 2>(p, first);
+        } else {
+            for (int64_t done = 0; done < left; done += V) separable_band<Real, BACKWARD, 1>(p, first + done);
         }
-    }
-    return failed;
+    });
+    return 0;
 }
 
 }  // namespace REPRESENTER_ISA

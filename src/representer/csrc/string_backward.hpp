@@ -28,8 +28,7 @@ template <class Real, int ORDER> class StringBackward {
 
     void run() const {
         const int64_t count = bands.count();
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1 && count > 1) schedule(static)
-        for (int64_t band = 0; band < count; ++band) run_band(band);
+        parallel_for(count, p.threads, [&](int64_t band) { run_band(band); });
         for (int64_t i = 0; i < B * S; ++i)
             std::memcpy(static_cast<Real*>(p.grad_c0) + i * H, to_c.at(i * padded), H * sizeof(Real));
         for (int64_t b = 0; b < B; ++b) {

@@ -7,6 +7,7 @@
 
 #include "core.hpp"
 #include "gemm.hpp"
+#include "parallel.hpp"
 #include "tile.hpp"
 #include "workspace.hpp"
 
@@ -95,11 +96,10 @@ template <class Real> class InputProducts {
         if (few) return by_dots(x, rows, z);
         const RepresenterProduct q{rows, outputs, p.features, p.threads, x, nullptr, z, p.features};
         const int64_t threads = p.threads < rows ? p.threads : rows;
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
-        for (int64_t i = 0; i < threads; ++i) {
+        parallel_for(threads, threads, [&](int64_t i) {
             const int64_t first = share(rows, threads, i), last = share(rows, threads, i + 1);
             product_rows(q, N, packed.at(0), first, last);
-        }
+        });
     }
 
   private:
@@ -143,8 +143,7 @@ template <class Real> class StringForward {
     // Steps [start, start + steps), whose products begin at z.
     void run(int64_t start, int64_t steps, const Real* z) const {
         const int64_t count = bands.count();
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1 && count > 1) schedule(static)
-        for (int64_t band = 0; band < count; ++band) run_band(band, start, steps, z);
+        parallel_for(count, p.threads, [&](int64_t band) { run_band(band, start, steps, z); });
     }
 
     void finish() const {

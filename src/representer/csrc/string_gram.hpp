@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "core.hpp"
+#include "parallel.hpp"
 #include "tile.hpp"
 #include "workspace.hpp"
 
@@ -162,17 +163,10 @@ template <class Real> int string_gram(const RepresenterGram& p) {
     const int64_t groups = (p.columns + V - 1) / V, wanted = p.threads > 1 ? 4 * p.threads : 1;
     const int64_t most = p.rows > 1 ? p.rows : 1, needed = (wanted + groups - 1) / (groups ? groups : 1);
     const int64_t parts = needed < most ? needed : most;
-    int failed = 0;
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(dynamic, 1)
-    for (int64_t task = 0; task < groups * parts; ++task) {
-        try {
-            gram.run(task / parts, share(p.rows, parts, task % parts), share(p.rows, parts, task % parts + 1));
-        } catch (const std::bad_alloc&) {
-#pragma omp atomic write
-            failed = 2;
-        }
-    }
-    return failed;
+    parallel_for<DYNAMIC>(groups * parts, p.threads, [&](int64_t task) {
+        gram.run(task / parts, share(p.rows, parts, task % parts), share(p.rows, parts, task % parts + 1));
+    });
+    return 0;
 }
 
 }  // namespace REPRESENTER_ISA

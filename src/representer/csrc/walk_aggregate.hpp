@@ -6,6 +6,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "parallel.hpp"
 #include "vec.hpp"
 #include "workspace.hpp"
 
@@ -244,25 +245,18 @@ void walk_group(const RepresenterWalk& p, int64_t first, Real* grad_edges) {
 template <class Real, bool BACKWARD> int walk(const RepresenterWalk& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t vectors = (p.units + V - 1) / V, threads = p.threads < vectors ? p.threads : vectors;
-    int failed = 0;
-#pragma omp parallel for num_threads(threads) if (threads > 1) schedule(static, 1)
-    for (int64_t i = 0; i < threads; ++i) {
+    parallel_for(threads, threads, [&](int64_t i) {
         Real* own = static_cast<Real*>(p.grad_edges);
         if (own) own += i * p.edges * p.features;
         int64_t vector = share(vectors, threads, i);
         const int64_t end = share(vectors, threads, i + 1);
-        try {
-            const int64_t whole = end < p.units / V ? end : p.units / V;
-            for (; vector + 4 <= whole; vector += 4) walk_group<Real, 4, BACKWARD>(p, vector * V, own);
-            for (; vector + 2 <= whole; vector += 2) walk_group<Real, 2, BACKWARD>(p, vector * V, own);
-            for (; vector < whole; ++vector) walk_group<Real, 1, BACKWARD>(p, vector * V, own);
-            for (; vector < end; ++vector) walk_group<Real, 1, BACKWARD, true>(p, vector * V, own);
-        } catch (const std::bad_alloc&) {
-#pragma omp atomic write
-            failed = 2;
-        }
-    }
-    return failed;
+        const int64_t whole = end < p.units / V ? end : p.units / V;
+        for (; vector + 4 <= whole; vector += 4) walk_group<Real, 4, BACKWARD>(p, vector * V, own);
+        for (; vector + 2 <= whole; vector += 2) walk_group<Real, 2, BACKWARD>(p, vector * V, own);
+        for (; vector < whole; ++vector) walk_group<Real, 1, BACKWARD>(p, vector * V, own);
+        for (; vector < end; ++vector) walk_group<Real, 1, BACKWARD, true>(p, vector * V, own);
+    });
+    return 0;
 }
 
 }  // namespace REPRESENTER_ISA

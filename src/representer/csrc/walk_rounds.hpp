@@ -68,6 +68,7 @@ template <class Real> class Rounds {
                     walk(level);
                 }
                 if (level < p.depth - 1) relabel(level, neighbors);
+                if (p.keep) clear_unused(level);
                 h = labels(level);
             }
         }
@@ -129,12 +130,24 @@ template <class Real> class Rounds {
     int64_t gate_column() const { return walk_column(p.steps + 1); }
 
     template <class F> void each_node(F f) const {
-#pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static)
-        for (int64_t v = 0; v < at.nodes; ++v) f(v);
+        const int64_t parts = std::min<int64_t>(p.threads, at.nodes);
+        parallel_for(parts, parts, [&](int64_t i) {
+            for (int64_t v = share(at.nodes, parts, i); v < share(at.nodes, parts, i + 1); ++v) f(v);
+        });
     }
     void clear(Real* x, int64_t columns) const { std::memset(x, 0, at.nodes * columns * sizeof(Real)); }
+    // The last round does not relabel and the first ones do not walk; what they would write is 0, so that the
+    // operator returns no uninitialized memory.
+    void clear_unused(int64_t level) const {
+        const bool relabels = level < p.depth - 1, walks = level >= p.first;
+        if (!relabels) clear(told(level), d);
+        for (int64_t j = 0; j < p.steps && !walks; ++j) clear(sums(level, j), H);
+        const int64_t from = relabels ? 2 * d : 0, to = walks ? 2 * d : R;
+        Real* P = products(level);
+        if (from < to) each_node([=](int64_t v) { std::memset(P + v * R + from, 0, (to - from) * sizeof(Real)); });
+    }
     template <bool BACKWARD> static void run(const RepresenterWalk& call) {
-        if (representer::REPRESENTER_ISA::walk<Real, BACKWARD>(call)) throw std::bad_alloc();
+        representer::REPRESENTER_ISA::walk<Real, BACKWARD>(call);
     }
 
     void project(const Real* h, const Panels<Real>& panels, int64_t column, Real* P) const {

@@ -23,6 +23,8 @@ from representer.ops.structs import DIGEST, CellStruct, ChainStruct, ProductStru
 
 INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # the fastest first
 VARIABLE = "REPRESENTER_INSTRUCTION_SET"  # environment variable that selects one of them
+MOST_THREADS = max(64, os.cpu_count() or 1)  # OpenMP crashes on numbers that are far too large
+_UNSUPPORTED, _NO_MEMORY = 1, 2  # twins of Status in csrc/status.hpp
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 
 
@@ -120,17 +122,21 @@ def call(operation: str, dtype: torch.dtype, arguments: ctypes.Structure) -> Non
     """Run one operation of the core.
 
     Raises:
-        MemoryError: If scratch memory is not to be had.
+        MemoryError: If there is not enough memory for the core's temporary arrays.
+        BackendError: If the core has no code for these arguments, or fails in another way.
     """
     status = function(operation, dtype)(ctypes.byref(arguments))
-    if status == 2:
-        raise MemoryError(f"{operation}: no memory for the packed weights and the state")
-    assert status == 0, f"{operation}: the core does not know this cell"
+    if status == _NO_MEMORY:
+        raise MemoryError(f"{operation}: not enough memory for the core's temporary arrays.")
+    if status == _UNSUPPORTED:
+        raise BackendError(f"{operation}: the core has no code for these arguments.")
+    if status:
+        raise BackendError(f"{operation}: the core failed with status {status}.")
 
 
 def threads() -> int:
     """Return how many threads the core may use: torch's number, one in a forked child."""
-    return 1 if _forked else torch.get_num_threads()
+    return 1 if _forked else min(torch.get_num_threads(), MOST_THREADS)
 
 
 def pointer(tensor: Tensor | None) -> int | None:

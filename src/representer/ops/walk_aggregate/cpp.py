@@ -35,9 +35,10 @@ def backward(*operands: Any) -> Gradients:
 
     none = grad.new_empty(0)
     edges = p.edge_attr if p.needs_edges else None
+    parts = min(core.threads(), max(1, p.nodes.shape[1]))  # a part for each thread that has units
     found = Gradients(
         nodes=zeros(p.nodes),
-        edge_attr=none if edges is None else grad.new_zeros(core.threads(), *edges.shape),
+        edge_attr=none if edges is None else grad.new_zeros(parts, *edges.shape),
         shift=zeros(p.shift, transposed=True),
         factor=zeros(p.factor, transposed=True),
         source_gate=zeros(p.source_gate),

@@ -36,7 +36,7 @@ def backward(*operands: Any) -> Gradients:
     none = grad.new_empty(0)
     found = Gradients(
         labels=grad.new_empty(N, d),
-        edge_attr=grad.new_zeros(core.threads(), E, K) if p.needs_edges else none,
+        edge_attr=grad.new_zeros(min(core.threads(), max(d, H)), E, K) if p.needs_edges else none,
         weight=torch.empty_like(p.weight, memory_format=torch.contiguous_format),
         bias=torch.zeros_like(p.bias, memory_format=torch.contiguous_format),
         neighbors=grad.new_empty(d, d),

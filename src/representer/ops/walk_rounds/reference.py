@@ -58,7 +58,7 @@ def forward(*operands: Any) -> tuple[Tensor, Tensor, Tensor]:
     sums.check_ends(p.edge_index, len(p.labels))
     at = Columns.of(p)
     of_hidden, of_tape = kept_shapes(p)
-    hidden, tape = p.labels.new_empty(of_hidden), p.labels.new_empty(of_tape)
+    hidden, tape = p.labels.new_empty(of_hidden), p.labels.new_zeros(of_tape)  # not all written
     scratch = p.labels.new_empty(0 if p.keep else 1, *of_tape[1:])
     y, h = p.labels.new_zeros(len(p.labels), p.factor.shape[1]), p.labels
     for level in range(p.depth):

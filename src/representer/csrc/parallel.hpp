@@ -1,0 +1,42 @@
+// Loops whose iterations several threads share. Iterations may throw.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+
+namespace representer {
+namespace REPRESENTER_ISA {
+
+enum Schedule { STATIC, DYNAMIC };  // STATIC: every thread takes one run of iterations
+
+// Calls body(i) for i = 0 ... count - 1 on up to `threads` threads. Throws the first exception again when all
+// threads are done: an exception that leaves a parallel region ends the process.
+template <Schedule SCHEDULE = STATIC, class Body> void parallel_for(int64_t count, int64_t threads, Body body) {
+    const int team = int(count < threads ? count : threads);
+    // compiled once, so that the number of threads changes no rounding
+    const auto run = [&](int64_t i) __attribute__((noinline)) { body(i); };
+    if (team <= 1) {
+        for (int64_t i = 0; i < count; ++i) run(i);
+        return;
+    }
+    std::exception_ptr error;
+    const auto attempt = [&](int64_t i) {
+        try {
+            run(i);
+        } catch (...) {
+#pragma omp critical(representer_error)
+            if (!error) error = std::current_exception();
+        }
+    };
+    if constexpr (SCHEDULE == DYNAMIC) {
+#pragma omp parallel for num_threads(team) schedule(dynamic, 1)
+        for (int64_t i = 0; i < count; ++i) attempt(i);
+    } else {
+#pragma omp parallel for num_threads(team) schedule(static)
+        for (int64_t i = 0; i < count; ++i) attempt(i);
+    }
+    if (error) std::rethrow_exception(error);
+}
+
+}  // namespace REPRESENTER_ISA
+}  // namespace representer
