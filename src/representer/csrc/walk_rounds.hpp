@@ -14,34 +14,13 @@
 #include <vector>
 
 #include "core.hpp"
+#include "graph_parts.hpp"
 #include "panels.hpp"
 
 namespace representer {
 namespace REPRESENTER_ISA {
 
 template <class Real, bool BACKWARD> int walk(const RepresenterWalk& p);  // compiled in walk_aggregate.cpp
-
-// Nodes and edges that lie together and have no edge to others.
-struct Part {
-    int64_t node, nodes, edge, edges;
-};
-
-// The graph in parts of at least `least` nodes, as far as the order of its edges allows.
-inline std::vector<Part> parts_of(const int64_t* index, int64_t nodes, int64_t edges, int64_t least) {
-    std::vector<int64_t> lowest(edges + 1, nodes);  // end of the edges from there on
-    for (int64_t e = edges - 1; e >= 0; --e) lowest[e] = std::min({lowest[e + 1], index[e], index[edges + e]});
-    std::vector<Part> parts;
-    int64_t node = 0, edge = 0, highest = -1;
-    for (int64_t e = 0; e < edges; ++e) {
-        if (highest < lowest[e] && highest + 1 - node >= least && nodes - highest > least) {
-            parts.push_back({node, highest + 1 - node, edge, e - edge});
-            node = highest + 1, edge = e;
-        }
-        highest = std::max({highest, index[e], index[edges + e]});
-    }
-    parts.push_back({node, nodes - node, edge, edges - edge});
-    return parts;
-}
 
 template <class Real> class Rounds {
   public:
