@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from representer.data.array_files import read_arrays
+from representer.data.array_files import DEFLATE_RATIO, read_arrays
 from representer.errors import DataError
 
 
@@ -75,9 +75,10 @@ def test_version_two_of_the_format_is_read(path):
 
 
 def test_an_entry_that_declares_more_than_deflate_can_hold_is_refused(path):
-    archive(path, header((2**24,)) + bytes(16))
+    held = header((2**24,)) + bytes(16)
+    archive(path, held)
     content = bytearray(path.read_bytes())
-    size = (2**27 + len(header((2**24,)))).to_bytes(4, "little")
+    size = (DEFLATE_RATIO * len(held) + 1).to_bytes(4, "little")
     for magic, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
         at = content.index(magic) + offset
         content[at : at + 4] = size

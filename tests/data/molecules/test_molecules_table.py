@@ -80,6 +80,12 @@ def test_many_invalid_rows_are_counted_and_the_first_lines_named(tmp_path):
         read_molecules(path)
 
 
+def test_up_to_five_further_invalid_rows_are_all_named(tmp_path):
+    path = write(tmp_path, "smiles\n" + "C(\n" * 6)
+    with pytest.raises(DataError, match=r"5 more rows \(lines 3, 4, 5, 6, 7\)"):
+        read_molecules(path)
+
+
 def test_invalid_rows_are_left_out_on_request_and_listed(tmp_path):
     path = write(tmp_path, "smiles,y\nCC(,1\nCC,2\n,3\n")
     table = read_molecules(path, target="y", skip_invalid=True)

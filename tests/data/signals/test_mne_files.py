@@ -43,6 +43,13 @@ def test_a_window_is_cut_after_every_event(tmp_path):
     np.testing.assert_allclose(starts, [50, 200, 400], atol=1e-3)  # microvolts in float32
 
 
+@pytest.mark.parametrize("name", ["EDGE boundary", "edge", "Bad segment"])
+def test_a_boundary_is_not_an_event(tmp_path, name):
+    raw = raw_of([*MARKS, (5.5, 0.0, name)])
+    read = read_mne(saved(tmp_path / "s1_raw.fif", raw))
+    assert (read.labels, read.signals.shape) == (["rest", "task", "rest"], (3, 2, 100))
+
+
 def test_start_and_length_are_chosen(tmp_path):
     path = saved(tmp_path / "s1_raw.fif", raw_of(MARKS))
     read = read_mne(path, events=["rest"], start=0.25, seconds=0.5)

@@ -56,6 +56,11 @@ def test_pieces_follow_each_other_in_time_and_keep_label_and_subject():
     assert found.subjects.tolist() == ["s", "s", "t", "t"]
 
 
+def test_a_window_of_exactly_the_length_stays_whole():
+    given = waves(100, seconds=2.0)
+    assert np.array_equal(cut(given, 2.0).signals, given.signals)
+
+
 def test_a_recording_shorter_than_a_window_is_told_with_file_and_subject():
     expected = r"a\.npz: window 0 of subject s, like all windows, has 2 s and is shorter than"
     with pytest.raises(DataError, match=expected):

@@ -37,6 +37,12 @@ def test_the_files_of_a_folder_are_joined(tmp_path):
     np.testing.assert_allclose(microvolts, [[70, 67]] * 4, rtol=1e-6)  # F and C, in float32
 
 
+def test_windows_are_cut_to_the_shortest_of_all_files(tmp_path):
+    save(tmp_path / "s1_raw.fif")
+    save(tmp_path / "s2_raw.fif", marks=[(0.0, 0.5, "rest"), (1.0, 0.5, "task")])
+    assert read_recordings(tmp_path).signals.shape == (4, 2, 50)
+
+
 def test_files_of_one_class_each_are_joined_too(tmp_path):
     save(tmp_path / "s1_raw.fif", MARKS[:1])
     save(tmp_path / "s2_raw.fif", MARKS[1:])

@@ -70,6 +70,13 @@ def test_a_constant_channel_becomes_zero(kind, level):
     assert np.isfinite(found.signals).all()
 
 
+def test_a_channel_far_from_zero_that_varies_is_not_constant():
+    given = made()
+    given.signals[:] = 1000 + given.signals / np.abs(given.signals).max()  # 1e-3 of the mean
+    standard = Standardization("training", (1000.0, 1000.0), (0.5, 0.5)).apply(given)
+    np.testing.assert_allclose(standard.signals, (given.signals - 1000) / 0.5, atol=1e-6)
+
+
 def test_a_small_unit_is_no_constant():
     given = made()
     given.signals[:] *= 1e-9  # volts, where microvolts are meant
