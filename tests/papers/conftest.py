@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
@@ -12,10 +13,10 @@ import pytest
 from representer.tasks import recipe
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an AG News of two columns of text, and a compressed Yahoo! of one."""
-    root = tmp_path / "data"
+    root = tmp_path_factory.mktemp("documents")
     rows = [
         (str(1 + i % 2), f"title {i}", "wave tide old salt" if i % 2 else "moon star old wind")
         for i in range(40)
@@ -34,7 +35,11 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def treebank(tmp_path: Path) -> Path:
     """A folder with the treebank's files of both tasks, some compressed, and word vectors."""
-    root = tmp_path / "treebank"
+    return write_treebank(tmp_path / "treebank")
+
+
+def write_treebank(root: Path) -> Path:
+    """Write the treebank's files and word vectors into a folder, and return it."""
     (root / "sst").mkdir(parents=True)
     words = {0: "bad dull", 1: "weak film", 2: "the rock", 3: "good film", 4: "fine cast"}
     for task, labels in (("fine", (0, 1, 2, 3, 4)), ("binary", (0, 4))):
@@ -55,9 +60,11 @@ def treebank(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture(autouse=True)
-def _recipes_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _recipes_are_found() -> Iterator[None]:
     """Stand in for the metadata of an installed package."""
     papers = ("kbdnn2018", "rkm2019", "string_graph2017")
     entries = [EntryPoint(name, f"representer_papers.{name}", recipe.GROUP) for name in papers]
-    monkeypatch.setattr(recipe, "entry_points", lambda group: EntryPoints(entries))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recipe, "entry_points", lambda group: EntryPoints(entries))
+        yield

@@ -142,8 +142,9 @@ def test_a_table_through_the_command_line(tmp_path, capsys, workers: str):
         long_term.run(Request(tmp_path, tmp_path, datasets=("xor",), cells=("kbrn",), lengths=(3,)))
 
 
-def test_solved_runs_are_counted_and_their_functions_drawn(solved, tmp_path):
+def test_solved_runs_are_counted_and_their_functions_drawn(solved, monkeypatch):
     out, setting, _ = solved
+    monkeypatch.setattr(long_term_report, "FUNCTIONS", (setting.function,))
     path = LONG_TERM.run(Request(out, out, table_only=True))
     table = path.read_text("utf-8")
     assert f"| `kbrn-fitted` | 1 of 1 ({metrics(out, setting)['updates']}) |" in table

@@ -69,14 +69,21 @@ def test_a_data_set_that_was_named_and_is_missing_is_told_by_its_folders(data):
         locate(data / "nowhere", [])
 
 
-@pytest.fixture
-def table(data, tmp_path, capsys) -> str:
-    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(tmp_path / "out")]
-    assert entry_point([*words, "--datasets", "ag_news", *SMOKE]) == 0, capsys.readouterr().err
-    return (tmp_path / "out" / "table.md").read_text(encoding="utf-8")
+@pytest.fixture(scope="module")
+def out(data, tmp_path_factory) -> Path:
+    """Return the folder of a finished smoke run, which tests leave as they found it."""
+    folder = tmp_path_factory.mktemp("out")
+    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(folder)]
+    assert entry_point([*words, "--datasets", "ag_news", *SMOKE]) == 0
+    return folder
 
 
-def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
+@pytest.fixture(scope="module")
+def table(out) -> str:
+    return (out / "table.md").read_text(encoding="utf-8")
+
+
+def test_a_smoke_run_fills_the_table_through_the_command_line(table, out):
     (row,) = [line for line in table.splitlines() if line.startswith("| RKM-CIFG |")]
     assert "| 92.29 | " in row
     assert row.count("4 steps") == 2  # 1-gram and 3-gram
@@ -85,14 +92,13 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
     assert "| TF-IDF + logistic regression | – | 100.00" in table
     assert "Smoke run" in table
     assert "30 of 120,000 training and 10 of 7,600 test" in table
-    metrics = json.loads((tmp_path / "out/ag_news/cnn-1gram-seed0/metrics.json").read_text())
+    metrics = json.loads((out / "ag_news/cnn-1gram-seed0/metrics.json").read_text())
     assert [b["name"] for b in metrics["baselines"]][-1] == "majority class"
-    runs = sorted(p.name for p in (tmp_path / "out/ag_news").iterdir() if p.is_dir())
+    runs = sorted(p.name for p in (out / "ag_news").iterdir() if p.is_dir())
     assert runs == [f"{c}-{n}gram-seed0" for c in ("cnn", "rkm-cifg") for n in (1, 3)]
 
 
-def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, data, tmp_path, capsys):
-    out = tmp_path / "out"
+def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, out, data):
     kept = out / "ag_news/cnn-1gram-seed0/metrics.json"
     gone = out / "ag_news/rkm-cifg-3gram-seed0/metrics.json"
     before = kept.stat().st_mtime_ns
@@ -106,22 +112,23 @@ def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, data, tmp_
     assert [line for line in again if line.startswith("|")] == ours
 
 
-def test_runs_with_other_settings_are_not_mixed_in(table, data, tmp_path, capsys):
-    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(tmp_path / "out")]
+def test_runs_with_other_settings_are_not_mixed_in(out, data, capsys):
+    words = ["reproduce", "rkm-documents", "--data", str(data), "--out", str(out)]
     code = entry_point([*words, "--datasets", "ag_news", *SMOKE, "--preset", "authors_code"])
     assert code == 2
     assert "choose another --out" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("cell", ["lstm", "linear-kernel"])
-def test_the_authors_settings_suit_cells_with_and_without_static_gates(data, tmp_path, cell):
+def test_the_authors_settings_suit_cells_with_and_without_static_gates(data, tmp_path):
     request = Request(
-        data, tmp_path / "out", smoke=True, datasets=("yahoo",), cells=(cell,),
+        data, tmp_path, smoke=True, datasets=("yahoo",), cells=("linear-kernel",),
         filter_lengths=(1,), threads=1, preset="authors_code",
     )  # fmt: skip
     assert "4 steps" in DOCUMENTS.run(request).read_text(encoding="utf-8")
-    config = (tmp_path / f"out/yahoo/{cell}-1gram-seed0/config.yaml").read_text(encoding="utf-8")
-    assert f"learn_static_gates: {str(cell == 'linear-kernel').lower()}" in config
+    (place,) = locate(data, ["yahoo"])
+    for cell in ("lstm", "linear-kernel"):
+        config = documents._config(request, place, tmp_path, cell, 1, 0)
+        assert config.learn_static_gates is (cell == "linear-kernel")
 
 
 def test_several_seeds_give_mean_and_deviation(data, tmp_path):

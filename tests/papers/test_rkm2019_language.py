@@ -15,6 +15,7 @@ from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_training import model_config
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.language import LANGUAGE, REPORTED, variants
+from representer_papers.shared import language_recipe
 from representer_papers.shared.language import DATASETS, shortened
 
 PAPER = {  # parameters on the Penn Treebank, two bias vectors on every gate
@@ -107,17 +108,30 @@ def texts(tmp_path):
     return write_text(tmp_path / "data", "wikitext-2")
 
 
-def test_all_cells_are_run_and_stand_in_the_table(texts, tmp_path):
-    lines = LANGUAGE.run(request(tmp_path)).read_text("utf-8").splitlines()
+def test_by_default_the_four_cells_of_the_paper_are_run_on_both_texts(texts, tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(
+        language_recipe,
+        "run_missing",
+        lambda request, dataset, folder, rows: ran.append((dataset.name, [v.name for v in rows])),
+    )
+    (tmp_path / "out").mkdir()
+    LANGUAGE.run(request(tmp_path))
+    assert ran == [(name, list(PAPER)) for name in ("ptb", "wikitext-2")]
+
+
+def test_cells_are_run_on_both_texts_and_listed_in_the_table(texts, tmp_path):
+    asked = request(tmp_path, cells=("lstm", "linear-kernel-gated"))
+    lines = LANGUAGE.run(asked).read_text("utf-8").splitlines()
     assert [line for line in lines if line.startswith("## ")] == [
         "## Penn Treebank",
         "## WikiText-2",
     ]
     rows = [line for line in lines if line.startswith(("| LSTM", "| RKM", "| Linear"))]
-    assert len(rows) == 8
+    assert len(rows) == 4
     assert all("1 of 1 (budget 1)" in row for row in rows)
-    assert "| 58.2 |" in rows[1]
-    assert "| 80.2 |" in rows[7]
+    assert "| 58.9 |" in rows[0]
+    assert "| 80.2 |" in rows[3]
     described = json.loads((tmp_path / "out/wikitext-2/lstm-seed0/recipe.json").read_text())
     assert described["options"]["input_dropout"] == 0.65
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from papers.conftest import write_treebank
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.tasks.recipe import GROUP, Request
@@ -19,18 +20,30 @@ from representer_papers.string_graph2017.sentiment_config import CELLS
 from representer_papers.string_graph2017.table2 import REPORTED
 
 
-@pytest.fixture
-def command(treebank, tmp_path) -> list[str]:
+def words(treebank: Path, out: Path) -> list[str]:
     return [
-        "reproduce", "string-sentiment", "--data", str(treebank), "--out", str(tmp_path / "out"),
+        "reproduce", "string-sentiment", "--data", str(treebank), "--out", str(out),
         "--smoke", "--threads", "1", "--vectors", str(treebank / "tiny.3d.txt"),
         "--datasets", "fine", "--cells", "gated,constant-learned",
     ]  # fmt: skip
 
 
 @pytest.fixture
-def table(command, tmp_path, capsys) -> str:
-    assert entry_point(command) == 0, capsys.readouterr().err
+def command(treebank, tmp_path) -> list[str]:
+    return words(treebank, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """Return the folder of a finished smoke run, to be copied."""
+    out = tmp_path_factory.mktemp("finished")
+    assert entry_point(words(write_treebank(tmp_path_factory.mktemp("treebank")), out)) == 0
+    return out
+
+
+@pytest.fixture
+def table(finished, tmp_path) -> str:
+    shutil.copytree(finished, tmp_path / "out")
     return (tmp_path / "out/table.md").read_text(encoding="utf-8")
 
 
