@@ -87,7 +87,7 @@ def explain(
         words = tokenize(document, trained.tokenizer)[: trained.max_length]  # type: ignore[arg-type]
         if words:
             entry = explain_words(trained, words, top)
-            require_finite(run, [entry["probability"], entry["evidence"], *entry["shares"]])
+            require_finite(run, [entry["probability"], entry["evidence"], *entry["contributions"]])
             entries.append({"line": line, **entry})
         else:
             say(f"{table.source}: line {line} has no words")
