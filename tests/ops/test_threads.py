@@ -69,10 +69,12 @@ def filter_tensors(filters: int, dtype: torch.dtype) -> dict[str, Tensor]:
 
 
 def ragged(make_full: Any, dtype: torch.dtype) -> dict[str, Tensor]:
-    """Return the tensors of a sample without lengths, and lengths from T down to 0 and again."""
-    given = make_full(dtype)
+    """Return the tensors of a sample without lengths, and random lengths, the last of them 1."""
+    given, generator = make_full(dtype), torch.Generator().manual_seed(0)
     time, batch = next(iter(given.values())).shape[:2]
-    return {**given, "lengths": (time - torch.arange(batch)) % (time + 1)}
+    lengths = torch.randint(time + 1, (batch,), generator=generator)
+    lengths[-1] = 1
+    return {**given, "lengths": lengths}
 
 
 def cases() -> Iterator[Any]:
@@ -137,9 +139,9 @@ SUMMED = {
     "string_scan": {"weight", "decay", "input_weight", "bias"},
     "kbrn_scan": {"weight", "centers", "coefficients", "line", "norm"},
     "kernel_activation": {"centers", "coefficients"},
-    "walk_aggregate": {"edge_attr"},
-    "walk_rounds": {"edge_attr"},
 }
+# Threads divide vectors, which the compiler joins in groups with a rounding of their own
+ROUNDED = {"walk_aggregate", "walk_rounds"}
 BY_TORCH = {  # products of torch, which have its own threads
     "separable_convolution": {"x"},
     "rkm_scan": {"z"},
@@ -185,7 +187,9 @@ def test_threads_change_no_bit_and_the_definition_holds(
                 values = evaluate(op, sample, make(sample, dtype))
             for key, value in values.items():
                 assert_near(value, expected[key], TOLERANCE[dtype], f"{key}, {number} threads")
-                if key in SUMMED.get(op.name, ()) or key in BY_TORCH.get(op.name, ()):
+                if op.name in ROUNDED or key in SUMMED.get(op.name, set()) | BY_TORCH.get(
+                    op.name, set()
+                ):
                     continue
                 assert torch.equal(value, alone[key]), f"{key} differs with {number} threads"
 

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "layer_norm.hpp"
 #include "parallel.hpp"
 #include "tile.hpp"
 #include "usual.hpp"
@@ -196,12 +197,9 @@ template <class Real> class Backward {
         if (!is_real(t, b)) return;
         const Real *gain = static_cast<const Real*>(p.norm), *offset = gain + H, *fresh = saved(p.fresh, t, b, 0);
         Real *e = e_row.at(row * padded), *g = g_row.at(row * padded);
-        Real mean = 0, square = 0;
-        for (int64_t j = 0; j < H; ++j) mean += fresh[j];
-        mean /= Real(H);
-        for (int64_t j = 0; j < H; ++j) square += (fresh[j] - mean) * (fresh[j] - mean);
-        const Real scale = Real(1) / Real(__builtin_sqrt(double(square / Real(H)) + p.epsilon));
-        Real of_g = 0, of_g_normed = 0;
+        const Moments<Real> moments(fresh, H, p.epsilon);
+        const Real mean = moments.mean, scale = moments.scale;
+        Vec<Real> of_g{}, of_g_normed{};
         for (int64_t j = 0; j < H; j += V) {
             const int count = H - j < V ? int(H - j) : V;
             const Vec<Real> normed = (load(fresh + j, count) - mean) * scale;
@@ -210,13 +208,13 @@ template <class Real> class Backward {
             if (p.grad_normed) store(static_cast<Real*>(p.grad_normed) + (t * p.batch + b) * H + j, after, count);
             const Vec<Real> scaled = after * load(gain + j, count);  // 0 beyond the row, as the gain
             store(g + j, scaled, count);
-            of_g += sum<Real>(scaled), of_g_normed += sum<Real>(scaled * normed);
+            of_g += scaled, of_g_normed += scaled * normed;
         }
-        of_g /= Real(H), of_g_normed /= Real(H);
+        const Real mean_g = sum<Real>(of_g) / Real(H), mean_g_normed = sum<Real>(of_g_normed) / Real(H);
         for (int64_t j = 0; j < H; j += V) {
             const int count = H - j < V ? int(H - j) : V;
             const Vec<Real> normed = (load(fresh + j, count) - mean) * scale;
-            pass_on<0>(t, row, j, (load(g + j, count) - of_g - normed * of_g_normed) * scale);
+            pass_on<0>(t, row, j, (load(g + j, count) - mean_g - normed * mean_g_normed) * scale);
         }
     }
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "layer_norm.hpp"
 #include "parallel.hpp"
 #include "status.hpp"
 #include "tile.hpp"
@@ -11,25 +12,6 @@
 
 namespace representer {
 namespace REPRESENTER_ISA {
-
-template <class Real> inline void normalize(Real* row, const Real* norm, int64_t H, double epsilon) {
-    constexpr int V = Lanes<Real>::n;
-    Vec<Real> total{}, squares{};
-    for (int64_t j = 0; j < H; j += V) total += load(row + j, H - j < V ? int(H - j) : V);
-    const Real mean = sum<Real>(total) / Real(H);
-    for (int64_t j = 0; j < H; j += V) {
-        const int count = H - j < V ? int(H - j) : V;
-        Vec<Real> centered = load(row + j, count) - mean;
-        for (int lane = count; lane < V; ++lane) centered[lane] = 0;
-        squares += centered * centered;
-    }
-    const Real scale = Real(1) / Real(__builtin_sqrt(double(sum<Real>(squares) / Real(H)) + epsilon));
-    for (int64_t j = 0; j < H; j += V) {
-        const int count = H - j < V ? int(H - j) : V;
-        const Vec<Real> normed = (load(row + j, count) - mean) * scale;
-        store(row + j, normed * load(norm + j, count) + load(norm + H + j, count), count);
-    }
-}
 
 // One thread's share of the batch, with the state it carries from step to step. State rows are
 // padded to whole vectors.
