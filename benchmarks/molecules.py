@@ -27,9 +27,9 @@ from report import machine_table, publish, table
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import MoleculeData, prepare
 from representer.tasks.molecule.molecule_fit import fit
-from representer.tasks.molecule.molecule_mixture import mixture, process_parts
+from representer.tasks.molecule.molecule_gp import fit_gp
+from representer.tasks.molecule.molecule_mixture import gp_weights, mixture
 from representer.tasks.molecule.molecule_model import layers_and_outputs_of
-from representer.tasks.molecule.molecule_process import fit_process
 from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
 from representer.tasks.molecule.molecule_uncertainty import (
     LEVELS,
@@ -129,9 +129,9 @@ def uncertainties(data: MoleculeData, trained: TrainedMolecule) -> dict[str, Row
         (f"ensemble of {members} and Gaussian process", layers, (means, variances)),
         ("one member and Gaussian process", first, ([a[0] for a in answers], none)),
     ):
-        process = fit_process(own[0], truth[0])
-        alone = [process.predict(of_part) for of_part in own]
-        shares = process_parts(alone[1][0], said[0][1], truth[1])
+        gp = fit_gp(own[0], truth[0])
+        alone = [gp.predict(of_part) for of_part in own]
+        shares = gp_weights(alone[1][0], said[0][1], truth[1])
         networks = zip(*said, strict=True)
         both = [mixture(shares, *pair) for pair in zip(alone, networks, strict=True)]
         rows[name] = row([a[0] for a in both], [a[1] for a in both], truth)

@@ -142,12 +142,9 @@ COVERED_BY = {
         "tasks/language/language_run", "tasks/language/language_use",
     ),
     "tests/cli/test_fit_molecule.py": (
-        "tasks/molecule/molecule_answers", "tasks/molecule/molecule_baselines",
         "tasks/molecule/molecule_data", "tasks/molecule/molecule_drawing",
         "tasks/molecule/molecule_explain", "tasks/molecule/molecule_fit",
-        "tasks/molecule/molecule_model", "tasks/molecule/molecule_results",
-        "tasks/molecule/molecule_run", "tasks/molecule/molecule_use",
-        "data/molecules/assembled",
+        "tasks/molecule/molecule_run", "tasks/molecule/molecule_use", "data/molecules/assembled",
     ),
     "tests/cli/test_fit_signal.py": (
         "tasks/signal/signal_data", "tasks/signal/signal_fit", "tasks/signal/signal_results",

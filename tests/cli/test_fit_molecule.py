@@ -187,7 +187,7 @@ def test_many_molecules_are_answered_by_the_ensemble(run, molecules, tmp_path, m
     path.write_text("smiles\nCCO\n")
     assert run("explain", out, path).code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
-    assert entry["process"] == 0
+    assert entry["gp"] == 0
     assert entry["evidence"] == pytest.approx(entry["prediction"], rel=1e-4)
 
 
@@ -277,7 +277,7 @@ def test_explain_names_walks_whose_shares_sum_to_the_answer(run, numbers, classe
     entries = json.loads((numbers / "explanations.json").read_text())
     assert [len(entry["walks"]) for entry in entries] == [3, 0, 3]
     for entry in entries:
-        assert entry["evidence"] + entry["process"] == pytest.approx(entry["prediction"], rel=1e-4)
+        assert entry["evidence"] + entry["gp"] == pytest.approx(entry["prediction"], rel=1e-4)
         whole = sum(entry["atoms"]) + entry["constant"]
         assert whole == pytest.approx(entry["evidence"], rel=1e-5)
         assert "drawing" not in entry  # a report draws from the SMILES
@@ -446,7 +446,7 @@ def test_a_molecule_on_both_sides_is_told(molecules, tmp_path, capsys):
     other = tmp_path / "other.csv"
     other.write_text("smiles,atoms\n[Cl-].[Na+],2\nCCCCCCCC,8\n")
     prepare(MoleculeConfig(data=str(molecules), target="atoms", test=str(other)))
-    assert "1 molecules of the test file are among those to train on" in capsys.readouterr().err
+    assert "1 molecules of the test file are training molecules, too" in capsys.readouterr().err
 
 
 def test_the_command_of_the_run_makes_it_again(numbers):

@@ -12,6 +12,7 @@ from made_up_run import NAMES, details, write_made_up_run
 
 from representer.errors import DataError
 from representer.tasks.report import canvas, signal_figures, write_report
+from representer.tasks.report import page as page_module
 from representer.tasks.report.figures import (
     Result,
     comparison,
@@ -114,6 +115,31 @@ def test_the_confusion_matrix_has_every_cell(page, tmp_path):
     shades = [float(shade) for shade in re.findall(r"var\(--heat\), ([\d.]+)\)", table)]
     shares = [n / sum(row) for row in metrics["test"]["confusion"] for n in row]
     assert shades == pytest.approx([0.75 * share for share in shares], abs=0.0051)  # two digits
+
+
+def test_the_best_accuracy_is_on_top_of_the_comparison(tmp_path):
+    folder = write_made_up_run(tmp_path)
+    metrics, details = (
+        json.loads((folder / name).read_text()) for name in ("metrics.json", "details.json")
+    )
+    results = page_module._results(metrics, details, metrics["baselines"])
+    accuracies = [result.accuracy for result in results]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert [result.is_model for result in results].count(True) == 1
+
+
+def test_a_confusion_names_the_true_class_first():
+    test = {"per_class": [{"label": "a"}, {"label": "b"}], "confusion": [[5, 3], [1, 7]]}
+    assert page_module._largest_confusions(test) == [
+        {"truth": "a", "predicted": "b", "count": 3, "support": 8},
+        {"truth": "b", "predicted": "a", "count": 1, "support": 8},
+    ]
+
+
+def test_differences_are_shown_in_points_and_losses_under_their_names():
+    assert page_module._points(-0.012) == "−1.2"
+    history = [{"epoch": 1, "train_loss": 2.0, "valid_loss": 3.0}]
+    assert page_module._losses(history) == {"training": [(1, 2.0)], "validation": [(1, 3.0)]}
 
 
 def test_many_classes_give_a_list_of_confusions_instead_of_a_matrix(tmp_path):

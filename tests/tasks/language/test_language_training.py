@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import signal
 from dataclasses import replace
@@ -15,11 +16,15 @@ from safetensors.torch import load_file
 
 from representer.data.language import cut, fold, read_corpus
 from representer.errors import CheckpointError, DataError, Interrupted
+from representer.tasks.language.kneser_ney import kneser_ney
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.language_fit import train
+from representer.tasks.language.language_results import EXCERPT, metrics_of, surprisals
 from representer.tasks.language.language_training import build_model, training_task
+from representer.tasks.language.perplexity import negative_log_likelihood
 from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.training import trainer
+from representer.tasks.training.training_result import TrainingResult
 
 FILES = ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors")
 
@@ -189,5 +194,41 @@ def test_fine_tuning_of_what_does_not_fit_is_refused(tmp_path):
     other = LanguageData(read_corpus(cut(["x y z"] * 20, 0.1, 0.1)), "other", {})
     with pytest.raises(DataError, match=r"knows 6 other tokens than the data, which have 5"):
         fit(tmp_path / "other", start, other)
-    with pytest.raises(DataError, match=r"there is no vocabulary.json; this is no run"):
+    with pytest.raises(DataError, match="there is no such run folder"):
         fit(tmp_path / "none", replace(start, start_from=str(tmp_path / "nothing")), data)
+
+
+def test_the_best_weights_are_tested_and_not_the_last(tmp_path):
+    config, data = without_dropout(lr=0.5, epochs=6), small_data()
+    with RunFolder(tmp_path / "run") as run:
+        trained = train(run, config, data)
+    best = trained.training.best
+    assert best is not None
+    assert best["epoch"] < trained.training.epoch
+    nats = negative_log_likelihood(trained.model, data.corpus.valid, config.evaluation_rows)
+    assert nats == pytest.approx(best["valid_loss"], rel=1e-6)
+
+
+def test_surprisals_are_the_bits_of_the_first_tokens():
+    config, data = without_dropout(), small_data()
+    model = build_model(config, len(data.corpus.vocabulary)).eval()
+    tokens = data.corpus.test
+    assert len(tokens) - 1 <= EXCERPT
+    bits = [row["bits"] for row in surprisals(data, model)]
+    nats = negative_log_likelihood(model, tokens)
+    assert sum(bits) / len(bits) == pytest.approx(nats / math.log(2), abs=0.005)  # two digits
+
+
+def test_each_metric_is_that_of_its_part():
+    config, data = without_dropout(baselines=True), small_data()
+    model = build_model(config, len(data.corpus.vocabulary)).eval()
+    corpus = data.corpus
+    assert sorted(corpus.valid.tolist()) != sorted(corpus.test.tolist())
+    valid = training_task(config, data, model).evaluate(model, lambda: None)
+    expected = negative_log_likelihood(model, corpus.valid, config.evaluation_rows)
+    assert valid["valid_loss"] == pytest.approx(expected)
+    metrics = metrics_of(config, data, model, TrainingResult(0, 0, [], None, "epochs", 0.0))
+    assert metrics["test"]["loss"] == pytest.approx(negative_log_likelihood(model, corpus.test))
+    for order, row in zip((1, 3), metrics["baselines"], strict=True):
+        nats = kneser_ney(corpus.train.numpy(), corpus.test.numpy(), len(corpus.vocabulary), order)
+        assert row["loss"] == pytest.approx(nats)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from representer.errors import MissingExtraError
 from representer.kernels.smiles import parse_smiles
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
-from representer.tasks.molecule.molecule_answers import Answers
 from representer.tasks.molecule.molecule_data import MoleculeData
+from representer.tasks.molecule.molecule_predictions import Predictions
 from representer.tasks.molecule.molecule_targets import Targets
 
 BITS, RADIUS, TREES = 2048, 2, 100
@@ -21,8 +21,8 @@ DEPTHS = (1, 2, 3)
 PENALTIES = (0.1, 1.0, 10.0, 100.0)
 
 
-def train_baselines(data: MoleculeData) -> list[Answers]:
-    """Train all but the network that is compared with: the mean, a kernel, fingerprints."""
+def train_baselines(data: MoleculeData) -> list[Predictions]:
+    """Train the baselines other than the network: a kernel, fingerprints, and the mean."""
     try:
         import sklearn  # noqa: F401
     except ImportError as error:
@@ -30,28 +30,30 @@ def train_baselines(data: MoleculeData) -> list[Answers]:
     return [subtree_ridge(data), fingerprint_forest(data), no_structure(data)]
 
 
-def no_structure(data: MoleculeData) -> Answers:
-    """Answer the mean of the training data, or its share of each class, whatever the molecule."""
+def no_structure(data: MoleculeData) -> Predictions:
+    """Predict the training mean, or the training frequencies of the classes, for every molecule."""
     started, targets, count = time.perf_counter(), data.targets, len(data.test)
     values = data.train.values
     if targets.is_regression:
         numbers = np.tile(np.nanmean(values, axis=0), (count, 1))
-        return Answers("mean", "Always the mean of the training data.", numbers, None, [],
+        return Predictions("mean", "Always the mean of the training data.", numbers, None, [],
                        time.perf_counter() - started)  # fmt: skip
     chances = []
     for k, names in enumerate(targets.classes):
         own = values[~np.isnan(values[:, k]), k].astype(int)
         shares = np.bincount(own, minlength=len(names)) / max(1, len(own))
         chances.append(np.tile(shares, (count, 1)))
-    about = "Always the shares of the classes in the training data."
-    return Answers("shares of classes", about, None, None, chances, time.perf_counter() - started)
+    about = "Always the frequencies of the classes in the training data."
+    return Predictions(
+        "class frequencies", about, None, None, chances, time.perf_counter() - started
+    )
 
 
-def subtree_ridge(data: MoleculeData) -> Answers:
-    """Ridge regression, or logistic, on the sparse counts of the WL subtree kernel.
+def subtree_ridge(data: MoleculeData) -> Predictions:
+    """Train ridge or logistic regression on the sparse counts of the WL subtree kernel.
 
-    On these features it is what kernel ridge regression is on the Gram matrix. Depth and penalty
-    are those that are best on the validation part.
+    Ridge regression on these features is kernel ridge regression on the Gram matrix. Depth and
+    penalty are selected on the validation part.
     """
     from sklearn.linear_model import LogisticRegression, Ridge
 
@@ -69,7 +71,7 @@ def subtree_ridge(data: MoleculeData) -> Answers:
         rows, truth = _there(data.train.values[:, k])
         to_validate, wanted = _there(data.valid.values[:, k])
         if data.targets.is_regression:
-            # by conjugate gradients, as the features outnumber the molecules
+            # conjugate gradients, since there are more features than molecules
             model: Any = Ridge(penalty, solver="sparse_cg", tol=1e-4, max_iter=2000)
             model.fit(train[rows], truth)
             loss = float(((model.predict(valid[to_validate]) - wanted) ** 2).sum())
@@ -85,12 +87,12 @@ def subtree_ridge(data: MoleculeData) -> Answers:
         for k in range(len(data.targets.names))
     ]
     kind = "ridge" if data.targets.is_regression else "logistic regression"
-    about = "Linear in how often each subtree occurs; depth and penalty chosen in validation."
-    return _answers(data.targets, f"WL subtree kernel, {kind}", about, best, started)
+    about = "Linear in the subtree counts; depth and penalty selected on the validation molecules."
+    return _predictions(data.targets, f"WL subtree kernel, {kind}", about, best, started)
 
 
-def fingerprint_forest(data: MoleculeData) -> Answers:
-    """Random forests on counts of circular fingerprints (ECFP4), the customary baseline."""
+def fingerprint_forest(data: MoleculeData) -> Predictions:
+    """Train random forests on counts of circular fingerprints (ECFP4), a standard baseline."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     started = time.perf_counter()
@@ -106,7 +108,7 @@ def fingerprint_forest(data: MoleculeData) -> Answers:
             forest.fit(train[rows], truth.astype(int))
             found.append(_all_classes(forest, test, len(data.targets.classes[k])))
     about = f"{TREES} trees on the counts of circular fingerprints of radius {RADIUS}."
-    return _answers(data.targets, "ECFP, random forest", about, found, started)
+    return _predictions(data.targets, "ECFP, random forest", about, found, started)
 
 
 def _fingerprints(smiles: Sequence[str]) -> NDArray[np.float32]:
@@ -117,13 +119,13 @@ def _fingerprints(smiles: Sequence[str]) -> NDArray[np.float32]:
     return np.stack(rows).astype(np.float32)
 
 
-def _answers(
+def _predictions(
     targets: Targets, name: str, about: str, found: list[NDArray[np.float64]], started: float
-) -> Answers:
+) -> Predictions:
     seconds = time.perf_counter() - started
     if targets.is_regression:
-        return Answers(name, about, np.stack(found, axis=1), None, [], seconds)
-    return Answers(name, about, None, None, found, seconds)
+        return Predictions(name, about, np.stack(found, axis=1), None, [], seconds)
+    return Predictions(name, about, None, None, found, seconds)
 
 
 def _there(values: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -132,7 +134,7 @@ def _there(values: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.fl
 
 
 def _all_classes(model: Any, features: Any, width: int) -> NDArray[np.float64]:
-    """Return probabilities of all classes, also of those that were not trained on."""
+    """Return probabilities of all classes, 0 for those without training molecules."""
     found = np.zeros((features.shape[0], width))
     found[:, model.classes_] = model.predict_proba(features)
     return found

@@ -1,4 +1,4 @@
-"""From files to the parts of a run: graphs of molecules, their targets, who is where."""
+"""Read and split the molecules of a run, and make their graphs and targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PARTS = ("train", "valid", "test")
 OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
-SHOWN = 20  # rows left out that are named one by one
+SHOWN = 20  # skipped rows listed one by one
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class MoleculePart:
     """Molecules of one part, in the order of their file.
 
     Attributes:
-        source: The file.
-        smiles: As read.
-        lines: Where each stands in the file.
-        graphs: With L17's features.
-        values: Targets ``(N, K)``, NaN where there is none.
+        source: Path of the file.
+        smiles: SMILES as read.
+        lines: Line of each molecule in the file.
+        graphs: Graphs with the features of L17.
+        values: Targets ``(N, K)``, NaN where unknown.
     """
 
     source: str
@@ -57,17 +57,17 @@ class MoleculePart:
 
 @dataclass(frozen=True)
 class MoleculeData:
-    """All that a run knows of its data.
+    """Data of a molecule run.
 
     Attributes:
-        train: To learn from.
-        valid: To choose the best weights by, and to calibrate uncertainties on.
-        test: To report on.
-        targets: What is to be answered.
-        reading: Columns as found.
-        report: What was read and left out, for the report.
+        train: The training part.
+        valid: The validation part, also for calibrating uncertainties.
+        test: The test part.
+        targets: The targets.
+        reading: Columns as detected.
+        report: Statistics of the data, for the report.
         digests: SHA-256 of every file, by its path.
-        skipped: The rows that were left out, as (file, line, reason).
+        skipped: Skipped rows as (file, line, reason).
     """
 
     train: MoleculePart
@@ -84,14 +84,14 @@ class MoleculeData:
         return getattr(self, name)
 
     def splits(self) -> dict[str, Any]:
-        """Return which lines of which file are in which part, to be written as splits.json."""
+        """Return the lines of each part, as in splits.json."""
         parts = {name: self.part(name) for name in PARTS}
         lines = {name: {"file": p.source, "lines": p.lines} for name, p in parts.items()}
         return {"sha256": self.digests, **lines}
 
 
 def prepare(config: MoleculeConfig) -> MoleculeData:
-    """Read, check, split and make graphs; nothing is written.
+    """Read, check and split the data and make graphs, without writing anything.
 
     Raises:
         DataError: If the data cannot be used.
@@ -102,7 +102,7 @@ def prepare(config: MoleculeConfig) -> MoleculeData:
     for table in tables.values():
         tell(table)
         if config.task == "regression":
-            table.numbers()  # a cell that is no number is named before there is anything to split
+            table.numbers()  # raises for a cell that is not a number
     rows = _divide(tables, config)
     targets = find_targets(main, config.task, rows["train"], standardize=config.standardize)
     if config.balance and len(targets.names) > 1:
@@ -113,7 +113,7 @@ def prepare(config: MoleculeConfig) -> MoleculeData:
     }
     digests = {table.source: _digest(table) for table in tables.values()}
     if shared := _shared(parts):
-        say(f"{shared} molecules of the test file are among those to train on")
+        say(f"{shared} molecules of the test file are training molecules, too")
     report = {
         "sources": [_source(name, t, digests[t.source]) for name, t in tables.items()],
         "smiles_column": main.smiles_column,
@@ -145,7 +145,7 @@ def make_part(
 
 
 def tell(table: MoleculeTable) -> None:
-    """Say what was guessed of a table, and which rows were left out."""
+    """Print detected columns and skipped rows of a table."""
     for line in (*table.notes, table.dropped_summary(SHOWN)):
         if line:
             say(f"{table.source}: {line}")
@@ -171,7 +171,7 @@ def _tables(config: MoleculeConfig) -> dict[str, MoleculeTable]:
 
 
 def _divide(tables: dict[str, MoleculeTable], config: MoleculeConfig) -> dict[str, list[int]]:
-    """Return the rows of each part; those without a file of their own come out of the main one."""
+    """Return the rows of each part; parts without their own file are split from the main one."""
     main = tables["all"]
     wanted = {"valid": config.valid_fraction, "test": config.test_fraction}
     shares = {name: share for name, share in wanted.items() if name not in tables}
@@ -187,9 +187,9 @@ def _divide(tables: dict[str, MoleculeTable], config: MoleculeConfig) -> dict[st
 
 
 def _shared(parts: dict[str, MoleculePart]) -> int:
-    """Return how many molecules of the test part are in training too, in whatever writing."""
+    """Return the number of test molecules that are training molecules, too, up to notation."""
     if parts["test"].source == parts["train"].source:
-        return 0  # the split sees to that
+        return 0  # the split is disjoint
     known = {canonical(smiles) for smiles in parts["train"].smiles}
     return sum(canonical(smiles) in known for smiles in parts["test"].smiles)
 
@@ -230,7 +230,7 @@ def _source(name: str, table: MoleculeTable, digest: str) -> dict[str, Any]:
         lines.setdefault(row.reason.partition(" '")[0], []).append(row.line)
     return {
         "file": table.source,
-        "role": {"all": "training and what has no file of its own"}.get(name, name),
+        "role": {"all": "training, and parts without their own file"}.get(name, name),
         "sha256": digest,
         "rows": len(table) + len(table.dropped),
         "kept": len(table),
@@ -241,7 +241,7 @@ def _source(name: str, table: MoleculeTable, digest: str) -> dict[str, Any]:
 
 
 def _digest(table: MoleculeTable) -> str:
-    """Return the SHA-256 of the file, or of the molecules where they come from no file."""
+    """Return the SHA-256 of the file, or of the molecules if they do not come from a file."""
     path = Path(table.source)
     if path.is_file():
         with path.open("rb") as file:

@@ -1,11 +1,11 @@
-"""What the answer for a molecule is made of: walks over its atoms, with exact shares.
+"""Explain the prediction for a molecule by exact contributions of walks over its atoms.
 
-A member is y = W_2 relu(W_1 h_G + b_1) + b_2. With the relus that are on held, an answer is a
-weighted sum of the units of h_G, and each unit a sum over the molecule's walks. The members walk
-over the same atoms, so that their shares have a mean, which is the share of the walk in the mean
-answer. Where a Gaussian process answers, what it adds to the mean is a number of its own, which is
-no sum over walks. Of a classification the logit of the predicted class above the mean of all is
-explained.
+A member is y = W_2 relu(W_1 h_G + b_1) + b_2. Given which relus are active, a prediction is a
+weighted sum of the units of h_G, and each unit is a sum over the walks of the molecule. All members
+use the same walks, so the contribution of a walk to the mean prediction is the mean of its
+contributions. A Gaussian process adds one number that is not a sum over walks. For a
+classification, the explained score is the logit of the predicted class minus the mean of all
+logits.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ from representer.tasks.molecule.molecule_run import NAMES, TrainedMolecule
 
 
 def can_explain(trained: TrainedMolecule) -> bool:
-    """Say whether answers are sums over walks."""
+    """Return True if predictions are sums over walks."""
     return trained.model.config.network != "gine"
 
 
 def explain_molecule(
     trained: TrainedMolecule, smiles: str, graph: Any, top: int, target: int = 0
 ) -> dict[str, Any]:
-    """Explain the answer for a molecule.
+    """Explain the prediction for a molecule.
 
     Args:
         trained: The model.
         smiles: The molecule.
         graph: Its graph.
-        top: How many walks to name.
-        target: Which of the targets.
+        top: Number of walks to list.
+        target: Index of the target.
 
     Returns:
-        ``prediction`` and ``uncertainty``; ``constant`` and ``walks``, the largest: the shares of
-        all walks sum with the constant to ``evidence``, and with what a Gaussian process adds,
-        ``process``, to the prediction; ``atoms`` and ``bonds``, the shares by
+        ``prediction``, ``uncertainty``, ``constant`` and the largest ``walks``: contributions of
+        all walks and the constant sum to ``evidence``; with the part of a Gaussian process,
+        ``gp``, to the prediction; ``atoms`` and ``bonds``, the contributions by
         atom and bond; and ``unit``, the strongest unit of the first member, with its largest walks.
 
     Raises:
-        KindError: If the answer is no sum over walks.
+        KindError: If the prediction is not a sum over walks.
     """
     if not can_explain(trained):
-        hint = "Nothing is known of what its output is made of."
+        hint = "Its output is not a sum of contributions."
         network = trained.model.config.network
         raise KindError("the network of the run", NAMES[network], "wl or random-walk", hint=hint)
-    answers = trained.answers([graph])
+    predictions = trained.predict([graph])
     label = None
-    if answers.numbers is None:
-        chances = answers.probabilities[target][0]
+    if predictions.numbers is None:
+        chances = predictions.probabilities[target][0]
         label = int(chances.argmax())
         shown = trained.targets.classes[target][label]
-        uncertainty, process = float(1 - chances[label]), 0.0
+        uncertainty, gp = float(1 - chances[label]), 0.0
     else:
-        assert answers.deviations is not None
-        shown = float(answers.numbers[0, target])
-        uncertainty = float(answers.deviations[0, target])
-        process = shown - float(trained.mean([graph])[0, target])
+        assert predictions.deviations is not None
+        shown = float(predictions.numbers[0, target])
+        uncertainty = float(predictions.deviations[0, target])
+        gp = shown - float(trained.mean([graph])[0, target])
     shares: dict[tuple[int, ...], float] = {}
     constant, strongest = 0.0, None
     for member in trained.model.members:
@@ -87,7 +87,7 @@ def explain_molecule(
         "prediction": shown,
         "uncertainty": uncertainty,
         "constant": constant,
-        "process": process,
+        "gp": gp,
         "evidence": constant + sum(share for _, share in every),
         "walks": [_named(walk, symbols) for walk in every[:top]],
         **spread_walks(molecule, every),
@@ -104,7 +104,7 @@ def explain_molecule(
 def _weights(
     trained: TrainedMolecule, member: GraphRegressor, graph: Any, target: int, label: int | None
 ) -> tuple[Tensor, float]:
-    """Return what each unit of h_G counts in the answer, and what the biases give."""
+    """Return the weight of each unit of h_G in the prediction, and the part of the biases."""
     first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
     h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
     on = (first(h) > 0).to(h.dtype)
@@ -124,7 +124,7 @@ def _weights(
 def _strongest(
     member: GraphRegressor, graph: Any, weights: Tensor, top: int
 ) -> tuple[int, float, list[WalkContribution]]:
-    """Return the unit that gives most, its share, and its largest walks at the last level."""
+    """Return the strongest unit, its contribution, and its largest walks at the last level."""
     effects = weights * member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
     unit = int(effects.abs().argmax())
     weight = weights[unit].item()

@@ -1,4 +1,4 @@
-"""The model of a molecule run, and how it is trained and asked."""
+"""Model, training and prediction of a molecule run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Inputs = tuple[Tensor, Tensor, Tensor, Tensor, int]
 
 
 def model_config(config: MoleculeConfig, targets: Targets) -> GraphRegressorConfig:
-    """Return what each member of a run's model is made of."""
+    """Return the configuration of each member of the model."""
     return GraphRegressorConfig(
         in_channels=len(ATOM_FEATURES[config.features]),
         outputs=sum(targets.widths),
@@ -42,13 +42,13 @@ def model_config(config: MoleculeConfig, targets: Targets) -> GraphRegressorConf
 
 
 def build_model(config: MoleculeConfig, targets: Targets) -> GraphEnsemble:
-    """Return the model with its first weights, which depend on the seed alone."""
+    """Return the model with initial weights, which depend only on the seed."""
     with generators.initializing(config.seed):
         return GraphEnsemble(model_config(config, targets), config.members)
 
 
 def trainer_config(config: MoleculeConfig) -> TrainerConfig:
-    """Return the trainer's part of the configuration."""
+    """Return the configuration of the trainer."""
     is_by_epoch = config.lr_decay != 1 and not config.lr_decay_every
     return TrainerConfig(
         epochs=config.epochs,
@@ -69,7 +69,7 @@ def trainer_config(config: MoleculeConfig) -> TrainerConfig:
 def training_task(config: MoleculeConfig, data: MoleculeData) -> TrainingTask:
     """Return batches, loss and validation for the trainer.
 
-    A batch is described by the place of each molecule, and how many were seen before it.
+    A batch is described by the position of each molecule, and the number of molecules seen before.
     """
     train, valid, targets = data.train, data.valid, data.targets
     order = generators.derive(config.seed, "order")
@@ -107,7 +107,7 @@ def training_task(config: MoleculeConfig, data: MoleculeData) -> TrainingTask:
 
 
 def collate(graphs: Sequence[Any]) -> Inputs:
-    """Return several graphs as one: x, edge_index, edge_attr, the graph of each node, how many."""
+    """Return a batch of graphs: x, edge_index, edge_attr, graph of each node, number of graphs."""
     from torch_geometric.data import Batch
 
     joined: Any = Batch.from_data_list(list(graphs))
@@ -118,11 +118,11 @@ def collate(graphs: Sequence[Any]) -> Inputs:
 def outputs_of(
     model: nn.Module, graphs: Sequence[Any], check: Callable[[], None] = lambda: None
 ) -> NDArray[np.float64]:
-    """Return what every member gives for each graph ``(M, N, outputs)``.
+    """Return the outputs of every member for each graph ``(M, N, outputs)``.
 
     Args:
-        model: In evaluation mode.
-        graphs: In any order.
+        model: The network, in evaluation mode.
+        graphs: The graphs.
         check: Called after every batch.
     """
     found = []
@@ -136,7 +136,7 @@ def outputs_of(
 def layers_and_outputs_of(
     model: GraphEnsemble, graphs: Sequence[Any]
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the last hidden layers of all members, side by side ``(N, M H)``, and their outputs.
+    """Return the concatenated last hidden layers of all members ``(N, M H)``, and their outputs.
 
     The outputs ``(M, N, outputs)`` are those of `outputs_of`.
     """
@@ -159,10 +159,10 @@ def _in_batches(model: nn.Module, graphs: Sequence[Any]) -> Iterator[Inputs]:
 def validation(
     targets: Targets, outputs: NDArray[np.float64], values: NDArray[np.float64]
 ) -> dict[str, float]:
-    """Return the validation figures of the members' mean answer.
+    """Return the validation metrics of the mean prediction of the members.
 
     ``valid_loss`` is the mean squared error in units of training, or the mean negative log
-    probability, over all values that there are; ``valid_rmse`` is in the unit of a single target.
+    probability, over all known values; ``valid_rmse`` is in the unit of a single target.
     """
     if not targets.is_regression:
         chances = targets.probabilities(outputs)

@@ -1,4 +1,4 @@
-"""What a finished molecule run says about itself: metrics.json, details.json, closing lines."""
+"""Results of a molecule run: metrics.json, details.json, and the closing table."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from representer.models import GraphEnsemble
-from representer.tasks.molecule.molecule_answers import (
-    Answers,
+from representer.tasks.molecule.molecule_config import MoleculeConfig, defaults
+from representer.tasks.molecule.molecule_data import MoleculeData, MoleculePart
+from representer.tasks.molecule.molecule_explain import can_explain, explain_molecule
+from representer.tasks.molecule.molecule_predictions import (
+    Predictions,
     differences,
     figures_of,
     is_ahead,
 )
-from representer.tasks.molecule.molecule_config import MoleculeConfig, defaults
-from representer.tasks.molecule.molecule_data import MoleculeData, MoleculePart
-from representer.tasks.molecule.molecule_explain import can_explain, explain_molecule
 from representer.tasks.molecule.molecule_run import TASK, TrainedMolecule
 from representer.tasks.molecule.molecule_targets import Targets
 from representer.tasks.options import command_of
@@ -25,24 +25,24 @@ from representer.tasks.training.fingerprint import fingerprint
 from representer.tasks.training.training_result import TrainingResult
 
 DRAWN, MISTAKES, POINTS = 6, 12, 2000
-WALKS = 5  # named beside each drawing
+WALKS = 5  # listed beside each drawing
 
 
 def metrics_of(
     config: MoleculeConfig,
     data: MoleculeData,
-    answers: Answers,
-    rivals: Sequence[Answers],
+    predictions: Predictions,
+    baselines: Sequence[Predictions],
     training: TrainingResult,
     parameters: int,
 ) -> dict[str, Any]:
-    """Return metrics.json: the test figures by target, beside those of the baselines."""
+    """Return metrics.json: the test metrics by target, of the model and of the baselines."""
     targets, values = data.targets, data.test.values
     return {
         "task": TASK,
         "kind": config.task,
-        "model": answers.name,
-        "test": figures_of(targets, values, answers),
+        "model": predictions.name,
+        "test": figures_of(targets, values, predictions),
         "valid": training.best,
         "epochs": training.epoch,
         "steps": training.step,
@@ -53,38 +53,38 @@ def metrics_of(
         "members": config.members,
         "baselines": [
             {
-                "name": rival.name,
-                "description": rival.description,
-                "seconds": rival.seconds,
-                "test": _slim(figures_of(targets, values, rival)),
-                "difference": differences(targets, values, answers, rival),
+                "name": baseline.name,
+                "description": baseline.description,
+                "seconds": baseline.seconds,
+                "test": _slim(figures_of(targets, values, baseline)),
+                "difference": differences(targets, values, predictions, baseline),
             }
-            for rival in rivals
+            for baseline in baselines
         ],
     }
 
 
 def details_of(
-    config: MoleculeConfig, data: MoleculeData, trained: TrainedMolecule, answers: Answers
+    config: MoleculeConfig, data: MoleculeData, trained: TrainedMolecule, predictions: Predictions
 ) -> dict[str, Any]:
-    """Return details.json: data, points of the plot, mistakes, drawings, environment."""
+    """Return details.json: data, points of the plot, errors, drawings and environment."""
     usual = defaults(config.preset, demo=config.demo, task=config.task)
     return {
         "title": _title(config, data),
         "command": command_of(TASK, config, usual),
         "config": config.to_dict(),
         "data": data.report,
-        "points": points(data.targets, data.test, answers),
-        "mistakes": worst_mistakes(data.targets, data.test, answers),
+        "points": points(data.targets, data.test, predictions),
+        "mistakes": worst_mistakes(data.targets, data.test, predictions),
         "drawings": drawings(trained, data.test),
         "environment": fingerprint(next(trained.model.parameters()).device),
     }
 
 
 def drawings(trained: TrainedMolecule, part: MoleculePart) -> list[dict[str, Any]]:
-    """Return a few test molecules with the walks that their answers are made of, drawn.
+    """Return drawings of a few test molecules with the walks that explain their predictions.
 
-    They are spread over the molecules in the order of their sizes, the very large left out.
+    They are evenly spread over the sizes of the molecules, up to 30 atoms.
     """
     if not can_explain(trained):
         return []
@@ -101,25 +101,29 @@ def drawings(trained: TrainedMolecule, part: MoleculePart) -> list[dict[str, Any
     ]
 
 
-def points(targets: Targets, part: MoleculePart, answers: Answers) -> dict[str, list[list[float]]]:
-    """Return truth, answer and deviation of test molecules, by target, for the plot."""
-    if answers.numbers is None or answers.deviations is None:
+def points(
+    targets: Targets, part: MoleculePart, predictions: Predictions
+) -> dict[str, list[list[float]]]:
+    """Return true value, prediction and deviation of test molecules by target, for the plot."""
+    if predictions.numbers is None or predictions.deviations is None:
         return {}
     found = {}
     for k, name in enumerate(targets.names):
         rows = np.flatnonzero(~np.isnan(part.values[:, k]))[:POINTS]
-        columns = (part.values, answers.numbers, answers.deviations)
+        columns = (part.values, predictions.numbers, predictions.deviations)
         found[name] = np.stack([c[rows, k] for c in columns], axis=1).round(5).tolist()
     return found
 
 
-def worst_mistakes(targets: Targets, part: MoleculePart, answers: Answers) -> list[dict[str, Any]]:
-    """Return the answers to the first target that are furthest off, the furthest first."""
+def worst_mistakes(
+    targets: Targets, part: MoleculePart, predictions: Predictions
+) -> list[dict[str, Any]]:
+    """Return the largest errors for the first target, largest first."""
     rows = np.flatnonzero(~np.isnan(part.values[:, 0]))
     truth = part.values[rows, 0]
-    if answers.numbers is not None:
-        assert answers.deviations is not None
-        found, deviations = answers.numbers[rows, 0], answers.deviations[rows, 0]
+    if predictions.numbers is not None:
+        assert predictions.deviations is not None
+        found, deviations = predictions.numbers[rows, 0], predictions.deviations[rows, 0]
         order = np.argsort(-np.abs(found - truth))[:MISTAKES].tolist()
         return [
             {
@@ -130,7 +134,7 @@ def worst_mistakes(targets: Targets, part: MoleculePart, answers: Answers) -> li
             }
             for i in order
         ]
-    chances = answers.probabilities[0][rows]
+    chances = predictions.probabilities[0][rows]
     predicted = chances.argmax(1)
     wrong = np.flatnonzero(predicted != truth)
     order = wrong[np.argsort(-chances[wrong, predicted[wrong]], kind="stable")][:MISTAKES].tolist()
@@ -147,18 +151,18 @@ def worst_mistakes(targets: Targets, part: MoleculePart, answers: Answers) -> li
 
 
 def verdict(targets: Targets, metrics: dict[str, Any]) -> str:
-    """Return a sentence on whether the model beats what it was compared with, target by target."""
+    """Return a sentence that compares the model with the baselines over all targets."""
     counts: dict[str, list[str]] = {}
-    for rival in metrics["baselines"]:
-        marks = [is_ahead(targets, tuple(d)) for d in rival["difference"].values()]
+    for baseline in metrics["baselines"]:
+        marks = [is_ahead(targets, tuple(d)) for d in baseline["difference"].values()]
         word = "level with"
         if marks and all(mark is True for mark in marks):
-            word = "better than"
+            word = "ahead of"
         elif marks and all(mark is False for mark in marks):
-            word = "worse than"
+            word = "behind"
         elif any(mark is not None for mark in marks) and len(marks) > 1:
-            word = "on some targets unlike"
-        counts.setdefault(word, []).append(rival["name"])
+            word = "on some targets different from"
+        counts.setdefault(word, []).append(baseline["name"])
     if not counts:
         return ""
     parts = "; ".join(f"{word} {' and '.join(names)}" for word, names in counts.items())
@@ -173,7 +177,7 @@ def summary(targets: Targets, metrics: dict[str, Any]) -> str:
     lines = []
     for target, own in metrics["test"].items():
         what = "RMSE      95 % interval        MAE" if targets.is_regression else "accuracy  AUC"
-        lines.append(f"{target}, {own['count']} molecules to test")
+        lines.append(f"{target}, {own['count']} test molecules")
         lines.append(f"{'':<{width}}  {what}  training")
         for name, test, seconds in rows:
             shown = _numbers(test[target]) if targets.is_regression else _shares(test[target])

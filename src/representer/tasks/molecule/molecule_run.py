@@ -1,4 +1,4 @@
-"""What a run folder of a model of molecules holds, written at the start and read to use it."""
+"""Write and load the run folder of a molecule model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from representer.errors import DataError
 from representer.models import GraphEnsemble, GraphRegressorConfig, to_dict
-from representer.tasks.molecule.molecule_answers import Answers
 from representer.tasks.molecule.molecule_config import FEATURES, MoleculeConfig, MoleculeReading
 from representer.tasks.molecule.molecule_data import MoleculeData
-from representer.tasks.molecule.molecule_mixture import mixture, process_parts
+from representer.tasks.molecule.molecule_gp import FILE as GP
+from representer.tasks.molecule.molecule_gp import MOST, LastLayerGP, fit_gp
+from representer.tasks.molecule.molecule_mixture import gp_weights, mixture
 from representer.tasks.molecule.molecule_model import layers_and_outputs_of, outputs_of
-from representer.tasks.molecule.molecule_process import FILE as PROCESS
-from representer.tasks.molecule.molecule_process import MOST, LastLayerProcess, fit_process
+from representer.tasks.molecule.molecule_predictions import Predictions
 from representer.tasks.molecule.molecule_targets import Targets
 from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate
 from representer.tasks.options import as_yaml
@@ -36,16 +36,16 @@ CALIBRATION = "uncertainty.json"
 
 @dataclass(frozen=True)
 class TrainedMolecule:
-    """A trained model with all that is needed to ask it.
+    """A trained model with everything that prediction needs.
 
     Attributes:
-        model: In evaluation mode.
-        targets: What it answers.
-        reading: The columns of the training data.
-        features: Length of the list of atom features.
-        calibration: Of a regression's uncertainties; None of a classification.
-        process: What answers together with the networks; None where there are too many molecules.
-        parts: Its part in the answer of each target.
+        model: The ensemble, in evaluation mode.
+        targets: The targets.
+        reading: Columns of the training data.
+        features: Number of atom features.
+        calibration: Calibration of the uncertainties; None for a classification.
+        gp: Gaussian process on the last layers; None if there are too many molecules.
+        parts: Weight of the Gaussian process for each target.
     """
 
     model: GraphEnsemble
@@ -53,29 +53,29 @@ class TrainedMolecule:
     reading: MoleculeReading
     features: int
     calibration: Calibration | None
-    process: LastLayerProcess | None = None
+    gp: LastLayerGP | None = None
     parts: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
-        """The name of what answers."""
+        """Name of the model."""
         members = len(self.model.members)
         end = f", mean of {members}" if members > 1 else ""
-        end = f"{end} and a Gaussian process" if self.process is not None else end
+        end = f"{end} and a Gaussian process" if self.gp is not None else end
         return NAMES[self.model.config.network] + end
 
     def mean(self, graphs: Sequence[Any]) -> NDArray[np.float64]:
-        """Return the members' mean answer of a regression ``(N, K)``."""
+        """Return the mean prediction of the members of a regression ``(N, K)``."""
         return self.targets.in_unit(outputs_of(self.model, graphs)).mean(0)
 
-    def answers(self, graphs: Sequence[Any]) -> Answers:
-        """Return the answers for molecules."""
+    def predict(self, graphs: Sequence[Any]) -> Predictions:
+        """Return the predictions for molecules."""
         if self.calibration is None:
             outputs = outputs_of(self.model, graphs)
             require_finite(self.name, outputs)
-            return Answers(self.name, probabilities=self.targets.probabilities(outputs))
+            return Predictions(self.name, probabilities=self.targets.probabilities(outputs))
         numbers, variances = _numbers(self, graphs)
-        return Answers(
+        return Predictions(
             self.name, numbers=numbers, deviations=self.calibration.deviations(variances)
         )
 
@@ -83,8 +83,8 @@ class TrainedMolecule:
 def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig) -> TrainedMolecule:
     """Return a trained model with its uncertainties calibrated on the validation molecules.
 
-    Of a regression a Gaussian process on the last layers answers too, if it is asked to and can
-    keep all molecules of the training part; otherwise it might know less than the networks.
+    For a regression, a Gaussian process on the last layers is added if the options say so and the
+    training part is small enough.
     """
     plain = TrainedMolecule(model, data.targets, data.reading, config.features, None)
     if not data.targets.is_regression:
@@ -92,24 +92,24 @@ def calibrated(model: GraphEnsemble, data: MoleculeData, config: MoleculeConfig)
     trained, truth = plain, data.valid.values
     if config.answers == "process" and len(data.train) <= MOST:
         layers, _ = layers_and_outputs_of(model, data.train.graphs)
-        process = fit_process(layers, data.train.values, config.seed)
+        gp = fit_gp(layers, data.train.values, config.seed)
         layers, outputs = layers_and_outputs_of(model, data.valid.graphs)
         means = data.targets.in_unit(outputs).mean(0)
-        parts = process_parts(process.predict(layers)[0], means, truth)
-        trained = replace(plain, process=process, parts=parts)
+        parts = gp_weights(gp.predict(layers)[0], means, truth)
+        trained = replace(plain, gp=gp, parts=parts)
     numbers, variances = _numbers(trained, data.valid.graphs)
     return replace(trained, calibration=calibrate(numbers, variances, truth))
 
 
 def write_uncertainty(run: RunFolder, trained: TrainedMolecule) -> None:
-    """Write what `calibrated` found."""
+    """Write calibration and Gaussian process."""
     if trained.calibration is None:
         return
-    if trained.process is not None:
-        trained.process.write(run)
+    if trained.gp is not None:
+        trained.gp.write(run)
     else:
-        run.remove(PROCESS)
-    described = {"kind": "ensemble" if trained.process is None else "process"}
+        run.remove(GP)
+    described = {"kind": "ensemble" if trained.gp is None else "process"}
     described |= {"parts": list(trained.parts), **trained.calibration.to_dict()}
     run.write_json(CALIBRATION, described)
 
@@ -117,21 +117,21 @@ def write_uncertainty(run: RunFolder, trained: TrainedMolecule) -> None:
 def _numbers(
     trained: TrainedMolecule, graphs: Sequence[Any]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return answers of a regression ``(N, K)`` and how sure the model itself says it is."""
+    """Return predictions and uncalibrated variances of a regression ``(N, K)``."""
     layers, outputs = layers_and_outputs_of(trained.model, graphs)
     require_finite(trained.name, layers)
     require_finite(trained.name, outputs)
     found = trained.targets.in_unit(outputs)
     networks = found.mean(0), found.var(0)
-    if trained.process is None:
+    if trained.gp is None:
         return networks
-    return mixture(trained.parts, trained.process.predict(layers), networks)
+    return mixture(trained.parts, trained.gp.predict(layers), networks)
 
 
 def write_inputs(
     run: RunFolder, config: MoleculeConfig, data: MoleculeData, model: GraphEnsemble
 ) -> None:
-    """Write what a run is made of: all but the weights and the results."""
+    """Write the inputs of a run: everything but weights and results."""
     run.write_text("config.yaml", as_yaml(config))
     run.write_json("splits.json", data.splits())
     if data.skipped:
@@ -190,11 +190,11 @@ def load_run(folder: str | Path) -> TrainedMolecule:
     """Read the model of a run folder.
 
     Raises:
-        DataError: If the folder holds no trained model of molecules, or a damaged one.
+        DataError: If the folder contains no trained molecule model, or a damaged one.
         CheckpointError: If its weights are damaged.
     """
     files = RunFiles(folder)
-    described = files.describe(TASK, "model of molecules", _Described)
+    described = files.describe(TASK, "molecule model", _Described)
     model = files.load_model(lambda: GraphEnsemble(described.model, described.members))
     trained = TrainedMolecule(model, described.targets, described.reading, described.features, None)
     return _with_uncertainty(trained, files) if described.targets.is_regression else trained
@@ -217,8 +217,8 @@ def _with_uncertainty(trained: TrainedMolecule, files: RunFiles) -> TrainedMolec
     files.parsed(CALIBRATION, lambda: _require_numbers([found.scales, found.noises], targets))
     files.parsed(CALIBRATION, lambda: _require_numbers([parts], targets, most=1.0))
     width = trained.model.config.hidden_size * len(trained.model.members)
-    process = LastLayerProcess.read(files, width, targets)
-    return replace(trained, calibration=found, process=process, parts=parts)
+    gp = LastLayerGP.read(files, width, targets)
+    return replace(trained, calibration=found, gp=gp, parts=parts)
 
 
 def _require_numbers(rows: list[tuple[float, ...]], targets: int, most: float = math.inf) -> None:

@@ -1,4 +1,4 @@
-"""What a model of molecules answers: numbers in their unit, or classes."""
+"""Targets of a molecule model: numbers in their unit, or classes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from representer.data.molecules import MoleculeTable
 from representer.data.text import LabelMap
 from representer.errors import DataError
 
-MANY = 50  # classes of which each has a few rows: numbers, by mistake
+MANY = 50  # more classes with few rows each are probably numbers
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The targets of a run, of which cells may be empty.
+    """Targets of a run; cells may be empty.
 
     Args:
-        names: Their columns.
-        means: Subtracted in training, of a regression.
-        scales: What they are divided by in training.
-        classes: Those of each target of a classification; none otherwise.
+        names: Columns of the targets.
+        means: Means subtracted in training, for a regression.
+        scales: Scales divided by in training, for a regression.
+        classes: Classes of each target, for a classification.
     """
 
     names: tuple[str, ...]
@@ -37,12 +37,12 @@ class Targets:
 
     @property
     def is_regression(self) -> bool:
-        """Whether they are numbers."""
+        """True if the targets are numbers."""
         return not self.classes
 
     @property
     def widths(self) -> list[int]:
-        """How many outputs each target has."""
+        """Number of outputs of each target."""
         return [len(names) for names in self.classes] or [1] * len(self.names)
 
     def values(self, table: MoleculeTable) -> NDArray[np.float64]:
@@ -63,11 +63,11 @@ class Targets:
         return found
 
     def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
-        """Return the mean loss over the values there are, summed over the members.
+        """Return the mean loss over all known values, summed over the members.
 
         Args:
             outputs: ``(M, B, sum of widths)``.
-            values: ``(B, K)`` in the unit of the data, NaN where there is none.
+            values: ``(B, K)`` in the unit of the data, NaN where unknown.
         """
         if self.is_regression:
             is_there = ~values.isnan()
@@ -89,17 +89,17 @@ class Targets:
         return outputs * np.asarray(self.scales) + np.asarray(self.means)
 
     def probabilities(self, outputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return the members' mean probability of each class, target by target ``(N, C)``."""
+        """Return the class probabilities of each target, averaged over members ``(N, C)``."""
         parts = torch.from_numpy(outputs).split(self.widths, dim=-1)
         return [part.softmax(-1).mean(0).numpy() for part in parts]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON holds them."""
+        """Return a JSON-serializable dict."""
         return {name: list(value) for name, value in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Targets:
-        """Return what `to_dict` described."""
+        """Return the targets that `to_dict` described."""
         classes = tuple(tuple(names) for names in values["classes"])
         names, means, scales = (tuple(values[n]) for n in ("names", "means", "scales"))
         return cls(names, means, scales, classes)
@@ -113,11 +113,11 @@ def find_targets(
     Args:
         table: All molecules of the main file.
         task: ``"regression"`` or ``"classification"``.
-        train: The rows to train on, from which means and deviations are taken.
-        standardize: Whether those are used.
+        train: Training rows, which determine means and scales.
+        standardize: Whether to standardize the targets.
 
     Raises:
-        DataError: If a target has nothing to learn from.
+        DataError: If a target has fewer than two different values or classes.
     """
     names = table.target_columns
     if task == "classification":

@@ -1,4 +1,4 @@
-"""Using a trained model of molecules: ``evaluate``, ``predict`` and ``explain``."""
+"""Use a trained molecule model: ``evaluate``, ``predict`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from representer.data.molecules import (
     read_molecules,
 )
 from representer.data.text import Grid, read_grid
-from representer.tasks.molecule.molecule_answers import Answers, figures_of
 from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.molecule.molecule_data import make_part, tell
 from representer.tasks.molecule.molecule_explain import explain_molecule
+from representer.tasks.molecule.molecule_predictions import Predictions, figures_of
 from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
 from representer.tasks.report import write_report
 from representer.tasks.report.page import EXPLAINED
@@ -37,16 +37,16 @@ from representer.tasks.training.progress import say
 def evaluate(
     run: str | Path, data: str | Path, reading: MoleculeReading, options: ReadOptions
 ) -> dict[str, Any]:
-    """Test a trained model on a table with the targets.
+    """Evaluate a trained model on a table with the targets.
 
     Args:
         run: The run folder.
         data: The table.
-        reading: Its columns; those of the training data where not named.
+        reading: Columns of the table; by default those of the training data.
         options: Delimiter and encoding of the file.
 
     Returns:
-        The figures of each target, and what they are of.
+        The metrics of each target, with the names of run and data.
 
     Raises:
         DataError: If the table cannot be used.
@@ -55,9 +55,9 @@ def evaluate(
     reading = _like_training(trained, reading)
     table = _read(data, reading, options, reading.target)
     part = make_part(table, range(len(table)), trained.targets, trained.features)
-    answers = trained.answers(part.graphs)
-    _require_finite(run, answers)
-    found = figures_of(trained.targets, part.values, answers)
+    predictions = trained.predict(part.graphs)
+    _require_finite(run, predictions)
+    found = figures_of(trained.targets, part.values, predictions)
     return {"run": str(run), "data": str(data), "left_out": len(table.dropped), "targets": found}
 
 
@@ -68,16 +68,16 @@ def predict(
     reading: MoleculeReading,
     options: ReadOptions,
 ) -> None:
-    """Write the rows of a table, in order, with an answer and how sure it is.
+    """Write the rows of a table, in order, with a prediction and its uncertainty.
 
-    Of one target the columns are ``prediction`` and ``uncertainty``, of several they have its name
-    behind them. The uncertainty of a number is a standard deviation in its unit; that of a class is
-    the probability that it is another, and the probability of each class is written too.
+    For one target the columns are ``prediction`` and ``uncertainty``; for several, the name of the
+    target is appended. The uncertainty of a number is a standard deviation in its unit. That of a
+    class is one minus its probability, and the probability of each class is written, too.
 
     Args:
         run: The run folder.
         data: The table.
-        output: CSV file, written whole or not at all; stdout if None.
+        output: CSV file, written atomically; stdout if None.
         reading: Its column of SMILES; that of the training data where not named. With
             ``skip_invalid`` a row without a valid SMILES keeps its place, without an answer; stderr
             says which.
@@ -97,9 +97,9 @@ def predict(
     for line in (*table.notes, table.dropped_summary(len(table.dropped))):
         if line:
             say(f"{table.source}: {line.replace('left out', 'without a prediction')}")
-    answers = trained.answers(_graphs(trained, table))
-    _require_finite(run, answers)
-    columns, rows = _columns(trained, table, answers)
+    predictions = trained.predict(_graphs(trained, table))
+    _require_finite(run, predictions)
+    columns, rows = _columns(trained, table, predictions)
     refuse_same_columns(columns, grid.columns, str(data))
     nothing = [""] * len(columns)
     body = (
@@ -118,24 +118,24 @@ def explain(
     limit: int,
     top: int,
 ) -> list[dict[str, Any]]:
-    """Explain what a trained model answers for the first molecules of a table.
+    """Explain the predictions of a trained model for the first molecules of a table.
 
-    Writes explanations.json into the run folder, and its report again, which shows them.
+    Writes explanations.json into the run folder and updates its report.
 
     Args:
         run: The run folder.
         data: The table.
         reading: Its column of SMILES, as for `predict`.
         options: Delimiter and encoding of the file.
-        limit: How many molecules to explain.
-        top: How many walks to name for each.
+        limit: Number of molecules.
+        top: Number of walks to list for each.
 
     Returns:
-        One entry a molecule, as in explanations.json.
+        One entry per molecule, as in explanations.json.
 
     Raises:
         DataError: If the table cannot be used.
-        KindError: If the network's answers are no sums over walks.
+        KindError: If the predictions are not sums over walks.
     """
     trained = load_run(run)
     reading = _like_training(trained, reading)
@@ -163,27 +163,27 @@ def as_text(entry: dict[str, Any]) -> str:
     lines += [f"  {walk['contribution']:+9.4f}  {walk['text']}" for walk in entry["walks"]]
     named = sum(walk["contribution"] for walk in entry["walks"])
     rest = entry["evidence"] - entry["constant"] - named
-    lines += [f"  {rest:+9.4f}  all other walks", f"  {entry['constant']:+9.4f}  without any"]
-    if entry["process"]:
-        lines.append(f"  {entry['process']:+9.4f}  by the Gaussian process")
+    lines += [f"  {rest:+9.4f}  all other walks", f"  {entry['constant']:+9.4f}  constant"]
+    if entry["gp"]:
+        lines.append(f"  {entry['gp']:+9.4f}  Gaussian process")
     return "\n".join(lines)
 
 
 def _columns(
-    trained: TrainedMolecule, table: MoleculeTable, answers: Answers
+    trained: TrainedMolecule, table: MoleculeTable, predictions: Predictions
 ) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the names of the columns that are added, and their cells by line."""
+    """Return the names of the added columns, and their cells by line."""
     targets = trained.targets
     ends = [""] if len(targets.names) == 1 else [f"_{name}" for name in targets.names]
     columns: list[str] = []
     parts: list[list[list[str]]] = []
     for k, end in enumerate(ends):
         columns += [f"prediction{end}", f"uncertainty{end}"]
-        if answers.numbers is not None and answers.deviations is not None:
-            numbers = zip(answers.numbers[:, k], answers.deviations[:, k], strict=True)
+        if predictions.numbers is not None and predictions.deviations is not None:
+            numbers = zip(predictions.numbers[:, k], predictions.deviations[:, k], strict=True)
             parts.append([[f"{number:.6g}", f"{off:.6g}"] for number, off in numbers])
             continue
-        names, chances = targets.classes[k], answers.probabilities[k]
+        names, chances = targets.classes[k], predictions.probabilities[k]
         columns += [f"probability{end}_{name}" for name in names]
         parts.append(
             [[names[int(row.argmax())], f"{1 - row.max():.6f}", *(f"{c:.6f}" for c in row)]
@@ -193,8 +193,8 @@ def _columns(
     return columns, dict(zip(table.lines, joined, strict=True))
 
 
-def _require_finite(run: str | Path, answers: Answers) -> None:
-    for part in (answers.numbers, answers.deviations, *(answers.probabilities or ())):
+def _require_finite(run: str | Path, predictions: Predictions) -> None:
+    for part in (predictions.numbers, predictions.deviations, *(predictions.probabilities or ())):
         if part is not None:
             require_finite(run, part)
 
@@ -204,7 +204,7 @@ def _graphs(trained: TrainedMolecule, table: MoleculeTable, limit: int | None = 
 
 
 def _like_training(trained: TrainedMolecule, reading: MoleculeReading) -> MoleculeReading:
-    """Return the columns, those of the training data where none are named."""
+    """Return the columns, by default those of the training data."""
     smiles, target = reading.smiles or trained.reading.smiles, reading.target
     return replace(reading, smiles=smiles, target=target or trained.reading.target)
 

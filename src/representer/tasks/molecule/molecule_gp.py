@@ -1,4 +1,4 @@
-"""A Gaussian process on the last hidden layers of an ensemble, side by side."""
+"""A Gaussian process on the concatenated last hidden layers of an ensemble."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.storage.tensor_file import Form, Forms, require_same_forms
 
 FILE = "process.safetensors"
-MOST = 1500  # molecules that it keeps: its work grows with their cube
-BLOCK = 4096  # molecules that are asked about at once
+MOST = 1500  # maximum number of training molecules; the cost grows with their cube
+BLOCK = 4096  # molecules to predict at a time
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class _Kernels:
 
 
 @dataclass(frozen=True)
-class LastLayerProcess:
-    r"""A Gaussian process that compares molecules by what the networks have learned to see.
+class LastLayerGP:
+    r"""A Gaussian process on features learned by the networks.
 
     .. math::
         k(G, G') = c \exp(-\|\phi(G) - \phi(G')\|^2 / 2 \ell^2) + \sigma^2 [G = G']
@@ -69,7 +69,7 @@ class LastLayerProcess:
         run.write_tensors(FILE, tensors, {"kernels": json.dumps(self.kernels)})
 
     @classmethod
-    def read(cls, files: RunFiles, width: int, targets: int) -> LastLayerProcess:
+    def read(cls, files: RunFiles, width: int, targets: int) -> LastLayerGP:
         """Return what `write` wrote.
 
         Args:
@@ -102,15 +102,17 @@ class LastLayerProcess:
             or (np.asarray(kernels.kernels) <= 0).any()
             or np.isnan(values).all(0).any()
         ):
-            raise CheckpointError(f"{files.folder / FILE} does not hold the process of this model")
+            raise CheckpointError(
+                f"{files.folder / FILE} does not contain the Gaussian process of this model"
+            )
         return cls(layers, values, kernels.kernels)
 
     def _scaled(self, layers: NDArray[np.float32]) -> NDArray[np.float64]:
         own = self.layers.astype(np.float64)
         deviations = own.std(0)
-        alive = deviations > 1e-6  # a unit that is off for all molecules says nothing
+        alive = deviations > 1e-6  # constant features carry no information
         scaled = (layers - own.mean(0)) / np.where(alive, deviations, 1.0)
-        return scaled[:, alive] if alive.any() else 0 * scaled  # or all molecules are alike
+        return scaled[:, alive] if alive.any() else 0 * scaled  # or all features are constant
 
     @cached_property
     def _models(self) -> list[Any]:
@@ -121,24 +123,22 @@ class LastLayerProcess:
         ]
 
 
-def fit_process(
-    layers: NDArray[np.float32], values: NDArray[np.float64], seed: int = 0
-) -> LastLayerProcess:
-    """Return the process of greatest likelihood on training molecules.
+def fit_gp(layers: NDArray[np.float32], values: NDArray[np.float64], seed: int = 0) -> LastLayerGP:
+    """Fit a Gaussian process to training molecules by maximum likelihood.
 
     Args:
-        layers: φ of each ``(N, F)``; of more than 1,500, as many are drawn.
+        layers: φ of each molecule ``(N, F)``; of more than 1,500, a random subset is used.
         values: Targets ``(N, K)``, NaN where there is none.
-        seed: Of the draw.
+        seed: Random seed of the subset.
     """
     rows = np.sort(np.random.default_rng(seed).permutation(len(layers))[:MOST])
-    found = LastLayerProcess(layers[rows], values[rows], ())
+    found = LastLayerGP(layers[rows], values[rows], ())
     scaled = found._scaled(found.layers)
     kernels = []
     for k in range(values.shape[1]):
         theta = np.exp(_fitted(scaled, found.values[:, k], _kernel(), search=True).kernel_.theta)
         kernels.append((float(theta[0]), float(theta[1]) ** 2, float(theta[2])))
-    return LastLayerProcess(found.layers, found.values, tuple(kernels))
+    return LastLayerGP(found.layers, found.values, tuple(kernels))
 
 
 def _kernel(scale: float = 1.0, square: float = 100.0, noise: float = 0.1) -> Any:
@@ -157,5 +157,5 @@ def _fitted(
     optimizer: Any = "fmin_l_bfgs_b" if search else None
     model: Any = GaussianProcessRegressor(kernel, optimizer=optimizer, normalize_y=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a search that ends at a bound
+        warnings.simplefilter("ignore")  # about searches that end at a bound
         return model.fit(scaled[rows], values[rows])

@@ -1,4 +1,4 @@
-"""What a model, or a baseline, answered on the test molecules, and how good that is."""
+"""Predictions of a model or a baseline for molecules, and their metrics."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from representer.tasks.regression_metrics import regression_metrics, rmse_differ
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Answers to all targets of some molecules.
+class Predictions:
+    """Predictions of all targets for some molecules.
 
     Attributes:
-        name: Of what answered.
-        description: What it is, in one sentence.
-        numbers: Of a regression ``(N, K)``.
-        deviations: How far off each may be ``(N, K)``; None where nothing is said.
-        probabilities: Of a classification, target by target ``(N, C)``.
-        seconds: Time to train it.
+        name: Name of the model.
+        description: Description of the model in one sentence.
+        numbers: Predicted values of a regression ``(N, K)``.
+        deviations: Predicted standard deviations ``(N, K)``, or None.
+        probabilities: Class probabilities of each target of a classification ``(N, C)``.
+        seconds: Training time.
     """
 
     name: str
@@ -36,30 +36,30 @@ class Answers:
 
 
 def figures_of(
-    targets: Targets, values: NDArray[np.float64], answers: Answers
+    targets: Targets, values: NDArray[np.float64], predictions: Predictions
 ) -> dict[str, dict[str, Any]]:
-    """Return the figures of each target by its name; targets without a true value are left out.
+    """Return the metrics of each target by its name; targets without a true value are left out.
 
     Args:
-        targets: Of the run.
-        values: The truth ``(N, K)``, NaN where there is none.
-        answers: To the same molecules.
+        targets: Targets of the run.
+        values: True values ``(N, K)``, NaN where unknown.
+        predictions: Predictions for the same molecules.
     """
-    found = {}
+    metrics = {}
     for k, name in enumerate(targets.names):
         rows = np.flatnonzero(~np.isnan(values[:, k]))
         if len(rows):
-            found[name] = _figures(targets, values[rows, k], answers, k, rows)
-    return found
+            metrics[name] = _figures(targets, values[rows, k], predictions, k, rows)
+    return metrics
 
 
 def differences(
-    targets: Targets, values: NDArray[np.float64], ours: Answers, theirs: Answers
+    targets: Targets, values: NDArray[np.float64], model: Predictions, baseline: Predictions
 ) -> dict[str, tuple[float, float, float]]:
-    """Return how far apart two are, by target, with a 95 % interval.
+    """Return the difference between model and baseline by target, with a 95 % interval.
 
-    Of a regression it is our root mean square error less theirs, of a classification our accuracy
-    less theirs.
+    It is the difference of the root mean squared errors for a regression, and of the accuracies
+    for a classification.
     """
     found = {}
     for k, name in enumerate(targets.names):
@@ -67,16 +67,16 @@ def differences(
         truth = values[rows, k]
         if not len(rows):
             continue
-        if ours.numbers is not None and theirs.numbers is not None:
-            found[name] = rmse_difference(truth, ours.numbers[rows, k], theirs.numbers[rows, k])
+        if model.numbers is not None and baseline.numbers is not None:
+            found[name] = rmse_difference(truth, model.numbers[rows, k], baseline.numbers[rows, k])
         else:
-            right = [a.probabilities[k][rows].argmax(1) == truth for a in (ours, theirs)]
+            right = [a.probabilities[k][rows].argmax(1) == truth for a in (model, baseline)]
             found[name] = paired_difference(*right)
     return found
 
 
 def is_ahead(targets: Targets, difference: tuple[float, float, float]) -> bool | None:
-    """Say whether ours is better by this difference; None where its interval holds 0."""
+    """Return True if the model is better by this difference, None if its interval contains 0."""
     _, low, high = difference
     if low <= 0 <= high:
         return None
@@ -84,16 +84,20 @@ def is_ahead(targets: Targets, difference: tuple[float, float, float]) -> bool |
 
 
 def _figures(
-    targets: Targets, truth: NDArray[np.float64], answers: Answers, k: int, rows: NDArray[np.intp]
+    targets: Targets,
+    truth: NDArray[np.float64],
+    predictions: Predictions,
+    k: int,
+    rows: NDArray[np.intp],
 ) -> dict[str, Any]:
-    if answers.numbers is None:
-        chances = answers.probabilities[k][rows]
+    if predictions.numbers is None:
+        chances = predictions.probabilities[k][rows]
         found = classification_metrics(truth.astype(np.int64), chances, targets.classes[k])
         return {**found, "auc": _auc(truth, chances)}
-    own = answers.numbers[rows, k]
+    own = predictions.numbers[rows, k]
     found = regression_metrics(truth, own)
-    if answers.deviations is not None:
-        deviations = answers.deviations[rows, k]
+    if predictions.deviations is not None:
+        deviations = predictions.deviations[rows, k]
         found["coverage"] = coverage(own, deviations, truth)
         found["log_loss"] = likelihood(own, deviations, truth)
         found["mean_deviation"] = float(deviations.mean())
@@ -101,7 +105,7 @@ def _figures(
 
 
 def _auc(truth: NDArray[np.float64], chances: NDArray[np.float64]) -> float | None:
-    """Return the area under the curve of two classes; None where one is missing, or of more."""
+    """Return the area under the ROC curve; None unless there are two classes, both present."""
     if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
         return None
     from sklearn.metrics import roc_auc_score
