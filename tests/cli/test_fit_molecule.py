@@ -328,7 +328,7 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, t
         ("smiles,y\nC,1\nCC,tall\n", ["--target", "y"], "line 3, column 'y': 'tall' is not a fin"),
         ("smiles,y\nC,1\nC1C,2\n", ["--target", "y"], "line 3, column 'smiles': invalid SMILES"),
         ("smiles,y\nC,1\n,2\n", ["--target", "y"], "line 3, column 'smiles': empty SMILES"),
-        ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules of 2 kinds cannot be divided"),
+        ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules in 2 groups cannot be divided"),
         ("smiles,y\nC,1\nCC,1\nCCC,1\nCCCC,1\nO,1\n", ["--target", "y"], "one value alone"),
     ],
 )
