@@ -91,7 +91,7 @@ def test_a_run_of_the_table_can_be_asked_and_explained(table, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "-lrb-" in shown  # cut at blanks alone, as the treebank
     assert "FILM" in shown
-    assert "below is layer 1 of 3" in shown
+    assert "layer 1 of 3, contributions propagated" in shown
     assert entry_point(["predict", str(folder), str(tmp_path / "new.csv")]) == 0
 
 
