@@ -26,7 +26,7 @@ def mixed_decays(time: int, units: int, seed: int) -> Tensor:
 def listed(p: Tensor, lam: Tensor, w: Tensor, read: Tensor) -> dict[tuple[int, ...], float]:
     """Return every n-gram of one unit with its contribution to sum_t read_t c_n[t]."""
     time, order = p.shape
-    found = {}
+    result = {}
     for i in combinations(range(time), order):
         tokens = prod(float(w[i_j] * p[i_j, j]) for j, i_j in enumerate(i))
         skipped = prod(float(lam[s]) for s in range(i[0], i[-1]) if s not in i)
@@ -34,8 +34,8 @@ def listed(p: Tensor, lam: Tensor, w: Tensor, read: Tensor) -> dict[tuple[int, .
             float(read[t]) * prod(float(lam[s]) for s in range(i[-1] + 1, t + 1))
             for t in range(i[-1], time)
         )
-        found[i] = tokens * skipped * tail
-    return found
+        result[i] = tokens * skipped * tail
+    return result
 
 
 def recurrence(p: Tensor, lam: Tensor, w: Tensor, combine: str) -> tuple[Tensor, Tensor]:

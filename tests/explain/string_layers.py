@@ -6,6 +6,7 @@ from itertools import product
 
 import torch
 from explain_by_hand import listed
+from hypothesis import example
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -18,6 +19,18 @@ KIND = st.sampled_from(KINDS)
 PRODUCT = st.sampled_from([kind for kind in KINDS if kind[0] == "multiply"])
 SIZES = {"time": st.integers(1, 8), "order": st.integers(1, 4), "seed": st.integers(0, 2**16)}
 EXACT = {"rtol": 1e-10, "atol": 1e-13}
+
+
+def every_form(**fixed):
+    """Add one example of every combine and normalization to a test drawn by hypothesis."""
+
+    def add(test):
+        for kind in KINDS:
+            if kind[2] == "input":
+                test = example(kind=kind, **fixed)(test)
+        return test
+
+    return add
 
 
 def string_layer(kind, order, seed, **options) -> StringKernelRNN:

@@ -23,18 +23,18 @@ def case(time, order, seed, units=3):
 
 
 @COMBINES
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(**CASES)
 def test_states_and_masses_are_those_of_the_recurrence(combine, time, order, seed):
     p, decay, weight, _ = case(time, order, seed)
-    for ours, printed in zip(
+    for actual, printed in zip(
         chain_states(p, decay, weight, combine), recurrence(p, decay, weight, combine), strict=True
     ):
-        assert_close(ours, printed, **EXACT)
+        assert_close(actual, printed, **EXACT)
 
 
 @COMBINES
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(**CASES)
 def test_every_step_sees_the_whole_readout(combine, time, order, seed):
     p, decay, weight, read = case(time, order, seed)
@@ -44,7 +44,7 @@ def test_every_step_sees_the_whole_readout(combine, time, order, seed):
 
 
 @COMBINES
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(**CASES, data=st.data())
 def test_what_another_token_and_gate_would_give_is_what_they_give(combine, time, order, seed, data):
     """The parts hold nothing of the step itself."""
@@ -57,17 +57,17 @@ def test_what_another_token_and_gate_would_give_is_what_they_give(combine, time,
     assert_close(sums.total(p, decay, weight)[t], y, **EXACT)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(**CASES)
 def test_a_slot_of_a_product_holds_the_ngrams_that_fill_it_with_the_token(time, order, seed):
     p, decay, weight, read = case(time, order, seed, units=1)
     sums = chain_sums(p, decay, weight, read)
-    shares = (weight[:, None] * sums.slots * p)[..., 0]
-    expected = torch.zeros_like(shares)
+    contributions = (weight[:, None] * sums.slots * p)[..., 0]
+    expected = torch.zeros_like(contributions)
     for i, contribution in listed(p[..., 0], decay[:, 0], weight[:, 0], read[:, 0]).items():
         for j, i_j in enumerate(i):
             expected[i_j, j] += contribution
-    assert_close(shares, expected, **EXACT)
+    assert_close(contributions, expected, **EXACT)
 
 
 @COMBINES

@@ -40,7 +40,7 @@ GATED = {
 
 
 def frozen_gradient_times_input(layer, x):
-    """The shares by another road: run the cell with its gates detached, then x_s . dh_T/dx_s."""
+    """Return x_s . dh_T/dx_s with detached gates: the contributions, computed another way."""
     x, cell = x.clone().requires_grad_(), layer.cell
     filters, recurrent, biases = layer.filters(), layer.recurrent(), layer.biases()
     static = layer.static_gates()
@@ -66,33 +66,33 @@ def frozen_gradient_times_input(layer, x):
 
 @pytest.mark.parametrize("make", GATED.values(), ids=GATED.keys())
 @pytest.mark.parametrize(("n", "dilation"), [(1, 1), (2, 3), (3, 1), ({1: 2, 3: 2}, 2)])
-def test_a_share_is_what_the_step_wrote_followed_with_the_gates_held(make, n, dilation):
+def test_a_contribution_is_what_the_step_wrote_followed_with_the_gates_held(make, n, dilation):
     layer = make(3, 4, filter_length=n, dilation=dilation, dtype=torch.float64)
     x = torch.randn(8, 3, dtype=torch.float64)
-    shares = influence(layer, x)
-    torch.testing.assert_close(shares, frozen_gradient_times_input(layer, x))
-    torch.testing.assert_close(shares.sum(0), layer(x)[0][-1])
+    contributions = influence(layer, x)
+    torch.testing.assert_close(contributions, frozen_gradient_times_input(layer, x))
+    torch.testing.assert_close(contributions.sum(0), layer(x)[0][-1])
 
 
 def test_weight_drop_and_input_dropout_are_those_of_evaluation():
     layer = RKMLSTM(3, 4, weight_drop=0.5, variational_dropout=0.5, dtype=torch.float64)
     x = torch.randn(5, 3, dtype=torch.float64)
-    shares = influence(layer.train(), x)
+    contributions = influence(layer.train(), x)
     assert layer.training
-    torch.testing.assert_close(shares.sum(0), layer.eval()(x)[0][-1])
+    torch.testing.assert_close(contributions.sum(0), layer.eval()(x)[0][-1])
 
 
 def test_a_step_of_zeros_has_no_share():
     x = torch.randn(5, 3)
     x[2] = 0
-    shares = influence(RKMLSTM(3, 4, filter_length=2), x)
-    assert not shares[2].any()
-    assert shares[[0, 1, 3, 4]].all()
+    contributions = influence(RKMLSTM(3, 4, filter_length=2), x)
+    assert not contributions[2].any()
+    assert contributions[[0, 1, 3, 4]].all()
 
 
 def test_shares_have_the_dtype_of_the_input_and_no_graph():
-    shares = influence(RKMCIFG(3, 4), torch.randn(5, 3, requires_grad=True))
-    assert (shares.dtype, shares.requires_grad) == (torch.float32, False)
+    contributions = influence(RKMCIFG(3, 4), torch.randn(5, 3, requires_grad=True))
+    assert (contributions.dtype, contributions.requires_grad) == (torch.float32, False)
 
 
 NO_SUM = {
@@ -104,7 +104,7 @@ NO_SUM = {
     "norm": (RAN(3, 4, layer_norm=True), "The layer norm divides"),
     "layers": (RAN(3, 4, 2), "It has several layers"),
     "directions": (RAN(3, 4, bidirectional=True), "It has two directions"),
-    "not ours": (torch.nn.LSTM(3, 4), "layer is LSTM; expected a layer of the recurrent kernel"),
+    "of torch": (torch.nn.LSTM(3, 4), "layer is LSTM; expected a layer of the recurrent kernel"),
 }
 
 

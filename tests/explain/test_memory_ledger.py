@@ -47,11 +47,11 @@ def test_contributions_and_constant_sum_to_what_is_read(make, layer_norm, n, dil
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
 def test_without_layer_norm_a_step_gives_what_influence_says(make):
     layer, x = layer_of(make, filter_length=2), torch.randn(7, 3).double()
-    shares = influence(layer, x)
+    contributions = influence(layer, x)
     for unit in range(4):
         v = torch.zeros(7, 4).double()
         v[-1, unit] = 1
-        assert_close(memory_ledger(layer, x, v).contribution.sum(1), shares[:, unit])
+        assert_close(memory_ledger(layer, x, v).contribution.sum(1), contributions[:, unit])
 
 
 def test_without_feedback_a_contribution_is_the_product_of_the_gates_that_it_passed():
@@ -83,8 +83,8 @@ def test_a_norm_held_is_a_norm_differentiated_around():
         h = torch.sigmoid(z["output"] + biases["output"]).detach() * c
         y = y + (v[t] * h).sum()
     (slope,) = torch.autograd.grad(y, x)
-    shares = memory_ledger(layer, x.detach(), v).contribution.sum(1)
-    assert_close(shares, (slope * x).sum(1).detach())
+    contributions = memory_ledger(layer, x.detach(), v).contribution.sum(1)
+    assert_close(contributions, (slope * x).sum(1).detach())
 
 
 def test_rows_are_the_steps_that_gave_most_with_the_unit_that_carried_it():
@@ -96,8 +96,8 @@ def test_rows_are_the_steps_that_gave_most_with_the_unit_that_carried_it():
     assert_close(torch.tensor([abs(row.contribution) for row in rows]).double(), largest)
     for row in rows:
         assert row.contribution == by_step[row.step].item()
-        shares = ledger.contribution[row.step] * (1 if row.contribution > 0 else -1)
-        assert row.unit == int(shares.argmax())
+        contributions = ledger.contribution[row.step] * (1 if row.contribution > 0 else -1)
+        assert row.unit == int(contributions.argmax())
         assert row.unit_contribution == ledger.contribution[row.step, row.unit].item()
         assert row.written == ledger.written[row.step, row.unit].item()
         assert row.kept == ledger.kept[row.step, row.unit].item()

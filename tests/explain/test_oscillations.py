@@ -37,18 +37,18 @@ def coherence(signals):
 
 
 def test_lags_are_those_that_the_classifier_goes_by():
-    found = phase_lags(coherence, noise(), 1, 12.0, RATE, repeats=40)
+    result = phase_lags(coherence, noise(), 1, 12.0, RATE, repeats=40)
     # of 16,000 windows turned at random; the error of a mean of phases falls as their root
-    torch.testing.assert_close(found.lags, torch.tensor(LAGS).double(), atol=3.0, rtol=0)
-    assert torch.equal(found.evidence.diagonal(), torch.zeros(3, dtype=torch.complex128))
-    torch.testing.assert_close(found.evidence, found.evidence.mH)
+    torch.testing.assert_close(result.lags, torch.tensor(LAGS).double(), atol=3.0, rtol=0)
+    assert torch.equal(result.evidence.diagonal(), torch.zeros(3, dtype=torch.complex128))
+    torch.testing.assert_close(result.evidence, result.evidence.mH)
 
 
 def test_the_signals_have_no_say_in_the_lags():
     """Channels that are all alike would show lags of 0, were their phases not turned."""
     alike = noise()[:, :1].expand(-1, 3, -1)
-    found = phase_lags(coherence, alike, 1, 12.0, RATE, repeats=40)
-    torch.testing.assert_close(found.lags, torch.tensor(LAGS).double(), atol=3.0, rtol=0)
+    result = phase_lags(coherence, alike, 1, 12.0, RATE, repeats=40)
+    torch.testing.assert_close(result.lags, torch.tensor(LAGS).double(), atol=3.0, rtol=0)
 
 
 def test_the_other_class_has_the_opposite_evidence():
@@ -68,37 +68,37 @@ def of_lags(lags, strengths, scale=1.0):
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
 def test_models_count_alike_however_large_their_margins_are(scale):
     one, other = of_lags((0.0, 20.0), (1.0, 1.0)), of_lags((0.0, 80.0), (1.0, 1.0), scale)
-    found = combined_lags([one, other])
+    result = combined_lags([one, other])
     expected = torch.tensor([0.0, 50.0]).double()  # half-way, by symmetry
-    torch.testing.assert_close(found.lags, expected, atol=1e-10, rtol=0)
-    torch.testing.assert_close(found.evidence, (one.evidence + other.evidence / scale) / 4)
+    torch.testing.assert_close(result.lags, expected, atol=1e-10, rtol=0)
+    torch.testing.assert_close(result.evidence, (one.evidence + other.evidence / scale) / 4)
     none = of_lags((0.0, 0.0), (0.0, 0.0))
-    torch.testing.assert_close(combined_lags([one, none, other]).lags, found.lags)
+    torch.testing.assert_close(combined_lags([one, none, other]).lags, result.lags)
 
 
 def test_one_model_alone_says_what_it_said():
     alone = phase_lags(coherence, noise(), 1, 12.0, RATE)
-    found = combined_lags([alone])
-    torch.testing.assert_close(found.lags, alone.lags)
-    torch.testing.assert_close(found.weights, alone.weights)
-    assert float(found.evidence.norm()) == pytest.approx(1)
+    result = combined_lags([alone])
+    torch.testing.assert_close(result.lags, alone.lags)
+    torch.testing.assert_close(result.weights, alone.weights)
+    assert float(result.evidence.norm()) == pytest.approx(1)
 
 
 def test_weights_are_the_channels_parts():
-    found = combined_lags([of_lags((0.0, 30.0, -90.0), (2.0, 3.0, 6.0))])
-    torch.testing.assert_close(found.weights, torch.tensor([2 / 7, 3 / 7, 6 / 7]).double())
+    result = combined_lags([of_lags((0.0, 30.0, -90.0), (2.0, 3.0, 6.0))])
+    torch.testing.assert_close(result.weights, torch.tensor([2 / 7, 3 / 7, 6 / 7]).double())
 
 
 def test_channels_in_step_are_0_apart_and_not_minus_0():
-    found = combined_lags([of_lags((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))])
-    assert torch.equal(found.lags, torch.zeros(3).double())
-    assert not found.lags.signbit().any()
+    result = combined_lags([of_lags((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))])
+    assert torch.equal(result.lags, torch.zeros(3).double())
+    assert not result.lags.signbit().any()
 
 
 def test_without_evidence_no_channel_has_a_part():
-    found = combined_lags([of_lags((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))])
-    assert not found.weights.any()
-    assert not found.lags.any()
+    result = combined_lags([of_lags((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))])
+    assert not result.weights.any()
+    assert not result.lags.any()
 
 
 def test_what_cannot_be_put_together_is_told():
@@ -118,14 +118,14 @@ def test_the_band_that_counts_is_found():
     signals = noise()
     labels = coherence(signals)[:, 1].gt(0.5).long()
     margins = coherence(signals)
-    found = band_importance(coherence, signals, labels, RATE)
-    assert found.frequencies.tolist() == list(range(1, 50))
-    assert found.loss.argmax() == 11
+    result = band_importance(coherence, signals, labels, RATE)
+    assert result.frequencies.tolist() == list(range(1, 50))
+    assert result.loss.argmax() == 11
     own = torch.where(labels == 1, 1.0, -1.0) * 2 * margins[:, 1]
-    assert float(found.loss[11]) == pytest.approx(float(own.mean()))  # nothing is left without it
-    others = torch.cat((found.loss[:11], found.loss[12:]))
+    assert float(result.loss[11]) == pytest.approx(float(own.mean()))  # nothing is left without it
+    others = torch.cat((result.loss[:11], result.loss[12:]))
     assert others.abs().max() < 1e-9  # of sums of some hundred
-    assert found.center == pytest.approx(12)
+    assert result.center == pytest.approx(12)
 
 
 def test_the_center_leaves_out_bands_of_less_than_half_the_largest_loss():
@@ -151,18 +151,18 @@ def test_the_evidence_is_a_mean_over_the_repeats():
 
 
 def test_bands_end_where_they_are_told():
-    found = band_importance(coherence, noise(4), torch.ones(4).long(), RATE, width=2, highest=20)
-    assert found.frequencies.tolist() == [2, 4, 6, 8, 10, 12, 14, 16, 18]
+    result = band_importance(coherence, noise(4), torch.ones(4).long(), RATE, width=2, highest=20)
+    assert result.frequencies.tolist() == [2, 4, 6, 8, 10, 12, 14, 16, 18]
 
 
 def test_with_several_classes_the_margin_is_to_the_others_together():
     def three(signals):
         return torch.cat((coherence(signals), torch.zeros(len(signals), 1)), dim=1)
 
-    found = band_importance(three, noise(50), torch.full((50,), 2), RATE)
+    result = band_importance(three, noise(50), torch.full((50,), 2), RATE)
     power = coherence(noise(50))[:, 1]
     expected = -torch.logaddexp(power, -power).mean() + math.log(2)
-    assert float(found.loss[11]) == pytest.approx(float(expected))
+    assert float(result.loss[11]) == pytest.approx(float(expected))
 
 
 @pytest.mark.parametrize(

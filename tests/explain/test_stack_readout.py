@@ -5,7 +5,7 @@ import torch
 from explain_by_hand import normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from string_layers import KIND, PRODUCT, listed_of
+from string_layers import KIND, PRODUCT, every_form, listed_of
 from torch.testing import assert_close
 
 from representer import nn
@@ -56,32 +56,36 @@ def read(layer, time: int, seed: int):
     return x, v, (v * layer(x)[0].detach()).sum().item()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=24)
+@every_form(
+    time=5, order=2, seed=0, layers=2, bidirectional=True,
+    activation="tanh", readout="sum", highway=True,
+)  # fmt: skip
 @given(kind=KIND, order=st.integers(1, 3), **SHAPES, **OPTIONS)
-def test_the_shares_of_the_tokens_sum_to_what_is_read_of_the_last_layer(
+def test_the_contributions_of_the_tokens_sum_to_what_is_read_of_the_last_layer(
     kind, order, layers, bidirectional, time, seed, **options
 ):
     layer = deep(kind, order, layers, bidirectional, seed, **options)
     x, v, y = read(layer, time, seed)
-    found = stack_readout(layer, x, v)
-    shares = found.steps()
-    assert shares.shape == (time, 4 * (1 + bidirectional))
-    size = 1e-12 * (1 + shares.abs().sum().item())
-    assert shares.sum().item() + found.constant == pytest.approx(y, rel=1e-10, abs=size)
+    result = stack_readout(layer, x, v)
+    contributions = result.steps()
+    assert contributions.shape == (time, 4 * (1 + bidirectional))
+    size = 1e-12 * (1 + contributions.abs().sum().item())
+    assert contributions.sum().item() + result.constant == pytest.approx(y, rel=1e-10, abs=size)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=16)
 @given(kind=PRODUCT, order=st.integers(1, 3), activation=OPTIONS["activation"], **SHAPES)
 def test_the_ngrams_of_the_first_layer_sum_to_what_is_read_of_the_last(
     kind, order, activation, layers, bidirectional, time, seed
 ):
     layer = deep(kind, order, layers, bidirectional, seed, activation=activation)
     x, v, y = read(layer, time, seed)
-    found = stack_readout(layer, x, v)
+    result = stack_readout(layer, x, v)
     units = range(4 * (1 + bidirectional))
-    shares = [share.contribution for unit in units for share in found.ngrams(unit, 10**6)]
-    size = 1e-12 * (1 + sum(map(abs, shares)))
-    assert sum(shares) == pytest.approx(y, rel=1e-10, abs=size)
+    contributions = [term.contribution for unit in units for term in result.ngrams(unit, 10**6)]
+    size = 1e-12 * (1 + sum(map(abs, contributions)))
+    assert sum(contributions) == pytest.approx(y, rel=1e-10, abs=size)
 
 
 @pytest.mark.parametrize(("kind", "options"), MACHINES.values(), ids=MACHINES)
@@ -94,21 +98,21 @@ def test_the_steps_of_a_machine_and_the_constant_sum_to_what_is_read(
     made = kind(3, 4, layers, bidirectional=bidirectional, dtype=torch.float64, **options)
     layer = with_random_biases(made)
     x, v, y = read(layer, 6, 0)
-    found = stack_readout(layer, x, v)
-    assert found.steps().sum().item() + found.constant == pytest.approx(y, rel=1e-10)
-    assert bool(found.constant) == layer.layer_norm
-    rows = found.rows(1000)
+    result = stack_readout(layer, x, v)
+    assert result.steps().sum().item() + result.constant == pytest.approx(y, rel=1e-10)
+    assert bool(result.constant) == layer.layer_norm
+    rows = result.rows(1000)
     assert [abs(row.contribution) for row in rows] == sorted(
         (abs(row.contribution) for row in rows), reverse=True
     )
     for row in rows:  # all that the step gave through the units of the row's direction
         first = row.unit // 4 * 4
-        given = found.steps()[row.step, first : first + 4].sum().item()
+        given = result.steps()[row.step, first : first + 4].sum().item()
         assert row.contribution == pytest.approx(given, abs=1e-14)
-    assert found.rows(2) == rows[:2]
+    assert result.rows(2) == rows[:2]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=12)
 @given(order=st.integers(1, 3), seed=st.integers(0, 2**16), time=st.integers(3, 6))
 def test_what_a_token_counts_is_its_part_of_the_slope(order, seed, time):
     """Without activation y is homogeneous of degree n in the tokens: Euler's x . dy/dx = n y."""
@@ -135,11 +139,11 @@ def test_two_layers_are_the_first_read_as_the_second_counts_it():
             for u in range(4):
                 below = listed_of(first, x[: s + 1], u, 2)
                 total = sum(below.values())
-                for lower, share in below.items():
+                for lower, term in below.items():
                     for t in lower:
-                        expected[t] += parts[u] * share / total / 2 if total else 0.0
-    found = stack_readout(layer, x, y)
-    assert_close(found.steps().sum(1), expected, rtol=1e-10, atol=1e-13)
+                        expected[t] += parts[u] * term / total / 2 if total else 0.0
+    result = stack_readout(layer, x, y)
+    assert_close(result.steps().sum(1), expected, rtol=1e-10, atol=1e-13)
 
 
 def test_every_layer_of_a_list_may_be_read():
@@ -156,9 +160,9 @@ def test_every_layer_of_a_list_may_be_read():
 def test_of_one_layer_it_is_the_plain_readout():
     layer = deep(("multiply", False, "input"), 2, 1, False, 0)
     x, v, _ = read(layer, 6, 0)
-    plain, found = string_readout(layer, x, v), stack_readout(layer, x, v)
-    assert_close(found.steps(), plain.steps())
-    assert found.ngrams(1, 3) == plain.ngrams(1, 3)
+    plain, result = string_readout(layer, x, v), stack_readout(layer, x, v)
+    assert_close(result.steps(), plain.steps())
+    assert result.ngrams(1, 3) == plain.ngrams(1, 3)
     machine = nn.RKMLSTM(4, 4, dtype=torch.float64)
     assert_close(stack_readout(machine, x, v).steps(), memory_ledger(machine, x, v).contribution)
     assert stack_readout(machine, x, v).rows(2) == memory_ledger(machine, x, v).rows(2)
@@ -181,20 +185,20 @@ def test_the_layers_stay_as_they_are_and_float32_is_explained_in_float64():
     layer = nn.StringKernelRNN(3, 4, 2, dropout=0.5, order=2)
     before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
     x, v = torch.randn(5, 3), torch.randn(5, 4)
-    found = stack_readout(layer, x, v)
-    assert found.steps().dtype == torch.float64
+    result = stack_readout(layer, x, v)
+    assert result.steps().dtype == torch.float64
     assert layer.training
     assert all(torch.equal(before[n], t) for n, t in layer.state_dict().items())
     y = (v * layer.eval()(x)[0].detach()).sum().item()
-    assert found.steps().sum().item() == pytest.approx(y, rel=1e-4, abs=1e-6)
+    assert result.steps().sum().item() == pytest.approx(y, rel=1e-4, abs=1e-6)
 
 
 def test_a_layer_in_training_is_explained_as_in_evaluation():
     options = {"variational_dropout": 0.5, "hidden_dropout": 0.5, "decay": "state"}
     layer = nn.StringKernelRNN(4, 4, 2, dtype=torch.float64, **options)
     x, v = normal(5, 4, seed=0), normal(5, 4, seed=1)
-    found = stack_readout(layer.train(), x, v).steps()
-    assert_close(found, stack_readout(layer.eval(), x, v).steps())
+    result = stack_readout(layer.train(), x, v).steps()
+    assert_close(result, stack_readout(layer.eval(), x, v).steps())
 
 
 V = torch.zeros(5, 4)

@@ -13,28 +13,30 @@ from representer.explain import top_ngrams
 from representer.nn import RAN, StringKernelRNN
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(kind=PRODUCT, **SIZES, k=st.integers(1, 30), data=st.data())
 def test_the_top_ngrams_are_those_of_the_whole_list(kind, time, order, seed, k, data):
     """L17 (3), (4), section 4: products of matches, times the gates of the steps skipped."""
     layer = string_layer(kind, order, seed)
     x, read = sequence(time, seed), data.draw(st.integers(1, order))
     every = listed_of(layer, x, 1, read)
-    found = top_ngrams(layer, x, 1, k, order=read)
-    assert len({share.positions for share in found}) == len(found) == min(k, len(every))
-    for positions, contribution in found:
+    result = top_ngrams(layer, x, 1, k, order=read)
+    assert len({term.positions for term in result}) == len(result) == min(k, len(every))
+    for positions, contribution in result:
         assert contribution == pytest.approx(every[positions], rel=1e-10, abs=1e-300)
     largest = sorted(map(abs, every.values()), reverse=True)[:k]
-    assert [abs(share.contribution) for share in found] == pytest.approx(largest, rel=1e-10)
+    assert [abs(term.contribution) for term in result] == pytest.approx(largest, rel=1e-10)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=24)
 @given(kind=PRODUCT, **SIZES)
 def test_all_ngrams_together_are_the_state(kind, time, order, seed):
     layer, x = string_layer(kind, order, seed), sequence(time, seed)
-    shares = [c for _, c in top_ngrams(layer, x, 2, 10**6)]
+    contributions = [c for _, c in top_ngrams(layer, x, 2, 10**6)]
     state = layer.cell_states(x)[-1, -1, 2].item()
-    assert sum(shares) == pytest.approx(state, rel=1e-10, abs=1e-12 * sum(map(abs, shares)))
+    assert sum(contributions) == pytest.approx(
+        state, rel=1e-10, abs=1e-12 * sum(map(abs, contributions))
+    )
 
 
 def test_positions_are_zero_based_and_the_order_is_the_layers_by_default():
@@ -43,7 +45,7 @@ def test_positions_are_zero_based_and_the_order_is_the_layers_by_default():
     x = torch.eye(3, dtype=torch.float64)[[2, 0, 2, 1, 2]]  # slot 1 at 1, a gap, slot 2 at 3
     best, *others = top_ngrams(layer, x, 0, 10)
     assert best == ((1, 3), 0.25)  # one step skipped inside, one after the end
-    assert {share.contribution for share in others} == {0.0}
+    assert {term.contribution for term in others} == {0.0}
 
 
 def test_a_sequence_shorter_than_an_ngram_has_none():

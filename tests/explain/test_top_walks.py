@@ -48,12 +48,12 @@ def test_all_walks_are_found_and_sum_to_the_output(kind, options, n, seed, nodes
     states = net.node_states(G.x, G.edge_index, G.edge_attr, **(
         {"level": 3} if kind is WLKernelNN else {}
     ))  # fmt: skip
-    found = top_walks(net, G, 1, 10_000)
+    result = top_walks(net, G, 1, 10_000)
     expected = sorted(tuple(path) for path, _ in walks(G.edge_index, nodes, n))
-    assert sorted(walk.positions for walk in found) == expected
-    total = torch.tensor([walk.contribution for walk in found], dtype=F64).sum()
+    assert sorted(walk.positions for walk in result) == expected
+    total = torch.tensor([walk.contribution for walk in result], dtype=F64).sum()
     torch.testing.assert_close(total, states[:, -1, 1].sum().detach(), rtol=1e-9, atol=1e-9)
-    sizes = [abs(walk.contribution) for walk in found]
+    sizes = [abs(walk.contribution) for walk in result]
     assert sizes == sorted(sizes, reverse=True)
 
 

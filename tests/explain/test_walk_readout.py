@@ -41,13 +41,13 @@ def test_all_walks_sum_to_the_readout(options, order, kind):
         net = WLKernelNN(3, 4, depth=3, order=order, readout=kind, dtype=F64, **options)  # type: ignore[arg-type]
     for data in (graph(), graph(1, 0), graph(3, 0)):
         weights = torch.randn(4, dtype=F64)
-        found = walk_readout(net, data, weights)
-        total = torch.tensor([share for _, share in found], dtype=F64).sum()
+        result = walk_readout(net, data, weights)
+        total = torch.tensor([term for _, term in result], dtype=F64).sum()
         torch.testing.assert_close(
             total, weights @ called(net, data).detach(), rtol=1e-10, atol=1e-10
         )
-        assert len({walk for walk, _ in found}) == len(found)
-        sizes = [abs(share) for _, share in found]
+        assert len({walk for walk, _ in result}) == len(result)
+        sizes = [abs(term) for _, term in result]
         assert sizes == sorted(sizes, reverse=True)
 
 
@@ -57,12 +57,12 @@ def test_a_walk_has_the_sum_of_its_shares_in_the_units():
     wanted: dict[tuple[int, ...], float] = {}
     for unit in range(4):
         for level in range(2):
-            for walk, share in top_walks(net, data, unit, 10_000, level):
-                wanted[walk] = wanted.get(walk, 0.0) + weights[unit].item() * share
-    found = dict(walk_readout(net, data, weights))
-    assert found.keys() == wanted.keys()
-    for walk, share in found.items():
-        assert share == pytest.approx(wanted[walk], rel=1e-9, abs=1e-12)
+            for walk, term in top_walks(net, data, unit, 10_000, level):
+                wanted[walk] = wanted.get(walk, 0.0) + weights[unit].item() * term
+    result = dict(walk_readout(net, data, weights))
+    assert result.keys() == wanted.keys()
+    for walk, term in result.items():
+        assert term == pytest.approx(wanted[walk], rel=1e-9, abs=1e-12)
 
 
 def test_what_is_no_sum_over_walks_is_refused():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -30,7 +31,9 @@ def literal(x, y, orders, decays, activation):
     """K^(L)(x, y) by the recursion of section 2.2, prefix by prefix and n-gram by n-gram."""
     n, lam = orders[-1], decays[-1]
 
-    def below(a, b):
+    @cache
+    def below(i, k):
+        a, b = x[: i + 1], y[: k + 1]
         if len(orders) == 1:
             return a[-1] @ b[-1]
         values = [literal(*pair, orders[:-1], decays[:-1], activation)
@@ -42,7 +45,7 @@ def literal(x, y, orders, decays, activation):
         for k in combinations(range(len(y)), n):
             weight = lam ** (len(x) - i[0] - n) * lam ** (len(y) - k[0] - n)
             for a, b in zip(i, k, strict=True):
-                weight = weight * below(x[: a + 1], y[: b + 1])
+                weight = weight * below(a, b)
             total = total + weight
     return total
 

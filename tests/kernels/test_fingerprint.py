@@ -217,7 +217,7 @@ class Own(StringKernel):
         return super().__call__(X, Y) * len(table["a"])
 def q(z):
     return torch.exp(z) if "u" not in {"p", "q", "r", "s"} else z
-print(fingerprint(Own(), [{"p", "q"}]), fingerprint(RecurrentKernel(q), ["a"], None, 5))
+print(fingerprint(Own(), [set('abcdefghijkl')]), fingerprint(RecurrentKernel(q), ["a"], None, 5))
 """
 
 

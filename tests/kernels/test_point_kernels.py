@@ -13,12 +13,12 @@ Y = 0.5 * np.random.default_rng(1).normal(size=(4, 3))
 
 
 def test_they_are_scikit_learns_kernels_of_the_same_names():
-    for ours, theirs in (
+    for kernel, expected in (
         (Linear(), pairwise.linear_kernel(X, Y)),
         (Polynomial(3, 0.5, 2.0), pairwise.polynomial_kernel(X, Y, degree=3, gamma=2, coef0=0.5)),
         (Gaussian(0.7), pairwise.rbf_kernel(X, Y, gamma=1 / (2 * 0.49))),
     ):
-        np.testing.assert_allclose(ours(X, Y), theirs)
+        np.testing.assert_allclose(kernel(X, Y), expected)
 
 
 def test_the_inverse_polynomial_is_the_sum_of_all_powers():

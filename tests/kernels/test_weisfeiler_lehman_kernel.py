@@ -46,8 +46,8 @@ def test_a_new_label_is_the_old_one_and_those_around_it():
 
 def test_a_base_may_be_any_kernel_of_graphs():
     for base in (RandomWalkKernel(2), DeepGraphKernel(2, 1), RandomWalkKernel(2, edges=True)):
-        found = WeisfeilerLehmanKernel(base, 0)(SMILES)
-        np.testing.assert_allclose(found, base(SMILES), atol=1e-12)
+        actual = WeisfeilerLehmanKernel(base, 0)(SMILES)
+        np.testing.assert_allclose(actual, base(SMILES), atol=1e-12)
     twice = WeisfeilerLehmanKernel(WeisfeilerLehmanKernel(depth=1), 1)(SMILES)
     by_level = np.diff([WeisfeilerLehmanKernel(depth=d)(SMILES) for d in range(3)], axis=0)
     first = WeisfeilerLehmanKernel(depth=0)(SMILES)

@@ -66,11 +66,11 @@ def test_a_batch_is_one_graph_at_a_time(network):
 def test_members_differ_in_their_weights_and_answer_for_themselves():
     model = GraphEnsemble(GraphRegressorConfig(**TINY), 3)
     graph = graphs()[0]
-    found = model(*of(graph))
-    assert found.shape == (3, 1, 2)
-    for own, member in zip(found, model.members, strict=True):
+    result = model(*of(graph))
+    assert result.shape == (3, 1, 2)
+    for own, member in zip(result, model.members, strict=True):
         torch.testing.assert_close(own, member(*of(graph)))
-    assert not torch.allclose(found[0], found[1])
+    assert not torch.allclose(result[0], result[1])
 
 
 def test_members_outputs_come_from_their_hidden_layers():

@@ -19,8 +19,8 @@ def model(**changes) -> LanguageModel:
     return LanguageModel(LanguageModelConfig(WORDS, **{**sizes, **quiet, **changes})).double()
 
 
-def close(found, expected):
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+def close(result, expected):
+    torch.testing.assert_close(result, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -33,8 +33,8 @@ def test_segments_and_steps_give_what_the_whole_gives(cell, size):
     close(torch.cat((first.features, second.features)), whole.features)
     state, logs = None, []
     for tokens in TOKENS:
-        found, state = network.step(tokens, state)
-        logs.append(found)
+        result, state = network.step(tokens, state)
+        logs.append(result)
     close(torch.stack(logs), network.output.log_probabilities(whole.features))
 
 
@@ -60,9 +60,10 @@ def test_the_embedding_is_one_parameter_on_both_ends():
     assert (before[..., 5] != after[..., 5]).all()
 
 
-def test_string_kernel_layers_are_normalized():
-    (layer, _) = model().layers
-    assert layer.normalized is True
+def test_options_reach_the_string_kernel_layers_which_are_normalized():
+    layers = model(activation="relu", order=2, decay="input").layers
+    assert [(layer.normalized, layer.activation) for layer in layers] == [(True, "relu")] * 2
+    assert [(layer.order, layer.decay) for layer in layers] == [(2, "input")] * 2
 
 
 def test_the_first_embeddings_are_uniform_in_the_named_bounds():
@@ -104,10 +105,10 @@ def test_a_locked_mask_is_one_for_all_steps_and_its_own_for_each_stream():
 
 def test_raw_has_no_output_dropout():
     network = model(output_dropout=0.5).train()
-    found = network(TOKENS)
-    left = found.features != 0
-    close(found.features[left], 2 * found.raw[left])
-    assert (found.raw != 0).all()
+    result = network(TOKENS)
+    left = result.features != 0
+    close(result.features[left], 2 * result.raw[left])
+    assert (result.raw != 0).all()
 
 
 def embed(network, tokens):

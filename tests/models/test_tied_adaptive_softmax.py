@@ -56,11 +56,11 @@ def test_loss_and_gradients_are_those_of_the_definition(cutoffs, bias) -> None:
     targets = torch.randperm(V)  # each word once, so every cutoff's both sides
     wanted = -sum(by_hand(model, x, int(y)) for x, y in zip(features, targets, strict=True))
     assert isinstance(wanted, Tensor)
-    found = model.output.loss(features, targets)
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    result = model.output.loss(features, targets)
+    torch.testing.assert_close(result, wanted, rtol=1e-12, atol=1e-12)
     leaves = [features, *model.parameters()]
     torch.testing.assert_close(
-        torch.autograd.grad(found, leaves), torch.autograd.grad(wanted, leaves)
+        torch.autograd.grad(result, leaves), torch.autograd.grad(wanted, leaves)
     )
 
 

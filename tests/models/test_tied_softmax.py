@@ -53,11 +53,11 @@ def test_the_loss_and_its_gradients_are_those_of_the_definition(shape, bias) -> 
         nn.init.normal_(output.bias)
     features, targets = example(*shape)
     wanted = by_hand(words.weight, output.bias, features, targets)
-    found = output.loss(features, targets)
-    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    result = output.loss(features, targets)
+    torch.testing.assert_close(result, wanted, rtol=1e-12, atol=1e-12)
     leaves = [features, words.weight, *output.parameters()]
     torch.testing.assert_close(
-        torch.autograd.grad(3 * found, leaves), torch.autograd.grad(3 * wanted, leaves)
+        torch.autograd.grad(3 * result, leaves), torch.autograd.grad(3 * wanted, leaves)
     )
 
 
@@ -66,14 +66,14 @@ def test_more_rows_than_one_piece_have_the_loss_of_the_plain_product() -> None:
     words, (features, targets) = embedding(), example(1100)
     output = TiedSoftmax(words)
     assert cross_entropy._runs_in_chunks(features, words.weight)
-    found = output.loss(features, targets)
+    result = output.loss(features, targets)
     plain = nn.functional.cross_entropy(features @ words.weight.T, targets, reduction="sum")
-    torch.testing.assert_close(found, plain, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(result, plain, rtol=1e-12, atol=1e-12)
     leaves = [features, words.weight]
     torch.testing.assert_close(
-        torch.autograd.grad(found, leaves, retain_graph=True), torch.autograd.grad(plain, leaves)
+        torch.autograd.grad(result, leaves, retain_graph=True), torch.autograd.grad(plain, leaves)
     )
-    torch.autograd.grad(found, leaves)  # a second time, as retain_graph promises
+    torch.autograd.grad(result, leaves)  # a second time, as retain_graph promises
 
 
 def test_few_rows_are_not_cut_into_pieces() -> None:
