@@ -16,7 +16,7 @@ constexpr int64_t SLICE = 768;  // of K: long, for C is read and written once a 
 constexpr int64_t BLOCK = 96;   // of M
 
 template <class Real, int N> class Product {
-    static constexpr int V = Lanes<Real>::n, MOST = rows_of<N>();
+    static constexpr int V = Lanes<Real>::n, MOST = rows_of<Real, N>();
     static constexpr int64_t WIDE = N * V;
 
   public:

@@ -11,6 +11,12 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
+// Compiled in kernel_activation.cpp.
+extern template struct Expansion<float, 1>;
+extern template struct Expansion<float, 3>;
+extern template struct Expansion<double, 1>;
+extern template struct Expansion<double, 3>;
+
 template <class Real> inline RepresenterActivation tables_of(const RepresenterKbrn& p) {
     RepresenterActivation of{};
     of.features = p.units, of.count = p.count, of.green = p.green, of.bandwidth = p.bandwidth;

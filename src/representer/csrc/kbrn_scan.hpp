@@ -24,7 +24,8 @@ constexpr int KBRN_N = 4;  // vectors of a block's row
 template <class Real> constexpr int64_t KBRN_W = KBRN_N * Lanes<Real>::n;
 
 // A block from (B, H), and back; `stride` apart are the sequences, `row` the units of the block.
-template <class Real> inline void block_from(const Real* from, int64_t stride, int64_t lanes, int64_t H, Real* to, int64_t row) {
+template <class Real>
+__attribute__((noinline)) void block_from(const Real* from, int64_t stride, int64_t lanes, int64_t H, Real* to, int64_t row) {
     constexpr int V = Lanes<Real>::n;
     for (int64_t v = 0; v < KBRN_N; ++v)
         for (int64_t i = 0; i < H; i += V) {
@@ -34,7 +35,8 @@ template <class Real> inline void block_from(const Real* from, int64_t stride, i
             for (int k = 0; k < columns; ++k) store<Real>(to + (i + k) * row + v * V, square[k]);
         }
 }
-template <class Real> inline void block_to(const Real* from, int64_t row, int64_t lanes, int64_t H, Real* to) {
+template <class Real>
+__attribute__((noinline)) void block_to(const Real* from, int64_t row, int64_t lanes, int64_t H, Real* to) {
     constexpr int V = Lanes<Real>::n;
     for (int64_t v = 0; v * V < lanes; ++v)
         for (int64_t i = 0; i < H; i += V) {
@@ -64,7 +66,7 @@ template <class Real, int M> __attribute__((noinline)) void multiply_rows(const 
         for (int j = 0; j < KBRN_N; ++j) store<Real>(into + (first + r) * row + j * V, acc[r][j]);
 }
 template <class Real> inline void add_product(const Real* matrix, const Real* block, int64_t row, int64_t H, Real* into) {
-    constexpr int M = rows_of<KBRN_N>();
+    constexpr int M = rows_of<Real, KBRN_N>();
     int64_t i = 0;
     for (; i + M <= H; i += M) multiply_rows<Real, M>(matrix, block, row, H, i, into);
     for (; i < H; ++i) multiply_rows<Real, 1>(matrix, block, row, H, i, into);

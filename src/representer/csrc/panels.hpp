@@ -14,7 +14,7 @@ namespace representer {
 namespace REPRESENTER_ISA {
 
 constexpr int PAIR = 2;                         // vectors of a panel: of its tiles, the ones that
-constexpr int TILE_ROWS = ACCUMULATORS / PAIR;  // read least beside what they compute
+template <class Real> constexpr int TILE_ROWS = ACCUMULATORS<Real> / PAIR;  // read least beside what they compute
 constexpr int64_t NEAR = 96;                    // rows that stay in the cache while all panels pass
 
 // The first `count` of the columns from `column` on that there are, at most a vector.
@@ -31,18 +31,18 @@ template <class Real, class F> REPRESENTER_INLINE void each_vector(int64_t colum
     if (c < columns) f(c, int(columns - c));
 }
 
-template <int M = TILE_ROWS, class F> REPRESENTER_INLINE void with_rows(int rows, F f) {
+template <int M, class F> REPRESENTER_INLINE void with_rows(int rows, F f) {
     if constexpr (M > 1)
         if (rows < M) return with_rows<M - 1>(rows, f);
     f(std::integral_constant<int, M>{});
 }
 
 // f(M, row) for tiles of M rows, of nearly equal height.
-template <class F> void each_tile(int64_t rows, F f) {
-    const int64_t tiles = (rows + TILE_ROWS - 1) / TILE_ROWS;
+template <class Real, class F> void each_tile(int64_t rows, F f) {
+    const int64_t tiles = (rows + TILE_ROWS<Real> - 1) / TILE_ROWS<Real>;
     for (int64_t i = 0; i < tiles; ++i) {
         const int64_t row = share(rows, tiles, i);
-        with_rows(int(share(rows, tiles, i + 1) - row), [&](auto M) { f(M, row); });
+        with_rows<TILE_ROWS<Real>>(int(share(rows, tiles, i + 1) - row), [&](auto M) { f(M, row); });
     }
 }
 
@@ -72,7 +72,7 @@ template <class Real> class Panels {
             const int64_t last = share(rows, shares, i + 1);
             for (int64_t near = share(rows, shares, i); near < last; near += NEAR)
                 for (int64_t column = 0; column < outputs; column += WIDE)
-                    each_tile(last - near < NEAR ? last - near : NEAR, [&](auto M, int64_t tile_row) {
+                    each_tile<Real>(last - near < NEAR ? last - near : NEAR, [&](auto M, int64_t tile_row) {
                         const int64_t row = near + tile_row;
                         tile<decltype(M)::value>(
                             a + row * a_row, a_row, from, inputs, column, start ? start + row * start_row : nullptr,
@@ -163,7 +163,7 @@ void add_outer(
                         Real* to = total + column + j * V;
                         store(to, load(to, left[j]) + sums[j], left[j]);
                     }
-                each_tile(m, [&](auto M, int64_t row) {
+                each_tile<Real>(m, [&](auto M, int64_t row) {
                     Vec<Real> acc[M][PAIR] = {};
                     const Real* of[M];
                     for (int r = 0; r < M; ++r) of[r] = turned + (row + r) * count;

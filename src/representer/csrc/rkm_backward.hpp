@@ -20,9 +20,9 @@ template <class Real> class Backward {
     static constexpr int V = Lanes<Real>::n;
 
   public:
-    Backward(const RepresenterBackward& args, int64_t first, int64_t last)
+    __attribute__((noinline)) Backward(const RepresenterBackward& args, int64_t first, int64_t last)
         : p(args), first(first), rows(last - first), H(args.units), padded(round_up(H, V)), G(args.cell.gates),
-          usual(is_usual(args.cell) && !args.norm && !args.hold && !args.grad_fresh ? int(G) : 0), extra(rows * padded), carried(rows * padded), e_row(args.norm ? rows * padded : 0),
+          usual(is_usual<Real>(args.cell) && !args.norm && !args.hold && !args.grad_fresh ? int(G) : 0), extra(rows * padded), carried(rows * padded), e_row(args.norm ? rows * padded : 0),
           g_row(args.norm ? rows * padded : 0) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t j = 0; j < H; ++j) {
@@ -32,7 +32,7 @@ template <class Real> class Backward {
     }
 
     template <int N> void run(const Real* panels) {
-        constexpr int most = rows_of<N>();
+        constexpr int most = rows_of<Real, N>();
         const int64_t groups = (H + N * V - 1) / (N * V), tiles = (rows + most - 1) / most;
         for (int64_t s = p.time - 1; s >= 0; --s) {
             const int64_t t = p.reverse ? p.time - 1 - s : s;
@@ -78,13 +78,13 @@ template <class Real> class Backward {
         alignas(64) Vec<Real> fed[M][N];
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < N; ++j) fed[r][j] = acc[r][j];
-        switch (usual) {
-            case 1: return receive_rows<1>(t, row, M, group, N, &fed[0][0]);
-            case 2: return receive_rows<2>(t, row, M, group, N, &fed[0][0]);
-            case 3: return receive_rows<3>(t, row, M, group, N, &fed[0][0]);
-            case 4: return receive_rows<4>(t, row, M, group, N, &fed[0][0]);
-            default: return receive_rows<0>(t, row, M, group, N, &fed[0][0]);
-        }
+        if constexpr (HAS_USUAL<Real>) switch (usual) {
+                case 1: return receive_rows<1>(t, row, M, group, N, &fed[0][0]);
+                case 2: return receive_rows<2>(t, row, M, group, N, &fed[0][0]);
+                case 3: return receive_rows<3>(t, row, M, group, N, &fed[0][0]);
+                case 4: return receive_rows<4>(t, row, M, group, N, &fed[0][0]);
+            }
+        receive_rows<0>(t, row, M, group, N, &fed[0][0]);
     }
 
     template <int USUAL> const RepresenterCell& cell_of() const { return USUAL ? USUAL_CELLS[USUAL] : p.cell; }

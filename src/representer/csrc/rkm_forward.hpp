@@ -19,9 +19,9 @@ template <class Real> class Forward {
     static constexpr int V = Lanes<Real>::n, MOST_GATES = 4;
 
   public:
-    Forward(const RepresenterForward& args, int64_t first, int64_t last)
+    __attribute__((noinline)) Forward(const RepresenterForward& args, int64_t first, int64_t last)
         : p(args), first(first), rows(last - first), H(args.units), padded(round_up(H, V)),
-          usual(is_usual(args.cell) && !args.norm && !args.hold && !args.fresh), h_state(2 * rows * padded), c_state(rows * padded),
+          usual(is_usual<Real>(args.cell) && !args.norm && !args.hold && !args.fresh), h_state(2 * rows * padded), c_state(rows * padded),
           late_o(args.norm ? rows * padded : 0), late_c(args.norm ? rows * padded : 0) {
         for (int64_t r = 0; r < rows; ++r)
             for (int64_t j = 0; j < H; ++j) {
@@ -60,7 +60,7 @@ template <class Real> class Forward {
 
     template <int G, int R, int BLOCKS>
     void run(const Real* bias_panels, const Real* input_panels, const Real* panels) {
-        constexpr int most = rows_of<G * BLOCKS>();
+        constexpr int most = rows_of<Real, G * BLOCKS>();
         const int64_t groups = (H + BLOCKS * V - 1) / (BLOCKS * V), tiles = (rows + most - 1) / most;
         for (int64_t s = 0; s < p.time; ++s) {
             const int64_t t = p.reverse ? p.time - 1 - s : s;
@@ -83,7 +83,7 @@ template <class Real> class Forward {
     Workspace<Real> h_state, c_state, late_o, late_c;
     int now = 0;  // which half of h_state holds the previous emission
 
-    void finish() {
+    __attribute__((noinline)) void finish() {
         for (int64_t r = 0; r < rows; ++r) {
             std::memcpy(static_cast<Real*>(p.h) + (first + r) * H, h_old() + r * padded, H * sizeof(Real));
             std::memcpy(static_cast<Real*>(p.c) + (first + r) * H, c_state.at(r * padded), H * sizeof(Real));
@@ -125,13 +125,21 @@ template <class Real> class Forward {
                 for (int r = 0; r < M; ++r)
                     for (int g = 0; g < G; ++g) acc[r][block * G + g] += load(x[r] + g * H + unit, count);
             }
-        if (p.input_weight) multiply<Real, M, N>(acc, x, p.features, input_panels + group * N * V * p.features);
-        if (p.cell.seen) multiply<Real, M, N, N - R * BLOCKS>(acc, h, H, panels + group * R * BLOCKS * V * H);
+        if constexpr (R == G) {  // one loop, compiled once, for both products
+            for (int of_h = p.input_weight ? 0 : 1; of_h < (p.cell.seen ? 2 : 1); ++of_h) {
+                const int64_t K = of_h ? H : p.features;
+                multiply<Real, M, N>(acc, of_h ? h : x, K, (of_h ? panels : input_panels) + group * N * V * K);
+            }
+        } else {
+            if (p.input_weight) multiply<Real, M, N>(acc, x, p.features, input_panels + group * N * V * p.features);
+            multiply<Real, M, N, N - R * BLOCKS>(acc, h, H, panels + group * R * BLOCKS * V * H);
+        }
         alignas(64) Vec<Real> a[M][N];
         for (int r = 0; r < M; ++r)
             for (int j = 0; j < N; ++j) a[r][j] = acc[r][j];
         const int64_t unit = group * BLOCKS * V;
-        if (usual) return write_cells<G>(t, row, M, unit, BLOCKS, &a[0][0]);
+        if constexpr (HAS_USUAL<Real>)
+            if (usual) return write_cells<G>(t, row, M, unit, BLOCKS, &a[0][0]);
         write_cells<0>(t, row, M, unit, BLOCKS, &a[0][0]);
     }
 

@@ -46,7 +46,7 @@ constexpr int64_t BAND_BYTES = 1 << 17;  // of states
 
 // to[r][j] = sum_k from[r][k] V[j][k] for rows [first, last), by panels of N vectors.
 template <class Real, int N> class RowsByPanels {
-    static constexpr int V = Lanes<Real>::n, MOST = rows_of<N>();
+    static constexpr int V = Lanes<Real>::n, MOST = rows_of<Real, N>();
 
   public:
     RowsByPanels(const Real* panels, int64_t K, int64_t outputs) : panels(panels), K(K), outputs(outputs) {}

@@ -20,7 +20,7 @@ namespace representer {
 namespace REPRESENTER_ISA {
 
 template <class Real> class StringGram {
-    static constexpr int V = Lanes<Real>::n, N = 3, MOST = rows_of<N>();
+    static constexpr int V = Lanes<Real>::n, N = 3, MOST = rows_of<Real, N>();
 
   public:
     explicit StringGram(const RepresenterGram& args) : p(args), lam(Real(args.decay)) {}

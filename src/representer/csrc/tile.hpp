@@ -12,14 +12,10 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-#if REPRESENTER_BYTES == 64
-constexpr int ACCUMULATORS = 24;
-#else
-constexpr int ACCUMULATORS = 12;
-#endif
-constexpr int MOST_ROWS = ACCUMULATORS / 3;
+// Doubles make do with half of the 32 registers of AVX-512: code for every number of rows takes long to compile.
+template <class Real> constexpr int ACCUMULATORS = REPRESENTER_BYTES == 64 && sizeof(Real) == 4 ? 24 : 12;
 
-template <int N> constexpr int rows_of() { return ACCUMULATORS / (N < 3 ? 3 : N); }
+template <class Real, int N> constexpr int rows_of() { return ACCUMULATORS<Real> / (N < 3 ? 3 : N); }
 
 template <class Real, int M, int N, int SKIP = 0>
 REPRESENTER_INLINE void multiply(
@@ -74,7 +70,7 @@ template <class Real> inline void transpose(const Real* from, int64_t stride, in
 }
 
 // The sums over the lanes of V vectors, as the lanes of one.
-template <class Real> inline Vec<Real> sums(Vec<Real>* partial) {
+template <class Real> __attribute__((noinline)) Vec<Real> sums(Vec<Real>* partial) {
     transpose<Real>(partial);
     Vec<Real> total = partial[0];
     for (int i = 1; i < Lanes<Real>::n; ++i) total += partial[i];
@@ -98,7 +94,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> dot(const Real* weights, cons
 }
 
 // to (columns, rows) = from (rows, columns) transposed, in squares that stay in the cache.
-template <class Real> void transpose_matrix(const Real* from, int64_t rows, int64_t columns, Real* to) {
+template <class Real> __attribute__((noinline)) void transpose_matrix(const Real* from, int64_t rows, int64_t columns, Real* to) {
     constexpr int V = Lanes<Real>::n;
     for (int64_t i = 0; i < rows; i += V)
         for (int64_t j = 0; j < columns; j += V) {
@@ -111,7 +107,7 @@ template <class Real> void transpose_matrix(const Real* from, int64_t rows, int6
 
 // Packs a matrix of G blocks of H output rows, (G H, K), into panels for groups of `blocks` blocks
 // of V outputs: panel[k][block][gate][lane].
-template <class Real> void pack_outputs(const Real* weight, int64_t G, int64_t H, int64_t K, int blocks, Real* packed) {
+template <class Real> __attribute__((noinline)) void pack_outputs(const Real* weight, int64_t G, int64_t H, int64_t K, int blocks, Real* packed) {
     constexpr int V = Lanes<Real>::n;
     const int64_t width = blocks * G * V;
     for (int64_t first = 0; first < H; first += blocks * V) {
@@ -132,7 +128,7 @@ template <class Real> void pack_outputs(const Real* weight, int64_t G, int64_t H
 }
 
 // Packs a matrix (K, H) by its columns into panels of N vectors: panel[k][j][lane].
-template <class Real> void pack_columns(const Real* weight, int64_t K, int64_t H, int N, Real* packed) {
+template <class Real> __attribute__((noinline)) void pack_columns(const Real* weight, int64_t K, int64_t H, int N, Real* packed) {
     constexpr int V = Lanes<Real>::n;
     for (int64_t first = 0; first < H; first += N * V) {
         Real* panel = packed + first * K;

@@ -70,8 +70,7 @@ template <class Real> class Rounds {
                 weight.multiply_rows(
                     Z.at(from), R, from, to - from, at.nodes, p.threads, nullptr, 0, dh, d,
                     [=](int64_t node, int64_t nodes, int64_t column, int64_t columns) {
-                        for (int64_t v = node; v < node + nodes; ++v)
-                            for (int64_t c = 0; c < columns; c += Lanes<Real>::n) fetch(level - 1, v, column + c);
+                        for (int64_t c = column; c < column + columns; c += Lanes<Real>::n) fetch(level - 1, node, nodes, c);
                     });
             }
         }
@@ -144,15 +143,17 @@ template <class Real> class Rounds {
         call.scale = p.scale;
         return call;
     }
-    // A vector's share of what the gradient reads of a node next, while products keep the processor busy.
-    REPRESENTER_INLINE void fetch(int64_t level, int64_t v, int64_t c) const {
+    // A vector's share of what the gradient reads of some nodes next, while products keep the processor busy.
+    REPRESENTER_INLINE void fetch(int64_t level, int64_t node, int64_t nodes, int64_t c) const {
         if (level < 0) return;
         const int64_t line = 64 / sizeof(Real), from = c * R / d, to = std::min(R, (c + Lanes<Real>::n) * R / d);
-        const Real* row = products(level) + v * R;
-        for (int64_t i = from; i < to; i += line) __builtin_prefetch(row + i);
-        __builtin_prefetch(labels(level) + v * d + c);
-        __builtin_prefetch(told(level) + v * d + c);
-        if (p.steps && c < H) __builtin_prefetch(sums(level, p.steps - 1) + v * H + c);
+        for (int64_t v = node; v < node + nodes; ++v) {
+            const Real* row = products(level) + v * R;
+            for (int64_t i = from; i < to; i += line) __builtin_prefetch(row + i);
+            __builtin_prefetch(labels(level) + v * d + c);
+            __builtin_prefetch(told(level) + v * d + c);
+            if (p.steps && c < H) __builtin_prefetch(sums(level, p.steps - 1) + v * H + c);
+        }
     }
 
     // What a node's neighbors tell it.
