@@ -18,8 +18,9 @@ constexpr int RUN = 12;  // edges whose products with the weights are computed a
 constexpr int ABREAST = 3;
 
 // What a band has whatever its PARTS are, compiled once for all of them: N vectors of units from `first` on.
-// A band of one vector may have fewer units than lanes.
-template <class Real, int N> class WalkVectors {
+// Only a band of one vector may be RAGGED, that is, have fewer units than lanes. A whole one has code of its own: it
+// must round as wider bands do, so that the number of threads, on which the bands depend, changes no bit.
+template <class Real, int N, bool RAGGED> class WalkVectors {
   protected:
     static constexpr int V = Lanes<Real>::n;
     typedef Vec<Real> Row[N];
@@ -30,10 +31,10 @@ template <class Real, int N> class WalkVectors {
     const int count;  // of units in a vector
 
     WalkVectors(const RepresenterWalk& args, int64_t first)
-        : p(args), first(first), count(args.units - first < V ? int(args.units - first) : V) {}
+        : p(args), first(first), count(RAGGED ? int(args.units - first) : V) {}
 
-    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return N == 1 ? load(from, count) : load<Real>(from); }
-    REPRESENTER_INLINE void put(Real* to, Vec<Real> v) const { N == 1 ? store(to, v, count) : store<Real>(to, v); }
+    REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return RAGGED ? load(from, count) : load<Real>(from); }
+    REPRESENTER_INLINE void put(Real* to, Vec<Real> v) const { RAGGED ? store(to, v, count) : store<Real>(to, v); }
 
     int run(int64_t start) const { return p.edges - start < RUN ? int(p.edges - start) : RUN; }
     int64_t source(int64_t e) const { return p.edge_index[e] - p.first_node; }
@@ -122,8 +123,8 @@ template <class Real, int N> class WalkVectors {
 };
 
 // The messages of one band along all edges.
-template <class Real, int N, int PARTS> class WalkBand : WalkVectors<Real, N> {
-    typedef WalkVectors<Real, N> Own;
+template <class Real, int N, int PARTS, bool RAGGED> class WalkBand : WalkVectors<Real, N, RAGGED> {
+    typedef WalkVectors<Real, N, RAGGED> Own;
     typedef typename Own::Row Row;
     typedef typename Own::Rows Rows;
     using Own::activate, Own::add, Own::first, Own::flush, Own::gather, Own::multiply, Own::multiply_by_slopes, Own::p,
@@ -218,26 +219,26 @@ template <class Real, int N, int PARTS> class WalkBand : WalkVectors<Real, N> {
     }
 };
 
-template <class Real, int N, bool BACKWARD, int PARTS>
+template <class Real, int N, bool BACKWARD, bool RAGGED, int PARTS>
 void walk_band(const RepresenterWalk& p, int64_t first, Real* grad_edges) {
-    const WalkBand<Real, N, PARTS> band(p, first);
+    const WalkBand<Real, N, PARTS, RAGGED> band(p, first);
     if (BACKWARD)
         band.backward(grad_edges);
     else
         band.forward();
 }
 
-template <class Real, int N, bool BACKWARD>
+template <class Real, int N, bool BACKWARD, bool RAGGED = false>
 void walk_group(const RepresenterWalk& p, int64_t first, Real* grad_edges) {
     switch ((p.shift ? SHIFTED : 0) | (p.factor ? FACTORED : 0) | (p.source_gate ? GATED : 0)) {
-        case 0: return walk_band<Real, N, BACKWARD, 0>(p, first, grad_edges);
-        case 1: return walk_band<Real, N, BACKWARD, 1>(p, first, grad_edges);
-        case 2: return walk_band<Real, N, BACKWARD, 2>(p, first, grad_edges);
-        case 3: return walk_band<Real, N, BACKWARD, 3>(p, first, grad_edges);
-        case 4: return walk_band<Real, N, BACKWARD, 4>(p, first, grad_edges);
-        case 5: return walk_band<Real, N, BACKWARD, 5>(p, first, grad_edges);
-        case 6: return walk_band<Real, N, BACKWARD, 6>(p, first, grad_edges);
-        default: return walk_band<Real, N, BACKWARD, 7>(p, first, grad_edges);
+        case 0: return walk_band<Real, N, BACKWARD, RAGGED, 0>(p, first, grad_edges);
+        case 1: return walk_band<Real, N, BACKWARD, RAGGED, 1>(p, first, grad_edges);
+        case 2: return walk_band<Real, N, BACKWARD, RAGGED, 2>(p, first, grad_edges);
+        case 3: return walk_band<Real, N, BACKWARD, RAGGED, 3>(p, first, grad_edges);
+        case 4: return walk_band<Real, N, BACKWARD, RAGGED, 4>(p, first, grad_edges);
+        case 5: return walk_band<Real, N, BACKWARD, RAGGED, 5>(p, first, grad_edges);
+        case 6: return walk_band<Real, N, BACKWARD, RAGGED, 6>(p, first, grad_edges);
+        default: return walk_band<Real, N, BACKWARD, RAGGED, 7>(p, first, grad_edges);
     }
 }
 
@@ -254,7 +255,8 @@ template <class Real, bool BACKWARD> int walk(const RepresenterWalk& p) {
         if constexpr (sizeof(Real) == 4)
             for (; vector + 4 <= whole; vector += 4) walk_group<Real, 4, BACKWARD>(p, vector * V, own);
         for (; vector + 2 <= whole; vector += 2) walk_group<Real, 2, BACKWARD>(p, vector * V, own);
-        for (; vector < end; ++vector) walk_group<Real, 1, BACKWARD>(p, vector * V, own);
+        for (; vector < whole; ++vector) walk_group<Real, 1, BACKWARD>(p, vector * V, own);
+        for (; vector < end; ++vector) walk_group<Real, 1, BACKWARD, true>(p, vector * V, own);
     });
     return 0;
 }
