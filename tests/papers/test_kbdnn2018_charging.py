@@ -9,7 +9,7 @@ import pytest
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.tasks.recipe import Request
-from representer_papers.kbdnn2018 import charging, problems
+from representer_papers.kbdnn2018 import charging, charging_report, problems
 from representer_papers.kbdnn2018.charging import CELLS, CHARGING, Setting, train
 from representer_papers.kbdnn2018.charging_report import write_report
 
@@ -23,7 +23,10 @@ def test_a_learned_unit_charges_within_a_few_updates():
     assert len(found["function"]) == 201
 
 
-def test_a_smoke_run_writes_table_and_picture_through_the_command_line(tmp_path, capsys):
+def test_a_smoke_run_writes_table_and_picture_through_the_command_line(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(charging, "BATCH", 10)
     command = ["reproduce", "kbrn-charging", "--smoke", "--out", str(tmp_path / "out")]
     assert entry_point(command) == 0, capsys.readouterr().err
     table = (tmp_path / "out/table.md").read_text("utf-8")
@@ -38,6 +41,7 @@ def test_a_smoke_run_writes_table_and_picture_through_the_command_line(tmp_path,
 
 def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
     seen = []
+    monkeypatch.setattr(charging_report, "draw", lambda path, results: None)
     monkeypatch.setattr(
         charging, "train", lambda s: seen.append(s) or {"curve": [[1, 0.5]], "ones": 0.4}
     )
@@ -64,7 +68,8 @@ def test_all_seeds_are_tested_on_the_same_sequences_and_trained_on_their_own(mon
     assert {seed for _, seed in batches}.isdisjoint({seed for _, seed in tests})
 
 
-def test_a_row_has_the_accuracy_at_a_number_of_updates_the_last_and_the_best(tmp_path):
+def test_a_row_has_the_accuracy_at_a_number_of_updates_the_last_and_the_best(tmp_path, monkeypatch):
+    monkeypatch.setattr(charging_report, "draw", lambda path, results: None)
     curve = [[1, 0.1], [90, 0.5], [120, 0.6], [1000, 0.9], [9000, 0.95], [10_000, 0.8]]
     setting = {"cell": "rnn", "seed": 0, "preset": "paper", "updates": 10_000, "test": 5}
     run = {"setting": setting, "curve": curve, "ones": 0.4}

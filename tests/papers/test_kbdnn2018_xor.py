@@ -45,6 +45,7 @@ def test_what_is_wrong_at_the_end_is_not_solved():
 
 def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
     seen, ran = [], train(Setting(2, 5, 0.0, 0, 1))
+    monkeypatch.setattr("representer_papers.kbdnn2018.xor_report.draw", lambda path, runs: None)
     monkeypatch.setattr("representer_papers.kbdnn2018.xor.train", lambda s: seen.append(s) or ran)
     XOR.run(Request(tmp_path, tmp_path / "out", 0.003, seeds=(5,), command="representer"))
     assert {(setting.seed, setting.updates) for setting in seen} == {(5, 3_000)}

@@ -16,6 +16,7 @@ from representer_papers.rkm2019 import RECIPES, documents
 from representer_papers.rkm2019.datasets import DATASETS, locate
 from representer_papers.rkm2019.documents import DOCUMENTS
 from representer_papers.rkm2019.table2 import COLUMNS, REPORTED, ROWS, column_name
+from representer_papers.shared import baselines
 
 SMOKE = ["--smoke", "--threads", "1", "--cells", "rkm-cifg,cnn"]
 
@@ -131,7 +132,8 @@ def test_the_authors_settings_suit_cells_with_and_without_static_gates(data, tmp
         assert config.learn_static_gates is (cell == "linear-kernel")
 
 
-def test_several_seeds_give_mean_and_deviation(data, tmp_path):
+def test_several_seeds_give_mean_and_deviation(data, tmp_path, monkeypatch):
+    monkeypatch.setattr(baselines, "train_baselines", lambda data: [])  # tested by themselves
     request = Request(
         data, tmp_path / "out", seeds=(0, 1), smoke=True, datasets=("yahoo",),
         cells=("linear-kernel",), filter_lengths=(1,), threads=1,
@@ -162,6 +164,7 @@ def test_the_budget_shortens_the_training_and_is_written_down(data, tmp_path, mo
         filter_lengths=(1,), threads=1,
     )  # fmt: skip
     monkeypatch.setattr(documents, "VALID_FRACTION", 0.2)
+    monkeypatch.setattr(baselines, "train_baselines", lambda data: [])
     assert "10 steps" in DOCUMENTS.run(request).read_text(encoding="utf-8")
     metrics = json.loads((tmp_path / "out/ag_news/cnn-1gram-seed0/metrics.json").read_text())
     assert metrics["steps"] == 10
