@@ -1,4 +1,4 @@
-"""Messages say what came, what was expected, and the mend; kinds are those of Python too."""
+"""Messages name the value, what was expected, and the fix; kinds are those of Python too."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_message_names_what_came_what_was_expected_and_the_mend(error, message
         ({"file": "a.csv"}, "a.csv: it is empty."),
         ({"file": "a.csv", "line": 3}, "a.csv, line 3: it is empty."),
         ({"file": "a", "line": 3, "column": "b"}, "a, line 3, column 'b': it is empty."),
-        ({"file": "a.csv", "mend": "Fill it."}, "a.csv: it is empty. Fill it."),
+        ({"file": "a.csv", "fix": "Fill it."}, "a.csv: it is empty. Fill it."),
     ],
 )
 def test_bad_data_are_named_with_their_place(place, shown):

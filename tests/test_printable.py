@@ -46,5 +46,5 @@ def test_a_reason_is_short_and_never_empty():
 
 
 def test_the_message_of_an_error_is_one_harmless_line():
-    error = DataError("is\nbroken\x1b[31m.", file="a\x1b[2J\n.csv", line=3, mend="Fix\nit.")
+    error = DataError("is\nbroken\x1b[31m.", file="a\x1b[2J\n.csv", line=3, fix="Fix\nit.")
     assert str(error) == r"a\x1b[2J\x0a.csv, line 3: is broken\x1b[31m. Fix it."

@@ -62,13 +62,13 @@ class DataError(RepresenterError, ValueError):
         file: str | Path | None = None,
         line: int | None = None,
         column: str | None = None,
-        mend: str = "",
+        fix: str = "",
     ) -> None:
         place = [printable(str(file))] if file is not None else []
         place += [f"line {line}"] if line is not None else []
         place += [f"column {column!r}"] if column is not None else []
         where = f"{', '.join(place)}: " if place else ""
-        super().__init__(_sentence(f"{where}{one_line(problem).rstrip('.')}.", one_line(mend)))
+        super().__init__(_sentence(f"{where}{one_line(problem).rstrip('.')}.", one_line(fix)))
 
 
 class CheckpointError(RepresenterError, ValueError):
@@ -90,8 +90,8 @@ class StorageError(RepresenterError, OSError):
 
     def __init__(self, file: str | Path, cause: OSError) -> None:
         reason = (cause.strerror or str(cause)).lower()
-        mend = _STORAGE_MENDS.get(cause.errno or 0, "Choose another --out.")
-        super().__init__(f"{file} cannot be written: {reason}. {mend}")
+        fix = _STORAGE_MENDS.get(cause.errno or 0, "Choose another --out.")
+        super().__init__(f"{file} cannot be written: {reason}. {fix}")
         self.errno = cause.errno
 
 

@@ -1,4 +1,4 @@
-"""Bad input: one line with file, place and mend, exit code 2, nothing half-written."""
+"""Bad input: one line with file, place and fix, exit code 2, nothing half-written."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_a_terminal_without_the_letters_of_the_equations_still_gets_the_table():
     ("said", "shown"),
     [
         ("batch_size is 0; expected more.", "--batch-size is 0; expected more."),
-        ("a.csv: none. Pass label= one of them.", "a.csv: none. Pass --label  one of them."),
+        ("a.csv: none. Pass label= one of them.", "a.csv: none. Pass --label one of them."),
         ('Name it, for example text="a".', 'Name it, for example --text "a".'),
         ("Is it right? Otherwise lower min_length.", "Is it right? Otherwise lower --min-length."),
         ("there is no column 'batch_size'.", "there is no column 'batch_size'."),

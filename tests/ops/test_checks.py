@@ -1,4 +1,4 @@
-"""Checks of operands: the message has what came, what was expected and the mend."""
+"""Checks of operands: messages name the value, what was expected, and the fix."""
 
 from __future__ import annotations
 

@@ -40,23 +40,23 @@ def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
         check_yaml(text)
         content = yaml.safe_load(text)
     except FileNotFoundError:
-        raise DataError("there is no such file", file=path, mend="Check the path.") from None
+        raise DataError("there is no such file", file=path, fix="Check the path.") from None
     except UnicodeDecodeError:
-        raise DataError("is not UTF-8", file=path, mend="Save it as UTF-8.") from None
+        raise DataError("is not UTF-8", file=path, fix="Save it as UTF-8.") from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", file=path) from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = mark.line + 1 if mark else None
         problem = getattr(error, "problem", None) or "it is not YAML"
-        raise DataError(problem, file=path, line=line, mend="Write it as KEY: VALUE.") from None
+        raise DataError(problem, file=path, line=line, fix="Write it as KEY: VALUE.") from None
     except ValueError as error:
-        raise DataError(str(error), file=path, mend="Write it as KEY: VALUE.") from None
+        raise DataError(str(error), file=path, fix="Write it as KEY: VALUE.") from None
     if not isinstance(content, dict):
-        mend = "Write each option as a line KEY: VALUE."
-        raise DataError("holds no options", file=path, mend=mend)
+        fix = "Write each option as a line KEY: VALUE."
+        raise DataError("holds no options", file=path, fix=fix)
     for key in content:
         if str(key) not in names:
-            mend = f"{did_you_mean(str(key), sorted(names))}Known keys: {', '.join(sorted(names))}."
-            raise DataError(f"{key!r} is not an option", file=path, mend=mend)
+            fix = f"{did_you_mean(str(key), sorted(names))}Known keys: {', '.join(sorted(names))}."
+            raise DataError(f"{key!r} is not an option", file=path, fix=fix)
     return content

@@ -45,9 +45,9 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray]
                 wanted = {name: entries[name] for name in names if name in entries}
                 arrays = {name: _read(archive, name, entry) for name, entry in wanted.items()}
         except Exception as error:  # zipfile, zlib and numpy raise many types on damaged files
-            mend = "Save it with numpy.savez: plain arrays, no objects."
+            fix = "Save it with numpy.savez: plain arrays, no objects."
             raise DataError(
-                f"cannot be read as .npz: {reason(error)}", file=path, mend=mend
+                f"cannot be read as .npz: {reason(error)}", file=path, fix=fix
             ) from None
     return arrays, [name for name in entries if name not in wanted]
 

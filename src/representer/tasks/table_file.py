@@ -28,11 +28,11 @@ def check_output(output: Path, data: Path) -> None:
         DataError: If the output is a directory, its directory is missing, or it is the input.
     """
     if output.is_dir():
-        raise DataError("is a directory", file=output, mend="Give -o the name of a file.")
+        raise DataError("is a directory", file=output, fix="Give -o the name of a file.")
     if not output.parent.is_dir():
-        raise DataError("there is no such folder", file=output.parent, mend="Make it first.")
+        raise DataError("there is no such folder", file=output.parent, fix="Make it first.")
     if data.exists() and output.exists() and output.samefile(data):
-        raise DataError("is the input", file=output, mend="Give -o another name.")
+        raise DataError("is the input", file=output, fix="Give -o another name.")
 
 
 def refuse_same_columns(added: Sequence[str], columns: Sequence[str], source: str) -> None:
@@ -43,9 +43,9 @@ def refuse_same_columns(added: Sequence[str], columns: Sequence[str], source: st
     """
     for name in added:
         if name in columns:
-            mend = "Rename it in the input."
+            fix = "Rename it in the input."
             problem = "the input already has this column"
-            raise DataError(problem, file=source, column=name, mend=mend)
+            raise DataError(problem, file=source, column=name, fix=fix)
 
 
 def shown_cell(value: object) -> str:

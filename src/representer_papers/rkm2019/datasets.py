@@ -87,7 +87,7 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
         raise DataError(
             f"there is no {' or '.join(missing[0].folders)} with train.csv and test.csv",
             file=root,
-            mend="Add the data set, or remove it from --datasets.",
+            fix="Add the data set, or remove it from --datasets.",
         )
     return [place for _, place in places if place is not None]
 

@@ -102,7 +102,7 @@ def _condition(root: Path) -> Recordings:
 
 def _arrays(path: Path, keys: tuple[str, ...]) -> list[Any]:
     if not path.is_file():
-        raise DataError("there is no such file", file=path, mend="Pass --data DIR.")
+        raise DataError("there is no such file", file=path, fix="Pass --data DIR.")
     with np.load(path, allow_pickle=False) as archive:
         missing = [key for key in keys if key not in archive.files]
         if missing:

@@ -27,6 +27,6 @@ def wanted(root: Path, names: Sequence[str], known: Mapping[str, D]) -> list[D]:
         if name not in known:
             raise ArgumentError("datasets", name, f"some of {', '.join(known)}")
     if not root.is_dir():
-        mend = "Pass --data DIR, or set REPRESENTER_DATA."
-        raise DataError("there is no such folder", file=root, mend=mend)
+        fix = "Pass --data DIR, or set REPRESENTER_DATA."
+        raise DataError("there is no such folder", file=root, fix=fix)
     return [known[name] for name in names or known]

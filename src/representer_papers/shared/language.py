@@ -90,8 +90,8 @@ def locate(request: Request, names: Sequence[str]) -> list[tuple[DataSet, Path]]
     for dataset in wanted(request.data, request.datasets, {name: DATASETS[name] for name in names}):
         folder = request.data / dataset.name
         if not folder.is_dir():
-            mend = f"Put its train, valid and test files into {dataset.name}/ below --data."
-            raise DataError("there is no such folder", file=folder, mend=mend)
+            fix = f"Put its train, valid and test files into {dataset.name}/ below --data."
+            raise DataError("there is no such folder", file=folder, fix=fix)
         find_parts(folder)
         places.append((dataset, folder))
     return places

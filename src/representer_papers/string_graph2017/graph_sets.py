@@ -130,7 +130,7 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
         raise DataError(
             f"there is no {folder}/{folder}.txt, nor tu/{folder}/{folder}.txt, also compressed",
             file=root,
-            mend="Add the file, or remove its data set from --datasets.",
+            fix="Add the file, or remove its data set from --datasets.",
         )
     return places
 

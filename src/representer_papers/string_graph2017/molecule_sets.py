@@ -50,8 +50,8 @@ def locate(root: Path) -> Path:
     paths = [root / folder / name for folder in _FOLDERS for name in _NAMES]
     found = next((path for path in paths if path.is_file()), None)
     if found is None:
-        mend = "Pass --data DIR, or set REPRESENTER_DATA."
-        raise DataError("there is no cep/cep-processed.csv", file=root, mend=mend)
+        fix = "Pass --data DIR, or set REPRESENTER_DATA."
+        raise DataError("there is no cep/cep-processed.csv", file=root, fix=fix)
     return found
 
 

@@ -94,7 +94,7 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
         raise DataError(
             f"there is no {missing[0]}, nor sst/{missing[0]}, also compressed",
             file=root,
-            mend="Add the file, or remove its data set from --datasets.",
+            fix="Add the file, or remove its data set from --datasets.",
         )
     return places
 

@@ -93,7 +93,7 @@ def test_labels_and_levels_can_be_looked_at():
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"decay": "gated"}, "gate that sees the edges"),
+        ({"decay": "gated"}, "gate that depends on the edges"),
         ({"activation": "relu"}, "activation relu"),
         ({"label_channels": 5}, "learned embedding"),
         ({"readout": "last"}, "readout='sum'"),

@@ -59,7 +59,7 @@ def test_strides_are_not_explained_step_by_step():
 
 
 def test_a_layer_with_a_stride_has_no_kernel():
-    with pytest.raises(KindError, match="It leaves out steps"):
+    with pytest.raises(KindError, match="It skips steps"):
         _ = nn.RKM(3, 4, q="inverse", feedback=False, stride=2).kernel
 
 

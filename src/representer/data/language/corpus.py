@@ -58,9 +58,9 @@ def find_parts(folder: Path) -> dict[str, Path]:
         matching = [path for path in files if _names_part(path, part)]
         if len(matching) != 1:
             what = ", ".join(path.name for path in matching) or "none"
-            mend = "Name the files: representer fit language TRAIN --valid FILE --test FILE"
+            fix = "Name the files: representer fit language TRAIN --valid FILE --test FILE"
             raise DataError(
-                f"expected one file of the {part} part; found {what}", file=folder, mend=mend
+                f"expected one file of the {part} part; found {what}", file=folder, fix=fix
             )
         found[part] = matching[0]
     return found
@@ -131,8 +131,8 @@ def cut(lines: Sequence[str], valid: float, test: float) -> dict[str, Lines]:
     held, last = (max(1, round(share * len(lines))) for share in (valid, test))
     first = len(lines) - held - last
     if first < 1:
-        mend = "Give a longer text, or --valid FILE and --test FILE."
-        raise DataError(f"{len(lines)} lines cannot be cut into three parts", mend=mend)
+        fix = "Give a longer text, or --valid FILE and --test FILE."
+        raise DataError(f"{len(lines)} lines cannot be cut into three parts", fix=fix)
     middle = first + held
     borders = {"train": (0, first), "valid": (first, middle), "test": (middle, len(lines))}
     return {name: (lambda a=a, b=b: lines[a:b]) for name, (a, b) in borders.items()}

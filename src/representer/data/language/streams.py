@@ -28,8 +28,8 @@ def fold(tokens: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         raise ArgumentError("batch_size", rows, "1 or more")
     steps = (len(tokens) - 1) // rows
     if steps < 1:
-        mend = "Give a longer text, or a smaller --batch-size."
-        raise DataError(f"{len(tokens)} tokens are too few for {rows} streams", mend=mend)
+        fix = "Give a longer text, or a smaller --batch-size."
+        raise DataError(f"{len(tokens)} tokens are too few for {rows} streams", fix=fix)
     used = steps * rows
     return tokens[:used].view(rows, steps).T, tokens[1 : used + 1].view(rows, steps).T
 

@@ -22,8 +22,8 @@ def topics() -> tuple[list[str], str]:
     try:
         from pydoc_data.topics import topics as texts
     except ImportError:
-        mend = "Use a Python that was installed with its documentation, or a text file."
-        raise DataError("this Python has no help topics", mend=mend) from None
+        fix = "Use a Python that was installed with its documentation, or a text file."
+        raise DataError("this Python has no help topics", fix=fix) from None
     paragraphs = [_paragraphs(texts[name]) for name in sorted(texts)]
     longest = max(map(len, paragraphs))
     lines = [own[i] for i in range(longest) for own in paragraphs if i < len(own)]

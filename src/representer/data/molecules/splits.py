@@ -62,7 +62,7 @@ def split_molecules(
         raise DataError(
             f"{len(smiles)} molecules in {len(groups)} groups cannot be divided by "
             f"{tuple(fractions)}: {sizes}",
-            mend="Give more molecules, larger fractions, or another split.",
+            fix="Give more molecules, larger fractions, or another split.",
         )
     return tuple(sorted(part) for part in parts)
 

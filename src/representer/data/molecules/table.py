@@ -75,9 +75,9 @@ class MoleculeTable:
     def _number(self, cell: str, line: int, column: str) -> float:
         number = parse_number(cell)
         if number is None or not math.isfinite(number):
-            mend = "Correct or empty the cell, or pass task='classification' for classes."
+            fix = "Correct or empty the cell, or pass task='classification' for classes."
             problem = f"{_short(cell)} is not a finite number in plain notation, such as -1.5e3"
-            raise DataError(problem, file=self.source, line=line, column=column, mend=mend)
+            raise DataError(problem, file=self.source, line=line, column=column, fix=fix)
         return number
 
 
@@ -144,8 +144,8 @@ def molecules_of(
     dropped = sorted([*dropped, *invalid], key=lambda row: row.line)
     if not kept:
         problem = f"none of the {len(dropped)} rows can be used"
-        mend = f"The first: line {dropped[0].line}, {dropped[0].reason}." if dropped else ""
-        raise DataError(problem, file=source, column=grid.columns[at], mend=mend)
+        fix = f"The first: line {dropped[0].line}, {dropped[0].reason}." if dropped else ""
+        raise DataError(problem, file=source, column=grid.columns[at], fix=fix)
     molecules, targets, lines = (list(part) for part in zip(*kept, strict=True))
     columns = tuple(grid.columns[k] for k in places)
     return MoleculeTable(
@@ -170,8 +170,8 @@ def _refusal(invalid: Sequence[Dropped], source: str, column: str) -> DataError:
     lines = ", ".join(str(row.line) for row in invalid[1:6])
     plural, cut = "s" if others > 1 else "", ", ..." if others > 5 else ""
     more = f"; {others} more row{plural} (line{plural} {lines}{cut})" if others else ""
-    mend = "Correct it, or leave such rows out with skip_invalid."
-    return DataError(first.reason + more, file=source, line=first.line, column=column, mend=mend)
+    fix = "Correct it, or leave such rows out with skip_invalid."
+    return DataError(first.reason + more, file=source, line=first.line, column=column, fix=fix)
 
 
 def _smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, list[str]]:
@@ -185,7 +185,7 @@ def _smiles_column(grid: Grid, smiles: str | None, source: str) -> tuple[int, li
         if plain.count(name) == 1:
             return plain.index(name), list(grid.notes)
     problem = f"no column is named smiles; the columns are {listing(grid.columns)}"
-    raise DataError(problem, file=source, mend="Name it with smiles=COLUMN.")
+    raise DataError(problem, file=source, fix="Name it with smiles=COLUMN.")
 
 
 def _value(cell: object) -> str:

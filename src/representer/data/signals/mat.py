@@ -45,13 +45,13 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
                 if name in arrays:
                     arrays[name] = _names(arrays[name])
         except NotImplementedError:
-            mend = "Save it with save(..., '-v7')."
+            fix = "Save it with save(..., '-v7')."
             raise DataError(
-                "MATLAB files of version 7.3 are not read", file=path, mend=mend
+                "MATLAB files of version 7.3 are not read", file=path, fix=fix
             ) from None
         except Exception as error:  # scipy and zlib raise many types on damaged files
             problem = f"cannot be read as a MATLAB file: {reason(error)}"
-            raise DataError(problem, file=path, mend="Save it again.") from None
+            raise DataError(problem, file=path, fix="Save it again.") from None
     arrays = {name: arrays[name] for name in _WANTED if name in arrays}
     others = [name for name in names if name and name not in arrays]
     return arrays_to_recordings(arrays, path, others, is_labeled=is_labeled)

@@ -83,7 +83,7 @@ def read_mne(
         raise DataError(
             "no window lies within the recording and outside of its bad parts",
             file=path,
-            mend="Shorten the windows with --window-seconds.",
+            fix="Shorten the windows with --window-seconds.",
         )
     return MarkedWindows(
         epochs.get_data(copy=False).astype(np.float32),
@@ -119,7 +119,7 @@ def _epochs(
         seconds = min(a["duration"] for a in marks if str(a["description"]) in taken)
         if not seconds:
             problem = "its events have no duration, so the length of a window is unknown"
-            raise DataError(problem, file=path, mend="Give it with --window-seconds.")
+            raise DataError(problem, file=path, fix="Give it with --window-seconds.")
     numbers = {name: k for k, name in enumerate(sorted(taken), 1)}
     at, numbers = mne.events_from_annotations(raw, event_id=numbers)
     last = start + seconds - 1 / raw.info["sfreq"]
@@ -140,8 +140,8 @@ def _require_events(wanted: Sequence[str], marked: list[str], path: Path) -> Non
             what += f" not marked in it; the file has {', '.join(marked) or 'none'}"
         else:
             what += " marked in it"
-        mend = "A continuous recording names its events by annotations."
-        raise DataError(what, file=path, mend=mend)
+        fix = "A continuous recording names its events by annotations."
+        raise DataError(what, file=path, fix=fix)
 
 
 def _subject(info: Any, path: Path) -> str:

@@ -54,7 +54,7 @@ def arrays_to_recordings(
     if missing:
         found = ", ".join((*arrays, *others)) or "none"
         problem = f"the keys {', '.join(missing)} are missing; the file has {found}"
-        raise DataError(problem, file=path, mend=_MEND)
+        raise DataError(problem, file=path, fix=_MEND)
     x, y, subject, rate = (arrays.get(key) for key in KEYS)
     channels = arrays.get("channels")
     return recordings(x, y, subject, rate, channels, file=path, is_labeled=is_labeled)

@@ -76,7 +76,7 @@ def cut(recordings: Recordings, seconds: float, *, file: str | Path | None = Non
             f"window 0 of subject {recordings.subjects[0]}, like all windows, has "
             f"{recordings.seconds:g} s and is shorter than a window of {seconds:g} s",
             file=file,
-            mend="Choose shorter windows, or provide longer recordings.",
+            fix="Choose shorter windows, or provide longer recordings.",
         )
     pieces = length // samples
     kept = recordings.signals[:, :, : pieces * samples].reshape(count, channels, pieces, samples)

@@ -42,8 +42,8 @@ def read_recordings(
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.name.endswith(mne_files.SUFFIXES))
         if not files:
-            mend = "Save the arrays of all subjects in one .npz or .mat file."
-            raise DataError("the folder has no .fif or .edf file", file=path, mend=mend)
+            fix = "Save the arrays of all subjects in one .npz or .mat file."
+            raise DataError("the folder has no .fif or .edf file", file=path, fix=fix)
     elif path.suffix in _ARRAYS:
         return _ARRAYS[path.suffix](path, is_labeled=is_labeled)
     elif path.name.endswith(mne_files.SUFFIXES):
@@ -68,7 +68,7 @@ def _joined(
                 f"the sampling rate of subject {part.subject} is {part.sampling_rate:g} Hz, and "
                 f"that of {parts[0][0].name} {first.sampling_rate:g} Hz",
                 file=file,
-                mend="Resample the files to one rate, as raw.resample does.",
+                fix="Resample the files to one rate, as raw.resample does.",
             )
         if sorted(part.channels) != sorted(first.channels):
             other = sorted(set(part.channels) ^ set(first.channels))
@@ -76,7 +76,7 @@ def _joined(
                 f"its channels differ from those of {parts[0][0].name}; {', '.join(other)} are "
                 "in only one of the two",
                 file=file,
-                mend="Pick the same channels in every file.",
+                fix="Pick the same channels in every file.",
             )
         order = [part.channels.index(name) for name in first.channels]
         signals.append(part.signals[:, order, :samples])

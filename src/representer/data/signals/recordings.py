@@ -61,7 +61,7 @@ class Recordings:
                 f"the channels {', '.join(missing)} are missing; the file has "
                 f"{', '.join(self.channels)}",
                 file=file,
-                mend="The model was trained with them.",
+                fix="The model was trained with them.",
             )
         order = [self.channels.index(name) for name in channels]
         return replace(self, signals=self.signals[:, order], channels=channels)
@@ -102,8 +102,8 @@ def recordings(
         labels = np.full(subjects.shape, "unknown")
     labels = np.asarray(labels)
 
-    def refuse(problem: str, mend: str = "") -> DataError:
-        return DataError(problem, file=file, mend=mend)
+    def refuse(problem: str, fix: str = "") -> DataError:
+        return DataError(problem, file=file, fix=fix)
 
     if signals.dtype.kind not in "fiu" or signals.ndim != 3 or not signals.size:
         found = f"{signals.dtype} of shape {signals.shape}"

@@ -71,9 +71,9 @@ def _fill(
     text_column = ",".join(grid.columns[i] for i in texts)
     if not kept:
         why = " and ".join(sorted({row.reason for row in dropped}))
-        mend = "Are these the right columns?"
+        fix = "Are these the right columns?"
         problem = f"none of the {len(dropped)} rows can be used ({why})"
-        raise DataError(problem, file=source, column=text_column, mend=mend)
+        raise DataError(problem, file=source, column=text_column, fix=fix)
     return Table(
         texts=[document for document, _, _ in kept],
         labels=None if at is None else [name for _, name, _ in kept],
@@ -94,8 +94,8 @@ def _cell(value: object, source: str, line: int, column: str, *, is_text: bool =
         return ""
     if value is MISSING:
         problem = "the object has no such key"
-        mend = "Every object needs it; use null for an empty cell."
-        raise DataError(problem, file=source, line=line, column=column, mend=mend)
+        fix = "Every object needs it; use null for an empty cell."
+        raise DataError(problem, file=source, line=line, column=column, fix=fix)
     if isinstance(value, str):
         try:
             value.encode()
@@ -107,6 +107,6 @@ def _cell(value: object, source: str, line: int, column: str, *, is_text: bool =
     if is_text or not plain:
         what, expected = type(value).__name__, "text" if is_text else "text or a number"
         problem = f"a value of type {what}; expected {expected}"
-        mend = f"Name the column that holds the {'text' if is_text else 'label'}."
-        raise DataError(problem, file=source, line=line, column=column, mend=mend)
+        fix = f"Name the column that holds the {'text' if is_text else 'label'}."
+        raise DataError(problem, file=source, line=line, column=column, fix=fix)
     return json.dumps(value)

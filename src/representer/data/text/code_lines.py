@@ -72,7 +72,7 @@ def code_lines(
         raise DataError(
             f"only {len(rows)} of {count} lines of code in the standard library",
             file=root,
-            mend="Use a Python that was installed with its sources, or give your own data.",
+            fix="Use a Python that was installed with its sources, or give your own data.",
         )
     chosen = list(rows.items())[:count]
     rng.shuffle(chosen)

@@ -113,13 +113,13 @@ def _position(grid: Grid, name: str, argument: str, source: str) -> int:
         if 1 <= int(name[:9]) <= len(grid.columns):
             return int(name) - 1
         there = f"the file has {len(grid.columns)}"
-        mend = f"Pass {argument}= a number from 1 to {len(grid.columns)}."
-        raise DataError(f"there is no column number {name}; {there}", file=source, mend=mend)
+        fix = f"Pass {argument}= a number from 1 to {len(grid.columns)}."
+        raise DataError(f"there is no column number {name}; {there}", file=source, fix=fix)
     kind = "columns are" if grid.header else "file has no header; its columns are"
     raise DataError(
         f"there is no column {name!r}; the {kind} {listing(grid.columns)}",
         file=source,
-        mend=f"{did_you_mean(name, grid.columns)}Pass {argument}= one of them.",
+        fix=f"{did_you_mean(name, grid.columns)}Pass {argument}= one of them.",
     )
 
 
@@ -136,7 +136,7 @@ def _ambiguous(grid: Grid, found: list[int], argument: str, source: str, why: st
         f"cannot tell which column holds the {argument}: {why}{candidates}; "
         f"the columns are {listing(grid.columns)}",
         file=source,
-        mend=f'Name it, for example {argument}="{example}".',
+        fix=f'Name it, for example {argument}="{example}".',
     )
 
 

@@ -63,8 +63,8 @@ def read_delimited(
         kept = [i for i in range(1, len(rows)) if rows[i] != rows[0]]
         rows, starts = [rows[i] for i in kept], [starts[i] for i in kept]
         if not rows:
-            mend = "If the first row is a document, pass header=False."
-            raise DataError("has a header and no documents", file=path, mend=mend)
+            fix = "If the first row is a document, pass header=False."
+            raise DataError("has a header and no documents", file=path, fix=fix)
     return Grid(columns, rows, starts, dropped, named, numbered=True, notes=notes)
 
 
@@ -94,7 +94,7 @@ def _rows(
                 f"a quoted cell continues to line {reader.line_num}",
                 file=path,
                 line=line,
-                mend="Pass quotes=False if quotes are ordinary characters here, "
+                fix="Pass quotes=False if quotes are ordinary characters here, "
                 "or quotes=True if cells may span lines.",
             )
         rows.append(row)
@@ -138,9 +138,9 @@ def _names(path: Path, first: list[str], line: int) -> list[str]:
     names = [cell.strip() or str(number) for number, cell in enumerate(first, 1)]
     for name, count in Counter(names).items():
         if count > 1:
-            mend = "Rename one, or pass header=False if the first row is a document."
+            fix = "Rename one, or pass header=False if the first row is a document."
             problem = f"{count} columns have this name in the header"
-            raise DataError(problem, file=path, line=line, column=name, mend=mend)
+            raise DataError(problem, file=path, line=line, column=name, fix=fix)
     return names
 
 
@@ -150,23 +150,23 @@ def _width(path: Path, line: int, got: int, expected: int, first: int, mark: str
         f"{few} cells: {got} instead of {expected} as on line {first}",
         file=path,
         line=line,
-        mend=f"Put a cell that contains {_shown(mark)} or a line end in double quotes.",
+        fix=f"Put a cell that contains {_shown(mark)} or a line end in double quotes.",
     )
 
 
 def _syntax(path: Path, line: int, last: int, message: str, mark: str) -> DataError:
     if "unexpected end of data" in message:
         problem = f"a quote that opens in the row on this line is not closed before line {last}"
-        mend = 'Close it, write a quote inside a cell as "", or pass quotes=False.'
+        fix = 'Close it, write a quote inside a cell as "", or pass quotes=False.'
     elif "field larger than field limit" in message:
         problem = f"a cell is longer than {csv.field_size_limit():,} characters"
-        mend = "Look for a quote that is not closed; for longer documents use JSON Lines."
+        fix = "Look for a quote that is not closed; for longer documents use JSON Lines."
     elif "expected after" in message:
         problem = f"something other than {_shown(mark)} follows a closing quote on line {last}"
-        mend = 'Write a quote inside a cell as "", or pass quotes=False.'
+        fix = 'Write a quote inside a cell as "", or pass quotes=False.'
     else:
-        problem, mend = message, "Is this a CSV file?"
-    return DataError(problem, file=path, line=line, mend=mend)
+        problem, fix = message, "Is this a CSV file?"
+    return DataError(problem, file=path, line=line, fix=fix)
 
 
 def _shown(mark: str) -> str:

@@ -75,7 +75,7 @@ def docstrings(
         raise DataError(
             f"only {count} of {classes} packages of the standard library have enough docstrings",
             file=root,
-            mend="Use a Python that was installed with its sources, or your own data.",
+            fix="Use a Python that was installed with its sources, or your own data.",
         )
     rng.shuffle(rows)
     texts, labels, lines = map(list, zip(*rows, strict=True))

@@ -69,7 +69,7 @@ class LabelMap:
                 file=file,
                 line=line,
                 column=column,
-                mend=f"{did_you_mean(label, self.names)}Correct the label or remove the row.",
+                fix=f"{did_you_mean(label, self.names)}Correct the label or remove the row.",
             )
         return number
 
@@ -94,8 +94,8 @@ class LabelMap:
                 raise TypeError("labels is not a list of strings")
             return cls(tuple(names))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            mend = "LabelMap.to_json writes it; copy it from the run folder again."
-            raise DataError(f"is not a list of classes ({error})", file=file, mend=mend) from None
+            fix = "LabelMap.to_json writes it; copy it from the run folder again."
+            raise DataError(f"is not a list of classes ({error})", file=file, fix=fix) from None
 
     @cached_property
     def _numbers(self) -> dict[str, int]:

@@ -44,7 +44,7 @@ def read_labeled_lines(
                 f"starts with {listing([label])} instead of one of the labels {listing(labels)}",
                 file=path,
                 line=number,
-                mend="Every line must be a label, a blank and a text.",
+                fix="Every line must be a label, a blank and a text.",
             )
         if not text.strip():
             table.dropped.append(Dropped(number, "empty text" if label else "empty line"))
@@ -53,6 +53,6 @@ def read_labeled_lines(
         table.labels.append(label)
         table.lines.append(number)
     if not table.texts:
-        mend = "Every line must be a label, a blank and a text."
-        raise DataError("has no line with a label and a text", file=path, mend=mend)
+        fix = "Every line must be a label, a blank and a text."
+        raise DataError("has no line with a label and a text", file=path, fix=fix)
     return table

@@ -116,8 +116,8 @@ class Numbering:
                 raise TypeError("words is not a list of strings")
             return cls(words)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            mend = "save() writes it; copy it from the run folder again."
-            raise DataError(f"is not a vocabulary ({error})", file=file, mend=mend) from None
+            fix = "save() writes it; copy it from the run folder again."
+            raise DataError(f"is not a vocabulary ({error})", file=file, fix=fix) from None
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the vocabulary to a JSON file."""

@@ -35,15 +35,15 @@ def read_parquet(path: Path) -> Grid:
                 twice = [name for name, count in Counter(schema.names).items() if count > 1]
                 if twice:
                     problem = "two columns have this name"
-                    raise DataError(problem, file=path, column=twice[0], mend="Rename one.")
+                    raise DataError(problem, file=path, column=twice[0], fix="Rename one.")
                 _require_plausible(file.metadata, size)
                 values = [column.to_pylist() for column in file.read(columns=names).columns]
         except DataError:
             raise
         except Exception as error:  # pyarrow raises many types on damaged files
-            mend = "Write or download the file again; is it Parquet?"
+            fix = "Write or download the file again; is it Parquet?"
             raise DataError(
-                f"cannot be read as Parquet: {reason(error)}", file=path, mend=mend
+                f"cannot be read as Parquet: {reason(error)}", file=path, fix=fix
             ) from None
     if not names or not values[0]:
         raise DataError("holds no rows of plain values", file=path)

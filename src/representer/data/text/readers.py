@@ -121,11 +121,11 @@ def _format(path: Path) -> str:
     compressed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
     kind = FORMATS.get(suffixes[-1 - compressed]) if len(suffixes) > compressed else None
     if kind == "parquet" and compressed:
-        mend = "Decompress the file first; Parquet is compressed inside."
-        raise DataError("a compressed Parquet file", file=path, mend=mend)
+        fix = "Decompress the file first; Parquet is compressed inside."
+        raise DataError("a compressed Parquet file", file=path, fix=fix)
     if kind is None:
         regular_file(path)  # the message for a missing file or a folder is more useful
         known = f"{', '.join(FORMATS)}; text formats also with {', '.join(COMPRESSIONS)}"
-        mend = f"Rename the file to the suffix of its format: {known}."
-        raise DataError("the suffix is not that of a supported format", file=path, mend=mend)
+        fix = f"Rename the file to the suffix of its format: {known}."
+        raise DataError("the suffix is not that of a supported format", file=path, fix=fix)
     return kind

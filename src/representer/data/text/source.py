@@ -70,7 +70,7 @@ def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
         except UnicodeError:
             raise _undecodable(path, codec) from None
         if not number:  # a byte order mark, or the first bytes of one
-            raise DataError("holds no text", file=path, mend="Give a file with documents.")
+            raise DataError("holds no text", file=path, fix="Give a file with documents.")
 
 
 def open_regular(path: Path) -> io.BufferedReader:
@@ -100,25 +100,25 @@ def regular_file(path: Path) -> Path:
         try:
             str(path).encode()
         except UnicodeEncodeError:  # the run folder's JSON and YAML files could not hold the name
-            mend = "Rename the file or folder."
-            raise DataError("the path is not valid UTF-8", file=path, mend=mend) from None
+            fix = "Rename the file or folder."
+            raise DataError("the path is not valid UTF-8", file=path, fix=fix) from None
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             siblings = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-            mend = did_you_mean(path.name, siblings) + "Give the path of a file that exists."
-            raise DataError("there is no such file", file=path, mend=mend) from None
+            fix = did_you_mean(path.name, siblings) + "Give the path of a file that exists."
+            raise DataError("there is no such file", file=path, fix=fix) from None
         except ValueError:  # a NUL in the path
             raise DataError("is not a path", file=repr(str(path))) from None
         if stat.S_ISDIR(mode):
-            raise DataError("is a folder", file=path, mend="Give the path of one file in it.")
+            raise DataError("is a folder", file=path, fix="Give the path of one file in it.")
         if not stat.S_ISREG(mode):
             raise _irregular(path)
     return path
 
 
 def _irregular(path: Path) -> DataError:
-    return DataError("is not a regular file", file=path, mend="Write its content to a file first.")
+    return DataError("is not a regular file", file=path, fix="Write its content to a file first.")
 
 
 @contextmanager
@@ -127,14 +127,14 @@ def _refusals(path: Path) -> Iterator[None]:
     try:
         yield
     except PermissionError:
-        mend = "Change its permissions, or read a copy of it."
-        raise DataError("this user has no permission to read it", file=path, mend=mend) from None
+        fix = "Change its permissions, or read a copy of it."
+        raise DataError("this user has no permission to read it", file=path, fix=fix) from None
     except EOFError:
-        mend = "Download or create the file again."
-        raise DataError("the compressed file ends too early", file=path, mend=mend) from None
+        fix = "Download or create the file again."
+        raise DataError("the compressed file ends too early", file=path, fix=fix) from None
     except (OSError, lzma.LZMAError, zlib.error) as error:
-        mend = "Download or create the file again; its suffix must match its content."
-        raise DataError(f"cannot be read: {reason(error)}", file=path, mend=mend) from None
+        fix = "Download or create the file again; its suffix must match its content."
+        raise DataError(f"cannot be read: {reason(error)}", file=path, fix=fix) from None
 
 
 def _codec(encoding: str) -> str:
@@ -152,7 +152,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
-            raise DataError("is empty (0 bytes)", file=path, mend="Give a file with documents.")
+            raise DataError("is empty (0 bytes)", file=path, fix="Give a file with documents.")
         opener = _OPENERS.get(path.suffix.lower())
         if opener is None:
             yield file
@@ -186,7 +186,7 @@ class Limited(io.RawIOBase):
             raise DataError(
                 f"expands to more than {MAX_EXPANSION} times its size",
                 file=self._path,
-                mend="Decompress it first if it is no mistake.",
+                fix="Decompress it first if it is no mistake.",
             )
         buffer[: len(data)] = data
         return len(data)
@@ -198,13 +198,13 @@ def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
         raise DataError("holds no data once decompressed", file=path)
     for magic, (what, suffix) in _CONTAINERS.items():
         if head.startswith(magic):
-            mend = f"Decompress it, or rename it to {path.name}{suffix}."
+            fix = f"Decompress it, or rename it to {path.name}{suffix}."
             if suffix not in COMPRESSIONS:
-                mend = "Unpack it and give the file inside."
-            raise DataError(f"is {what}, not plain text", file=path, mend=mend)
+                fix = "Unpack it and give the file inside."
+            raise DataError(f"is {what}, not plain text", file=path, fix=fix)
     if codec == "utf-8" and head.startswith(_WIDE):
-        mend = 'Save it as UTF-8, or pass encoding="utf-16".'
-        raise DataError("is in UTF-16 or UTF-32, not UTF-8", file=path, mend=mend)
+        fix = 'Save it as UTF-8, or pass encoding="utf-16".'
+        raise DataError("is in UTF-16 or UTF-32, not UTF-8", file=path, fix=fix)
 
 
 def _check_line(path: Path, number: int, line: str) -> None:
@@ -213,14 +213,14 @@ def _check_line(path: Path, number: int, line: str) -> None:
             f"a NUL byte at character {line.index(chr(0)) + 1}",
             file=path,
             line=number,
-            mend='This is not plain text; if it is UTF-16, pass encoding="utf-16".',
+            fix='This is not plain text; if it is UTF-16, pass encoding="utf-16".',
         )
     if len(line) == MAX_LINE and line[-1] not in "\r\n":
         raise DataError(
             f"longer than {MAX_LINE:,} characters",
             file=path,
             line=number,
-            mend="Is this the right file? One line holds one document.",
+            fix="Is this the right file? One line holds one document.",
         )
 
 
@@ -249,8 +249,8 @@ def _undecodable(path: Path, codec: str) -> DataError:
             line -= after_return and text.startswith("\n")
             after_return = text.endswith("\r") if text else after_return
             if problem:
-                mend = 'Save the file as UTF-8, or name its encoding: encoding="latin-1".'
-                return DataError(problem, file=path, line=line, mend=mend)
+                fix = 'Save the file as UTF-8, or name its encoding: encoding="latin-1".'
+                return DataError(problem, file=path, line=line, fix=fix)
             if not chunk:
                 return DataError(f"is not {codec}", file=path)
             read += len(chunk)

@@ -69,7 +69,7 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split
         sizes = " + ".join(str(len(part)) for part in parts)
         raise DataError(
             f"{len(labels)} documents cannot be divided by {tuple(fractions)}: {sizes}",
-            mend="Give more documents or larger fractions.",
+            fix="Give more documents or larger fractions.",
         )
     for part in parts:
         part.sort()

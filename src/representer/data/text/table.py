@@ -91,7 +91,7 @@ def check_labels(table: Table) -> dict[str, int]:
         raise DataError(
             f"no label column; the columns are {', '.join(map(repr, table.columns))}",
             file=table.source,
-            mend="Training needs one: name it with label=COLUMN.",
+            fix="Training needs one: name it with label=COLUMN.",
         )
     counts = Counter(table.labels)
     if len(counts) < 2:
@@ -99,6 +99,6 @@ def check_labels(table: Table) -> dict[str, int]:
             f"all {len(table)} documents have the label {next(iter(counts), None)!r}",
             file=table.source,
             column=table.label_column,
-            mend="A classifier needs at least two classes; is this the right label column?",
+            fix="A classifier needs at least two classes; is this the right label column?",
         )
     return dict(counts.most_common())

@@ -45,8 +45,8 @@ def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None
         return _first_of_each(words, matrix, wanted)
     if path.suffix.lower() == ".bin":
         regular_file(path)
-        mend = "Save the vectors as text (save_word2vec_format with binary=False) or as .npz."
-        raise DataError("binary word2vec files are not read", file=path, mend=mend)
+        fix = "Save the vectors as text (save_word2vec_format with binary=False) or as .npz."
+        raise DataError("binary word2vec files are not read", file=path, fix=fix)
     return _text(path, wanted)
 
 
@@ -68,7 +68,7 @@ def _text(path: Path, wanted: set[str] | None) -> WordVectors:
             rows[word] = _numbers(path, number, values)
     if announced and announced[0] != count:
         problem = f"the first line announces {announced[0]} words; the file has {count}"
-        raise DataError(problem, file=path, mend="Download the file again; it may be incomplete.")
+        raise DataError(problem, file=path, fix="Download the file again; it may be incomplete.")
     matrix = np.stack(list(rows.values())) if rows else np.zeros((0, dimensions), np.float32)
     return WordVectors(tuple(rows), matrix, duplicates)
 
@@ -88,8 +88,8 @@ def _dimensions(path: Path, line: str) -> int:
     while dimensions < len(fields) - 1 and _is_number(fields[-1 - dimensions]):
         dimensions += 1
     if not dimensions:
-        mend = "Each line is a word and its values, separated by blanks."
-        raise DataError("no word vector", file=path, line=1, mend=mend)
+        fix = "Each line is a word and its values, separated by blanks."
+        raise DataError("no word vector", file=path, line=1, fix=fix)
     return dimensions
 
 
@@ -97,16 +97,14 @@ def _fields(path: Path, number: int, line: str, dimensions: int) -> tuple[str, l
     word, *values = line.replace("\t", " ").rsplit(" ", dimensions)
     if len(values) < dimensions:
         problem = f"{len(values)} values instead of {dimensions}"
-        mend = "Download the file again; it may be incomplete."
-        raise DataError(problem, file=path, line=number, mend=mend)
+        fix = "Download the file again; it may be incomplete."
+        raise DataError(problem, file=path, line=number, fix=fix)
     if not word:
-        raise DataError(
-            "no word before the values", file=path, line=number, mend="Remove the line."
-        )
+        raise DataError("no word before the values", file=path, line=number, fix="Remove the line.")
     if " " in word and _is_number(word.rsplit(" ", 1)[1]):
         problem = f"more than {dimensions} values"
-        mend = "Every line needs as many as the first."
-        raise DataError(problem, file=path, line=number, mend=mend)
+        fix = "Every line needs as many as the first."
+        raise DataError(problem, file=path, line=number, fix=fix)
     return word, values
 
 
@@ -120,8 +118,8 @@ def _numbers(path: Path, number: int, values: list[str]) -> np.ndarray:
     if np.abs(row).max() < _LARGEST and together.isascii() and "_" not in together:
         return row.astype(np.float32)
     bad = next(value for value in values if not _is_number(value))
-    mend = "Download the file again, or remove the line."
-    raise DataError(f"{bad[:40]!r} is not a finite number", file=path, line=number, mend=mend)
+    fix = "Download the file again, or remove the line."
+    raise DataError(f"{bad[:40]!r} is not a finite number", file=path, line=number, fix=fix)
 
 
 def _is_number(field: str) -> bool:
@@ -133,22 +131,22 @@ def _is_number(field: str) -> bool:
 def _npz(path: Path) -> tuple[list[str], np.ndarray]:
     arrays, others = read_arrays(path, ("words", "vectors"))
     if len(arrays) < 2:
-        mend = "Save it with numpy.savez(path, words=..., vectors=...)."
+        fix = "Save it with numpy.savez(path, words=..., vectors=...)."
         names = ", ".join((*arrays, *others)) or "no arrays"
-        raise DataError(f"holds {names} instead of words and vectors", file=path, mend=mend)
+        raise DataError(f"holds {names} instead of words and vectors", file=path, fix=fix)
     words, vectors = arrays["words"], arrays["vectors"]
     if words.dtype.kind != "U" or vectors.dtype.kind not in "fiu":
         problem = f"words has dtype {words.dtype} and vectors {vectors.dtype}"
-        raise DataError(problem, file=path, mend="Save text and numbers.")
+        raise DataError(problem, file=path, fix="Save text and numbers.")
     if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
         problem = f"words has shape {words.shape} and vectors {vectors.shape}"
-        raise DataError(problem, file=path, mend="Save one row of vectors for each word.")
+        raise DataError(problem, file=path, fix="Save one row of vectors for each word.")
     with np.errstate(over="ignore"):  # a number that is too large becomes infinite, and is refused
         matrix = vectors.astype(np.float32)
     bad = ~np.isfinite(matrix).all(axis=1)
     if bad.any():
         problem = f"the vector of {str(words[bad][0])!r} (row {bad.argmax() + 1}) is not finite"
-        raise DataError(problem, file=path, mend="Remove the row.")
+        raise DataError(problem, file=path, fix="Remove the row.")
     return words.tolist(), matrix
 
 

@@ -104,15 +104,15 @@ def _check(corpus: Corpus, config: LanguageConfig, source: str) -> None:
     """Refuse a text that is too short to learn from."""
     vocabulary, needed = corpus.vocabulary, 2 * config.batch_size
     if len(vocabulary) == len(vocabulary.MARKS):
-        mend = "Lower --min-count."
-        raise DataError(f"no token occurs {config.min_count} times", file=source, mend=mend)
+        fix = "Lower --min-count."
+        raise DataError(f"no token occurs {config.min_count} times", file=source, fix=fix)
     if len(corpus.train) <= needed:
-        mend = "Give a longer text, or a smaller --batch-size."
+        fix = "Give a longer text, or a smaller --batch-size."
         problem = (
             f"{len(corpus.train)} tokens to train on; {config.batch_size} streams need more than "
             f"{needed}"
         )
-        raise DataError(problem, file=source, mend=mend)
+        raise DataError(problem, file=source, fix=fix)
     for name in ("valid", "test"):
         if len(corpus.part(name)) < 2:
             raise DataError(f"the {name} part has {len(corpus.part(name))} token", file=source)

@@ -54,7 +54,7 @@ def fit(config: LanguageConfig) -> dict[str, Any]:
         The metrics, as in metrics.json.
 
     Raises:
-        RepresenterError: As ``errors`` lists them; the message has the place and the mend.
+        RepresenterError: As ``errors`` lists them; the message names the location and the fix.
     """
     require("fit language", *NEEDED)
     config = with_default_output_dir(config)

@@ -94,7 +94,7 @@ def start_from(model: LanguageModel, folder: Path, vocabulary: LanguageVocabular
         problem = (
             f"knows {len(before):,} other tokens than the data, which have {len(vocabulary):,}"
         )
-        raise DataError(problem, file=folder, mend="Give the data of that run.")
+        raise DataError(problem, file=folder, fix="Give the data of that run.")
     files.load_weights(model)
 
 

@@ -46,8 +46,8 @@ def evaluate(
     lines = text_lines(data, trained.encoding)
     tokens = encode_lines(lines, trained.vocabulary, trained.level)
     if len(tokens) < 2:
-        mend = "Give a text with a word in it."
-        raise DataError("has no token to predict", file=Path(data), mend=mend)
+        fix = "Give a text with a word in it."
+        raise DataError("has no token to predict", file=Path(data), fix=fix)
     nats = negative_log_likelihood(trained.model, tokens)
     require_finite(run, nats)
     unknown = int((tokens == trained.vocabulary.UNKNOWN).sum())

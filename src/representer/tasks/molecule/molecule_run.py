@@ -212,8 +212,8 @@ def _with_uncertainty(trained: TrainedMolecule, files: RunFiles) -> TrainedMolec
         return replace(trained, calibration=found)
     if described.parts is None:
         problem = "is of an older version, whose Gaussian process was another"
-        mend = "Give the command of `fit molecule` again, with --resume."
-        raise DataError(problem, file=files.folder / CALIBRATION, mend=mend)
+        fix = "Give the command of `fit molecule` again, with --resume."
+        raise DataError(problem, file=files.folder / CALIBRATION, fix=fix)
     files.parsed(CALIBRATION, lambda: _require_numbers([found.scales, found.noises], targets))
     files.parsed(CALIBRATION, lambda: _require_numbers([parts], targets, most=1.0))
     width = trained.model.config.hidden_size * len(trained.model.members)

@@ -128,7 +128,7 @@ def find_targets(
         if len(own) < 2 or np.ptp(own) == 0:
             what = "one value alone" if len(own) else "no value"
             problem = f"{what} among the {len(train)} molecules to train on"
-            raise DataError(problem, file=table.source, column=name, mend="Leave this target out.")
+            raise DataError(problem, file=table.source, column=name, fix="Leave this target out.")
     if not standardize:
         return Targets(names, (0.0,) * len(names), (1.0,) * len(names))
     means, scales = np.nanmean(numbers, axis=0), np.nanstd(numbers, axis=0)
@@ -141,11 +141,11 @@ def _classes(table: MoleculeTable, k: int, train: Sequence[int]) -> tuple[str, .
     source, column = table.source, table.target_columns[k]
     if len(names) > MANY and 2 * len(names) > len(cells):
         problem = f"{len(names)} different values of {len(cells)} are no classes"
-        mend = "For numbers pass task='regression'."
-        raise DataError(problem, file=source, column=column, mend=mend)
+        fix = "For numbers pass task='regression'."
+        raise DataError(problem, file=source, column=column, fix=fix)
     trained = {table.targets[i][k] for i in train} - {""}
     if len(trained) < 2:
         what = f"{len(trained)} class" + ("" if len(trained) == 1 else "es")
         problem = f"{what} among the {len(train)} molecules to train on; at least two are needed"
-        raise DataError(problem, file=source, column=column, mend="Leave this target out.")
+        raise DataError(problem, file=source, column=column, fix="Leave this target out.")
     return names

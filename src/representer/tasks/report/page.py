@@ -41,7 +41,7 @@ def write_report(run: Path) -> Path:
             raise DataError(
                 f"there is no {name}: the run is not finished, or this is no run",
                 file=run,
-                mend="Finish it with `representer fit ... --resume`.",
+                fix="Finish it with `representer fit ... --resume`.",
             )
     metrics, details = files.json("metrics.json"), files.json("details.json")
     lines = files.bytes("metrics.jsonl").splitlines()
@@ -53,8 +53,8 @@ def write_report(run: Path) -> Path:
         raise
     except Exception as error:  # the page is a function of the files alone, which may say anything
         problem = f"its results cannot be shown ({type(error).__name__}: {error})"
-        mend = "Train again with this version."
-        raise DataError(problem, file=run, mend=mend) from error
+        fix = "Train again with this version."
+        raise DataError(problem, file=run, fix=fix) from error
     target = run / "report.html"
     atomic.write_text(target, page)
     return target
@@ -78,8 +78,8 @@ def _explanations(run: Path) -> list[dict[str, Any]]:
         return []
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        mend = "Run `representer explain` again, or delete the file."
-        raise DataError(f"cannot be used: {reason}", file=run / EXPLAINED, mend=mend) from None
+        fix = "Run `representer explain` again, or delete the file."
+        raise DataError(f"cannot be used: {reason}", file=run / EXPLAINED, fix=fix) from None
     return explained if isinstance(explained, list) else []
 
 

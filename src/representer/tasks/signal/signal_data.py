@@ -146,7 +146,7 @@ def with_labels_of(
             f"the class {', '.join(unknown)} is unknown to the model; its classes are "
             f"{', '.join(classes)}",
             file=file,
-            mend="Remove its windows, or train with them.",
+            fix="Remove its windows, or train with them.",
         )
     places = np.asarray([classes.index(name) for name in recordings.classes])
     return replace(recordings, labels=places[recordings.labels], classes=classes)
@@ -172,7 +172,7 @@ def _check_steps(recordings: Recordings, config: SignalConfig, source: str) -> N
             f"window 0 of subject {recordings.subjects[0]} has {samples} samples, fewer than the "
             f"{config.stride} of one step",
             file=source,
-            mend="Use longer windows or a smaller --stride.",
+            fix="Use longer windows or a smaller --stride.",
         )
 
 

@@ -234,8 +234,8 @@ def finished(job: FoldJob, digest: str) -> FoldResult | None:
         described = RunFiles(job.folder).json(RESULT)
         result, settings = FoldResult.from_dict(described), described["settings"]
     except (ValueError, KeyError, TypeError) as error:
-        mend = "Delete the folder of this fold and continue with --resume."
-        raise DataError(f"is damaged ({error})", file=path, mend=mend) from None
+        fix = "Delete the folder of this fold and continue with --resume."
+        raise DataError(f"is damaged ({error})", file=path, fix=fix) from None
     require_same(settings, _all_settings(job, digest), job.folder)
     may_go_on = result.stopped_by == "epochs" and result.epochs < job.config.epochs
     return None if may_go_on else result

@@ -187,7 +187,7 @@ def _fold(
             f"there are {len(others)} subjects besides the test subjects; expected at least "
             f"{needed}",
             file=file,
-            mend=f"One is needed for training{to_stop}.",
+            fix=f"One is needed for training{to_stop}.",
         )
     valid = (
         _stopping(recordings, others, valid_fraction, seed, name) if valid_fraction else set[str]()
@@ -200,7 +200,7 @@ def _fold(
         raise DataError(
             f"the training subjects of fold {name!r} have no window of {names}",
             file=file,
-            mend="Add subjects with this class, or remove the class.",
+            fix="Add subjects with this class, or remove the class.",
         )
     return Fold(name, train, tuple(s for s in others if s in valid), test)
 

@@ -60,7 +60,7 @@ class RunFiles:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         if not self.folder.is_dir():
-            raise DataError("there is no such run folder", file=folder, mend=_NAME_A_RUN)
+            raise DataError("there is no such run folder", file=folder, fix=_NAME_A_RUN)
         try:
             self._entries = read_manifest(self.folder)
         except (OSError, ValueError) as error:
@@ -88,7 +88,7 @@ class RunFiles:
             return self._again_if_it_differs(read)
         except FileNotFoundError:
             problem = f"there is no {name}; this is no run"
-            raise DataError(problem, file=self.folder, mend=_NAME_A_RUN) from None
+            raise DataError(problem, file=self.folder, fix=_NAME_A_RUN) from None
         except (OSError, ValueError) as error:
             raise self._damaged(name, error) from None
 
@@ -126,7 +126,7 @@ class RunFiles:
         """
         if task_of(self.folder) != task:
             path = self.folder / MODEL
-            raise DataError(f"is not a {noun}", file=path, mend="Name another run folder.")
+            raise DataError(f"is not a {noun}", file=path, fix="Name another run folder.")
         return self.read(MODEL, kind)
 
     def parsed(self, name: str, parse: Callable[[], Any]) -> Any:
@@ -168,8 +168,8 @@ class RunFiles:
         try:
             return self._again_if_it_differs(read)
         except FileNotFoundError:
-            mend = "Train it to its first evaluation: representer fit ... --resume"
-            raise DataError("there are no weights yet", file=path, mend=mend) from None
+            fix = "Train it to its first evaluation: representer fit ... --resume"
+            raise DataError("there are no weights yet", file=path, fix=fix) from None
         except (OSError, ValueError) as error:
             raise CheckpointError(
                 f"{path} does not hold this model's weights: {_reason(error)}. {_TRAIN_AGAIN}"
@@ -229,7 +229,7 @@ class RunFiles:
 
     def _damaged(self, name: str, error: Exception) -> DataError:
         problem = f"cannot be used: {_reason(error)}"
-        return DataError(problem, file=self.folder / name, mend=_TRAIN_AGAIN)
+        return DataError(problem, file=self.folder / name, fix=_TRAIN_AGAIN)
 
 
 def require_finite(run: str | Path, values: NDArray[Any] | Sequence[float] | float) -> None:
@@ -251,7 +251,7 @@ def task_of(folder: str | Path) -> str:
     described = RunFiles(folder).json(MODEL)
     task = described.get("task") if isinstance(described, dict) else None
     if not isinstance(task, str):
-        raise DataError("names no task", file=Path(folder) / MODEL, mend=_TRAIN_AGAIN)
+        raise DataError("names no task", file=Path(folder) / MODEL, fix=_TRAIN_AGAIN)
     return task
 
 

@@ -125,8 +125,8 @@ def prepare(config: TextConfig) -> TextData:
     parts = {name: _cut(part, config.max_length) for name, part in parts.items()}
     vocabulary = Vocabulary.build(parts["train"].tokens, config.min_count)
     if len(vocabulary) == len(Vocabulary.MARKS):
-        mend = "Lower min_count."
-        raise DataError(f"no word occurs {config.min_count} times", file=main.source, mend=mend)
+        fix = "Lower min_count."
+        raise DataError(f"no word occurs {config.min_count} times", file=main.source, fix=fix)
     digests = {table.source: _digest(table) for table in tables.values()}
     sources = [
         _source(name, table, short, digests[table.source])
@@ -165,9 +165,9 @@ def _part(table: Table, classes: LabelMap, words: Preprocessing) -> tuple[Part, 
     labels = encode_labels(table, classes)
     tokens = words.apply(table.texts)
     if not tokens.kept:
-        mend = "Is this the right column? Otherwise lower min_length."
+        fix = "Is this the right column? Otherwise lower min_length."
         problem = f"no text has {words.min_tokens} words"
-        raise DataError(problem, file=table.source, column=table.text_column, mend=mend)
+        raise DataError(problem, file=table.source, column=table.text_column, fix=fix)
     part = Part(
         table.source,
         [table.texts[i] for i in tokens.kept],
@@ -191,8 +191,8 @@ def _divide(read: dict[str, Part], config: TextConfig) -> dict[str, Part]:
     names = ("train", *shares)
     parts = {name: main.subset(rows) for name, rows in zip(names, division, strict=True)}
     if len(set(parts["train"].labels)) < 2:
-        mend = "Add documents of the other classes."
-        raise DataError("only one class is left to train on", file=main.source, mend=mend)
+        fix = "Add documents of the other classes."
+        raise DataError("only one class is left to train on", file=main.source, fix=fix)
     return {name: parts.get(name) or read[name] for name in PARTS}
 
 

@@ -40,8 +40,8 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         problem = f"{path} is not a readable file of weights: {reason}"
-        mend = "Check the path, or take the file from a copy of the run."
-        raise CheckpointError(f"{problem}. {mend}") from None
+        fix = "Check the path, or take the file from a copy of the run."
+        raise CheckpointError(f"{problem}. {fix}") from None
 
 
 def write_state(run: RunFolder, state: TrainingState) -> None:
