@@ -80,7 +80,9 @@ def measure(rows: int, count: int, mode: str, repeats: int) -> Rounds:
     a, c, chi = tensors(rows, count)
     out = torch.randn(rows, FEATURES)
 
-    def timed(name: str, do: Callable[[], Tensor], *of: Tensor, is_slow: bool = False) -> Candidate:
+    def timed(
+        name: str, do: Callable[[], Tensor], *operands: Tensor, is_slow: bool = False
+    ) -> Candidate:
         def forward() -> None:
             with torch.no_grad():
                 do()

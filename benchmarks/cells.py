@@ -1,4 +1,4 @@
-"""How fast the cells are beside torch's, and beside the machine: ``make bench``.
+"""Measure the cells against torch's and the machine's limits: ``make bench``.
 
     python benchmarks/cells.py --out docs/results/cpu.md
 

@@ -209,7 +209,7 @@ def times(runs: dict[str, list[dict[str, Any]]]) -> str:
     splits = " and ".join(f"{len(metrics)} {kind}" for kind, metrics in runs.items())
     return (
         f"A whole run, with the ensemble of GINE, the other baselines and the report, took "
-        f"{np.median(cpu):.0f} s of one core's time (at most {max(cpu):.0f} s; by the clock of "
+        f"{np.median(cpu):.0f} s of one core's time (at most {max(cpu):.0f} s; elapsed on "
         f"this busy machine {np.median(wall):.0f} s). Splits: {splits}."
     )
 

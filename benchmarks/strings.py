@@ -1,4 +1,4 @@
-"""How fast the string-kernel layers are beside sru's and torch's: ``make bench``.
+"""Measure the string-kernel layers against sru and torch.nn.LSTM: ``make bench``.
 
     python benchmarks/strings.py --out docs/results/strings.md
 

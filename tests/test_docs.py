@@ -1,4 +1,4 @@
-"""What the documentation says runs: examples are executed, commands and links exist."""
+"""The documentation works: examples run, commands and links exist."""
 
 from __future__ import annotations
 

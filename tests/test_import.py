@@ -1,4 +1,4 @@
-"""What an import brings with it, how long it takes, and what is said where a package is missing.
+"""Imports: what they load, how long they take, and the message where a package is missing.
 
 Each question is asked in an interpreter of its own.
 """
@@ -118,7 +118,7 @@ def test_graph_layers_without_torch_geometric_name_the_command_that_brings_it():
         (["fit", "text", "--demo"], "sklearn", "scikit-learn"),
     ],
 )
-def test_a_command_without_its_package_is_one_line_with_the_mend(words, missing, package, tmp_path):
+def test_a_command_without_its_package_is_one_line_with_the_fix(words, missing, package, tmp_path):
     code = f"import os; os.chdir({str(tmp_path)!r})\nfrom representer.cli.main import entry_point\n"
     code = WITHOUT.format(names=(missing,)) + code + f"sys.exit(entry_point({words}))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

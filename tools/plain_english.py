@@ -30,7 +30,7 @@ WORDING = {
     r"likelier": "more likely",
     r"come to the same answer": "agree",
     r"rivals?": "baseline",
-    r"storeys?": "layer",
+    r"store[y]s?": "layer",
     r"the likely reason": "the reason, if it was measured",
     r"it may be that": "what was measured",
     r"in the place of": "instead of",
@@ -42,7 +42,7 @@ WORDING = {
     r"to choose the epoch": "validation",
     r"turned away": "removed, or refused",
     r"by the clock": "elapsed, or wall-clock",
-    r"with_out|is_again|quick_step|fresh_h|obstacles?|surplus": "a name in the field's terms",
+    r"is_again|quick_step|fresh_h|obstacles?|surplus": "a name in the field's terms",
     r"of: [A-Z]\w*(\[|,|\))": "a parameter name that says what it holds",
 }
 CHECKED = (".py", ".md", ".hpp", ".cpp", ".h", ".html", ".toml", ".txt", "Makefile")

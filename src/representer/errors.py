@@ -90,7 +90,7 @@ class StorageError(RepresenterError, OSError):
 
     def __init__(self, file: str | Path, cause: OSError) -> None:
         reason = (cause.strerror or str(cause)).lower()
-        fix = _STORAGE_MENDS.get(cause.errno or 0, "Choose another --out.")
+        fix = _STORAGE_FIXES.get(cause.errno or 0, "Choose another --out.")
         super().__init__(f"{file} cannot be written: {reason}. {fix}")
         self.errno = cause.errno
 
@@ -109,7 +109,7 @@ class Interrupted(RepresenterError):
         self.exit_code = exit_code
 
 
-_STORAGE_MENDS = {
+_STORAGE_FIXES = {
     errno.ENOSPC: "Free some space and start again, with --resume if a checkpoint was saved.",
     errno.EDQUOT: "Free some of your quota and start again, with --resume if something was saved.",
     errno.EIO: "The disk reports a fault: check it, or choose another --out.",

@@ -67,7 +67,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Case:
-    """What was done to a run, and what came of it."""
+    """An attack on a run, and its outcome."""
 
     name: str
     command: str

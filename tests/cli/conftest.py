@@ -24,7 +24,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did."""
+    """Result of a command."""
 
     code: int
     out: str

@@ -32,7 +32,7 @@ def test_the_test_part_of_the_run_gives_the_figures_of_the_run(run, trained, tmp
     assert metrics["accuracy"] == written["accuracy"]
 
 
-def test_an_unknown_label_is_named_with_file_line_column_and_mend(run, trained, tmp_path):
+def test_an_unknown_label_is_named_with_file_line_column_and_fix(run, trained, tmp_path):
     data = write_table(tmp_path / "other.csv", count=4)
     data.write_text(data.read_text() + "9,wave tide,seas\n")
     outcome = run("evaluate", trained, data)

@@ -168,8 +168,8 @@ def test_the_demo_beats_counting(run, tmp_path):
     out = tmp_path / "run"
     assert run("fit", "language", "--demo", "--out", out).code == 0
     metrics = json.loads((out / "metrics.json").read_text())
-    rivals = [row["perplexity"] for row in metrics["baselines"]]
-    assert metrics["test"]["perplexity"] < min(rivals)
+    baselines = [row["perplexity"] for row in metrics["baselines"]]
+    assert metrics["test"]["perplexity"] < min(baselines)
 
 
 def test_evaluation_with_a_cache_and_with_learning_stands_beside_the_plain_one(

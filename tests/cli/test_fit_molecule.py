@@ -90,8 +90,8 @@ def test_a_run_holds_everything_that_was_promised(numbers):
     first, *others = [b["name"] for b in metrics["baselines"]]
     assert first.startswith("GINE, ")
     assert others == ["WL subtree kernel, ridge", "ECFP, random forest", "mean"]
-    for rival in metrics["baselines"]:
-        assert rival["test"].keys() == rival["difference"].keys() == metrics["test"].keys()
+    for baseline in metrics["baselines"]:
+        assert baseline["test"].keys() == baseline["difference"].keys() == metrics["test"].keys()
 
 
 def test_counting_atoms_is_learned_better_than_the_mean(numbers):

@@ -68,9 +68,9 @@ def test_a_run_holds_everything_that_was_promised(fitted):
     assert list(metrics["by_subject"]) == [f"subject {k}" for k in range(4)]
     assert metrics["mean"] == pytest.approx(np.mean(list(metrics["by_subject"].values())))
     assert metrics["test"]["count"] == 40
-    (rival,) = metrics["baselines"]
-    assert rival["by_subject"].keys() == metrics["by_subject"].keys()
-    counts = [rival["difference"][name] for name in ("better", "worse", "equal")]
+    (baseline,) = metrics["baselines"]
+    assert baseline["by_subject"].keys() == metrics["by_subject"].keys()
+    counts = [baseline["difference"][name] for name in ("better", "worse", "equal")]
     assert sum(counts) == 4
     folds = json.loads((fitted / "splits.json").read_text())["folds"]
     assert [fold["test"] for fold in folds] == [[f"subject {k}"] for k in range(4)]

@@ -41,7 +41,7 @@ def options(*words: str):
         (["--demo"], "DATA is 'a.csv'; expected no file with --demo"),
     ],
 )  # fmt: skip
-def test_a_wrong_option_is_named_with_its_value_and_its_mend(run, words, message):
+def test_a_wrong_option_is_named_with_its_value_and_its_fix(run, words, message):
     outcome = run("fit", "text", "a.csv", *words)
     assert outcome.code == 2
     assert outcome.error.startswith(f"error: {message}")

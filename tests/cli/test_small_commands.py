@@ -14,7 +14,7 @@ def test_cells_prints_the_counts_of_the_paper(run):
     assert "n = 3-gram filters" in outcome.out
 
 
-def test_a_size_of_zero_is_an_option_with_a_mend(run):
+def test_a_size_of_zero_is_an_option_with_a_fix(run):
     outcome = run("cells", "--hidden-size", "0")
     assert outcome.code == 2
     assert outcome.error.startswith("error: --hidden-size is 0; expected a positive integer")

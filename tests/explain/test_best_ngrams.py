@@ -12,7 +12,7 @@ from representer.explain.best_ngrams import best_ngrams
 
 
 def tail_of(decay, read):
-    """What c_n[t] counts: read_t + lam_{t+1} tail[t+1]."""
+    """The weight of c_n[t]: read_t + lam_{t+1} tail[t+1]."""
     tail = read.clone()
     for t in range(len(tail) - 2, -1, -1):
         tail[t] += decay[t + 1] * tail[t + 1]

@@ -39,7 +39,7 @@ def test_the_contributions_of_the_tokens_sum_to_what_is_read(kind, time, order, 
 @settings(deadline=None, max_examples=16)
 @given(kind=PRODUCT, **SIZES, **OPTIONS)
 def test_the_ngrams_of_all_units_sum_to_what_is_read(kind, time, order, seed, **options):
-    """What the highway carries past the states is the rest."""
+    """The highway contributes the rest."""
     layer, x = string_layer(kind, order, seed, **options), sequence(time, seed)
     v = normal(time, 3, seed=seed + 3)
     readout = string_readout(layer, x, v)

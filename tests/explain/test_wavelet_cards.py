@@ -1,4 +1,4 @@
-"""What the wavelets of a layer are."""
+"""Cards of a layer's wavelets."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_labels_edges_and_a_base_kernel_are_those_of_walks():
     assert DeepGraphKernel(base=Gaussian())(X).shape == (1, 1)
 
 
-def test_an_activation_with_a_limit_names_the_mend():
+def test_an_activation_with_a_limit_names_the_fix():
     with pytest.raises(ArgumentError, match=r"below 2 for 1/.*Scale the inputs"):
         DeepGraphKernel(activation=InversePolynomial())(SMILES)
 

@@ -1,4 +1,4 @@
-"""What the models of token sequences share: given word vectors."""
+"""All models of token sequences take given word vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the generated tests of the operators run over: ops x backends x samples."""
+"""Cases of the generated operator tests: ops x backends x samples."""
 
 from __future__ import annotations
 

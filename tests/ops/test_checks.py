@@ -76,7 +76,7 @@ def test_there_is_one_length_a_sequence():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_lengths_are_whole_numbers(dtype: torch.dtype):
-    with pytest.raises(KindError, match=f"lengths is {dtype}; expected whole numbers.*long"):
+    with pytest.raises(KindError, match=f"lengths is {dtype}; expected integers.*long"):
         check_lengths(torch.ones(2, dtype=dtype), 5, 2)
 
 

@@ -166,19 +166,19 @@ def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
         """,
         REPRESENTER_CORE="nowhere/core.so",
     )
-    reason, same, obstacles, refusal = found.splitlines()
+    reason, same, unavailable, refusal = found.splitlines()
     assert reason.startswith("the C++ core does not load; without it")
     assert "nowhere/core.so" in reason
     assert reason.endswith("[]")
     assert same == "True"
-    assert obstacles == str([True] * len(OPS))
+    assert unavailable == str([True] * len(OPS))
     assert refusal.startswith("BackendError")
     assert "the C++ core does not load" in refusal
 
 
 @pytest.mark.parametrize("digest", [None, "0123456789abcdef"])
 @pytest.mark.skipif(compiler() is None, reason="there is no compiler")
-def test_a_core_of_other_arguments_is_not_used_and_it_is_said_how_to_mend_it(digest, tmp_path):
+def test_a_core_of_other_arguments_is_not_used_and_it_is_said_how_to_fix_it(digest, tmp_path):
     source, library = tmp_path / "other.cpp", tmp_path / "other.so"
     exported = f'extern "C" const char* representer_structs() {{ return "{digest}"; }}'
     source.write_text(exported if digest else "")

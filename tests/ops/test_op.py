@@ -185,7 +185,7 @@ def test_without_a_name_the_first_backend_that_can_is_taken():
         ("picky", "B is odd"),
     ],
 )
-def test_a_refusal_names_the_reason_and_the_mend(name: str, reason: str):
+def test_a_refusal_names_the_reason_and_the_fix(name: str, reason: str):
     op = _op_with(PLAIN, PICKY, ABSENT, ELSEWHERE)
     assert op.explain("cpu", (1,))[name] == reason
     with pytest.raises(BackendError) as refusal:

@@ -46,7 +46,7 @@ def test_it_is_told_which_backend_each_call_took_and_why_not_the_others():
 def test_a_dtype_that_a_backend_does_not_take_is_the_reason():
     (choice,) = explain_backend(nn.RKMLSTM(3, 4).half(), torch.randn(5, 2, 3).half())
     assert choice.backend == "reference"
-    assert core.MISSING or "torch.float16" in choice.obstacles["cpp"]
+    assert core.MISSING or "torch.float16" in choice.unavailable["cpp"]
 
 
 def test_nothing_is_told_outside():

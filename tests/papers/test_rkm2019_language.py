@@ -34,7 +34,7 @@ def count(model: torch.nn.Module) -> int:
 
 
 def missing_biases(model: LanguageModel) -> int:
-    """How many numbers fewer our biases are than two of every gate."""
+    """Return how many parameters the single biases save against two per gate."""
     missing = 0
     for layer in model.layers:
         assert isinstance(layer, RecurrentKernelMachine)

@@ -97,7 +97,7 @@ class Uninterrupted:
 def uninterrupted(
     server: TrainingServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Uninterrupted:
-    """What every interrupted run is compared with."""
+    """The uninterrupted run that every interrupted run is compared with."""
     folder = tmp_path_factory.mktemp("uninterrupted")
     assert server.run("train", folder / "warm-up") == 0, (folder / "warm-up.log").read_text()
     started = time.monotonic()

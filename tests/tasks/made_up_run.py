@@ -70,7 +70,7 @@ def baseline(name: str, is_right: Any, model_is_right: Any, seconds: float) -> d
 
 def details(names: list[str]) -> dict[str, Any]:
     dropped = [{"reason": "no text", "count": 3, "lines": [17, 90, 204]}]
-    text = 'Rivals <b>agree</b> to & share "a satellite" after months of talks about the cost'
+    text = 'Agencies <b>agree</b> to & share "a satellite" after months of talks about the cost'
     mistake = {"line": 41, "truth": names[0], "predicted": names[1], "probability": 0.98}
     return {
         "title": "news.csv: topic from title and description",

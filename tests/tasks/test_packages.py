@@ -20,7 +20,7 @@ def test_every_package_is_in_the_extra_that_is_named():
         assert package.name in [re.split(r"[\[>=]", line)[0] for line in listed]
 
 
-def test_a_missing_package_is_refused_at_the_beginning_with_its_mend(monkeypatch):
+def test_a_missing_package_is_refused_at_the_beginning_with_its_fix(monkeypatch):
     monkeypatch.setattr(packages, "is_importable", lambda module: module != "jinja2")
     with pytest.raises(
         MissingExtraError, match=r'needs jinja2: pip install "representer\[train\]"'

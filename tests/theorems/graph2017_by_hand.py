@@ -95,7 +95,7 @@ def local_kernel(G, H, v, w, n, lam, combine="multiply", sigma_kernel=None, edge
 
 
 def ends_in(G: Drawn, v: int, n: int) -> bool:
-    """Whether a walk of n nodes ends in v."""
+    """Return True if a walk of n nodes ends in v."""
     return n == 1 or any(to == v and ends_in(G, u, n - 1) for u, to in G.edges)
 
 

@@ -30,7 +30,7 @@ def product(filters: Tensor, x: Tensor, t: int, d: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Weights:
-    """What a layer says of itself; gates that it does not have, or that see no h, count 0."""
+    """Parameters of a layer; gates that it does not have, or that see no h, count 0."""
 
     filters: dict[str, Tensor]
     recurrent: dict[str, Tensor]

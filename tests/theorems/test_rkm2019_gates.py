@@ -54,7 +54,7 @@ def test_9_the_linear_kernel_with_static_gates(size, gates, feedback):
 @theorem
 @given(size=sizes, gates=static)
 def test_9_a_contribution_decays_by_a_constant_factor_a_step(size, gates):
-    """What step t - N wrote weighs s_i^2 s_f^{2N} in c_t, whatever the sequence."""
+    """The input of step t - N weighs s_i^2 s_f^{2N} in c_t, whatever the sequence."""
     layer = linear(size, gates, feedback=False)
     x = sequence(size["T"], size["m"])
     changed, delta = x.clone(), torch.randn(size["m"], dtype=torch.float64)

@@ -4,7 +4,7 @@
 //   R_j[s, t] = lam R_j[s, t-1] + S[s, t] K_{j-1}[s-1, t-1]        filter along y, K_0 = 1
 //   K_j[s, t] = lam K_j[s-1, t] + R_j[s, t]                        filter along x
 //
-// Two filters in the place of K_j[s,t] = lam K_j[s-1,t] + lam K_j[s,t-1] - lam^2 K_j[s-1,t-1] + ..:
+// Two filters instead of K_j[s,t] = lam K_j[s-1,t] + lam K_j[s,t-1] - lam^2 K_j[s-1,t-1] + ..:
 // nothing is subtracted. The y of a group are padded in front to one length with what resembles
 // nothing, so that all end in the same step; a few rows of S at a time stay in the cache.
 #pragma once

@@ -191,7 +191,7 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand : WalkVector
         }
     }
 
-    // Adds to the nodes' gradients, and leaves what the weights get in the place of their products.
+    // Adds to the nodes' gradients, and replaces their products by the gradients of the weights.
     REPRESENTER_INLINE void step(int64_t e, Row& b, Row& f, Row& g) const {
         Row before, t, s, dy, dz;
         message(e, b, g, before, t, s);

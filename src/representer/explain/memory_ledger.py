@@ -88,7 +88,7 @@ class MemoryLedger:
         """Return the k steps of largest absolute contribution, in descending order.
 
         Raises:
-            ArgumentError: If k is no whole number from 1 on.
+            ArgumentError: If k is not a positive integer.
         """
         check_index("k", k, 1)
         by_step = self.contribution.sum(1)

@@ -8,7 +8,7 @@ whole classifier about changed signals, so they hold for any model of windows (B
     Q_cd = E[(margin_k(x') - mean) <z'_c, z'_d> / |z'_c||z'_d|],     z'_c = e^{i theta_c} z_c
 
 with theta_c uniform and independent: whatever phases the channels had against each other is gone,
-so Q is what the model goes by and not what the signals have. The phases of its leading eigenvector
+so Q describes the model and not the signals. The phases of its leading eigenvector
 are the lags that speak for class k most.
 """
 

@@ -138,7 +138,7 @@ def frequent_ngrams(
         occurrence.
 
     Raises:
-        ArgumentError: If n or count is no whole number from 1 on.
+        ArgumentError: If n or count is not a positive integer.
     """
     check_index("n", n, 1)
     check_index("count", count, 1)

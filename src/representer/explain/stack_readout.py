@@ -80,7 +80,7 @@ class StackReadout:
 
         Raises:
             KindError: If the layers have no memory cells.
-            ArgumentError: If k is no whole number from 1 on.
+            ArgumentError: If k is not a positive integer.
         """
         rows: list[LedgerRow] = []
         for number, (part, readout) in enumerate(zip(self.parts, self.readouts, strict=True)):

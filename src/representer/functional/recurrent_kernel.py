@@ -43,7 +43,7 @@ def gaussian_kernel_definition(squared_distances: Tensor) -> Tensor:
     """Footnote 2's form over ||x~ - x_s||^2 ``(T, ...)``, oldest first. An oracle.
 
     Returns:
-        k ``(...)`` in (0, 1]; ones for T = 0, where there is nothing that differs.
+        k ``(...)`` in (0, 1]; ones for T = 0, where nothing differs.
     """
     hidden = squared_distances.new_zeros(squared_distances.shape[1:])  # ||h~_0 - h_0||^2
     k = torch.ones_like(hidden)

@@ -62,7 +62,7 @@ class StringChain:
 
     @property
     def states(self) -> int:
-        """How many rows the carried state has: n, or 2 n with the masses behind the states."""
+        """Number of rows of the carried state: n, or 2 n with the masses behind the states."""
         return self.order * (1 + self.has_mass)
 
     @property

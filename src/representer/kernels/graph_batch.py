@@ -22,7 +22,7 @@ class Batch:
     """Several graphs as one that has no edges between them.
 
     Attributes:
-        nodes: Features ``(N, d)``, float64, or labels as whole numbers ``(N,)``.
+        nodes: Features ``(N, d)``, float64, or labels as integers ``(N,)``.
         edge_index: ``(2, E)``.
         edges: Features ``(E, K)``, labels ``(E,)``, or None.
         sizes: Nodes of each graph.

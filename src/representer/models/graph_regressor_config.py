@@ -1,4 +1,4 @@
-"""What a graph regressor is made of."""
+"""Configuration of a graph regressor."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:
     if tuple(lengths.shape) != (batch,):
         raise ShapeError("lengths", lengths.shape, f"({batch},), one length a sequence")
     if lengths.is_floating_point() or lengths.is_complex():
-        raise KindError("lengths", str(lengths.dtype), "whole numbers", hint="Use lengths.long().")
+        raise KindError("lengths", str(lengths.dtype), "integers", hint="Use lengths.long().")
 
 
 def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:

@@ -19,17 +19,17 @@ class Choice:
     Attributes:
         op: Name of the op.
         backend: The backend that ran.
-        obstacles: For each backend why it could not run, "" if it could, fastest first.
+        unavailable: For each backend why it could not run, "" if it could, fastest first.
     """
 
     op: str
     backend: str
-    obstacles: dict[str, str]
+    unavailable: dict[str, str]
 
     def __str__(self) -> str:
         others = [
             f"{name}: {reason or 'ready'}"
-            for name, reason in self.obstacles.items()
+            for name, reason in self.unavailable.items()
             if name != self.backend
         ]
         return f"{self.op} runs on {self.backend} ({'; '.join(others)})"
@@ -65,10 +65,10 @@ def use_backend(name: str | None) -> Iterator[None]:
         _state.backend = outer
 
 
-def record(op: str, backend: str, obstacles: dict[str, str]) -> None:
+def record(op: str, backend: str, unavailable: dict[str, str]) -> None:
     """Add the choice of a call to every active ``explain_backend`` of this thread."""
     for choices in getattr(_state, "recorders", ()):
-        choices.append(Choice(op, backend, obstacles))
+        choices.append(Choice(op, backend, unavailable))
 
 
 def is_recording() -> bool:

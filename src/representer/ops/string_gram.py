@@ -28,7 +28,7 @@ def string_gram(
     """Return K_n of every x with every y ``(N, M)``, or of every two x, before normalization.
 
     Args:
-        x: N sequences of vectors ``(T_i, d)``, or of tokens as whole numbers ``(T_i,)``, float64.
+        x: N sequences of vectors ``(T_i, d)``, or of tokens as integers ``(T_i,)``, float64.
         y: M sequences, or None for x itself, of which the upper triangle is computed.
         order: n.
         decay: lam.

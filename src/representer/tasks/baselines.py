@@ -19,7 +19,7 @@ MAX_TERMS = 100_000  # the commonest; rare pairs teach little and cost most of t
 
 @dataclass(frozen=True)
 class Baseline:
-    """What a baseline answered.
+    """Predictions of a baseline.
 
     Attributes:
         name: Short, for a table.

@@ -1,4 +1,4 @@
-"""How long things take beside each other: interleaved in one process, medians."""
+"""Time candidates against each other: interleaved in one process, medians."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long a case took.
+    """Times of a case.
 
     Attributes:
         name: Of the case.

@@ -1,4 +1,4 @@
-"""How good a classifier is: accuracy with its interval, scores per class, confusion."""
+"""Classification metrics: accuracy with its interval, scores per class, confusion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reproduction of a paper's table is: its name, the paper's figures, and how to run it."""
+"""A recipe reproduces a table of a paper: its name, the paper's figures, and how to run it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked of a recipe; empty choices mean all that the recipe has.
+    """Options of a recipe; empty choices select everything that the recipe has.
 
     Attributes:
         data: Folder with the data sets.

@@ -1,4 +1,4 @@
-"""How good answers in numbers are: errors with their intervals, and whether one beats another."""
+"""Regression metrics: errors with their intervals, and paired differences of two models."""
 
 from __future__ import annotations
 

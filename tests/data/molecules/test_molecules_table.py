@@ -68,7 +68,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD)
-def test_a_bad_file_is_refused_with_row_value_and_mend(tmp_path, text, message):
+def test_a_bad_file_is_refused_with_row_value_and_fix(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         read_molecules(write(tmp_path, text), target="y").numbers()
     assert "data.csv" in str(caught.value)

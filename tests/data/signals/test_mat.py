@@ -65,7 +65,7 @@ def test_what_is_no_matlab_file_is_told(tmp_path):
         read_mat(tmp_path / "b.mat")
 
 
-def test_the_newest_format_is_refused_with_the_mend(tmp_path):
+def test_the_newest_format_is_refused_with_the_fix(tmp_path):
     head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124, b" ") + b"\x00\x02IM"
     (tmp_path / "a.mat").write_bytes(head + b"\x00" * 512)
     with pytest.raises(

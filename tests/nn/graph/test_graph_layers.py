@@ -1,4 +1,4 @@
-"""What every graph layer is to do, over all layers and options."""
+"""Laws of every graph layer, over all layers and options."""
 
 from __future__ import annotations
 

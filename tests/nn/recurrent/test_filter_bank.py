@@ -1,4 +1,4 @@
-"""What a user may ask of filters, and what is refused."""
+"""Options of filters: what is accepted and what is refused."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_a_length_that_is_no_whole_number_from_1_on_is_refused(given_length: Any
         ({1: "4"}, ""),
     ],
 )
-def test_units_that_do_not_sum_to_the_hidden_size_are_refused(given_length: Any, sum_of: str):
+def test_units_that_do_not_sum_to_the_hidden_size_are_refused(given_length: Any, sum_text: str):
     with pytest.raises(ArgumentError) as error:
         units_by_length(given_length, 4)
     assert f"filter_length is {given_length!r}" in str(error.value)

@@ -135,7 +135,7 @@ BAD: list[tuple[Any, type[Exception], list[str]]] = [
 
 
 @pytest.mark.parametrize(("given", "kind", "parts"), BAD, ids=[parts[0] for _, _, parts in BAD])
-def test_an_input_that_does_not_fit_is_named_with_what_was_expected_and_the_mend(
+def test_an_input_that_does_not_fit_is_named_with_what_was_expected_and_the_fix(
     given: Any, kind: type[Exception], parts: list[str]
 ):
     with pytest.raises(kind) as error:

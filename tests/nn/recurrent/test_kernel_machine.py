@@ -1,4 +1,4 @@
-"""What every cell of the family has in common: equations, inspection, options, and tools."""
+"""Laws of every cell of the family: equations, inspection, options, and tools."""
 
 from __future__ import annotations
 

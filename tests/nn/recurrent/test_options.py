@@ -1,4 +1,4 @@
-"""What a layer is constructed with: how it is printed, and what is refused."""
+"""Constructor options of a layer: how they are printed, and what is refused."""
 
 from __future__ import annotations
 

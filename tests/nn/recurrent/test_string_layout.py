@@ -1,4 +1,4 @@
-"""A string-kernel layer has the manners of torch.nn.LSTM: kinds of input, state, streaming."""
+"""A string-kernel layer follows torch.nn.LSTM: kinds of input, state, streaming."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_threads_change_nothing(words):
 @pytest.mark.parametrize("green", ["abs", "relu", "cubic"])
 @pytest.mark.parametrize("has_line", [False, True])
 def test_inputs_on_centers_have_torchs_slopes(backend, green, has_line):
-    """Whole numbers everywhere, so that sums lie on centers, some of them at one place."""
+    """Integers everywhere, so that sums lie on centers, some of them at one place."""
     draw = torch.Generator().manual_seed(0)
     whole = lambda *shape: torch.randint(-2, 3, shape, generator=draw).double()  # noqa: E731
     given = {"z": whole(1, 40, 3), "h0": whole(40, 3), "centers": whole(3, 6),

@@ -139,7 +139,7 @@ def test_filters_that_do_not_fit_the_input_are_named():
         ({"c0": torch.zeros(B, H, device="meta")}, "c0 is on meta; expected cpu. Use c0.to"),
         ({"weight": None}, r"weight is None; expected a tensor \(4, 4, 4\) for this cell"),
         ({"static": torch.ones(2, H)}, r"static is a tensor \(2, 4\); expected None for this cell"),
-        ({"lengths": torch.ones(B)}, "lengths is torch.float32; expected whole numbers"),
+        ({"lengths": torch.ones(B)}, "lengths is torch.float32; expected integers"),
         ({"bias": torch.ones(4, H)}, r"bias is a tensor \(4, 4\); expected None"),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_decay_that_is_neither_one_number_nor_one_a_unit_is_named(decay: torch
         (GATED, {"carry": None}, r"carry is None; expected a tensor \(5, 3, 4\)"),
         (CHAINS["second"], {"carry": torch.ones(T, B, H)}, r"carry is a tensor .*; expected None"),
         (GATED, {"bias": torch.ones(2, H)}, r"bias is a tensor \(2, 4\); expected None"),
-        (GATED, {"lengths": torch.ones(B)}, "lengths is torch.float32; expected whole numbers"),
+        (GATED, {"lengths": torch.ones(B)}, "lengths is torch.float32; expected integers"),
     ],
 )
 def test_another_kind_of_operand_is_named(

@@ -1,4 +1,4 @@
-"""What may be asked of an evaluation: ranges, and nothing without effect."""
+"""Options of an evaluation: ranges, and no option without effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from representer.tasks.language.adaptation import Adaptation
         ({"cache_share": 1.5}, "cache_share is 1.5; expected a number from 0 to 1"),
         ({"cache_share": 0.1, "cache_window": 0}, "cache_window is 0; expected 1 or more"),
         ({"cache_share": 0.1, "cache_theta": float("nan")}, "cache_theta is nan"),
-        ({"dynamic_lr": -1.0}, "dynamic_lr is -1.0; expected a finite number from 0 on"),
+        ({"dynamic_lr": -1.0}, "dynamic_lr is -1.0; expected a finite number ≥ 0"),
         ({"dynamic_lr": 1.0, "dynamic_decay": 2.0}, "dynamic_decay is 2.0"),
         ({"cache_theta": 1.0}, "cache_theta is 1.0; expected 0.3 without --cache-share"),
         ({"cache_window": 9}, "cache_window is 9; expected 2000 without --cache-share"),

@@ -126,7 +126,7 @@ def test_no_more_is_kept_than_the_window(monkeypatch):
     ("options", "message"),
     [
         ({"share": 1.5}, "share is 1.5; expected a number from 0 to 1"),
-        ({"window": 0}, "window is 0; expected a whole number from 1 on"),
+        ({"window": 0}, "window is 0; expected a positive integer"),
         ({"theta": float("inf")}, "theta is inf; expected a finite number"),
     ],
 )

@@ -62,7 +62,7 @@ def test_a_text_that_cannot_be_used_says_why_with_its_file(tmp_path, content, me
     assert "bad.txt" in str(caught.value)
 
 
-def test_no_data_are_an_error_with_the_demo_as_mend():
+def test_no_data_are_an_error_with_the_demo_as_fix():
     with pytest.raises(ArgumentError, match=r"data is None.*representer fit language --demo"):
         prepare(small_config())
 

@@ -1,4 +1,4 @@
-"""What a report shows of the filters of a signal run."""
+"""Filters of a signal run in its report."""
 
 from __future__ import annotations
 

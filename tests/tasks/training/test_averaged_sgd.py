@@ -247,7 +247,7 @@ _STOPS = {1, 20, 21, 22, 36, 49}  # the switch is after step 21
 def test_a_training_stopped_at_any_step_goes_on_to_the_bit(
     tmp_path: Path, stop: int, uninterrupted_files: dict[str, bytes]
 ) -> None:
-    """Stopped as a signal does it; the script of evaluations goes on where it was."""
+    """Stopped as a signal does it; the script of evaluations continues."""
     seen = 0
 
     def interrupt(batch: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What is shown: a bar on a terminal, lines in a pipe, nothing when asked, and never a crash."""
+"""Progress: a bar on a terminal, lines in a pipe, nothing when turned off, and never a crash."""
 
 from __future__ import annotations
 

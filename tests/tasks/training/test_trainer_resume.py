@@ -87,7 +87,7 @@ def test_fewer_epochs_are_refused(tmp_path: Path) -> None:
         fit(tmp_path, epochs=2, resume=True)
 
 
-def test_another_environment_is_reported_and_no_obstacle(
+def test_another_environment_is_reported_and_no_blocker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit(tmp_path, epochs=1)

@@ -13,7 +13,7 @@ from representer.data.signals.recordings import Recordings, recordings
 from representer.errors import DataError
 
 KEYS = ("X", "y", "subject", "fs")
-_MEND = "X, y and subject have one entry per window; fs is in Hz."
+_FIX = "X, y and subject have one entry per window; fs is in Hz."
 
 
 def read_npz(path: str | Path, *, is_labeled: bool = True) -> Recordings:
@@ -54,7 +54,7 @@ def arrays_to_recordings(
     if missing:
         found = ", ".join((*arrays, *others)) or "none"
         problem = f"the keys {', '.join(missing)} are missing; the file has {found}"
-        raise DataError(problem, file=path, fix=_MEND)
+        raise DataError(problem, file=path, fix=_FIX)
     x, y, subject, rate = (arrays.get(key) for key in KEYS)
     channels = arrays.get("channels")
     return recordings(x, y, subject, rate, channels, file=path, is_labeled=is_labeled)

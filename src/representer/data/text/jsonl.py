@@ -11,7 +11,7 @@ from representer.data.text.source import physical_lines
 from representer.data.text.table import Dropped
 from representer.errors import DataError
 
-_MEND = 'Every line is an object, such as {"text": "...", "label": "..."}.'
+_FIX = 'Every line is an object, such as {"text": "...", "label": "..."}.'
 
 
 def read_jsonl(path: Path, *, encoding: str = "utf-8") -> Grid:
@@ -33,7 +33,7 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8") -> Grid:
         rows.append([record.get(column, MISSING) for column in columns])
         lines.append(number)
     if not columns:
-        raise DataError("contains no objects with keys", file=path, fix=_MEND)
+        raise DataError("contains no objects with keys", file=path, fix=_FIX)
     dropped = [Dropped(line, "blank line") for line in blank if line < lines[-1]]
     return Grid(columns, rows, lines, dropped, header=True, numbered=False, notes=[])
 
@@ -43,15 +43,15 @@ def _object(path: Path, number: int, line: str) -> dict[str, object]:
         record = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError:
         problem = "JSON nested too deeply"
-        raise DataError(problem, file=path, line=number, fix=_MEND) from None
+        raise DataError(problem, file=path, line=number, fix=_FIX) from None
     except json.JSONDecodeError as error:
         problem = f"not JSON: {error.msg} at character {error.pos + 1}"
-        raise DataError(problem, file=path, line=number, fix=_MEND) from None
+        raise DataError(problem, file=path, line=number, fix=_FIX) from None
     except ValueError as error:
-        raise DataError(f"not JSON: {error}", file=path, line=number, fix=_MEND) from None
+        raise DataError(f"not JSON: {error}", file=path, line=number, fix=_FIX) from None
     if not isinstance(record, dict):
         problem = f"a JSON {_KINDS.get(type(record), 'value')}, not an object"
-        raise DataError(problem, file=path, line=number, fix=_MEND)
+        raise DataError(problem, file=path, line=number, fix=_FIX)
     return record
 
 

@@ -28,7 +28,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """How documents become tokens.
+    """Options of turning documents into tokens.
 
     Args:
         scheme: See :func:`tokenize`.

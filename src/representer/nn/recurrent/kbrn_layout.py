@@ -53,7 +53,7 @@ class KBRNLayout(StateLayout):
 
     def _check_steps(self, steps: Any, batch: int, like: Tensor, is_batched: bool) -> None:
         shape = (self.directions, batch) if is_batched else (self.directions,)
-        wanted = f"whole numbers {shape}"
+        wanted = f"integers {shape}"
         if not isinstance(steps, Tensor):
             raise KindError("state.steps", type(steps).__name__, wanted)
         if tuple(steps.shape) != shape:

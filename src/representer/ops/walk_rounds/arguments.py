@@ -83,7 +83,7 @@ class Gradients(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """Where the parts of the products of a round lie in its rows."""
+    """Positions of the parts of a round's products in its rows."""
 
     inner: slice
     own: slice

@@ -1,4 +1,4 @@
-"""What a language model may do with the text that it is tested on.
+"""Options of adapting a language model to the test text.
 
 Free of torch, since the command line reads its options here.
 """
@@ -14,7 +14,7 @@ from representer.tasks.options import option
 
 @dataclass(frozen=True)
 class Adaptation:
-    """Whether a text is evaluated with a continuous cache, and with dynamic evaluation, too.
+    """Options of evaluation with a continuous cache and with dynamic evaluation.
 
     Raises:
         ArgumentError: If a value is out of its range, or has no effect.
@@ -33,7 +33,7 @@ class Adaptation:
             self._require(name, 0 <= getattr(self, name) <= 1, "a number from 0 to 1")
         self._require("cache_theta", math.isfinite(self.cache_theta), "a finite number")
         self._require("cache_window", self.cache_window >= 1, "1 or more")
-        self._require("dynamic_lr", 0 <= self.dynamic_lr < math.inf, "a finite number from 0 on")
+        self._require("dynamic_lr", 0 <= self.dynamic_lr < math.inf, "a finite number ≥ 0")
         is_used = {"cache_theta": self.cache_share, "cache_window": self.cache_share}
         is_used["dynamic_decay"] = self.dynamic_lr
         for name, share in is_used.items():

@@ -46,14 +46,14 @@ class ContinuousCache:
         if not 0 <= share <= 1:
             raise ArgumentError("share", share, "a number from 0 to 1")
         if type(window) is not int or window < 1:
-            raise ArgumentError("window", window, "a whole number from 1 on")
+            raise ArgumentError("window", window, "a positive integer")
         self.theta, self.share, self.window = theta, share, window
         self._features: Tensor | None = None
         self._words: Tensor | None = None
 
     @property
     def remembered(self) -> int:
-        """How many steps are."""
+        """Return the number of stored steps."""
         return 0 if self._words is None else len(self._words)
 
     def read(self, features: Tensor, log_probabilities: Tensor, words: Tensor) -> Tensor:

@@ -64,7 +64,7 @@ def dynamic_evaluation(
         Krause et al., Dynamic Evaluation of Neural Sequence Models, ICML 2018, sections 4 and 5.
     """
     if not 0 <= lr < math.inf:
-        raise ArgumentError("lr", lr, "a finite number from 0 on")
+        raise ArgumentError("lr", lr, "a finite number ≥ 0")
     if not 0 <= decay <= 1:
         raise ArgumentError("decay", decay, "a number from 0 to 1")
     if not 0 < epsilon < math.inf:

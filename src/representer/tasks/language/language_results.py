@@ -1,4 +1,4 @@
-"""What a finished language run says about itself: metrics.json, details.json, closing lines."""
+"""Results of a finished language run: metrics.json, details.json, closing lines."""
 
 from __future__ import annotations
 

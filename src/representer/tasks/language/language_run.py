@@ -1,4 +1,4 @@
-"""What a run folder of a language model holds, written at the start and read to use it."""
+"""Write and load the run folder of a language model."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _adapted(trained: TrainedLanguage, tokens: Tensor, chosen: Adaptation) -> di
 
 @dataclass(frozen=True)
 class Sampling:
-    """How tokens are drawn, see ``generate.generate``."""
+    """Options of sampling; see ``generate.generate``."""
 
     count: int = 100
     temperature: float = 1.0

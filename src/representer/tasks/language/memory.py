@@ -1,4 +1,4 @@
-"""Whether a language model fits into memory, asked before it is made."""
+"""Check that a language model fits into memory before building it."""
 
 from __future__ import annotations
 

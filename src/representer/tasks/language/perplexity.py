@@ -1,4 +1,4 @@
-"""How well a language model predicts a text."""
+"""Negative log-likelihood and perplexity of a text under a language model."""
 
 from __future__ import annotations
 

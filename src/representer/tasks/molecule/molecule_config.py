@@ -24,7 +24,7 @@ MAX_MEMBERS = 100
 
 @dataclass(frozen=True)
 class MoleculeReading:
-    """How to read molecules; columns left out are those of training."""
+    """Options of reading molecules; the default columns are those of training."""
 
     smiles: str | None = option(None, "column with the SMILES of molecules", metavar="COLUMN")
     target: str | None = option(

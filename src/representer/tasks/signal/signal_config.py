@@ -20,7 +20,7 @@ MONITORS = ("loss", "accuracy")
 
 @dataclass(frozen=True)
 class SignalReading:
-    """How to read recordings; options left out are those of training."""
+    """Options of reading recordings; the defaults are those of training."""
 
     events: str | None = option(
         None, "events of .fif and .edf files to use as classes: A,B", metavar="NAMES"

@@ -18,7 +18,7 @@ DECAYS = ("learned", "input", "state")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a table; options left out are detected. See ``data.text.read_table``."""
+    """Options of reading a table; the defaults are detected. See ``data.text.read_table``."""
 
     text: str | None = option(
         None, "column(s) with the text: TITLE,BODY joins two (default: detected)", metavar="COLUMN"

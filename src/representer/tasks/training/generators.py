@@ -1,4 +1,4 @@
-"""Where randomness comes from: one number, the seed, and a name for each use of it.
+"""Random generators, derived from one seed and a name for each use.
 
 Initialization, data order and dropout draw from sources of their own, so that a change in one does
 not move the others. Order is a function of (seed, epoch) and needs no state; dropout uses torch's

@@ -26,7 +26,7 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """What a process ended by the signal exits with: 130, 143 or 129; 0 without a signal."""
+        """Return the exit code of a process ended by the signal: 130, 143 or 129; 0 without one."""
         return 0 if self.number is None else 128 + self.number
 
     @property

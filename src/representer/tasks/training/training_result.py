@@ -1,4 +1,4 @@
-"""What a finished training has found."""
+"""Result of a finished training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a run stands: everything that its next step depends on, and what it has found so far."""
+"""State of a run: everything that its next step depends on, and the results so far."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Loss(NamedTuple):
 
 
 class Carried(Protocol):
-    """What a task carries from one batch to the next, such as the state of a recurrence."""
+    """State that a task carries from batch to batch, such as that of a recurrence."""
 
     def state_dict(self) -> Any:
         """Return it as a checkpoint can hold it."""
