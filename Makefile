@@ -39,7 +39,7 @@ test-all: $(READY) check
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/codespell src tests docs benchmarks README.md CONTRIBUTING.md CHANGELOG.md
+	$(BIN)/codespell src tests docs benchmarks tools README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 	$(BIN)/python tools/plain_english.py
 	$(BIN)/lint-imports
 	$(BIN)/pyright

@@ -88,7 +88,7 @@ def measure(rows: int, count: int, mode: str, repeats: int) -> Rounds:
                 do()
 
         def training() -> None:
-            torch.autograd.grad(do(), of, out)
+            torch.autograd.grad(do(), operands, out)
 
         return Candidate(name, forward if mode == FORWARD else training, is_slow)
 

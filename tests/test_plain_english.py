@@ -29,7 +29,7 @@ _spec.loader.exec_module(plain_english)
     ],
 )
 def test_a_wording_of_the_table_is_found(text: str) -> None:
-    assert list(plain_english.findings("fine\n" + text))[0][0] >= 2
+    assert next(iter(plain_english.findings("fine\n" + text)))[0] >= 2
 
 
 @pytest.mark.parametrize("text", ["recommend", "amendment", "the fix", '"""Return what comes."""'])

@@ -130,7 +130,7 @@ def test_units_that_do_not_sum_to_the_hidden_size_are_refused(given_length: Any,
         units_by_length(given_length, 4)
     assert f"filter_length is {given_length!r}" in str(error.value)
     assert "units that sum to hidden_size = 4" in str(error.value)
-    assert str(error.value).endswith(sum_of)
+    assert str(error.value).endswith(sum_text)
 
 
 def test_a_filter_longer_than_the_sequence_reads_zeros():

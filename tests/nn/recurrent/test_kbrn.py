@@ -1,4 +1,4 @@
-"""The recurrent network of learned activations: its equation, statistics, conventions and errors."""
+"""The recurrent network of learned activations: its equation, statistics and errors."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Trainer:
         model: What to train; it is moved to the device.
         task: Batches, loss and evaluation.
         config: How long and how fast.
-        run: The folder; if it was opened with ``resume=True``, training continues from its checkpoint.
+        run: The folder; if it was opened with ``resume=True``, training continues from there.
         optimizer: Adam with the configuration's ``lr`` and ``weight_decay`` if left out. One that
             averages weights (`NonMonotonicASGD`) is told the monitored metric, and its means are
             evaluated, kept as the best, and final.
