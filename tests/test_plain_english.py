@@ -20,12 +20,12 @@ _spec.loader.exec_module(plain_english)
     [
         "the " + "me" + "nd is simple",
         "in the " + "man" + "ner of torch",
-        "a whole " + "number from 1 on",
-        "our " + "riv" + "als",
+        "a whole " + "number from" + " 1 on",
+        "our " + "rival" + "s",
         "the model " + "goes by lags",
         'def f():\n    """' + 'What comes out."""',
         'def f():\n    """' + 'Whether it runs."""',
-        "def f(" + "of: Tensor): ...",
+        "def f(of" + ": Tensor): ...",
     ],
 )
 def test_a_wording_of_the_table_is_found(text: str) -> None:
