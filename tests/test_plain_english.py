@@ -21,7 +21,7 @@ _spec.loader.exec_module(plain_english)
         "the " + "me" + "nd is simple",
         "in the " + "man" + "ner of torch",
         "a whole " + "number from" + " 1 on",
-        "our " + "rival" + "s",
+        "our " + "ri" + "vals",
         "the model " + "goes by lags",
         'def f():\n    """' + 'What comes out."""',
         'def f():\n    """' + 'Whether it runs."""',
