@@ -66,7 +66,9 @@ def test_a_run_holds_everything_that_was_promised(fitted):
     }  # fmt: skip
     metrics = json.loads((fitted / "metrics.json").read_text())
     assert list(metrics["by_subject"]) == [f"subject {k}" for k in range(4)]
-    assert metrics["mean"] == pytest.approx(np.mean(list(metrics["by_subject"].values())))
+    accuracies = list(metrics["by_subject"].values())
+    assert metrics["mean"] == pytest.approx(np.mean(accuracies))
+    assert metrics["deviation"] == pytest.approx(np.std(accuracies, ddof=1))
     assert metrics["test"]["count"] == 40
     (baseline,) = metrics["baselines"]
     assert baseline["by_subject"].keys() == metrics["by_subject"].keys()
@@ -271,6 +273,8 @@ def test_a_subject_of_one_class_is_told_with_the_file(run, tmp_path):
     assert "bad.npz: subject 2 has windows of one class; their accuracies" in outcome.err
     details = json.loads((tmp_path / "run" / "details.json").read_text())
     assert details["data"]["one_class_subjects"] == ["2"]
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["chance"] == 10 / 16  # of always predicting class 1
 
 
 def test_a_run_that_nobody_stops_has_a_report_and_answers(run, data, tmp_path):

@@ -18,6 +18,8 @@ from representer.data.signals import standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.tasks.signal import signal_fold, signal_loso, signal_processes
 from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.signal.signal_fold import FoldResult
+from representer.tasks.signal.signal_folds import Fold
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject, jobs_of, run_loso
 from representer.tasks.signal.signal_processes import run_folds
 from representer.tasks.signal.signal_run import load_run
@@ -312,3 +314,14 @@ def saved_steps(out) -> list[list[int]]:
     """Return the checkpoints of each fold that has any."""
     found = [checkpoint.steps(folder) for folder in out.glob("folds/*/checkpoints")]
     return [steps for steps in found if steps]
+
+
+def test_probabilities_stay_with_their_windows_when_folds_are_joined():
+    def fold(rows: list[int]) -> FoldResult:
+        chances = np.asarray([[row / 10, 1 - row / 10] for row in rows])
+        sides = Fold("f", ("a",), ("b",), ("c",))
+        return FoldResult(sides, np.asarray(rows), chances, 1, 1, {}, "epochs", 0.0)
+
+    joined = LosoResult.of_folds([fold([2, 5]), fold([0, 4]), fold([1, 3])])
+    assert joined.rows.tolist() == [0, 1, 2, 3, 4, 5]
+    assert joined.probabilities[:, 0].tolist() == [0, 0.1, 0.2, 0.3, 0.4, 0.5]
