@@ -55,7 +55,7 @@ def test_a_shape_that_does_not_fit_is_named(shapes: tuple[tuple[int, ...], ...],
         ({"f": DECAY.double()}, r"f is torch.float64; expected torch.float32. Use f.to\("),
         ({"c0": torch.zeros(2, 3).half()}, "c0 is torch.float16; expected torch.float32"),
         ({"c0": torch.zeros(2, 3, device="meta")}, "c0 is on meta; expected cpu"),
-        ({"lengths": torch.tensor([1.0, 2.0])}, "lengths is torch.float32; expected whole"),
+        ({"lengths": torch.tensor([1.0, 2.0])}, "lengths is torch.float32; expected integers"),
     ],
 )
 def test_another_dtype_or_device_is_named(change: dict, message: str):

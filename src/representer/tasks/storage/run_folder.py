@@ -75,7 +75,7 @@ class RunFolder:
             return
         self._is_new = not os.path.exists(self.path)  # noqa: PTH110  (raises for no path)
         if not self._is_new and self.path.is_dir():
-            self._require_usable(resume)  # before a lock is left in somebody's folder
+            self._require_usable(resume=True)  # before a lock is left in somebody's folder
         self._lock = lock(self.path)
         try:
             self._require_usable(resume)
