@@ -38,13 +38,21 @@ def strided(tensor: Tensor) -> Tensor:
 LAYOUTS = (as_it_is, batch_first, strided)
 
 
-def every(samples: Callable[[Op], Iterable[Sample]]) -> pytest.MarkDecorator:
-    """Run a test ``(op, backend, sample)`` over every backend that is there of every op."""
+def every(
+    samples: Callable[[Op], Iterable[Sample]], *, fast: int | None = None
+) -> pytest.MarkDecorator:
+    """Run a test ``(op, backend, sample)`` over every backend that is there of every op.
+
+    Samples of an op after the first `fast` are marked slow.
+    """
     cases = [
-        pytest.param(op, backend, sample, id=f"{op.name}-{backend}-{sample.name}")
+        pytest.param(
+            op, backend, sample, id=f"{op.name}-{backend}-{sample.name}",
+            marks=[] if fast is None or i < fast else [pytest.mark.slow],
+        )
         for op, backend in (case.values for case in BACKENDS)
-        for sample in samples(op)
-    ]
+        for i, sample in enumerate(samples(op))
+    ]  # fmt: skip
     return pytest.mark.parametrize(("op", "backend", "sample"), cases)
 
 
