@@ -20,7 +20,7 @@ from machine import load
 from report import machine_table, number, publish, table
 from representer import functional
 from representer.ops import core, kernel_activation
-from representer.tasks.training.freed_memory import keep_freed_memory
+from representer.training.freed_memory import keep_freed_memory
 from timing import Candidate, Rounds, interleave
 
 ROWS, FEATURES, CENTERS = 100_000, 20, (20, 100)

@@ -23,7 +23,7 @@ from machine import cores, load
 from report import machine_table, publish
 from representer.models import SequenceClassifier, SequenceClassifierConfig
 from representer.ops import core
-from representer.tasks.training.freed_memory import keep_freed_memory
+from representer.training.freed_memory import keep_freed_memory
 
 DOCUMENTS, VOCABULARY, CLASSES, SIZE = 20_000, 30_000, 4, 300
 BATCHES, THREADS = (16, 64), (1, 2)

@@ -20,7 +20,7 @@ from machine import load
 from report import machine_table, number, publish, table
 from representer import functional, nn
 from representer.ops import core, use_backend
-from representer.tasks.training.freed_memory import keep_freed_memory
+from representer.training.freed_memory import keep_freed_memory
 from timing import Candidate, Rounds, interleave
 
 TIME, BATCH, UNITS, CENTERS = 50, 500, 20, 100

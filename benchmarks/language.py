@@ -24,7 +24,7 @@ from machine import load
 from report import machine_table, publish, table
 from representer.models import LanguageModel, LanguageModelConfig
 from representer.ops import core
-from representer.tasks.training.freed_memory import keep_freed_memory
+from representer.training.freed_memory import keep_freed_memory
 from timing import Candidate, Rounds, interleave
 
 WORDS = 10_000

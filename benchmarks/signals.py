@@ -22,7 +22,7 @@ from machine import load
 from report import machine_table, number, publish, table
 from representer.models import SignalClassifier, SignalClassifierConfig, SignalStream
 from representer.ops import core
-from representer.tasks.training.freed_memory import keep_freed_memory
+from representer.training.freed_memory import keep_freed_memory
 from timing import Candidate, Rounds, interleave
 
 TIME, CHANNELS, LENGTH, UNITS, BATCH, CLASSES, RATE = 1000, 11, 40, 30, 32, 3, 1000.0

@@ -112,26 +112,27 @@ COVERED_BY = {
         "string_graph2017/table3",
     ),
     "tests/papers/test_string_graph2017_sentiment_run.py": ("string_graph2017/sentiment_config",),
-    "tests/tasks/signal/test_signal_filters.py": ("tasks/report/signal_figures",),
-    "tests/tasks/storage/test_atomic.py": ("tasks/storage/failpoints",),
-    "tests/tasks/storage/test_fields.py": ("tasks/limits",),
-    "tests/tasks/storage/test_run_folder.py": ("tasks/storage/lock",),
-    "tests/tasks/storage/test_checkpoint.py": (
-        "tasks/storage/checkpoint/checkpoint", "tasks/storage/checkpoint/container",
-        "tasks/storage/checkpoint/tree",
+    "tests/tasks/signal/test_signal_filters.py": ("report/signal_figures",),
+    "tests/storage/test_atomic.py": ("storage/failpoints",),
+    "tests/storage/test_fields.py": ("limits",),
+    "tests/storage/test_run_folder.py": ("storage/lock",),
+    "tests/storage/test_checkpoint.py": (
+        "storage/checkpoint/checkpoint", "storage/checkpoint/container",
+        "storage/checkpoint/tree",
     ),
     "tests/tasks/test_doctor.py": ("tasks/self_check",),
-    "tests/tasks/test_report.py": (
-        "tasks/report/canvas", "tasks/report/figures", "tasks/report/page",
+    "tests/report/test_report.py": (
+        "report/canvas", "report/figures", "report/page",
     ),
-    "tests/tasks/training/test_trainer.py": (
-        "tasks/training/metrics_log", "tasks/training/snapshot", "tasks/training/training_files",
-        "tasks/training/training_result", "tasks/training/training_state",
-        "tasks/training/training_step", "tasks/training/training_task",
+    "tests/training/test_trainer.py": (
+        "training/metrics_log", "training/snapshot", "training/training_files",
+        "training/training_result", "training/training_state",
+        "training/training_step", "training/training_task",
     ),
-    "tests/tasks/training/test_averaged_sgd.py": ("tasks/training/weight_averaging",),
-    "tests/tasks/training/test_trainer_resume.py": (
-        "tasks/training/fingerprint", "tasks/training/settings",
+    "tests/training/test_workers.py": ("storage/main_process",),
+    "tests/training/test_averaged_sgd.py": ("training/weight_averaging",),
+    "tests/training/test_trainer_resume.py": (
+        "training/fingerprint", "training/settings",
     ),
     "tests/cli/test_fit_text.py": ("tasks/text/text_fit", "tasks/text/text_demo"),
     "tests/cli/test_predict.py": (
@@ -142,7 +143,7 @@ COVERED_BY = {
         "tasks/language/language_run", "tasks/language/language_use",
     ),
     "tests/cli/test_fit_molecule.py": (
-        "tasks/molecule/molecule_data", "tasks/molecule/molecule_drawing",
+        "tasks/molecule/molecule_data", "report/molecule_drawing",
         "tasks/molecule/molecule_explain", "tasks/molecule/molecule_fit",
         "tasks/molecule/molecule_run", "tasks/molecule/molecule_use", "data/molecules/assembled",
     ),

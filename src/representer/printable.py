@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import sys
+from typing import TextIO
 
 # C0 and C1 controls, line and paragraph separators, overrides of the writing direction, and lone
 # surrogates, which stand for the bytes of a name that is not UTF-8
@@ -33,6 +36,22 @@ def reason(error: Exception, most: int = 200) -> str:
     """Return the message of a foreign error on one line, cut where it quotes half a file."""
     line = one_line(str(error)).rstrip(".") or type(error).__name__
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def show(text: str) -> None:
+    """Print lines on stdout, with control characters escaped that came with the user's data."""
+    print(printable(text, keep="\n"))
+
+
+def say(line: str) -> None:
+    """Print a line on stderr; a closed stderr is ignored."""
+    print_line(line, sys.stderr)
+
+
+def print_line(line: str, stream: TextIO | None) -> None:
+    """Print a line; a stream that is closed, or whose reader has gone, is ignored."""
+    with contextlib.suppress(OSError, ValueError):
+        print(printable(line), file=stream, flush=True)
 
 
 def _escaped(character: str) -> str:

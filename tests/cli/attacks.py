@@ -34,7 +34,7 @@ import torch
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules
 from representer.data.signals import synthetic_recordings, write_npz
-from representer.tasks.storage.manifest import MANIFEST, Entry, manifest_text
+from representer.storage.manifest import MANIFEST, Entry, manifest_text
 
 SECONDS, MEMORY = 120, 4 * 2**30  # of one command, beyond what the parent uses
 ALLOWED = (0, 2, 73, 74)

@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from cli.conftest import Outcome, write_table
-from representer.tasks.storage.run_folder import RunFolder
+from representer.storage.run_folder import RunFolder
 
 
 def test_the_last_line_of_stdout_is_one_json_object(run, trained, table):

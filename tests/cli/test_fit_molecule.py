@@ -19,13 +19,13 @@ from rdkit import Chem
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules, scaffold
 from representer.errors import DataError
+from representer.storage import checkpoint
+from representer.storage.failpoints import VARIABLE
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import prepare
 from representer.tasks.molecule.molecule_model import training_task
 from representer.tasks.molecule.molecule_run import load_run
-from representer.tasks.storage import checkpoint
-from representer.tasks.storage.failpoints import VARIABLE
-from representer.tasks.training.training_files import read_weights
+from representer.training.training_files import read_weights
 
 TINY = [
     "--hidden-size", "8", "--depth", "2", "--members", "2", "--epochs", "6", "--batch-size", "8",
@@ -356,7 +356,7 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
 def test_a_run_that_was_stopped_goes_on_to_the_same_weights(run, molecules, tmp_path, monkeypatch):
     words = ["--target", "atoms", "--baselines", "false", "--network", "random-walk"]
     whole = fitted(molecules, "whole", *words)
-    from representer.tasks.training.progress import Progress
+    from representer.training.progress import Progress
 
     steps = []
 

@@ -11,8 +11,8 @@ import torch
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
+from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer.tasks.storage.run_folder import RunFolder
 from representer_papers.kbdnn2018 import long_term, long_term_report, long_term_run
 from representer_papers.kbdnn2018.long_term import LONG_TERM, Setting, is_done, run_one, settings
 

@@ -13,8 +13,8 @@ from sklearn.linear_model import Ridge
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
+from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer.tasks.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import molecule_baselines, molecule_run, molecules_table
 from representer_papers.string_graph2017.graph_molecules import GRAPH_MOLECULES
 from representer_papers.string_graph2017.molecule_sets import FRACTIONS, locate, read

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch_geometric.data import Data
 
 from papers.graph_files import write_graphs
+from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer.tasks.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import graph_networks
 from representer_papers.string_graph2017.graph_networks import GraphClassifier, _run_fold, _store
 from representer_papers.string_graph2017.graph_sets import locate, read

@@ -12,8 +12,8 @@ import pytest
 from papers.conftest import write_treebank
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
+from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import GROUP, Request
-from representer.tasks.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import RECIPES
 from representer_papers.string_graph2017.sentiment import SENTIMENT
 from representer_papers.string_graph2017.sentiment_config import CELLS

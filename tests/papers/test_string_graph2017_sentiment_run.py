@@ -10,7 +10,7 @@ import torch
 
 from representer.data.text import Vocabulary, read_vectors
 from representer.errors import ArgumentError
-from representer.tasks.storage.run_folder import RunFolder
+from representer.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import sentiment_run
 from representer_papers.string_graph2017.sentiment_config import (
     CELLS,

@@ -14,7 +14,7 @@ from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.options import as_yaml, command_of, determining, is_share
 from representer.tasks.text import text_config
 from representer.tasks.text.text_config import TextConfig
-from representer.tasks.training.trainer_config import TrainerConfig
+from representer.training.trainer_config import TrainerConfig
 
 
 def of_text(config: TextConfig) -> str:

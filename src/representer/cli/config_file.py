@@ -9,7 +9,7 @@ from typing import Any
 
 from representer.cli.errors import did_you_mean
 from representer.errors import DataError
-from representer.tasks.storage.files import check_yaml, read_bytes
+from representer.storage.files import check_yaml, read_bytes
 
 _MOST = 2**20
 

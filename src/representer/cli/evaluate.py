@@ -60,7 +60,7 @@ def task_of(arguments: Any) -> str | None:
         DataError: If there is no such run.
         ArgumentError: If an option is given that the task does not have.
     """
-    from representer.tasks.storage.run_files import task_of as read_task
+    from representer.storage.run_files import task_of as read_task
 
     task = read_task(arguments.run)
     options, usual = read_options(arguments), ReadOptions()

@@ -36,8 +36,8 @@ def run(arguments: Any) -> None:
         hint = "What its filters look for is in the run's report: representer report RUN"
         raise KindError("the run", "one of signals", "one of texts or molecules", hint=hint)
     if task == "molecule":
+        from representer.printable import show
         from representer.tasks.molecule import molecule_use
-        from representer.tasks.training.progress import show
 
         found = molecule_use.explain(*where, read_molecules(arguments), options, **amount)
         show("\n\n".join(map(molecule_use.as_text, found)))

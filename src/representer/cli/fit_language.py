@@ -30,7 +30,7 @@ def run(arguments: Any) -> None:
     values = {field.name: arguments[field.name] for field in fields(LanguageConfig)}
     config = LanguageConfig(**values)
     from representer.tasks.language.language_fit import fit
-    from representer.tasks.training.freed_memory import keep_freed_memory
+    from representer.training.freed_memory import keep_freed_memory
 
     keep_freed_memory()
     fit(config)

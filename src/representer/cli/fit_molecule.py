@@ -30,7 +30,7 @@ def run(arguments: Any) -> None:
     values = {field.name: arguments[field.name] for field in fields(MoleculeConfig)}
     config = MoleculeConfig(**values)
     from representer.tasks.molecule.molecule_fit import fit
-    from representer.tasks.training.freed_memory import keep_freed_memory
+    from representer.training.freed_memory import keep_freed_memory
 
     keep_freed_memory()
     fit(config)

@@ -31,7 +31,7 @@ def run(arguments: Any) -> None:
     config = TextConfig(**values)
     from representer.tasks.text.text_demo import demo
     from representer.tasks.text.text_fit import fit
-    from representer.tasks.training.freed_memory import keep_freed_memory
+    from representer.training.freed_memory import keep_freed_memory
 
     keep_freed_memory()
     (demo if config.demo else fit)(config)

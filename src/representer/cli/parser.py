@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from representer.cli.config_file import read_config_files
 from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import MissingExtraError
-from representer.tasks.limits import LARGEST_INTEGER, LIMITS
+from representer.limits import LARGEST_INTEGER, LIMITS
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace

@@ -15,6 +15,6 @@ def add_arguments(parser: Any) -> None:
 
 def run(arguments: Any) -> None:
     """Write the page and print its path."""
-    from representer.tasks.report import write_report
+    from representer.report import write_report
 
     print(write_report(Path(arguments.run)))

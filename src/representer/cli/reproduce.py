@@ -65,7 +65,7 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Run the recipe and print its table."""
     from representer.tasks.recipe import Request, installed_recipes
-    from representer.tasks.training.freed_memory import keep_freed_memory
+    from representer.training.freed_memory import keep_freed_memory
 
     recipes = installed_recipes()
     if arguments.name == "list":

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from representer.nn import TABLE1
 from representer.tasks.bench import Case, compare, table
-from representer.tasks.training.fingerprint import fingerprint
+from representer.training.fingerprint import fingerprint
 
 
 def bench_cells(

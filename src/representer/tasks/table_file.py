@@ -14,7 +14,7 @@ from representer.data.text import MISSING
 from representer.data.text.spreadsheet import guard_formula
 from representer.errors import DataError, StorageError
 from representer.printable import printable
-from representer.tasks.storage import atomic
+from representer.storage import atomic
 
 
 def check_output(output: Path, data: Path) -> None:

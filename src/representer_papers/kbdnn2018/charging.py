@@ -70,7 +70,7 @@ def run(request: Request) -> Path:
 
 def _result(request: Request, setting: Setting) -> dict[str, Any] | None:
     """Return the result of a run; train it unless a stored one has at least as many updates."""
-    from representer.tasks.storage.atomic import write_json
+    from representer.storage.atomic import write_json
 
     path = request.out / f"{setting.name}.json"
     if path.exists():
@@ -98,7 +98,7 @@ def train(setting: Setting) -> dict[str, Any]:
     import torch
 
     from representer.nn import KBRN
-    from representer.tasks.training import generators
+    from representer.training import generators
     from representer_papers.kbdnn2018.networks import charging_network
     from representer_papers.kbdnn2018.problems import charging
 

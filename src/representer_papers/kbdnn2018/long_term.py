@@ -149,8 +149,8 @@ def is_done(out: Path, setting: Setting) -> bool:
 
 def run_one(out: Path, setting: Setting) -> str:
     """Run or resume one setting; return a line on how it ended."""
-    from representer.tasks.storage.run_folder import RunFolder
-    from representer.tasks.training.freed_memory import keep_freed_memory
+    from representer.storage.run_folder import RunFolder
+    from representer.training.freed_memory import keep_freed_memory
     from representer_papers.kbdnn2018.long_term_run import train
     from representer_papers.kbdnn2018.options import one_thread
 

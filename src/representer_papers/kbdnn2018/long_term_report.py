@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from representer.storage.atomic import write_text
 from representer.tasks.recipe import Request
-from representer.tasks.storage.atomic import write_text
 from representer_papers.kbdnn2018.long_term import CELLS, FUNCTIONS
 from representer_papers.kbdnn2018.long_term_run import SPAN
 from representer_papers.kbdnn2018.networks import CELLS as TITLES

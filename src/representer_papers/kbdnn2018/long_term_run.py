@@ -12,9 +12,9 @@ from torch import Tensor
 
 from representer.nn import KBRN
 from representer.nn.recurrent.kbrn_direction import KBRNDirection
-from representer.tasks.storage.checkpoint import Checkpoint, latest, save_step
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training import generators
+from representer.storage.checkpoint import Checkpoint, latest, save_step
+from representer.storage.run_folder import RunFolder
+from representer.training import generators
 from representer_papers.kbdnn2018.long_term import Setting
 from representer_papers.kbdnn2018.networks import Network, long_term_network
 from representer_papers.kbdnn2018.problems import two_bits

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from representer.errors import MissingExtraError
-from representer.tasks.storage.atomic import write_text
+from representer.storage.atomic import write_text
 
 COLORS = ("#3b82c4", "#d9822b", "#5aa469", "#8a63b8", "#b04a5a", "#6b7280")
 COLORS += ("#2a9d8f", "#d66ba0", "#8c8c2a", "#1f2937")

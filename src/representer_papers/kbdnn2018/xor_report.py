@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from representer.storage.atomic import write_text
 from representer.tasks.recipe import Request
-from representer.tasks.storage.atomic import write_text
 from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.shared.table import heading, smoke_warning
 

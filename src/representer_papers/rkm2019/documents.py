@@ -161,7 +161,7 @@ def _run(
     vectors: WordVectors | None,
     baselines: Sequence[Baseline],
 ) -> None:
-    from representer.tasks.storage.run_folder import RunFolder
+    from representer.storage.run_folder import RunFolder
     from representer.tasks.text.text_fit import evaluate_and_report, train
 
     folder = Path(config.out or "")

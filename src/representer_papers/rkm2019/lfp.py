@@ -105,8 +105,8 @@ def _rows(request: Request) -> tuple[str, ...]:
 
 
 def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> None:
+    from representer.storage import atomic
     from representer.tasks.signal.signal_loso import plan, run_loso
-    from representer.tasks.storage import atomic
     from representer_papers.rkm2019.lfp_answers import KEY, described
 
     recordings = signals.recordings(request.data, smoke=request.smoke)

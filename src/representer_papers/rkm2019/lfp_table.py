@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from representer.report import figures
+from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer.tasks.report import figures
 from representer.tasks.signal.signal_paired import paired_over_subjects
-from representer.tasks.storage import atomic
 from representer_papers.rkm2019.lfp import BASELINE, CELLS
 from representer_papers.rkm2019.lfp_answers import together
 from representer_papers.rkm2019.lfp_sets import SignalSet

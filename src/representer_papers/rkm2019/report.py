@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer.tasks.storage import atomic
 from representer_papers.rkm2019.datasets import Located
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
 from representer_papers.shared.order import order_lines

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from representer.storage import atomic
 from representer.tasks.baselines import Baseline
 from representer.tasks.metrics import wilson_interval
-from representer.tasks.storage import atomic
 from representer.tasks.text.text_data import TextData
 from representer.tasks.text.text_results import train_baselines
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from representer.data.language import find_parts
 from representer.errors import ArgumentError, DataError, RunFolderError, TrainingError
+from representer.storage.run_folder import RunFolder
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.recipe import Request
-from representer.tasks.storage.run_folder import RunFolder
 from representer_papers.shared.datasets import wanted
 
 CONFIG = "recipe.json"

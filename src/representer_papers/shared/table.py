@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from representer.tasks.recipe import Request
-from representer.tasks.training.fingerprint import fingerprint
+from representer.training.fingerprint import fingerprint
 
 
 def heading(title: str, request: Request) -> list[str]:

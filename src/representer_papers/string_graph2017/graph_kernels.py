@@ -105,7 +105,7 @@ def _run_set(request: Request, place: Located, rows: tuple[str, ...]) -> None:
 
 
 def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
-    from representer.tasks.storage import atomic
+    from representer.storage import atomic
 
     path = folder / "settings.json"
     if path.exists() and (written := json.loads(path.read_text("utf-8"))) != settings:
@@ -133,7 +133,7 @@ class _Repeat:
 
     def run(self, family: str, grams: Grams) -> None:
         """Select a kernel of the family in each outer fold, and test it."""
-        from representer.tasks.storage import atomic
+        from representer.storage import atomic
         from representer_papers.string_graph2017.kernel_families import candidates
         from representer_papers.string_graph2017.nested_folds import best, count_correct
 
@@ -162,7 +162,7 @@ class _Repeat:
         """Return the inner accuracy of a kernel in every outer fold, with each cost."""
         from joblib import Parallel, delayed
 
-        from representer.tasks.storage import atomic
+        from representer.storage import atomic
         from representer_papers.string_graph2017.nested_folds import inner_accuracies
 
         path = self._folder / "inner" / f"{family} {name.replace('=', '')}.json"

@@ -92,7 +92,7 @@ def _done(place: Path, chosen: dict[str, Any]) -> bool:
 
 
 def _run(place: Path, chosen: dict[str, Any], data: MoleculeSet, threads: int | None) -> None:
-    from representer.tasks.storage.run_folder import RunFolder
+    from representer.storage.run_folder import RunFolder
     from representer_papers.string_graph2017 import molecule_run
 
     print(f"{place}:", flush=True)

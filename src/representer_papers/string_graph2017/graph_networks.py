@@ -14,13 +14,13 @@ from torch import Tensor
 
 from representer import nn
 from representer.errors import RunFolderError
+from representer.storage import atomic
+from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer.tasks.storage import atomic
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training import generators
-from representer.tasks.training.trainer import Trainer
-from representer.tasks.training.trainer_config import TrainerConfig
-from representer.tasks.training.training_task import TrainingTask
+from representer.training import generators
+from representer.training.trainer import Trainer
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
 from representer_papers.shared.graph_store import GraphBatch, GraphStore
 from representer_papers.string_graph2017.graph_sets import GraphData
 from representer_papers.string_graph2017.nested_folds import Fold, outer_folds

@@ -70,7 +70,7 @@ class Grams:
     def _get(self, name: str, kernel: Kernel) -> np.ndarray:
         import io
 
-        from representer.tasks.storage import atomic
+        from representer.storage import atomic
 
         path = self._folder / f"{name}.npy"
         if not path.exists():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from representer.tasks.storage import atomic
+from representer.storage import atomic
 from representer_papers.string_graph2017.molecule_sets import MoleculeSet
 from representer_papers.string_graph2017.table3 import MEAN
 

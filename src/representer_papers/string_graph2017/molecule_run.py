@@ -17,11 +17,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.data.molecules import BalancedDraws
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training import generators
-from representer.tasks.training.trainer import Trainer
-from representer.tasks.training.trainer_config import TrainerConfig
-from representer.tasks.training.training_task import TrainingTask
+from representer.storage.run_folder import RunFolder
+from representer.training import generators
+from representer.training.trainer import Trainer
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
 from representer_papers.shared.graph_store import GraphBatch, GraphStore
 from representer_papers.string_graph2017.molecule_networks import MoleculeNetwork
 from representer_papers.string_graph2017.molecule_sets import MoleculeSet

@@ -80,7 +80,7 @@ def read(path: Path, request: Request) -> MoleculeSet:
 
         tensors = safetensors.torch.load_file(file)
     else:
-        from representer.tasks.storage import atomic
+        from representer.storage import atomic
 
         tensors = _tensors(smiles, torch.from_numpy(values[kept]).float())
         request.out.mkdir(parents=True, exist_ok=True)

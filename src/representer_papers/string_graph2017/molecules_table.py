@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer.tasks.storage import atomic
 from representer_papers.shared.order import order_lines
 from representer_papers.shared.table import heading, smoke_warning
 from representer_papers.string_graph2017.table3 import (

@@ -133,7 +133,7 @@ def _is_done(config: SentimentConfig, folder: Path) -> bool:
 
 
 def _run(folder: Path, config: SentimentConfig, *arguments: Any) -> None:
-    from representer.tasks.storage.run_folder import RunFolder
+    from representer.storage.run_folder import RunFolder
     from representer_papers.string_graph2017 import sentiment_run
 
     print(f"{folder}:")

@@ -13,15 +13,15 @@ from torch import Tensor
 
 from representer.data.text import Vocabulary, WordVectors, equal_lengths
 from representer.models import StackedClassifier, StackedClassifierConfig
-from representer.tasks.storage.run_folder import RunFolder
+from representer.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import TextData
 from representer.tasks.text.text_model import classification_task, probabilities
 from representer.tasks.text.text_results import Predictions, metrics_of
 from representer.tasks.text.text_run import describe_model
-from representer.tasks.training import generators
-from representer.tasks.training.trainer import Trainer
-from representer.tasks.training.trainer_config import TrainerConfig
+from representer.training import generators
+from representer.training.trainer import Trainer
+from representer.training.trainer_config import TrainerConfig
 from representer_papers.string_graph2017.sentiment_config import SentimentConfig
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer.tasks.storage import atomic
 from representer_papers.shared.table import heading, smoke_warning
 from representer_papers.string_graph2017.sentiment_config import CELLS
 from representer_papers.string_graph2017.table2 import REPORTED

@@ -9,7 +9,7 @@ import torch
 
 from representer.models import LanguageModel, LanguageModelConfig
 from representer.tasks.language.language_config import LanguageConfig
-from representer.tasks.training import generators
+from representer.training import generators
 
 
 def made_up_text(lines: int = 60, seed: int = 0) -> str:

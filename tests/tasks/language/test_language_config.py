@@ -13,7 +13,7 @@ from representer.tasks.language.language_training import (
     optimizer_for,
     trainer_config,
 )
-from representer.tasks.training.averaged_sgd import NonMonotonicASGD
+from representer.training.averaged_sgd import NonMonotonicASGD
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,15 @@ from safetensors.torch import load_file
 
 from representer.data.language import cut, fold, read_corpus
 from representer.errors import CheckpointError, DataError, Interrupted
+from representer.storage.run_folder import RunFolder
 from representer.tasks.language.kneser_ney import kneser_ney
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.language_fit import train
 from representer.tasks.language.language_results import EXCERPT, metrics_of, surprisals
 from representer.tasks.language.language_training import build_model, training_task
 from representer.tasks.language.perplexity import negative_log_likelihood
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training import trainer
-from representer.tasks.training.training_result import TrainingResult
+from representer.training import trainer
+from representer.training.training_result import TrainingResult
 
 FILES = ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors")
 

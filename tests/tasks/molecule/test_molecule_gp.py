@@ -10,10 +10,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from representer.errors import CheckpointError
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
 from representer.tasks.molecule import molecule_gp
 from representer.tasks.molecule.molecule_gp import FILE, LastLayerGP, fit_gp
-from representer.tasks.storage.run_files import RunFiles
-from representer.tasks.storage.run_folder import RunFolder
 
 RNG = np.random.default_rng(0)
 LAYERS = RNG.normal(size=(60, 4)).astype(np.float32) * [1, 10, 0.1, 0]

@@ -10,7 +10,7 @@ import torch
 
 from representer.data.signals import Standardization, synthetic_recordings, write_npz
 from representer.explain import band_importance, combined_lags, phase_lags, wavelet_cards
-from representer.tasks.report import signal_figures
+from representer.report import signal_figures
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_fit import fit
 from representer.tasks.signal.signal_run import load_run

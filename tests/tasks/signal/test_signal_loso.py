@@ -16,6 +16,8 @@ import pytest
 
 from representer.data.signals import standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
+from representer.storage import checkpoint
+from representer.storage.run_folder import RunFolder
 from representer.tasks.signal import signal_fold, signal_loso, signal_processes
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_fold import FoldResult
@@ -23,9 +25,7 @@ from representer.tasks.signal.signal_folds import Fold
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject, jobs_of, run_loso
 from representer.tasks.signal.signal_processes import run_folds
 from representer.tasks.signal.signal_run import load_run
-from representer.tasks.storage import checkpoint
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training.training_files import read_weights
+from representer.training.training_files import read_weights
 
 TINY = SignalConfig(
     hidden_size=3, filter_length=10, stride=25, epochs=2, batch_size=8, patience=0, jobs=1

@@ -7,6 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from representer.models import LanguageModel
+from representer.printable import say, show
+from representer.report import write_report
+from representer.storage import checkpoint
+from representer.storage.run_folder import RunFolder
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_data import LanguageData, prepare
 from representer.tasks.language.language_results import details_of, metrics_of, summary
@@ -20,12 +24,8 @@ from representer.tasks.language.language_training import (
 from representer.tasks.language.memory import available, check_memory
 from representer.tasks.options import as_yaml, determining
 from representer.tasks.packages import require
-from representer.tasks.report import write_report
-from representer.tasks.storage import checkpoint
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training.progress import say, show
-from representer.tasks.training.trainer import Trainer
-from representer.tasks.training.training_result import TrainingResult
+from representer.training.trainer import Trainer
+from representer.training.training_result import TrainingResult
 
 NEEDED = ("accelerate", "safetensors", "matplotlib", "jinja2")
 

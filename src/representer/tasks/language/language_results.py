@@ -15,8 +15,8 @@ from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.language_run import TASK
 from representer.tasks.language.perplexity import figures, negative_log_likelihood
 from representer.tasks.options import command_of
-from representer.tasks.training.fingerprint import fingerprint
-from representer.tasks.training.training_result import TrainingResult
+from representer.training.fingerprint import fingerprint
+from representer.training.training_result import TrainingResult
 
 EXCERPT = 150  # tokens of the test text that are shown, and of the text that is drawn
 ORDERS = {"word": (1, 3), "char": (1, 5)}

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from representer.data.language import LanguageVocabulary, Level
 from representer.errors import DataError
 from representer.models import LanguageModel, LanguageModelConfig, to_dict
+from representer.storage.run_files import MODEL, RunFiles
+from representer.storage.run_folder import RunFolder
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.options import as_yaml
-from representer.tasks.storage.run_files import MODEL, RunFiles
-from representer.tasks.storage.run_folder import RunFolder
 
 TASK, VOCABULARY = "language", "vocabulary.json"
 

@@ -15,10 +15,10 @@ from representer.tasks.language.carried_state import CarriedState, detached, exa
 from representer.tasks.language.language_config import DECAYS, LanguageConfig
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.perplexity import figures, negative_log_likelihood
-from representer.tasks.training import generators
-from representer.tasks.training.averaged_sgd import NonMonotonicASGD
-from representer.tasks.training.trainer_config import TrainerConfig
-from representer.tasks.training.training_task import Loss, TrainingTask
+from representer.training import generators
+from representer.training.averaged_sgd import NonMonotonicASGD
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import Loss, TrainingTask
 
 RECENT = 5  # validations that do not count where the last is compared with those before
 

@@ -21,9 +21,9 @@ from representer.data.molecules import (
     split_molecules,
 )
 from representer.errors import ArgumentError, DataError
+from representer.printable import say
 from representer.tasks.molecule.molecule_config import MoleculeConfig, MoleculeReading
 from representer.tasks.molecule.molecule_targets import Targets, find_targets
-from representer.tasks.training.progress import say
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

@@ -19,7 +19,7 @@ from representer.errors import KindError
 from representer.explain import WalkContribution, top_walks, walk_readout
 from representer.kernels.smiles import parse_smiles
 from representer.models import GraphRegressor
-from representer.tasks.molecule.molecule_drawing import spread_walks
+from representer.report.molecule_drawing import spread_walks
 from representer.tasks.molecule.molecule_run import NAMES, TrainedMolecule
 
 

@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from representer.printable import say, show
+from representer.report import write_report
+from representer.storage import checkpoint
+from representer.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import MoleculeData, prepare
@@ -28,12 +32,8 @@ from representer.tasks.molecule.molecule_run import (
 )
 from representer.tasks.options import as_yaml, determining
 from representer.tasks.packages import require
-from representer.tasks.report import write_report
-from representer.tasks.storage import checkpoint
-from representer.tasks.storage.run_folder import RunFolder, refuse_links
-from representer.tasks.training.progress import say, show
-from representer.tasks.training.trainer import Trainer
-from representer.tasks.training.training_result import TrainingResult
+from representer.training.trainer import Trainer
+from representer.training.training_result import TrainingResult
 
 NEEDED = (
     "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric", "rdkit"

@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 
 from representer.errors import CheckpointError
-from representer.tasks.storage.fields import from_values
-from representer.tasks.storage.files import parse_json
-from representer.tasks.storage.run_files import RunFiles
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.storage.tensor_file import Form, Forms, require_same_forms
+from representer.storage.fields import from_values
+from representer.storage.files import parse_json
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+from representer.storage.tensor_file import Form, Forms, require_same_forms
 
 FILE = "process.safetensors"
 MOST = 1500  # maximum number of training molecules; the cost grows with their cube

@@ -15,9 +15,9 @@ from representer.models import GraphEnsemble, GraphRegressorConfig
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import MoleculeData
 from representer.tasks.molecule.molecule_targets import Targets
-from representer.tasks.training import generators
-from representer.tasks.training.trainer_config import TrainerConfig
-from representer.tasks.training.training_task import TrainingTask
+from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
 
 EVALUATION_BATCH = 256
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor, int]

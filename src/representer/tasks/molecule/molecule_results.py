@@ -21,8 +21,8 @@ from representer.tasks.molecule.molecule_predictions import (
 from representer.tasks.molecule.molecule_run import TASK, TrainedMolecule
 from representer.tasks.molecule.molecule_targets import Targets
 from representer.tasks.options import command_of
-from representer.tasks.training.fingerprint import fingerprint
-from representer.tasks.training.training_result import TrainingResult
+from representer.training.fingerprint import fingerprint
+from representer.training.training_result import TrainingResult
 
 DRAWN, MISTAKES, POINTS = 6, 12, 2000
 WALKS = 5  # listed beside each drawing

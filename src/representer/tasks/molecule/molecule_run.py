@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from representer.errors import DataError
 from representer.models import GraphEnsemble, GraphRegressorConfig, to_dict
+from representer.storage.run_files import MODEL, RunFiles, require_finite
+from representer.storage.run_folder import RunFolder
 from representer.tasks.molecule.molecule_config import FEATURES, MoleculeConfig, MoleculeReading
 from representer.tasks.molecule.molecule_data import MoleculeData
 from representer.tasks.molecule.molecule_gp import FILE as GP
@@ -23,8 +25,6 @@ from representer.tasks.molecule.molecule_predictions import Predictions
 from representer.tasks.molecule.molecule_targets import Targets
 from representer.tasks.molecule.molecule_uncertainty import Calibration, calibrate
 from representer.tasks.options import as_yaml
-from representer.tasks.storage.run_files import MODEL, RunFiles, require_finite
-from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.table_file import as_csv
 
 TASK = "molecule"

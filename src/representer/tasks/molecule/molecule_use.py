@@ -14,15 +14,16 @@ from representer.data.molecules import (
     read_molecules,
 )
 from representer.data.text import Grid, read_grid
+from representer.printable import say
+from representer.report import write_report
+from representer.report.page import EXPLAINED
+from representer.storage import atomic
+from representer.storage.run_files import require_finite
 from representer.tasks.molecule.molecule_config import MoleculeReading
 from representer.tasks.molecule.molecule_data import make_part, tell
 from representer.tasks.molecule.molecule_explain import explain_molecule
 from representer.tasks.molecule.molecule_predictions import Predictions, figures_of
 from representer.tasks.molecule.molecule_run import TrainedMolecule, load_run
-from representer.tasks.report import write_report
-from representer.tasks.report.page import EXPLAINED
-from representer.tasks.storage import atomic
-from representer.tasks.storage.run_files import require_finite
 from representer.tasks.table_file import (
     as_csv,
     check_output,
@@ -31,7 +32,6 @@ from representer.tasks.table_file import (
     write_table,
 )
 from representer.tasks.text.text_config import ReadOptions
-from representer.tasks.training.progress import say
 
 
 def evaluate(

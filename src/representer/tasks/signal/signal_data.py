@@ -16,10 +16,10 @@ from representer.data.signals import (
     synthetic_recordings,
 )
 from representer.errors import ArgumentError, DataError
+from representer.printable import say
 from representer.tasks.signal.signal_config import SignalConfig, SignalReading
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import digest_of
-from representer.tasks.training.progress import say
 
 DEMO_SOURCE = "synthetic recordings"
 _DEMO_SUBJECTS, _DEMO_WINDOWS, _DEMO_SECONDS = 6, 60, 2.0

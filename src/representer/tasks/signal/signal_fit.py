@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from representer.printable import say, show
+from representer.report import write_report
+from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
 from representer.tasks.packages import require
-from representer.tasks.report import write_report
 from representer.tasks.signal.signal_baseline import band_power_baseline
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_data import SignalData, prepare
@@ -19,8 +21,6 @@ from representer.tasks.signal.signal_loso import plan, run_loso
 from representer.tasks.signal.signal_model import build_model
 from representer.tasks.signal.signal_results import details_of, metrics_of, summary, verdict
 from representer.tasks.signal.signal_run import TASK
-from representer.tasks.storage.run_folder import RunFolder
-from representer.tasks.training.progress import say, show
 
 NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
 

@@ -13,6 +13,9 @@ import numpy as np
 from representer.data.signals import Recordings, Standardization
 from representer.errors import DataError
 from representer.models import SignalClassifier, to_dict
+from representer.storage import checkpoint
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.options import determining
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_folds import Fold
@@ -22,13 +25,10 @@ from representer.tasks.signal.signal_model import (
     trainer_config,
     training_task,
 )
-from representer.tasks.storage import checkpoint
-from representer.tasks.storage.run_files import RunFiles
-from representer.tasks.storage.run_folder import RunFolder, refuse_links
-from representer.tasks.training import generators
-from representer.tasks.training.settings import plain, require_same
-from representer.tasks.training.trainer import Trainer
-from representer.tasks.training.training_result import TrainingResult
+from representer.training import generators
+from representer.training.settings import plain, require_same
+from representer.training.trainer import Trainer
+from representer.training.training_result import TrainingResult
 
 RESULT = "fold.json"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from representer.data.signals import Recordings
 from representer.errors import ArgumentError, DataError
-from representer.tasks.training import generators
+from representer.training import generators
 
 SIDES = ("train", "valid", "test")
 FINAL = "final"

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from representer.data.signals import Recordings
+from representer.printable import say
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_fold import FoldJob, FoldResult, folder_name
 from representer.tasks.signal.signal_folds import (
@@ -21,7 +22,6 @@ from representer.tasks.signal.signal_folds import (
     subjects_of,
 )
 from representer.tasks.signal.signal_processes import run_folds
-from representer.tasks.training.progress import say
 
 FOLDS = "folds"
 

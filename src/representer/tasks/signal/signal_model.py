@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from representer.data.signals import Recordings, augmented
 from representer.models import SignalClassifier, SignalClassifierConfig
 from representer.tasks.signal.signal_config import SignalConfig
-from representer.tasks.training import generators
-from representer.tasks.training.trainer_config import TrainerConfig
-from representer.tasks.training.training_task import TrainingTask
+from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
 
 EVALUATION_BATCH = 256
 SAVE_EVERY = 50  # epochs; an epoch takes hardly longer than writing a checkpoint

@@ -22,8 +22,8 @@ import torch
 from representer.data.signals import Recordings
 from representer.errors import Interrupted, RepresenterError, TrainingError
 from representer.tasks.signal.signal_fold import FoldData, FoldJob, FoldResult, finished, run_fold
-from representer.tasks.training.freed_memory import keep_freed_memory
-from representer.tasks.training.interruption import Interruption
+from representer.training.freed_memory import keep_freed_memory
+from representer.training.interruption import Interruption
 
 _POLL = 0.2  # seconds between checks for a signal
 _COPY = ".signals-"  # prefix of the name of the copy

@@ -18,7 +18,7 @@ from representer.tasks.signal.signal_fold import TrainedSide
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer.tasks.signal.signal_run import TASK
-from representer.tasks.training.fingerprint import fingerprint
+from representer.training.fingerprint import fingerprint
 
 
 def metrics_of(

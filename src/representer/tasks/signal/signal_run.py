@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from representer.data.signals import Recordings, Standardization
 from representer.models import SignalClassifier, SignalClassifierConfig
+from representer.storage.run_files import RunFiles
 from representer.tasks.signal.signal_config import SignalReading
 from representer.tasks.signal.signal_model import probabilities_of
-from representer.tasks.storage.run_files import RunFiles
 
 TASK = "signal"
 

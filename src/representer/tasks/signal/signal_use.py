@@ -14,15 +14,15 @@ import torch
 
 from representer.data.signals import Recordings
 from representer.models import SignalStream
+from representer.printable import say
+from representer.storage.run_files import require_finite
 from representer.tasks.metrics import classification_metrics
 from representer.tasks.signal.signal_config import SignalReading
 from representer.tasks.signal.signal_data import read_like, with_labels_of
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import accuracy_by_subject
 from representer.tasks.signal.signal_run import TrainedSignal, load_run
-from representer.tasks.storage.run_files import require_finite
 from representer.tasks.table_file import as_csv, check_output, write_table
-from representer.tasks.training.progress import say
 
 
 def evaluate(run: str | Path, data: str | Path, reading: SignalReading) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from representer.data.text import (
     truncation,
 )
 from representer.errors import ArgumentError, DataError
+from representer.printable import say
 from representer.tasks.text.text_config import ReadOptions, TextConfig
-from representer.tasks.training.progress import say
 
 PARTS = ("train", "valid", "test")
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from representer.data.text.code_lines import SWAPPED
 from representer.errors import KindError
+from representer.printable import say
+from representer.storage import atomic
+from representer.storage.run_folder import RunFolder
 from representer.tasks.packages import require
-from representer.tasks.storage import atomic
-from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_contributions import as_table, contributions
 from representer.tasks.text.text_data import TextData, prepare
@@ -22,7 +23,6 @@ from representer.tasks.text.text_fit import (
     with_default_output_dir,
 )
 from representer.tasks.text.text_run import load_run
-from representer.tasks.training.progress import say
 
 BASELINE, TOP = "lstm", 8
 

@@ -24,13 +24,13 @@ from representer.explain import StackReadout, reference_card, stack_readout
 from representer.models import SequenceClassifier
 from representer.nn import StringKernelRNN
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
-from representer.tasks.report import write_report
-from representer.tasks.report.page import EXPLAINED
-from representer.tasks.storage import atomic
-from representer.tasks.storage.run_files import require_finite
+from representer.printable import say
+from representer.report import write_report
+from representer.report.page import EXPLAINED
+from representer.storage import atomic
+from representer.storage.run_files import require_finite
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_run import TrainedText, load_run
-from representer.tasks.training.progress import say
 
 UNITS, NEAR = 5, 3  # units to list, and nearest words of each of their slots
 

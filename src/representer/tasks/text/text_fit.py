@@ -9,12 +9,13 @@ from typing import Any
 
 from representer.data.text import WordVectors, read_vectors
 from representer.models import SequenceClassifier
+from representer.printable import say, show
+from representer.report import write_report
+from representer.storage import checkpoint
+from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
 from representer.tasks.options import as_yaml, determining
 from representer.tasks.packages import require
-from representer.tasks.report import write_report
-from representer.tasks.storage import checkpoint
-from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_data import TextData, prepare
 from representer.tasks.text.text_model import (
@@ -33,8 +34,7 @@ from representer.tasks.text.text_results import (
     verdict,
 )
 from representer.tasks.text.text_run import write_inputs
-from representer.tasks.training.progress import say, show
-from representer.tasks.training.trainer import Trainer
+from representer.training.trainer import Trainer
 
 NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
 

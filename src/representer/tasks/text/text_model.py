@@ -15,9 +15,9 @@ from representer.data.text import Coverage, WordVectors, collate, length_buckets
 from representer.models import SequenceClassifier, SequenceClassifierConfig
 from representer.tasks.text.text_config import DECAYS, TextConfig
 from representer.tasks.text.text_data import TextData
-from representer.tasks.training import generators
-from representer.tasks.training.trainer_config import TrainerConfig
-from representer.tasks.training.training_task import TrainingTask
+from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
 
 EVALUATION_BATCH = 256
 

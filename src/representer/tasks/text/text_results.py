@@ -19,8 +19,8 @@ from representer.tasks.metrics import classification_metrics, paired_difference
 from representer.tasks.options import command_of
 from representer.tasks.text.text_config import TextConfig, defaults
 from representer.tasks.text.text_data import Part, TextData
-from representer.tasks.training.fingerprint import fingerprint
-from representer.tasks.training.training_result import TrainingResult
+from representer.training.fingerprint import fingerprint
+from representer.training.training_result import TrainingResult
 
 MISTAKES, EXCERPT = 12, 320
 

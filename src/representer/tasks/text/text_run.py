@@ -15,10 +15,10 @@ from representer.models import (
     StackedClassifierConfig,
     to_dict,
 )
+from representer.storage.fields import from_values
+from representer.storage.run_files import MODEL, RunFiles
+from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
-from representer.tasks.storage.fields import from_values
-from representer.tasks.storage.run_files import MODEL, RunFiles
-from representer.tasks.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions, TextConfig
 from representer.tasks.text.text_data import TextData
 

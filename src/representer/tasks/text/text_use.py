@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from representer.data.text import Grid, assemble, read_grid, read_table
+from representer.printable import say
+from representer.storage.run_files import require_finite
 from representer.tasks.metrics import classification_metrics
-from representer.tasks.storage.run_files import require_finite
 from representer.tasks.table_file import (
     as_csv,
     check_output,
@@ -23,7 +24,6 @@ from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import encode_labels
 from representer.tasks.text.text_model import probabilities
 from representer.tasks.text.text_run import TrainedText, load_run
-from representer.tasks.training.progress import say
 
 PREDICTION = "prediction"
 

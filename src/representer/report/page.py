@@ -1,0 +1,279 @@
+"""Write ``report.html`` from the files of a run folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from representer.errors import DataError, MissingExtraError
+from representer.report import figures, signal_figures
+from representer.storage import atomic
+from representer.storage.files import parse_json, read_bytes
+from representer.storage.run_files import RunFiles
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+NARROW = "\u202f"  # a narrow no-break space
+EXPLAINED = "explanations.json"  # written by `representer explain`, optional
+MATRIX_LIMIT = 20  # classes; beyond that, the largest entries are listed instead
+
+
+def write_report(run: Path) -> Path:
+    """Write ``report.html`` into a finished run folder.
+
+    Args:
+        run: The folder; it contains metrics.json, details.json and metrics.jsonl, and optionally
+            explanations.json.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        DataError: If the run is not finished.
+    """
+    files = RunFiles(run)
+    for name in ("metrics.json", "details.json", "metrics.jsonl"):
+        if not files.has(name):
+            raise DataError(
+                f"there is no {name}: the run is not finished, or this is no run",
+                file=run,
+                fix="Finish it with `representer fit ... --resume`.",
+            )
+    metrics, details = files.json("metrics.json"), files.json("details.json")
+    lines = files.bytes("metrics.jsonl").splitlines()
+    history = files.parsed("metrics.jsonl", lambda: [parse_json(line) for line in lines])
+    explained = _explanations(run)
+    try:
+        page = _page(metrics, details, history, explained)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # the page is a function of the files alone, which may say anything
+        problem = f"its results cannot be shown ({type(error).__name__}: {error})"
+        fix = "Train again with this version."
+        raise DataError(problem, file=run, fix=fix) from error
+    target = run / "report.html"
+    atomic.write_text(target, page)
+    return target
+
+
+def _page(metrics: Any, details: Any, history: Any, explained: Any) -> str:
+    if metrics["task"] == "language":
+        return render_language(metrics, details, history)
+    if metrics["task"] == "molecule":
+        return render_molecule(metrics, details, history, explained)
+    if metrics["task"] == "signal":
+        return render_signal(metrics, details, history)
+    return render(metrics, details, history, explained)
+
+
+def _explanations(run: Path) -> list[dict[str, Any]]:
+    """Return what `representer explain` wrote, which is not in the manifest."""
+    try:
+        explained = parse_json(read_bytes(run / EXPLAINED, 2**26))
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        fix = "Run `representer explain` again, or delete the file."
+        raise DataError(f"cannot be used: {reason}", file=run / EXPLAINED, fix=fix) from None
+    return explained if isinstance(explained, list) else []
+
+
+def render(
+    metrics: dict[str, Any],
+    details: dict[str, Any],
+    history: Sequence[dict[str, Any]],
+    explained: Sequence[dict[str, Any]] = (),
+) -> str:
+    """Return the page of a text classifier: self-contained HTML without scripts and links."""
+    test = metrics["test"]
+    baselines = [*metrics["comparisons"], *metrics["baselines"]]
+    return (
+        _environment()
+        .get_template("text.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=test,
+            baselines=baselines,
+            explained=explained,
+            comparison=figures.comparison(_results(metrics, details, baselines))
+            if baselines
+            else "",
+            curves=_curves(history, metrics) if history else "",
+            confusions=_largest_confusions(test),
+            is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
+        )
+    )
+
+
+def render_language(
+    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+) -> str:
+    """Return the page of a language model; see `render`."""
+    return (
+        _environment()
+        .get_template("language.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=metrics["test"],
+            curves=figures.perplexity_curves(history) if history else "",
+        )
+    )
+
+
+def render_molecule(
+    metrics: dict[str, Any],
+    details: dict[str, Any],
+    history: Sequence[dict[str, Any]],
+    explained: Sequence[dict[str, Any]] = (),
+) -> str:
+    """Return the page of a molecule model; see `render`."""
+    return (
+        _environment()
+        .get_template("molecule.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=metrics["test"],
+            names=list(metrics["test"]),
+            explained=[_drawn(entry) for entry in explained or details["drawings"]],
+            parity={name: figures.parity(rows, name) for name, rows in details["points"].items()},
+            curves=figures.loss_curves(_losses(history)) if history else "",
+        )
+    )
+
+
+def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return an explanation with its pictures, drawn from the SMILES and never read from a file."""
+    from markupsafe import Markup
+
+    from representer.kernels.smiles import parse_smiles
+    from representer.report.molecule_drawing import draw_shares
+
+    molecule = parse_smiles(entry["smiles"])
+    unit = {**entry["unit"], "picture": Markup(draw_shares(molecule, entry["unit"]))}
+    return {**entry, "unit": unit, "picture": Markup(draw_shares(molecule, entry))}
+
+
+def render_signal(
+    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+) -> str:
+    """Return the page of a signal classifier; see `render`."""
+    baseline = metrics["baselines"][0] if metrics["baselines"] else None
+    return (
+        _environment()
+        .get_template("signal.html")
+        .render(
+            metrics=metrics,
+            details=details,
+            test=metrics["test"],
+            subjects=figures.subjects(
+                metrics["by_subject"], baseline and baseline["by_subject"], metrics["chance"]
+            ),
+            curves=figures.loss_curves(_losses(history)) if history else "",
+            filters=_filters(details["filters"]) if details.get("filters") else None,
+        )
+    )
+
+
+def _filters(described: dict[str, Any]) -> dict[str, Any]:
+    channels = described["channels"]
+    cards = [
+        {**card, "picture": signal_figures.wavelet(card, channels)} for card in described["cards"]
+    ]
+    lags = [
+        {**row, "map": signal_figures.scalp(row["weights"], channels, f"Weights, {row['class']}")}
+        for row in described["lags"]
+    ]
+    bands = described["importance"] and signal_figures.importance(described["importance"])
+    return {**described, "cards": cards, "lags": lags, "bands": bands}
+
+
+def _losses(history: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, float]]]:
+    return {
+        label: [(row["epoch"], row[key]) for row in history if row.get(key) is not None]
+        for label, key in (("training", "train_loss"), ("validation", "valid_loss"))
+    }
+
+
+def _environment() -> Environment:
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError as error:
+        raise MissingExtraError("the report", "jinja2", "train") from error
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "percent": _percent,
+        "points": _points,
+        "count": _count,
+        "equation": _equation,
+    }
+    return environment
+
+
+def _results(
+    metrics: dict[str, Any], details: dict[str, Any], baselines: Sequence[dict[str, Any]]
+) -> list[figures.Result]:
+    name = details["model"]["name"]
+    rows = [(name, metrics["test"], True), *((b["name"], b, False) for b in baselines)]
+    results = [
+        figures.Result(name, row["accuracy"], *row["accuracy_interval"], is_model=is_model)
+        for name, row, is_model in rows
+    ]
+    return sorted(results, key=lambda r: -r.accuracy)
+
+
+def _curves(history: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> str:
+    def curve(key: str) -> list[tuple[float, float]]:
+        rows = [row for row in history if row.get(key) is not None]
+        return [(row["step"] / metrics["steps_per_epoch"], row[key]) for row in rows]
+
+    losses = {"training": curve("train_loss"), "validation": curve("valid_loss")}
+    accuracies = {"validation": curve("valid_accuracy")}
+    return figures.learning_curves(
+        {name: points for name, points in losses.items() if points},
+        {name: points for name, points in accuracies.items() if points},
+        metrics["best_epoch"],
+    )
+
+
+def _largest_confusions(test: dict[str, Any], count: int = 12) -> list[dict[str, Any]]:
+    names = [c["label"] for c in test["per_class"]]
+    cells = [
+        {"truth": names[i], "predicted": names[j], "count": n, "support": sum(row)}
+        for i, row in enumerate(test["confusion"])
+        for j, n in enumerate(row)
+        if i != j and n
+    ]
+    return sorted(cells, key=lambda c: -c["count"])[:count]
+
+
+def _percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f}{NARROW}%"
+
+
+def _points(share: float) -> str:
+    return f"{100 * share:+.1f}".replace("-", "−")
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", NARROW)
+
+
+def _equation(text: str) -> Markup:
+    """Return an equation as HTML, with subscripts for ``c_t`` and ``c_{t−1}``."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"_\{(.*?)\}|_(\w)", r"<sub>\1\2</sub>", str(escape(text))))

@@ -1,0 +1,138 @@
+"""Atomic writes: a reader finds the old file or the new one, whole, and nothing in between.
+
+The protocol: a temporary file in the same folder, write, fsync, rename, fsync of the folder. A
+crash before the rename leaves the old file and perhaps a temporary one, which `remove_leftovers`
+finds by its name: no other program makes such names, and nobody can plant a link under a random
+one. Each stage is a failpoint called ``SUFFIX.STAGE``, for example ``ckpt.synced``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from representer.errors import StorageError
+from representer.storage.failpoints import failpoint
+
+_TEMPORARY = re.compile(r"\.representer-[0-9a-f]{16}\.tmp")
+_NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP)  # some file systems cannot sync a folder
+
+
+def write_bytes(path: str | Path, *chunks: bytes) -> None:
+    """Write a file, or leave it as it was.
+
+    Args:
+        path: The file, in an existing folder.
+        chunks: Its content, in pieces that are written one after the other.
+
+    Raises:
+        StorageError: The system refuses; the old file, if there was one, is untouched.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".representer-{secrets.token_hex(8)}.tmp")
+    stage = path.suffix.removeprefix(".")
+    try:
+        try:
+            _write_and_sync(temporary, chunks, stage)
+            failpoint(f"{stage}.synced")
+            temporary.replace(path)
+        except BaseException:  # a second Ctrl-C too must not leave the temporary file
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        failpoint(f"{stage}.replaced")
+        sync_folder(path.parent)
+        failpoint(f"{stage}.recorded")
+    except OSError as error:
+        raise StorageError(path, error) from error
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a UTF-8 text file atomically, see `write_bytes`."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write a JSON file atomically, indented, see `write_bytes`."""
+    write_text(path, as_json(value))
+
+
+def as_json(value: Any) -> str:
+    """Return a value as the text of a JSON file."""
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def write_tensors(
+    path: str | Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a safetensors file atomically, see `write_bytes`.
+
+    Args:
+        path: The file.
+        tensors: By name, on any device; those that share memory are written separately.
+        metadata: Short texts for the file's header. More than one loses the promise that equal
+            content gives equal bytes, because safetensors writes them in no fixed order.
+    """
+    write_bytes(path, as_safetensors(tensors, metadata))
+
+
+def as_safetensors(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """Return the content of a safetensors file, see `write_tensors`."""
+    import safetensors.torch
+
+    return safetensors.torch.save(
+        {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()},
+        metadata=dict(metadata) if metadata else None,
+    )
+
+
+def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
+    """Delete the temporary files that a killed process left in a folder.
+
+    Only the holder of the folder's lock may call this.
+
+    Args:
+        folder: Where to look, not below it; it may be missing.
+        report: Is told of a file that cannot be deleted.
+    """
+    for leftover in sorted(Path(folder).glob(".representer-*.tmp")):
+        if not _TEMPORARY.fullmatch(leftover.name):
+            continue
+        try:
+            leftover.unlink(missing_ok=True)
+        except OSError as error:
+            report(f"{leftover} is left over and cannot be deleted: {error.strerror}")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in the folder outlast a loss of power."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_and_sync(path: Path, chunks: Sequence[bytes], stage: str) -> None:
+    with path.open("xb") as file:  # never through a link, never into somebody's file
+        failpoint(f"{stage}.opened")
+        for chunk in chunks:
+            file.write(chunk)
+            file.flush()
+            failpoint(f"{stage}.begun")
+        failpoint(f"{stage}.written")
+        os.fsync(file.fileno())

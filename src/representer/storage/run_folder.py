@@ -1,0 +1,235 @@
+"""The folder of a run: locked while a process writes to it, and written to in whole files only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from torch import Tensor
+
+from representer.errors import ArgumentError, RunFolderError, StorageError
+from representer.printable import say
+from representer.storage import atomic
+from representer.storage.files import physical_memory, read_bytes
+from representer.storage.lock import LOCK, is_own_lock, lock, reason_of
+from representer.storage.main_process import is_main_process
+from representer.storage.manifest import MANIFEST, Entry, manifest_text, read_manifest
+
+CHECKPOINTS = "checkpoints"
+FOLDERS = (CHECKPOINTS, "folds", "gine")
+# All that a run writes. A folder with one of these names that is not a run is left alone.
+_FILES = (
+    "config.yaml", "metrics.jsonl", "metrics.json", "metrics.csv", "timings.jsonl", "model.json",
+    "model.safetensors", "final.safetensors", "vocabulary.json", "labels.json", "splits.json",
+    "details.json", "uncertainty.json", "process.safetensors", "skipped.csv", "fold.json",
+    "explanations.json", "report.html",
+)  # fmt: skip
+# Not in the manifest: times differ from one run to the next, and other commands write the last two.
+_UNLISTED = ("timings.jsonl", "explanations.json", "report.html")
+
+
+class RunFolder:
+    """A folder that only this process writes to, until `close` or the end of the process.
+
+    The folder and its parents are made if they are missing. The lock is the kernel's (``flock``),
+    so a killed process never leaves it behind. As a context manager, a folder that was made here
+    and stayed empty is removed again.
+
+    ``manifest.json`` marks the folder as a run and lists a digest of each file. It is written
+    before the first file, after each weights file, and at the end.
+
+    Where several processes train one model (torchrun), Accelerate's main process locks and writes;
+    in the others the write methods do nothing.
+
+    Args:
+        path: The folder.
+        resume: Continue the run that the folder may hold.
+        report: Is called with a line on what is worth knowing but no reason to stop.
+
+    Attributes:
+        is_writer: True in the process that writes.
+
+    Raises:
+        ArgumentError: The folder holds a run and `resume` is not set, or it holds files that the
+            run would overwrite and is not a run.
+        RunFolderError: It is in use by another process, cannot be made, is not a folder, or links
+            to somewhere else.
+        StorageError: Something cannot be written in it.
+    """
+
+    def __init__(
+        self, path: str | Path, *, resume: bool = False, report: Callable[[str], None] = say
+    ) -> None:
+        self.path = Path(path)
+        self.resume = resume
+        self.report = report
+        self.is_writer = is_main_process()
+        self._lock: int | None = None
+        self._entries: dict[str, Entry] | None = None
+        self._is_dirty = False
+        if not self.is_writer:
+            return
+        self._is_new = not os.path.exists(self.path)  # noqa: PTH110  (raises for no path)
+        if not self._is_new and self.path.is_dir():
+            self._require_usable(resume=True)  # before a lock is left in somebody's folder
+        self._lock = lock(self.path)
+        try:
+            self._require_usable(resume)
+            for folder in (self.path, self.path / CHECKPOINTS):
+                atomic.remove_leftovers(folder, self.report)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints; made when first used."""
+        folder = self.path / CHECKPOINTS
+        refuse_links(folder)
+        if self.is_writer:
+            self._mark()
+            try:
+                folder.mkdir(exist_ok=True)
+            except OSError as error:
+                raise RunFolderError(f"{folder} cannot be made: {reason_of(error)}.") from error
+        return folder
+
+    def write_bytes(self, name: str, *chunks: bytes) -> Path:
+        """Write a file of the folder, whole or not at all, and return its path."""
+        if self.is_writer:
+            self._mark()
+            atomic.write_bytes(self.path / name, *chunks)
+            self._record(name, Entry.of(chunks))
+        return self.path / name
+
+    def write_text(self, name: str, text: str) -> Path:
+        """Write a UTF-8 text file of the folder, whole or not at all."""
+        return self.write_bytes(name, text.encode("utf-8"))
+
+    def write_json(self, name: str, value: Any) -> Path:
+        """Write a JSON file of the folder, whole or not at all."""
+        return self.write_text(name, atomic.as_json(value))
+
+    def write_tensors(
+        self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
+    ) -> Path:
+        """Write a safetensors file of the folder, whole or not at all."""
+        if not self.is_writer:
+            return self.path / name
+        return self.write_bytes(name, atomic.as_safetensors(tensors, metadata))
+
+    def remove(self, name: str) -> None:
+        """Delete a file of the folder if it exists."""
+        if self.is_writer:
+            try:
+                (self.path / name).unlink(missing_ok=True)
+            except OSError as error:
+                raise StorageError(self.path / name, error) from error
+            if name in (self._entries or {}):
+                self._record(name, None)
+
+    def close(self) -> None:
+        """Complete the manifest and release the folder."""
+        if self._lock is None:
+            return
+        try:
+            if self._is_dirty:
+                self._write_manifest()
+        finally:
+            if self._is_new:
+                self._remove_if_empty()
+            os.close(self._lock)
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        # the error in flight says more than the same full disk again
+        with contextlib.suppress(*(() if error is None else (StorageError,))):
+            self.close()
+
+    def _require_usable(self, resume: bool) -> None:
+        """Refuse a folder that holds another run, other files of the same names, or links."""
+        refuse_links(*(self.path / name for name in FOLDERS))
+        try:
+            self._entries = read_manifest(self.path)
+        except (OSError, ValueError) as error:
+            expected = "a folder without a file of this name that is not a run's"
+            hint = f"{MANIFEST} cannot be used: {reason_of(error)}. Choose another --out."
+            raise ArgumentError("out", str(self.path), expected, hint=hint) from None
+        present = [name for name in (*_FILES, *FOLDERS) if os.path.lexists(self.path / name)]
+        is_run = self._entries is not None or is_own_lock(self.path / LOCK)
+        if present and is_run and not resume:
+            raise ArgumentError(
+                "out",
+                str(self.path),
+                f"a folder without a run (this one has {present[0]})",
+                hint="Continue that run with --resume, or choose another --out.",
+            )
+        if present and not is_run:
+            raise ArgumentError(
+                "out",
+                str(self.path),
+                f"a run, or a folder without files that a run writes (this one has {present[0]})",
+                hint="Choose another --out.",
+            )
+
+    def _mark(self) -> None:
+        """Mark the folder as a run, before the first of its files."""
+        if self._entries is None:
+            self._entries = {}
+            for name in _FILES:  # a run of an older version, which had no manifest
+                if name not in _UNLISTED and (self.path / name).is_file():
+                    with contextlib.suppress(OSError):
+                        data = read_bytes(self.path / name, physical_memory())
+                        self._entries[name] = Entry.of([data])
+            self._write_manifest()
+
+    def _record(self, name: str, entry: Entry | None) -> None:
+        """Take note of a file's content; the manifest follows the weights and the results."""
+        assert self._entries is not None
+        if name in _UNLISTED:
+            return
+        if self._entries.get(name) != entry:
+            if entry is None:
+                del self._entries[name]
+            else:
+                self._entries[name] = entry
+            self._is_dirty = True
+        # these are read before the end, with the files written before them, whose entries may have
+        # changed even if theirs has not
+        if self._is_dirty and (name.endswith(".safetensors") or name == "metrics.json"):
+            self._write_manifest()
+
+    def _write_manifest(self) -> None:
+        atomic.write_text(self.path / MANIFEST, manifest_text(self._entries or {}))
+        self._is_dirty = False
+
+    def _remove_if_empty(self) -> None:
+        with contextlib.suppress(OSError):  # an empty folder left behind does no harm
+            if [entry.name for entry in self.path.iterdir()] == [LOCK]:
+                (self.path / LOCK).unlink()
+                self.path.rmdir()
+
+
+def refuse_links(*folders: Path) -> None:
+    """Refuse folders inside a run that lead out of it.
+
+    Raises:
+        RunFolderError: One is a symbolic link or not a folder.
+    """
+    for folder in folders:
+        if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+            raise RunFolderError(
+                f"{folder} is not a folder of the run but a link or a file. Choose another --out."
+            )

@@ -1,5 +1,0 @@
-"""One HTML file that says how good a run is, beside what, on which data, and how to repeat it."""
-
-from representer.tasks.report.page import write_report
-
-__all__ = ["write_report"]

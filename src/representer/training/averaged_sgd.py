@@ -1,0 +1,144 @@
+"""SGD that averages its iterates once validation stops improving (NT-ASGD)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from representer.errors import ArgumentError
+from representer.training.early_stopping import is_above_older
+
+
+class NonMonotonicASGD(torch.optim.Optimizer):
+    r"""Plain SGD, and from a step T on the mean of its iterates beside it.
+
+    .. math::
+        w_{k+1} = w_k - \gamma (g_k + \delta w_k), \qquad
+        \bar w_K = \frac{1}{K - T} \sum_{k=T+1}^{K} w_k
+
+    T is the step of the first evaluation whose loss is above the lowest of all but the last
+    ``patience`` before it. The iterates themselves go on as they would have without. The rate is
+    the group's at each step, so that a segment may have its own.
+
+    Args:
+        params: Parameters, or groups of them.
+        lr: γ.
+        weight_decay: δ.
+        patience: The number of most recent losses to ignore.
+        starts_averaging: Set T to 0, as for fine-tuning.
+
+    Raises:
+        ArgumentError: If a number is out of its range.
+
+    References:
+        Merity et al., Regularizing and Optimizing LSTM Language Models, ICLR 2018, algorithm 1.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float,
+        weight_decay: float = 0.0,
+        patience: int = 5,
+        *,
+        starts_averaging: bool = False,
+    ) -> None:
+        if not 0 < lr < math.inf:
+            raise ArgumentError("lr", lr, "a finite number above 0")
+        if not 0 <= weight_decay < math.inf:
+            raise ArgumentError("weight_decay", weight_decay, "a finite number of at least 0")
+        if type(patience) is not int or patience < 1:
+            raise ArgumentError("patience", patience, "a positive integer")
+        self._losses: list[float] = []
+        self._patience = patience
+        self._steps = 0
+        self._since: int | None = 0 if starts_averaging else None
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+
+    @property
+    def averaged_steps(self) -> int:
+        """K − T, the number of averaged iterates; 0 before averaging starts."""
+        return 0 if self._since is None else self._steps - self._since
+
+    def observe(self, loss: float) -> bool:
+        """Record a validation loss.
+
+        Args:
+            loss: The loss of the evaluation at this step; ignored if it is not finite.
+
+        Returns:
+            True if averaging starts here.
+        """
+        if not math.isfinite(loss):
+            return False
+        self._losses.append(float(loss))
+        is_worse = is_above_older(self._losses, "min", self._patience)
+        if self._since is not None or not is_worse:
+            return False
+        self._since = self._steps
+        return True
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Set the parameters to their means within the block, and restore them exactly."""
+        kept = [(p, p.detach().clone()) for p in self._parameters()] if self.averaged_steps else []
+        with torch.no_grad():
+            for parameter, _ in kept:
+                parameter.copy_(self.state[parameter]["mean"])
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for parameter, value in kept:
+                    parameter.copy_(value)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Take a step along the gradients, and add the iterate to the mean if there is one."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._steps += 1
+        for group in self.param_groups:
+            rate, decay = group["lr"], group["weight_decay"]
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    if decay:
+                        parameter.mul_(1 - rate * decay)
+                    parameter.add_(parameter.grad, alpha=-rate)
+                self._average(parameter)
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the next steps depend on."""
+        own = {
+            "losses": list(self._losses),
+            "patience": self._patience,
+            "steps": self._steps,
+            "since": self._since,
+        }
+        return {**super().state_dict(), "averaging": own}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        own = state_dict["averaging"]
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "averaging"})
+        self._losses, self._patience = list(own["losses"]), own["patience"]
+        self._steps, self._since = own["steps"], own["since"]
+
+    def _average(self, parameter: Tensor) -> None:
+        count = self.averaged_steps
+        if count == 1:
+            self.state[parameter]["mean"] = parameter.detach().clone()
+        elif count > 1:
+            self.state[parameter]["mean"].lerp_(parameter.detach(), 1 / count)
+
+    def _parameters(self) -> Iterator[Tensor]:
+        for group in self.param_groups:
+            yield from group["params"]

@@ -1,0 +1,84 @@
+"""The metrics of a run, evaluation by evaluation, in files that a resumed run continues exactly."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from representer.errors import KindError
+from representer.storage.run_folder import RunFolder
+
+METRICS_JSONL, METRICS_CSV, TIMINGS = "metrics.jsonl", "metrics.csv", "timings.jsonl"
+
+Row = dict[str, Any]
+
+
+class MetricsLog:
+    """Rows of numbers, and apart from them the times, which differ from one run to the next.
+
+    ``metrics.jsonl`` and ``metrics.csv`` are rewritten whole from the rows, so a row is there once,
+    whatever happened between.
+
+    Attributes:
+        rows: ``step``, ``epoch``, ``train_loss`` and the metrics; None for what is no number.
+        timings: ``step`` and ``seconds`` of training up to it, interruptions not counted.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.timings: list[Row] = []
+
+    def append(
+        self, step: int, epoch: int, train_loss: float, metrics: Mapping[str, Any], seconds: float
+    ) -> Row:
+        """Add the row of an evaluation and return it.
+
+        Raises:
+            KindError: A metric is not a number.
+        """
+        numbers = {name: _number(name, value) for name, value in metrics.items()}
+        row = {"step": step, "epoch": epoch, "train_loss": _number("train_loss", train_loss)}
+        self.rows.append({**row, **numbers})
+        self.timings.append({"step": step, "seconds": round(seconds, 3)})
+        return self.rows[-1]
+
+    def values(self, name: str) -> list[float | None]:
+        """Return one metric, evaluation by evaluation."""
+        return [row.get(name) for row in self.rows]
+
+    def write(self, run: RunFolder) -> None:
+        """Write the files, or remove them where there is no row."""
+        for name, text in (
+            (METRICS_JSONL, _as_jsonl(self.rows)),
+            (METRICS_CSV, _as_csv(self.rows)),
+            (TIMINGS, _as_jsonl(self.timings)),
+        ):
+            if self.rows:
+                run.write_text(name, text)
+            else:
+                run.remove(name)
+
+
+def _number(name: str, value: Any) -> float | int | None:
+    if type(value) is int:
+        return value
+    if isinstance(value, bool | str) or not hasattr(value, "__float__"):
+        raise KindError(f"metric {name!r}", type(value).__name__, "a number")
+    return float(value) if math.isfinite(float(value)) else None
+
+
+def _as_jsonl(rows: list[Row]) -> str:
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+
+
+def _as_csv(rows: list[Row]) -> str:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

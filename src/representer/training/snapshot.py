@@ -1,0 +1,67 @@
+"""Take and restore a snapshot of everything that the next training step depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from representer.errors import CheckpointError
+from representer.training import generators
+from representer.training.training_state import TrainingState, copy_weights, load_weights
+from representer.training.training_task import Carried
+from representer.training.workers import gathered
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+def take(
+    accelerator: Accelerator,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    state: TrainingState,
+    carried: Carried | None,
+) -> dict[str, Any]:
+    """Return the snapshot as a checkpoint can hold it. All processes call this together."""
+    handed_on = None if carried is None else gathered(accelerator, carried.state_dict())
+    return {
+        "progress": state.to_dict(),
+        "model": copy_weights(model),
+        "optimizer": optimizer.state_dict(),
+        "scaler": None if accelerator.scaler is None else accelerator.scaler.state_dict(),
+        "random": gathered(accelerator, generators.states()),
+        "carried": handed_on,
+    }
+
+
+def put_back(
+    snapshot: Mapping[str, Any],
+    accelerator: Accelerator,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    carried: Carried | None,
+) -> TrainingState:
+    """Set model, optimizer and random states to a snapshot, and return the rest of it.
+
+    Raises:
+        CheckpointError: It is of another model, or what batches carry is of more or fewer
+            processes.
+    """
+    load_weights(model, snapshot["model"])
+    optimizer.load_state_dict(snapshot["optimizer"])
+    if accelerator.scaler is not None and snapshot["scaler"] is not None:
+        accelerator.scaler.load_state_dict(snapshot["scaler"])
+    if accelerator.process_index < len(snapshot["random"]):
+        generators.restore(snapshot["random"][accelerator.process_index])
+    if carried is not None:
+        parts = snapshot.get("carried") or []
+        if len(parts) != accelerator.num_processes:
+            raise CheckpointError(
+                f"the state that batches carry is of {len(parts)} processes; expected "
+                f"{accelerator.num_processes}. Resume with as many."
+            )
+        carried.load_state_dict(parts[accelerator.process_index])
+    return TrainingState.from_dict(snapshot["progress"])

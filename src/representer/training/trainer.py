@@ -1,0 +1,300 @@
+"""The training loop: resumable to the bit, stopped by signals, never the cause of a lost result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import nn
+
+from representer.errors import ArgumentError, Interrupted, TrainingError
+from representer.storage import checkpoint
+from representer.storage.run_folder import RunFolder
+from representer.training import early_stopping, generators, snapshot, training_files
+from representer.training.fingerprint import differences, fingerprint
+from representer.training.interruption import Interruption
+from representer.training.metrics_log import Row
+from representer.training.progress import Progress
+from representer.training.settings import plain, require_same
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_result import Reason, TrainingResult
+from representer.training.training_state import TrainingState, copy_weights, load_weights
+from representer.training.training_step import TrainingStep
+from representer.training.training_task import TrainingTask
+from representer.training.weight_averaging import WeightAveraging
+from representer.training.workers import accelerator_for, require_agreement, totals
+
+
+class Trainer:
+    """Trains a model in a run folder.
+
+    The folder gets ``checkpoints/``, ``metrics.jsonl``, ``metrics.csv``, ``timings.jsonl``,
+    ``model.safetensors`` (the best weights, with their metrics in the file's header) and
+    ``final.safetensors``. A run that was killed at any moment and resumed leaves, on the same
+    machine, the same bytes in them as one that was not, the timings excepted.
+
+    Args:
+        model: What to train; it is moved to the device.
+        task: Batches, loss and evaluation.
+        config: How long and how fast.
+        run: The folder; if it was opened with ``resume=True``, training continues from there.
+        optimizer: Adam with the configuration's ``lr`` and ``weight_decay`` if left out. One that
+            averages weights (`NonMonotonicASGD`) is told the monitored metric, and its means are
+            evaluated, kept as the best, and final.
+        settings: What else determines the run (model, data, ...), as plain values: to resume with
+            other settings is refused.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: TrainingTask,
+        config: TrainerConfig,
+        run: RunFolder,
+        *,
+        optimizer: torch.optim.Optimizer | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if config.threads is not None:
+            torch.set_num_threads(config.threads)
+        if optimizer is None:
+            optimizer = torch.optim.Adam(  # fused: a fifth of the time on a large vocabulary
+                model.parameters(), config.lr, weight_decay=config.weight_decay, fused=True
+            )
+        self._task, self._config, self._run = task, config, run
+        self._settings = plain({**(settings or {}), "trainer": config.settings()})
+        self._accelerator = accelerator_for(config)
+        wrapped, self._optimizer = self._accelerator.prepare(model, optimizer)
+        self._averaging = WeightAveraging(optimizer, config.direction)
+        self._step = TrainingStep(self._accelerator, wrapped, self._optimizer, task, config)
+        self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
+        self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)
+        is_main = self._accelerator.is_main_process
+        require_agreement(is_main, is_writer=run.is_writer)
+        self._report = run.report if is_main else lambda line: None
+        self._progress = Progress(is_shown=config.show_progress and is_main)
+        self._interruption = Interruption()
+        self._state = TrainingState()
+        self._saved_position: tuple[int, ...] | None = None
+        self._saved_at = self._ticked_at = time.monotonic()
+
+    def fit(self) -> TrainingResult:
+        """Train to the end.
+
+        Returns:
+            What was found. The model then has its final weights; see `restore_best`.
+
+        Raises:
+            Interrupted: A signal came; everything is saved.
+            TrainingError: The loss or its gradient was not a finite number.
+            ArgumentError: The folder's run was started with other settings.
+            CheckpointError: The folder's run cannot be continued.
+            StorageError: Something could not be written; what was there before still is.
+        """
+        self._interruption = Interruption()
+        with self._interruption:
+            try:
+                self._begin()
+                while (reason := self._reason()) is None:
+                    self._train_epoch(self._batches())
+                self._save()
+                with self._averaging.weights():
+                    final = copy_weights(self._model)
+                training_files.write_end(self._run, self._state, final)
+                load_weights(self._model, final)
+                self._accelerator.wait_for_everyone()  # for the files of the first process
+            finally:
+                self._progress.close()
+        state = self._state
+        return TrainingResult(
+            state.step, state.epoch, state.log.rows, state.best_row, reason, state.seconds
+        )
+
+    def restore_best(self) -> None:
+        """Give the model the weights of the best evaluation; the final ones stay if none was."""
+        if self._state.best_weights is not None:
+            load_weights(self._model, self._state.best_weights)
+
+    def _begin(self) -> None:
+        """Start from the newest sound checkpoint, or from the seed."""
+        self._saved_at = self._ticked_at = time.monotonic()
+        rank = self._accelerator.process_index
+        generators.seed_all(generators.derive(self._config.seed, "dropout", rank))
+        self._wrapped.train()
+        found = None
+        if self._run.resume:
+            found = checkpoint.latest(self._run.checkpoints, report=self._report)
+            if found is None:
+                self._report(f"{self._run.path} has no checkpoint; starting from the beginning")
+        if found is not None:
+            require_same(found.settings, self._settings, self._run.path)
+            if changes := differences(found.environment, self._environment):
+                self._report(f"not bit-identical from here on: {', '.join(changes)}")
+            self._state = snapshot.put_back(
+                found.state, self._accelerator, self._model, self._optimizer, self._task.carried
+            )
+            self._saved_position = self._state.position
+        self._save()  # at the start too: what cannot be saved is better known before than after
+        # the files may be ahead of the checkpoint, if the process was killed between the two
+        training_files.write_state(self._run, self._state)
+
+    def _batches(self) -> Sequence[Sequence[Any]]:
+        batches = self._task.batches(self._state.epoch)
+        if not batches:
+            raise ArgumentError("batches(epoch)", batches, "at least one batch in every epoch")
+        return batches
+
+    def _train_epoch(self, batches: Sequence[Sequence[Any]]) -> None:
+        """Train to the end of the epoch, of the steps or of patience."""
+        state = self._state
+        epochs = self._config.epochs
+        self._progress.start_epoch(state.epoch + 1, epochs, state.batch, len(batches))
+        while True:
+            is_end = state.batch >= len(batches)
+            if state.step > state.evaluated_at and (is_end or self._is_evaluation_step()):
+                self._evaluate()
+            if is_end:
+                state.epoch, state.batch = state.epoch + 1, 0
+            self._save_if_due(is_end)
+            if is_end or self._reason() is not None:
+                return
+            self._train_batch(batches[state.batch])
+
+    def _set_learning_rate(self, description: Sequence[Any]) -> None:
+        """Set the batch's rate, from the first one and not from the last, as a resumed run must."""
+        config, scale = self._config, self._task.lr_scale
+        if config.lr_decay is None and scale is None:
+            return
+        factor = 1.0 if scale is None else scale(description)
+        if config.lr_decay is not None:
+            factor *= config.lr_decay ** max(0, self._state.epoch + 1 - config.lr_decay_from)
+        for group in self._optimizer.param_groups:
+            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+
+    def _train_batch(self, description: Sequence[Any]) -> None:
+        state = self._state
+        self._set_learning_rate(description)
+        outcome = self._step(description)
+        if outcome.fault is not None:
+            raise TrainingError(
+                f"{outcome.fault} at step {state.step + 1} (epoch {state.epoch + 1}, batch "
+                f"{state.batch + 1}). {self._last_checkpoint()} Lower --lr, clip the gradients, or "
+                "look for numbers in the data that are not finite."
+            )
+        state.count_step(outcome.loss_sum, outcome.count)
+        self._progress.step(outcome.loss_sum / outcome.count)
+
+    def _evaluate(self) -> None:
+        """Add a row of metrics, and keep the weights if they are the best so far."""
+        state = self._state
+        try:
+            with self._averaging.weights():
+                row = self._add_row()
+        except _StopAskedError:  # here weights and random states are those of the step again
+            self._stop()
+        if self._averaging.observe(row[self._config.monitor]):
+            self._report(f"weights are averaged from step {state.step} on")
+        if self._config.save_every_epochs == 1:
+            state.log.write(self._run)
+        self._progress.line(row)
+
+    def _add_row(self) -> Row:
+        state, monitor = self._state, self._config.monitor
+        self._model.eval()
+        try:
+            with torch.no_grad(), generators.preserved():
+                metrics = self._task.evaluate(self._model, self._check)
+        finally:
+            self._model.train()
+        if monitor not in metrics:
+            names = ", ".join(metrics) or "(none)"
+            raise ArgumentError("monitor", monitor, f"one of the metrics there are: {names}")
+        self._tick()
+        row = state.count_evaluation({**metrics, **self._averaging.columns()})
+        values = state.log.values(monitor)
+        if early_stopping.best_index(values, self._config.direction) == len(values) - 1:
+            state.best_weights, state.best_row = copy_weights(self._model), row
+            if self._config.save_every_epochs == 1:
+                training_files.write_best(self._run, state)
+        return row
+
+    def _is_evaluation_step(self) -> bool:
+        step, every = self._state.step, self._config.evaluate_every
+        return step == self._config.max_steps or (every is not None and step % every == 0)
+
+    def _reason(self) -> Reason | None:
+        """Return why the training is over, if it is."""
+        state, config = self._state, self._config
+        values = state.log.values(config.monitor)
+        if early_stopping.is_exhausted(values, config.direction, config.patience):
+            return "patience"
+        if early_stopping.is_above_older(values, config.direction, config.nonmonotone):
+            return "nonmonotone"
+        if early_stopping.has_collapsed(values, config.direction, config.max_drop):
+            return "max_drop"
+        if state.epoch >= config.epochs:
+            return "epochs"
+        return "max_steps" if state.step == state.evaluated_at == config.max_steps else None
+
+    def _check(self) -> None:
+        if any(totals(self._accelerator, bool(self._interruption))):
+            raise _StopAskedError
+
+    def _save_if_due(self, is_end: bool) -> None:
+        """Save at the end of epochs, after some steps, after some time, and when asked to stop."""
+        by_step, by_time = (
+            self._config.checkpoint_every_steps,
+            self._config.checkpoint_every_seconds,
+        )
+        is_late = by_time is not None and time.monotonic() - self._saved_at >= by_time
+        stops, saves = totals(self._accelerator, bool(self._interruption), is_late)
+        if stops:
+            self._stop()
+        is_end = is_end and self._state.epoch % self._config.save_every_epochs == 0
+        if is_end or saves or (by_step is not None and self._state.step % by_step == 0):
+            self._save()
+
+    def _save(self) -> None:
+        """Write a checkpoint, unless the newest is of this very position."""
+        state = self._state
+        if self._saved_position == state.position:
+            return
+        self._tick()
+        if self._config.save_every_epochs > 1:  # else they were written when they were found
+            training_files.write_state(self._run, state)
+        contents = snapshot.take(
+            self._accelerator, self._model, self._optimizer, state, self._task.carried
+        )
+        if self._run.is_writer:
+            checkpoint.save_step(
+                self._run.checkpoints,
+                checkpoint.Checkpoint(state.step, contents, self._settings, self._environment),
+                report=self._report,
+                keep=self._config.keep_checkpoints,
+            )
+        self._saved_position, self._saved_at = state.position, time.monotonic()
+
+    def _stop(self) -> NoReturn:
+        self._save()
+        raise Interrupted(
+            f"{self._interruption.name or 'a signal'} came after step {self._state.step}; "
+            f"{self._run.path} has everything up to there. Continue with --resume.",
+            self._interruption.exit_code or 143,
+        )
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self._state.seconds += now - self._ticked_at
+        self._ticked_at = now
+
+    def _last_checkpoint(self) -> str:
+        step = checkpoint.steps(self._run.checkpoints)[-1]
+        return (
+            f"The last good checkpoint is {checkpoint.path_of_step(self._run.checkpoints, step)}."
+        )
+
+
+class _StopAskedError(Exception):
+    """Leads out of an evaluation that a signal cuts short."""

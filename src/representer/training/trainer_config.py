@@ -1,0 +1,118 @@
+"""The configuration of a trainer."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from representer.errors import ArgumentError
+from representer.limits import LIMITS
+
+# These change no number, except for the bits that `fingerprint` tracks.
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
+    "checkpoint_every_steps",
+    "checkpoint_every_seconds",
+    "keep_checkpoints",
+    "threads",
+)
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING += ("device", "show_progress", "save_every_epochs")
+
+
+@dataclass(frozen=True)
+class TrainerConfig:
+    """The settings of `Trainer`.
+
+    Args:
+        epochs: Passes over the data.
+        max_steps: Stop after this many optimization steps, if that is earlier.
+        lr: Learning rate of the Adam that is made when no optimizer is given.
+        lr_decay: Multiply the learning rate by this after every epoch.
+        lr_decay_from: After how many epochs this is done first.
+        weight_decay: Its L2 penalty.
+        clip_norm: Scale gradients down to this total norm.
+        clip_value: Clamp every entry of the gradients to plus or minus this.
+        evaluate_every: Evaluate after every so many steps too; at an epoch's end always.
+        checkpoint_every_steps: Save after every so many steps too.
+        checkpoint_every_seconds: Save when the last time was this long ago.
+        save_every_epochs: At the end of how many epochs checkpoint, metrics and best weights are
+            written; more than 1 is for models whose epoch takes no longer than to write them.
+        keep_checkpoints: How many of the newest are kept.
+        patience: Stop after this many evaluations in a row without a new best.
+        nonmonotone: Stop when an evaluation is worse than the best of all but so many before it.
+        max_drop: Stop when the monitored metric is this far behind its best.
+        monitor: The metric that tells which weights are best.
+        direction: Whether more or less of it is better.
+        seed: Everything random depends on it, see `training.generators`.
+        threads: CPU threads; torch's own choice if left out.
+        device: ``"auto"`` takes a GPU where there is one.
+        mixed_precision: As in Accelerate.
+        show_progress: Whether bar and lines are shown.
+
+    Raises:
+        ArgumentError: A value is out of its range.
+    """
+
+    epochs: int = 10
+    max_steps: int | None = None
+    lr: float = 1e-3
+    lr_decay: float | None = None
+    lr_decay_from: int = 1
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    clip_value: float | None = None
+    evaluate_every: int | None = None
+    checkpoint_every_steps: int | None = None
+    checkpoint_every_seconds: float | None = 60.0
+    save_every_epochs: int = 1
+    keep_checkpoints: int = 2
+    patience: int | None = None
+    nonmonotone: int | None = None
+    max_drop: float | None = None
+    monitor: str = "accuracy"
+    direction: Literal["max", "min"] = "max"
+    seed: int = 0
+    threads: int | None = None
+    device: Literal["auto", "cpu"] = "auto"
+    mixed_precision: Literal["no", "bf16", "fp16"] = "no"
+    show_progress: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "keep_checkpoints", "lr_decay_from", "save_every_epochs"):
+            _require(name, getattr(self, name) >= 1, getattr(self, name), "at least 1")
+        for name in (
+            "max_steps",
+            "evaluate_every",
+            "checkpoint_every_steps",
+            "patience",
+            "nonmonotone",
+            "threads",
+        ):
+            value = getattr(self, name)
+            _require(name, value is None or value >= 1, value, "at least 1, or none")
+        most = LIMITS["threads"]
+        _require("threads", (self.threads or 1) <= most, self.threads, f"at most {most}")
+        for name in ("clip_norm", "clip_value", "checkpoint_every_seconds", "lr_decay", "max_drop"):
+            value = getattr(self, name)
+            is_fine = value is None or 0 < value < math.inf
+            _require(name, is_fine, value, "above 0 and finite, or none")
+        _require("lr", self.lr > 0 and math.isfinite(self.lr), self.lr, "a finite number above 0")
+        _require("weight_decay", self.weight_decay >= 0, self.weight_decay, "at least 0")
+        _require("direction", self.direction in ("max", "min"), self.direction, "'max' or 'min'")
+        _require("device", self.device in ("auto", "cpu"), self.device, "'auto' or 'cpu'")
+        precisions = ("no", "bf16", "fp16")
+        is_known = self.mixed_precision in precisions
+        _require("mixed_precision", is_known, self.mixed_precision, f"one of {precisions}")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that a resumed run must not change."""
+        return {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in _OPTIONS_WITHOUT_EFFECT_ON_TRAINING
+        }
+
+
+def _require(name: str, is_fine: bool, got: object, expected: str) -> None:
+    if not is_fine:
+        raise ArgumentError(name, got, expected)

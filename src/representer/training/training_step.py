@@ -1,0 +1,94 @@
+"""One optimization step: loss, gradient, clipping, update; a NaN never updates the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import Loss, TrainingTask
+from representer.training.workers import share, totals
+
+if TYPE_CHECKING:
+    from accelerate import Accelerator
+
+
+@dataclass(frozen=True)
+class StepOutcome:
+    """The outcome of a step.
+
+    Attributes:
+        loss_sum: The loss summed over the examples.
+        count: How many they are.
+        fault: What was not a finite number, as a clause; if so nothing was updated.
+    """
+
+    loss_sum: float
+    count: int
+    fault: str | None = None
+
+
+class TrainingStep:
+    """Takes optimization steps.
+
+    The loss is the mean over the examples of all processes: each weighs its own by its share of the
+    global count, so that an uneven last batch gives the gradient that one process would compute.
+
+    Args:
+        accelerator: Device, precision and processes.
+        model: As prepared by it.
+        optimizer: As prepared by it.
+        task: Where batches and losses come from.
+        config: How to clip.
+    """
+
+    def __init__(
+        self,
+        accelerator: Accelerator,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        task: TrainingTask,
+        config: TrainerConfig,
+    ) -> None:
+        self._accelerator, self._model, self._optimizer = accelerator, model, optimizer
+        self._task, self._config = task, config
+
+    def __call__(self, description: Sequence[Any]) -> StepOutcome:
+        """Take the step of one batch."""
+        from accelerate.utils import send_to_device
+
+        accelerator = self._accelerator
+        part, is_stand_in = share(accelerator, description)
+        batch = send_to_device(self._task.load(part), accelerator.device)
+        found = self._task.loss(self._model, batch)
+        loss, examples, shown = found if isinstance(found, Loss) else (*found, None)
+        weight = 0 if is_stand_in else examples
+        mean = loss.item() if shown is None else shown.item()
+        loss_sum, total = totals(accelerator, mean * weight, weight)
+        if not math.isfinite(loss_sum):
+            return StepOutcome(loss_sum, int(total), f"the loss is {loss_sum}")
+        if accelerator.num_processes > 1:
+            loss = loss * (weight * accelerator.num_processes / total)
+        self._optimizer.zero_grad()
+        accelerator.backward(loss)
+        norm = self._clip()
+        # in float16 scaled gradients overflow now and then; the scaler skips such a step
+        if accelerator.scaler is None and not math.isfinite(norm):
+            return StepOutcome(loss_sum, int(total), f"the norm of the gradient is {norm}")
+        self._optimizer.step()
+        return StepOutcome(loss_sum, int(total))
+
+    def _clip(self) -> float:
+        """Clip the gradients and return the norm that they had."""
+        parameters = [p for p in self._model.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if self._config.clip_value is not None:
+            self._accelerator.clip_grad_value_(parameters, self._config.clip_value)
+        if self._config.clip_norm is not None:
+            self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
+        return norm.item()

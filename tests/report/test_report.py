@@ -1,0 +1,211 @@
+"""The report is one complete file, without external resources, and safe to open."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from made_up_run import NAMES, details, write_made_up_run
+
+from representer.errors import DataError
+from representer.report import canvas, signal_figures, write_report
+from representer.report import page as page_module
+from representer.report.figures import (
+    Result,
+    comparison,
+    learning_curves,
+    parity,
+    subjects,
+)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory) -> str:
+    run = write_made_up_run(tmp_path_factory.mktemp("run"))
+    return write_report(run).read_text(encoding="utf-8")
+
+
+def change(folder, name, **changes):
+    path = folder / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_the_page_has_no_external_resources_and_no_scripts(page):
+    assert "<script" not in page
+    assert "<link" not in page
+    assert not re.search(r"(src|href)\s*=\s*[\"'](?!#)", page)
+    assert not re.search(r"url\((?!#)", page)
+    assert "@import" not in page
+
+
+def test_the_page_is_small(page):
+    assert len(page.encode()) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["Learning curves", "Per class", "Confusion", "Most confident errors", "Data", "Model",
+     "Reproduce", "Environment"],
+)  # fmt: skip
+def test_every_part_is_there(page, heading):
+    assert f"<h2>{heading}</h2>" in page
+
+
+def test_the_headline_is_the_accuracy_beside_the_baselines(page, tmp_path):
+    metrics = json.loads((write_made_up_run(tmp_path) / "metrics.json").read_text())
+    accuracy = f"{100 * metrics['test']['accuracy']:.1f}\u202f%"
+    assert page.index(accuracy) < page.index("points relative to TF-IDF")
+    assert "points relative to majority class" in page
+
+
+def test_texts_and_names_cannot_become_markup(page):
+    assert "<b>agree</b>" not in page
+    assert "&lt;b&gt;agree&lt;/b&gt; to &amp; share" in page
+
+
+def test_a_hostile_class_name_stays_text(tmp_path):
+    run = write_made_up_run(tmp_path, ["<script>alert(1)</script>", "b"])
+    text = write_report(run).read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+def test_no_template_switches_escaping_off():
+    for template in Path(canvas.__file__).parent.glob("*.html"):
+        text = template.read_text(encoding="utf-8")
+        assert not re.search(r"\|\s*safe\b|autoescape|Markup", text), template.name
+
+
+def test_a_class_name_with_dollar_signs_is_no_formula(tmp_path):
+    run = write_made_up_run(tmp_path, ["$\\broken{$", "b"])
+    change(run, "details.json", model=details(NAMES)["model"] | {"name": "$\\broken{$"})
+    assert "$\\broken{$" in write_report(run).read_text(encoding="utf-8")
+
+
+def test_axes_are_labeled_with_quantity_and_unit(page):
+    for label in ("accuracy on the test documents (%)", "loss (nats per document)",
+                  "accuracy (%)", "epoch (passes over the training data)"):  # fmt: skip
+        assert label in page
+
+
+def test_figures_use_the_text_color_of_the_page():
+    drawing = comparison([Result("a & b", 0.9, 0.8, 0.95, is_model=True)])
+    assert "currentColor" in drawing
+    assert "#000000" not in drawing
+    assert ElementTree.fromstring(drawing).attrib["role"] == "img"
+
+
+def test_the_same_numbers_give_the_same_figure():
+    def curves():
+        return learning_curves({"training": [(1.0, 2.0)]}, {"validation": [(1.0, 0.5)]}, 1.0)
+
+    assert curves() == curves()
+
+
+def test_the_confusion_matrix_has_every_cell(page, tmp_path):
+    metrics = json.loads((write_made_up_run(tmp_path) / "metrics.json").read_text())
+    table = page[page.index('<table class="matrix">') :]
+    table = table[: table.index("</table>")]
+    shown = [int(n) for n in re.findall(r">(\d+)</td>", table)]
+    assert shown == [n for row in metrics["test"]["confusion"] for n in row]
+    assert [n for n in NAMES if f"<th>{n}</th>" in table] == NAMES
+    shades = [float(shade) for shade in re.findall(r"var\(--heat\), ([\d.]+)\)", table)]
+    shares = [n / sum(row) for row in metrics["test"]["confusion"] for n in row]
+    assert shades == pytest.approx([0.75 * share for share in shares], abs=0.0051)  # two digits
+
+
+def test_the_best_accuracy_is_on_top_of_the_comparison(tmp_path):
+    folder = write_made_up_run(tmp_path)
+    metrics, details = (
+        json.loads((folder / name).read_text()) for name in ("metrics.json", "details.json")
+    )
+    results = page_module._results(metrics, details, metrics["baselines"])
+    accuracies = [result.accuracy for result in results]
+    assert accuracies == sorted(accuracies, reverse=True)
+    assert [result.is_model for result in results].count(True) == 1
+
+
+def test_a_confusion_names_the_true_class_first():
+    test = {"per_class": [{"label": "a"}, {"label": "b"}], "confusion": [[5, 3], [1, 7]]}
+    assert page_module._largest_confusions(test) == [
+        {"truth": "a", "predicted": "b", "count": 3, "support": 8},
+        {"truth": "b", "predicted": "a", "count": 1, "support": 8},
+    ]
+
+
+def test_differences_are_shown_in_points_and_losses_under_their_names():
+    assert page_module._points(-0.012) == "−1.2"
+    history = [{"epoch": 1, "train_loss": 2.0, "valid_loss": 3.0}]
+    assert page_module._losses(history) == {"training": [(1, 2.0)], "validation": [(1, 3.0)]}
+
+
+def test_many_classes_give_a_list_of_confusions_instead_of_a_matrix(tmp_path):
+    run = write_made_up_run(tmp_path, [f"class {i}" for i in range(30)])
+    text = write_report(run).read_text(encoding="utf-8")
+    assert '<table class="matrix">' not in text
+    assert "the most frequent confusions are listed" in text
+
+
+def test_a_model_without_errors_says_so(tmp_path):
+    run = write_made_up_run(tmp_path)
+    change(run, "details.json", mistakes=[])
+    assert "every test document is classified correctly" in write_report(run).read_text("utf-8")
+
+
+def test_dropped_rows_are_listed_with_reason_and_lines(page):
+    row = page[page.index('<td title="sha256 abab') :]
+    assert re.findall(r"<td.*?>(.*?)</td>", row)[:4] == [
+        "news.csv", "all parts", "7\u202f603", "7\u202f600"
+    ]  # fmt: skip
+    assert "3 × no text (line 17, 90, 204)" in page
+
+
+def test_the_indices_of_equations_are_subscripts(page):
+    assert (
+        "c<sub>t</sub> = (1 − f<sub>t</sub>) ⊙ c̃<sub>t</sub> + f<sub>t</sub> ⊙ c<sub>t−1</sub>"
+        in page
+    )
+
+
+def test_a_run_without_baselines_has_a_report_too(tmp_path):
+    run = write_made_up_run(tmp_path)
+    change(run, "metrics.json", baselines=[])
+    change(run, "details.json", verdict="")
+    assert "Learning curves" in write_report(run).read_text("utf-8")
+
+
+def test_the_error_for_an_unfinished_run_names_the_file_and_the_fix(tmp_path):
+    with pytest.raises(DataError, match=r"there is no metrics\.json.*--resume"):
+        write_report(tmp_path)
+
+
+NAME = r"price $_$ \$ $x^{$ \x1b[2J"
+SHOWN = NAME.replace("\x1b", r"\x1b")
+CARD = {"waveform": [[0.1, 0.2], [0.3, 0.1]], "times": [0.0, 0.1], "amplitudes": [1.0, 2.0],
+        "frequency": 5.0, "gate": NAME, "unit": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda name: comparison([Result(name, 0.5, 0.4, 0.6, is_model=True)]),
+        lambda name: parity([(1.0, 1.1, 0.1), (2.0, 2.1, 0.1)], name),
+        lambda name: subjects({name: 0.5}, None, 0.5),
+        lambda name: signal_figures.wavelet(CARD, [name, f"_{name}"]),
+    ],
+    ids=["comparison", "parity", "subjects", "wavelet"],
+)
+def test_a_name_with_dollars_and_controls_is_shown_as_it_is(draw):
+    shown = "".join(ElementTree.fromstring(draw(NAME)).itertext())
+    assert SHOWN in shown
+    assert (f"_{SHOWN}" in shown) == ("ms from" in shown)  # the legend of a wavelet
+
+
+def test_the_title_of_a_picture_may_hold_anything():
+    figure, _ = canvas.canvas(2.0, 1.0)
+    drawing = canvas.svg(figure, 'a"><script>alert(1)</script>')
+    assert "<script>" not in drawing
+    assert 'aria-label="a&quot;&gt;&lt;script&gt;' in drawing

@@ -1,0 +1,166 @@
+"""Atomic files, by what a reader can find."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from representer.errors import StorageError
+from representer.storage import atomic, failpoints
+
+
+def test_what_is_written_is_there(tmp_path: Path) -> None:
+    atomic.write_text(tmp_path / "λ.txt", "γ\n")
+    atomic.write_json(tmp_path / "a.json", {"λ": [1, 2.5]})
+    atomic.write_bytes(tmp_path / "b", b"one", b"two")
+    assert (tmp_path / "λ.txt").read_text(encoding="utf-8") == "γ\n"
+    assert json.loads((tmp_path / "a.json").read_text(encoding="utf-8")) == {"λ": [1, 2.5]}
+    assert (tmp_path / "b").read_bytes() == b"onetwo"
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_content_is_on_the_disk_before_its_name_and_its_name_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.txt"
+    events: list[str] = []
+    sync = os.fsync
+
+    def record(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        events.append(f"{'folder' if is_folder else 'content'}, named: {path.exists()}")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    atomic.write_text(path, "x")
+    assert events == ["content, named: False", "folder, named: True"]
+
+
+def test_weights_keep_their_bits_and_their_header(tmp_path: Path) -> None:
+    shared = torch.randn(4, 3)
+    tensors = {"b": shared.t(), "a": shared, "c": torch.tensor(1.0, requires_grad=True)}
+    atomic.write_tensors(tmp_path / "w.safetensors", tensors, {"metrics": "{}"})
+    loaded = safetensors.torch.load_file(tmp_path / "w.safetensors")
+    assert all(torch.equal(loaded[name], tensors[name]) for name in tensors)
+    with safetensors.safe_open(tmp_path / "w.safetensors", "pt") as file:
+        assert file.metadata() == {"metrics": "{}"}
+
+
+def test_nan_does_not_get_into_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        atomic.write_json(tmp_path / "a.json", float("nan"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("stage", ["opened", "begun", "written", "synced"])
+def test_a_full_disk_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    atomic.write_text(tmp_path / "a.txt", "old")
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, f"txt.{stage}:enospc")
+    with pytest.raises(StorageError, match=r"a\.txt cannot be written: no space left on device"):
+        atomic.write_text(tmp_path / "a.txt", "new")
+    assert (tmp_path / "a.txt").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_device_is_an_error_of_storage() -> None:
+    with pytest.raises(StorageError):
+        atomic.write_text("/dev/full/a.txt", "x")
+    with pytest.raises(StorageError, match="cannot be written"):
+        atomic.write_text("/proc/a.txt", "x")
+
+
+@pytest.mark.parametrize("name", ["missing/a.txt", "x" * 300])
+def test_a_path_that_cannot_be_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(StorageError, match=f"{name} cannot be written: .*. Choose|The folder"):
+        atomic.write_text(tmp_path / name, "x")
+
+
+def test_a_reader_never_sees_a_part(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    contents = [bytes([i]) * 50_000 for i in range(30)]
+    atomic.write_bytes(path, contents[0])
+    torn: list[bytes] = []
+    is_over = threading.Event()
+
+    def read() -> None:
+        while not is_over.is_set():
+            data = path.read_bytes()
+            if data not in contents:
+                torn.append(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for content in contents:
+        atomic.write_bytes(path, content[:20_000], content[20_000:])
+    is_over.set()
+    reader.join()
+    assert not torn
+
+
+def test_temporary_names_cannot_be_guessed_and_links_there_are_not_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names: list[str] = []
+    failpoints.reset()
+    replace = Path.replace
+    monkeypatch.setattr(
+        Path, "replace", lambda self, target: (names.append(self.name), replace(self, target))[1]
+    )
+    for _ in range(2):
+        atomic.write_text(tmp_path / "a.txt", "x")
+    assert names[0] != names[1]
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    (tmp_path / ".representer-0000000000000000.tmp").symlink_to(outside)
+    monkeypatch.setattr(atomic.secrets, "token_hex", lambda count: "0" * 2 * count)
+    with pytest.raises(StorageError, match="file exists"):
+        atomic.write_text(tmp_path / "a.txt", "new")
+    assert outside.read_text() == "precious"
+
+
+def test_a_link_that_is_written_to_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("precious")
+    (tmp_path / "report.html").symlink_to(outside)
+    atomic.write_text(tmp_path / "report.html", "page")
+    assert outside.read_text() == "precious"
+    assert not (tmp_path / "report.html").is_symlink()
+
+
+def test_leftovers_are_deleted_and_nothing_else(tmp_path: Path) -> None:
+    ours = ".representer-0123456789abcdef.tmp"
+    theirs = [".a.ckpt.4701.tmp", ".lock", ".representer-notes.tmp", "a.tmp"]
+    for name in (ours, *theirs):
+        (tmp_path / name).write_text("x")
+    atomic.remove_leftovers(tmp_path, pytest.fail)
+    atomic.remove_leftovers(tmp_path / "missing", pytest.fail)
+    assert sorted(path.name for path in tmp_path.iterdir()) == theirs
+
+
+def test_a_leftover_that_cannot_be_deleted_is_reported(tmp_path: Path) -> None:
+    (tmp_path / ".representer-0123456789abcdef.tmp").mkdir()
+    lines: list[str] = []
+    atomic.remove_leftovers(tmp_path, lines.append)
+    assert len(lines) == 1
+    assert "cannot be deleted" in lines[0]
+
+
+def test_a_failpoint_fires_at_its_visit_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    failpoints.reset()
+    monkeypatch.setenv(failpoints.VARIABLE, "here:3:raise")
+    failpoints.failpoint("here")
+    failpoints.failpoint("there")
+    failpoints.failpoint("here")
+    with pytest.raises(RuntimeError, match="failpoint here"):
+        failpoints.failpoint("here")
+    failpoints.failpoint("here")

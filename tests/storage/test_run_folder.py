@@ -1,0 +1,277 @@
+"""The folder of a run: one process at a time, one run at a time, one line for each error."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from representer.errors import ArgumentError, RepresenterError, RunFolderError, StorageError
+from representer.storage import run_folder
+from representer.storage.manifest import MANIFEST, Entry, read_manifest
+from representer.storage.run_folder import RunFolder
+
+
+def test_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "runs" / "λ a") as run:
+        assert run.write_text("a.txt", "x") == tmp_path / "runs" / "λ a" / "a.txt"
+        run.write_json("a.json", [1])
+        run.write_tensors("a.safetensors", {"w": torch.ones(2)})
+        assert run.checkpoints.is_dir()
+    names = {path.name for path in (tmp_path / "runs" / "λ a").iterdir()}
+    written = {"a.txt", "a.json", "a.safetensors"}
+    assert names == {".lock", MANIFEST, "checkpoints", *written}
+    assert set(read_manifest(tmp_path / "runs" / "λ a") or ()) == written
+
+
+def test_a_folder_into_which_nothing_was_written_leaves_no_trace(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="bad data"), RunFolder(tmp_path / "run"):
+        raise ValueError("bad data")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
+    with RunFolder(tmp_path):
+        pass
+    assert tmp_path.is_dir()
+
+
+def test_the_second_to_come_is_told_who_has_it(tmp_path: Path) -> None:
+    with (
+        RunFolder(tmp_path / "run"),
+        pytest.raises(RunFolderError, match=f"run is in use by process {os.getpid()}; choose"),
+    ):
+        RunFolder(tmp_path / "run")
+
+
+def test_another_process_is_refused_with_exit_code_73(tmp_path: Path) -> None:
+    code = (
+        "import sys; from representer.storage.run_folder import RunFolder\n"
+        "from representer.errors import RunFolderError\n"
+        "try: RunFolder(sys.argv[1])\n"
+        "except RunFolderError as error: print(error); sys.exit(error.exit_code)"
+    )
+    with RunFolder(tmp_path / "run"):
+        command = [sys.executable, "-c", code, str(tmp_path / "run")]
+        other = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert other.returncode == 73, other.stderr
+    expected = f"{tmp_path}/run is in use by process {os.getpid()}; choose another --out"
+    assert other.stdout.strip() == expected
+
+
+def test_a_closed_folder_can_be_opened_again(tmp_path: Path) -> None:
+    for _ in range(3):
+        with RunFolder(tmp_path / "run", resume=True) as run:
+            run.write_text("metrics.jsonl", "{}\n")
+
+
+def test_a_folder_with_a_run_is_refused_unless_it_is_resumed(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("config.yaml", "x")
+    for _ in range(2):  # the refused folder is not left locked
+        with pytest.raises(ArgumentError, match=r"one has config\.yaml.*--resume, or choose"):
+            RunFolder(tmp_path)
+    with RunFolder(tmp_path, resume=True) as run:
+        assert run.resume
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize(
+    "name", ["labels.json", "model.json", "vocabulary.json", "splits.json", "report.html", "folds"]
+)
+def test_a_folder_with_somebodys_files_of_the_same_names_is_left_as_it_is(
+    tmp_path: Path, name: str, resume: bool
+) -> None:
+    (tmp_path / name).write_text("precious") if name != "folds" else (tmp_path / name).mkdir()
+    (tmp_path / ".notes.tmp").write_text("precious")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    with pytest.raises(ArgumentError, match=rf"this one has {name}\). Choose another --out"):
+        RunFolder(tmp_path, resume=resume)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_somebodys_manifest_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text('{"name": "an app"}')
+    with pytest.raises(ArgumentError, match=r"manifest\.json cannot be used.*Choose another --out"):
+        RunFolder(tmp_path, resume=True)
+    assert [path.name for path in tmp_path.iterdir()] == [MANIFEST]
+
+
+def test_other_files_beside_the_run_stay(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("precious")
+    (tmp_path / ".notes.tmp").write_text("precious")
+    with RunFolder(tmp_path) as run:
+        run.write_text("config.yaml", "x")
+    assert (tmp_path / "notes.txt").read_text() == (tmp_path / ".notes.tmp").read_text()
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.checkpoints  # noqa: B018
+    leftover = ".representer-0123456789abcdef.tmp"
+    (tmp_path / leftover).write_text("x")
+    (tmp_path / "checkpoints" / leftover).write_text("x")
+    with RunFolder(tmp_path, resume=True):
+        assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_a_run_of_an_older_version_is_resumed_and_gets_a_manifest(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("4701\n")
+    (tmp_path / "labels.json").write_text("x")
+    with RunFolder(tmp_path, resume=True) as run:
+        run.write_text("config.yaml", "y")
+    entries = {"labels.json": Entry.of([b"x"]), "config.yaml": Entry.of([b"y"])}
+    assert read_manifest(tmp_path) == entries
+
+
+def test_the_manifest_keeps_the_digest_of_what_was_written_not_of_what_lies_there(
+    tmp_path: Path,
+) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("labels.json", "x")
+        run.write_text("model.json", "x")
+        run.write_text("metrics.csv", "x")
+    (tmp_path / "labels.json").write_text("damaged")
+    with RunFolder(tmp_path, resume=True) as run:
+        run.write_text("model.json", "new")
+        run.remove("metrics.csv")
+    entries = {"labels.json": Entry.of([b"x"]), "model.json": Entry.of([b"new"])}
+    assert read_manifest(tmp_path) == entries
+
+
+def test_weights_are_in_the_manifest_while_the_run_goes_on(tmp_path: Path) -> None:
+    with RunFolder(tmp_path) as run:
+        run.write_text("model.json", "x")
+        assert read_manifest(tmp_path) == {}  # the mark comes before the first file
+        for value in (1.0, 2.0):
+            run.write_tensors("model.safetensors", {"w": torch.tensor(value)})
+            data = (tmp_path / "model.safetensors").read_bytes()
+            assert read_manifest(tmp_path) == {
+                "model.json": Entry.of([b"x"]),
+                "model.safetensors": Entry.of([data]),
+            }
+
+
+def test_results_that_equal_the_previous_ones_complete_the_manifest_as_well(
+    tmp_path: Path,
+) -> None:
+    """The report reads them before the end, and with them files that did change."""
+    for details, resume in ((1, False), (2, True)):
+        with RunFolder(tmp_path, resume=resume) as run:
+            run.write_json("details.json", {"value": details})
+            run.write_json("metrics.json", {"accuracy": 0.5})
+            entries = read_manifest(tmp_path)
+            assert entries is not None
+            assert entries["details.json"] == Entry.of([(tmp_path / "details.json").read_bytes()])
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "folds", "gine"])
+def test_folders_that_lead_out_of_the_run_are_refused(tmp_path: Path, name: str) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "run"
+    outside.mkdir()
+    (outside / "step-000000001.ckpt").write_text("precious")
+    with RunFolder(inside) as run:
+        run.write_text("config.yaml", "x")
+        (inside / name).symlink_to(outside)
+        if name == "checkpoints":
+            with pytest.raises(RunFolderError, match="checkpoints is not a folder of the run"):
+                run.checkpoints  # noqa: B018
+    with pytest.raises(RunFolderError, match=f"{name} is not a folder of the run"):
+        RunFolder(inside, resume=True)
+    assert (outside / "step-000000001.ckpt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "text", "folder", "pipe"])
+def test_a_lock_that_is_not_ours_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    run.mkdir()
+    outside.write_text("4701" if kind == "hard link" else "precious")
+    match kind:
+        case "link":
+            (run / ".lock").symlink_to(outside)
+        case "hard link":
+            (run / ".lock").hardlink_to(outside)
+        case "text":
+            (run / ".lock").write_text("precious")
+        case "folder":
+            (run / ".lock").mkdir()
+        case _:
+            os.mkfifo(run / ".lock")
+    with pytest.raises(RunFolderError, match=r"\.lock is not the lock of a run"):
+        RunFolder(run)
+    assert outside.read_text() in ("4701", "precious")
+    assert kind != "text" or (run / ".lock").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("file", "file is a file; expected a folder"),
+        ("file/run", "file is a file; expected a folder"),
+        ("x" * 300, "file name too long"),
+        ("nul\0", "null byte"),
+    ],
+)
+def test_a_path_that_cannot_be_a_folder_is_named_in_one_line(
+    tmp_path: Path, path: str, message: str
+) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunFolderError, match=message) as caught:
+        RunFolder(tmp_path / path)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 73
+
+
+def test_a_place_where_nothing_can_be_made_is_named() -> None:
+    with pytest.raises(RunFolderError, match=r"^/proc/run cannot be used: .*\. Choose another"):
+        RunFolder("/proc/run")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_folder_of_somebody_else_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        code = (
+            "import os, sys; from representer.storage.run_folder import RunFolder\n"
+            "os.setuid(65534); RunFolder(sys.argv[1] + '/run')"
+        )
+        command = [sys.executable, "-c", code, folder]
+        other = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert re.search(r"RunFolderError: .*/run cannot be used: permission denied", other.stderr)
+
+
+def test_a_folder_that_is_gone_while_in_use_is_an_error_and_not_a_success(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run") as run:
+        (tmp_path / "run" / ".lock").unlink()
+        (tmp_path / "run").rmdir()
+        with pytest.raises(StorageError, match="The folder is gone"):
+            run.write_text("a.txt", "x")
+        with pytest.raises(RepresenterError):
+            _ = run.checkpoints
+
+
+def test_only_the_main_process_of_accelerate_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_folder, "is_main_process", lambda: False)
+    with RunFolder(tmp_path / "run") as run:
+        assert not run.is_writer
+        run.write_text("a.txt", "x")
+        run.write_json("a.json", 1)
+        run.write_tensors("a.safetensors", {})
+        run.remove("a.txt")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_rank_left_over_in_the_environment_keeps_nobody_from_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    with RunFolder(tmp_path / "run") as run:
+        assert run.write_text("a.txt", "x").read_text() == "x"

@@ -1,0 +1,151 @@
+"""Kill -9 at any moment, resume, and nothing is lost, doubled or different."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from representer.storage import checkpoint
+
+Digests = Callable[[Path], dict[str, str]]
+STAGES = ("opened", "begun", "written", "synced", "replaced", "recorded", "pruned")
+
+
+def campaign(
+    server: Any,
+    digests: Digests,
+    folder: Path,
+    uninterrupted: Any,
+    *,
+    kills: int,
+    seed: int,
+) -> int:
+    """Kill so many times, at random moments and every fifth time within a save; compare each run.
+
+    Returns:
+        How many runs were completed.
+    """
+    draw = random.Random(seed)
+    done = runs = 0
+    while done < kills or runs == 0:
+        out = folder / f"run-{runs}"
+        is_over = False
+        while not is_over:
+            options: dict[str, Any] = {"resume": True}
+            is_armed = done % 5 == 1
+            if done < kills and is_armed:
+                stage = draw.choice(STAGES)
+                options["failpoint"] = f"ckpt.{stage}:{draw.randint(2, 5)}:kill"
+            pid = server.start("train", out, **options)
+            if done < kills and not is_armed:
+                time.sleep(draw.uniform(0, uninterrupted.seconds))
+                os.kill(pid, signal.SIGKILL)
+            code = server.wait(pid)
+            assert code in (0, -signal.SIGKILL), out.with_name(f"{out.name}.log").read_text()
+            done += code != 0
+            is_over = code == 0
+            assert is_over or not_damaged(out)
+        assert digests(out) == uninterrupted.digests
+        assert not list(out.rglob("*.tmp"))
+        runs += 1
+    return runs
+
+
+def not_damaged(out: Path) -> bool:
+    """Say whether every checkpoint that is there can be loaded."""
+    folder = out / "checkpoints"
+    for step in checkpoint.steps(folder):
+        checkpoint.load(checkpoint.path_of_step(folder, step))
+    return True
+
+
+def test_the_reference_has_more_than_one_best(server: Any, tmp_path: Path) -> None:
+    """Otherwise the campaign could not see best weights that are kept wrongly."""
+    out = tmp_path / "run"
+    assert server.run("train", out) == 0
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    best = max(range(len(rows)), key=lambda i: rows[i]["accuracy"])
+    assert 3 < best < len(rows) - 1
+
+
+def test_10_kills_leave_the_result_identical_to_the_bit(
+    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
+) -> None:
+    assert campaign(server, digests, tmp_path, uninterrupted, kills=10, seed=1) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kills", "seed"), [(50, 2), (200, 3)])
+def test_many_kills_leave_the_result_identical_to_the_bit(
+    server: Any,
+    digests: Digests,
+    uninterrupted: Any,
+    tmp_path: Path,
+    kills: int,
+    seed: int,
+) -> None:
+    assert campaign(server, digests, tmp_path, uninterrupted, kills=kills, seed=seed) >= 1
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_kill_at_any_stage_of_a_save_leaves_a_good_checkpoint(
+    server: Any, tmp_path: Path, stage: str
+) -> None:
+    for step in (1, 2):
+        assert server.run("save", tmp_path, step=step) == 0
+    code = server.run("save", tmp_path, step=3, failpoint=f"ckpt.{stage}:kill")
+    assert code == -signal.SIGKILL
+    found = checkpoint.latest(tmp_path, report=pytest.fail)
+    assert found is not None
+    assert found.step == (3 if stage in ("replaced", "recorded", "pruned") else 2)
+    assert torch.equal(found.state["weights"], torch.full((50,), float(found.step)))
+
+
+@pytest.mark.slow
+def test_a_kill_in_the_middle_of_writing_metrics_or_best_weights_changes_nothing(
+    server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path
+) -> None:
+    for suffix in ("jsonl", "csv", "safetensors"):
+        for stage in STAGES[:-1]:
+            out = tmp_path / f"{suffix}-{stage}"
+            code = server.run("train", out, failpoint=f"{suffix}.{stage}:2:kill")
+            assert code == -signal.SIGKILL
+            assert server.run("train", out, resume=True) == 0
+            assert digests(out) == uninterrupted.digests
+
+
+def test_runs_that_race_for_one_folder_leave_exactly_one(server: Any, tmp_path: Path) -> None:
+    race(server, tmp_path, races=2)
+
+
+@pytest.mark.slow
+def test_20_races_for_one_folder_leave_exactly_one_each(server: Any, tmp_path: Path) -> None:
+    race(server, tmp_path, races=20)
+
+
+def race(server: Any, folder: Path, *, races: int) -> None:
+    for i in range(races):
+        out = folder / f"run-{i}"
+        start_at = time.time() + 0.05
+        pids = [server.start("train", out, start_at=start_at) for _ in range(2)]
+        assert sorted(server.wait(pid) for pid in pids) == [0, 73]
+        log = out.with_name(f"{out.name}.log").read_text()
+        assert f"{out} is in use by process " in log
+        assert "Traceback" not in log
+
+
+def test_the_lock_of_a_killed_run_does_not_stay(server: Any, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert server.run("train", out, failpoint="ckpt.synced:3:kill") == -signal.SIGKILL
+    assert list((out / "checkpoints").glob(".*.tmp"))
+    assert server.run("train", out, resume=True) == 0
+    assert not list(out.rglob("*.tmp"))

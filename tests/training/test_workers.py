@@ -1,0 +1,115 @@
+"""Several processes that train one model."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_training import fit
+
+from representer.errors import TrainingError
+from representer.storage import main_process, run_folder
+from representer.training import workers
+from representer.training.training_files import read_weights
+
+WORKER = Path(__file__).with_name("training_worker.py")
+
+
+def train(folder: Path, processes: int, **options: Any) -> dict[str, torch.Tensor]:
+    """Train with so many processes, and return the final weights."""
+    assert run(folder, processes, **options) == [0] * processes
+    return read_weights(folder / "run" / "final.safetensors")[0]
+
+
+def run(folder: Path, processes: int, **options: Any) -> list[int]:
+    """Run so many processes, as torchrun starts them, and return their exit codes."""
+    job = {"job": "train", "out": str(folder / "run"), "double": True, **options}
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    children = []
+    for rank in range(processes):
+        shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(processes)}
+        environment = {**os.environ, **shared, **own, "ACCELERATE_USE_CPU": "true"}
+        command = [sys.executable, str(WORKER), "run", str(folder / "job.json")]
+        children.append(subprocess.Popen(command, env=environment))
+    return [child.wait(timeout=120) for child in children]
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_main"),
+    [
+        ({}, True),
+        ({"RANK": "1"}, True),  # left over from something else: there is no group
+        ({"RANK": "1", "WORLD_SIZE": "1"}, True),
+    ],
+)
+def test_accelerate_decides_who_writes(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], is_main: bool
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert main_process.is_main_process() is is_main
+
+
+def test_a_training_that_nobody_would_write_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workers.require_agreement(True, is_writer=True)
+    workers.require_agreement(False, is_writer=False)
+    monkeypatch.setattr(run_folder, "is_main_process", lambda: False)
+    with pytest.raises(TrainingError, match="process that writes nothing, Accelerate for the main"):
+        fit(tmp_path / "run")
+
+
+@pytest.mark.slow
+def test_two_processes_train_what_one_does(tmp_path: Path) -> None:
+    """Batches of 8 and a last one of 6; dropout is off, for it differs between processes."""
+    weights = []
+    for processes in (1, 2):
+        folder = tmp_path / str(processes)
+        folder.mkdir()
+        weights.append(train(folder, processes, dropout=0.0))
+    one, two = weights
+    for name in one:
+        torch.testing.assert_close(one[name], two[name], rtol=0, atol=1e-12)
+    assert (tmp_path / "1/run/metrics.csv").read_text().count("\n") == 19
+
+
+@pytest.mark.slow
+def test_two_processes_resume_to_the_bit(tmp_path: Path) -> None:
+    """With dropout, whose random states are those of each process."""
+    for name, epochs in (("whole", [4]), ("parts", [2, 4])):
+        (tmp_path / name).mkdir()
+        for count in epochs:
+            is_resumed = count != epochs[0]
+            train(tmp_path / name, 2, config={"epochs": count}, resume=is_resumed)
+    for file in ("final.safetensors", "model.safetensors", "metrics.jsonl"):
+        contents = [(tmp_path / name / "run" / file).read_bytes() for name in ("whole", "parts")]
+        assert contents[0] == contents[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("place", "load"), [("load", 9), ("evaluate", 10)])
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_signal_to_one_process_saves_and_ends_both(
+    tmp_path: Path, rank: str, place: str, load: int
+) -> None:
+    for name in ("whole", "parts"):
+        (tmp_path / name).mkdir()
+    train(tmp_path / "whole", 2, config={"epochs": 2})
+    signal_at = {"signal_at": [place, load], "signal_rank": rank, "signals": [15]}
+    assert run(tmp_path / "parts", 2, config={"epochs": 2}, **signal_at) == [143, 143]
+    train(tmp_path / "parts", 2, config={"epochs": 2}, resume=True)
+    for file in ("final.safetensors", "model.safetensors", "metrics.jsonl"):
+        contents = [(tmp_path / name / "run" / file).read_bytes() for name in ("whole", "parts")]
+        assert contents[0] == contents[1]
