@@ -148,7 +148,7 @@ COVERED_BY = {
         "tasks/molecule/molecule_run", "tasks/molecule/molecule_use", "data/molecules/assembled",
     ),
     "tests/cli/test_fit_signal.py": (
-        "tasks/signal/signal_data", "tasks/signal/signal_fit", "tasks/signal/signal_results",
+        "tasks/signal/signal_data", "tasks/signal/signal_fit",
         "tasks/signal/signal_run", "tasks/signal/signal_use",
     ),
     "tests/tasks/signal/test_signal_loso.py": (

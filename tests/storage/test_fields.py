@@ -77,6 +77,7 @@ def test_values_become_what_the_hints_say() -> None:
         ({"num_layers": 1, "sizes": [1, None]}, "sizes is None"),
         ({"num_layers": 1, "pair": ["a"]}, "pair has 1 entries; expected 2"),
         ({"num_layers": 1, "units": {"x": 1}}, "units is 'x'"),
+        ({"num_layers": 1, "units": {"1" * 10: 1}}, "units is '1111111111'"),
     ],
 )
 def test_other_values_are_refused_in_one_short_line(values: Any, message: str) -> None:

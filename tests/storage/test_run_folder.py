@@ -71,6 +71,12 @@ def test_a_closed_folder_can_be_opened_again(tmp_path: Path) -> None:
             run.write_text("metrics.jsonl", "{}\n")
 
 
+def test_the_lock_holds_only_the_number_of_its_process(tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_text("99999999999999\n")  # of a process that was killed
+    with RunFolder(tmp_path):
+        assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
+
+
 def test_a_folder_with_a_run_is_refused_unless_it_is_resumed(tmp_path: Path) -> None:
     with RunFolder(tmp_path) as run:
         run.write_text("config.yaml", "x")
@@ -143,6 +149,15 @@ def test_the_manifest_keeps_the_digest_of_what_was_written_not_of_what_lies_ther
         run.remove("metrics.csv")
     entries = {"labels.json": Entry.of([b"x"]), "model.json": Entry.of([b"new"])}
     assert read_manifest(tmp_path) == entries
+
+
+def test_the_manifest_lists_no_times_and_no_file_that_another_command_writes(
+    tmp_path: Path,
+) -> None:
+    with RunFolder(tmp_path) as run:
+        for name in ("labels.json", "timings.jsonl", "explanations.json", "report.html"):
+            run.write_text(name, "x")
+    assert read_manifest(tmp_path) == {"labels.json": Entry.of([b"x"])}
 
 
 def test_weights_are_in_the_manifest_while_the_run_goes_on(tmp_path: Path) -> None:

@@ -1,0 +1,48 @@
+"""Metrics of a signal run over its subjects."""
+
+from __future__ import annotations
+
+import statistics
+
+import numpy as np
+import pytest
+
+from representer.data.signals import Recordings
+from representer.tasks.signal.signal_data import SignalData
+from representer.tasks.signal.signal_results import _figures
+
+SUBJECTS = ("a", "b", "c")
+
+
+def data_of(subjects: tuple[str, ...]) -> SignalData:
+    """Four windows of each subject, of alternating classes."""
+    count = 4 * len(subjects)
+    recordings = Recordings(
+        signals=np.zeros((count, 1, 2), dtype=np.float32),
+        labels=np.tile([0, 1], count // 2),
+        classes=("left", "right"),
+        subjects=np.repeat(subjects, 4),
+        sampling_rate=1.0,
+        channels=("Cz",),
+    )
+    return SignalData(recordings, "made up", "", {})
+
+
+def figures(subjects: tuple[str, ...], errors: list[int]) -> dict:
+    data = data_of(subjects)
+    predicted = data.recordings.labels.copy()
+    predicted[errors] = 1 - predicted[errors]
+    return _figures(data, np.arange(len(predicted)), np.eye(2)[predicted])
+
+
+def test_mean_and_sample_deviation_are_over_subjects():
+    result = figures(SUBJECTS, errors=[4, 8, 9])  # one window of b, two windows of c
+    accuracies = [1.0, 0.75, 0.5]
+    assert list(result["by_subject"].values()) == accuracies
+    assert result["mean"] == pytest.approx(0.75)
+    assert result["deviation"] == pytest.approx(statistics.stdev(accuracies))
+    assert result["test"]["accuracy"] == pytest.approx(9 / 12)
+
+
+def test_a_single_subject_has_no_deviation():
+    assert figures(("a",), errors=[0])["deviation"] == 0.0
