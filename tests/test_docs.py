@@ -75,6 +75,22 @@ def test_the_examples_of_a_page_run_from_top_to_bottom(page, tmp_path, monkeypat
         run_block(code, namespace, name_of(page), line)
 
 
+def exists(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return bool(module) and hasattr(importlib.import_module(module), attribute)
+    return True
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/reference").glob("*.md")), ids=name_of)
+def test_every_object_of_a_reference_page_exists(page):
+    names = re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert names
+    assert [name for name in names if not exists(name)] == []
+
+
 @pytest.mark.parametrize("words", list(commands()))
 def test_a_command_of_the_docs_has_the_options_that_it_is_given(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -6,6 +6,7 @@ import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError, KindError, TrainingError
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
+from representer.training import trainer
 from representer.training.trainer import Trainer
 from representer.training.training_files import read_weights
 
@@ -211,6 +213,25 @@ def test_settings_must_be_plain(tmp_path: Path) -> None:
         fit(tmp_path, settings={"model": model()})
 
 
+def test_the_default_optimizer_is_adam_with_the_configured_rate_and_weight_decay(
+    tmp_path: Path,
+) -> None:
+    weights = {}
+    for name in ("default", "explicit"):
+        network = model()
+        adam = torch.optim.Adam(network.parameters(), 0.05, weight_decay=0.5, fused=True)
+        with RunFolder(tmp_path / name) as run:
+            Trainer(
+                network,
+                task(),
+                config(epochs=1, weight_decay=0.5 if name == "default" else 0.0),
+                run,
+                optimizer=None if name == "default" else adam,
+            ).fit()
+        weights[name] = network[0].weight
+    torch.testing.assert_close(weights["default"], weights["explicit"], rtol=0, atol=0)
+
+
 def test_frozen_parameters_stay(tmp_path: Path) -> None:
     network = model()
     frozen = network[0].requires_grad_(False)  # type: ignore[index]
@@ -228,6 +249,25 @@ def test_checkpoints_are_also_saved_by_the_clock(tmp_path: Path) -> None:
 
     fit(tmp_path, task=task(load=load), checkpoint_every_seconds=1e-9, epochs=1)
     assert kept == [[0], [0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]
+
+
+def test_the_clock_starts_again_with_every_checkpoint(tmp_path: Path, monkeypatch: Any) -> None:
+    now = 0.0
+    monkeypatch.setattr(trainer, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def load(indices: Any) -> Any:
+        nonlocal now
+        now += 1
+        return INPUTS[indices], LABELS[indices]
+
+    options = {"checkpoint_every_seconds": 3, "keep_checkpoints": 9, "epochs": 1}
+    fit(tmp_path, task=task(load=load), **options)
+    assert checkpoint.steps(tmp_path / "checkpoints") == [0, 3, 6, 7]
+
+
+def test_the_number_of_checkpoints_to_keep_is_configured(tmp_path: Path) -> None:
+    fit(tmp_path, keep_checkpoints=3, epochs=4)
+    assert checkpoint.steps(tmp_path / "checkpoints") == [14, 21, 28]
 
 
 def test_another_precision_in_one_process_is_refused_with_the_reason(tmp_path: Path) -> None:
