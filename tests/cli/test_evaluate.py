@@ -9,6 +9,9 @@ import pytest
 from safetensors.torch import load_file
 
 from cli.conftest import Outcome, write_table
+from representer.cli import evaluate
+from representer.cli.parser import parse
+from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
 
 
@@ -69,6 +72,18 @@ def test_every_option_that_says_how_to_read_reaches_the_reader(run, trained, tmp
         for name in ("--encoding", "--delimiter"):
             assert call(command, without=name).out != complete.out, name
     assert call("evaluate", without="--label").code == 2
+
+
+def test_a_table_of_molecules_may_have_another_delimiter_and_encoding(tmp_path):
+    (tmp_path / "model.json").write_text('{"task": "molecule"}')
+
+    def task(*words: str) -> str | None:
+        arguments = parse("evaluate", evaluate, [str(tmp_path), "a.csv", *words])
+        return evaluate.task_of(arguments)
+
+    assert task("--delimiter", "|", "--encoding", "utf-16") == "molecule"
+    with pytest.raises(ArgumentError, match="header is False"):
+        task("--header", "false")
 
 
 def test_finite_weights_with_predictions_that_are_not_finite_are_one_line(

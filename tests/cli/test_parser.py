@@ -8,6 +8,7 @@ import pytest
 
 from representer.cli import fit_text
 from representer.cli.parser import parse
+from representer.limits import LIMITS
 
 
 def options(*words: str):
@@ -145,6 +146,19 @@ def test_a_configuration_file_may_be_a_link_and_not_a_pipe(run, tmp_path):
     outcome = run("fit", "text", "a.csv", "--config", tmp_path / "pipe")
     assert outcome.code == 2
     assert "not a regular file" in outcome.error
+
+
+def test_the_last_configuration_file_wins(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.yaml").write_text(f"data: {name}.csv\n")
+    arguments = options("--config", f"{tmp_path}/a.yaml", f"--config={tmp_path}/b.yaml")
+    assert arguments.data == "b.csv"
+
+
+def test_a_limit_itself_is_accepted():
+    most = LIMITS["num_layers"]
+    assert options("a.csv", "--num-layers", str(most)).num_layers == most
+    assert options("a.csv", "--threads", "0").threads == 0
 
 
 @pytest.mark.parametrize("command", ["bench", "reproduce kbrn-xor", "fit signal a.npz"])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from representer.tasks import recipe
 from representer.tasks.recipe import Recipe, Request
-from representer.tasks.training import freed_memory
+from representer.training import freed_memory
 
 OPTIONS = {
     "--data": "some/data", "--out": "some/out", "--budget": "0.25", "--seeds": "3,4",

@@ -1,10 +1,14 @@
-"""``cells``, ``doctor``, ``bench`` and ``report``."""
+"""``cells``, ``doctor``, ``bench``, ``generate`` and ``report``."""
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 
+from representer.cli.main import entry_point
 from representer.tasks import doctor
+from representer.tasks.language import language_use
 
 
 def test_cells_prints_the_counts_of_the_paper(run):
@@ -47,6 +51,28 @@ def test_the_doctor_prints_the_rows_of_the_table_as_json(run, monkeypatch):
     monkeypatch.setattr(doctor, "TOLERANCE", -1.0)
     failing = run("doctor", "--json")
     assert (failing.code, json.loads(failing.out)["usable"]) == (1, False)
+
+
+def test_generate_shows_every_token_as_soon_as_it_is_sampled(monkeypatch):
+    events: list[str] = []
+
+    class Recorder(io.StringIO):
+        def write(self, text: str) -> int:
+            events.append(text)
+            return len(text)
+
+        def flush(self) -> None:
+            events.append("flush")
+
+    def tokens(*arguments):
+        for token in ("b", "c"):
+            assert events[-1] == "flush"
+            yield token
+
+    monkeypatch.setattr(language_use, "write_on", tokens)
+    monkeypatch.setattr(sys, "stdout", Recorder())
+    assert entry_point(["generate", "run", "--prompt", "a"]) == 0
+    assert [event for event in events if event != "flush"] == ["a", "b", "c", "\n"]
 
 
 def test_bench_prints_a_table(run):

@@ -27,6 +27,22 @@ def show(progress: Progress) -> None:
     progress.close()
 
 
+def test_a_line_leaves_the_buffer_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Recorder(io.StringIO):
+        def write(self, text: str) -> int:
+            events.append("write")
+            return super().write(text)
+
+        def flush(self) -> None:
+            events.append("flush")
+
+    monkeypatch.setattr(sys, "stdout", Recorder())
+    Progress().line({"step": 1})
+    assert events[-1] == "flush"
+
+
 def test_a_pipe_gets_one_line_and_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
     show(Progress())
     out, err = capsys.readouterr()

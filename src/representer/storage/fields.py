@@ -25,7 +25,7 @@ _NAMES = {int: "an integer", float: "a finite number", bool: "true or false", st
 def from_values(kind: type[Kind], values: Any) -> Kind:
     """Return an instance of a dataclass made of values read from JSON.
 
-    Integers must lie within `tasks.limits.LIMITS`, so that a file cannot ask for absurd sizes.
+    Integers must lie within `limits.LIMITS`, so that a file cannot ask for absurd sizes.
 
     Args:
         kind: The dataclass. Its type hints state what each value must be.
