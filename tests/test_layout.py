@@ -58,7 +58,7 @@ COVERED_BY = {
     "tests/nn/recurrent/test_string_streaming_step.py": ("ops/string_scan/step",),
     "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),
     "tests/nn/recurrent/test_kbrn.py": (
-        "nn/recurrent/kbrn_direction", "nn/recurrent/kbrn_layout", "nn/recurrent/step_norm",
+        "nn/recurrent/kbrn_direction", "nn/recurrent/step_norm",
     ),
     "tests/ops/kbrn_scan/test_kbrn_scan.py": (
         "ops/kbrn_scan/arguments", "ops/kbrn_scan/samples",

@@ -25,11 +25,13 @@ from representer.nn.recurrent.ran import RAN
 from representer.nn.recurrent.rkm import RKM
 from representer.nn.recurrent.rkm_cifg import RKMCIFG
 from representer.nn.recurrent.rkm_lstm import RKMLSTM
-from representer.nn.recurrent.state import (
+from representer.nn.recurrent.states import (
+    EmptyState,
     KBRNState,
     RecurrentState,
     StringMassState,
     StringState,
+    WindowedRecurrentState,
     WindowState,
 )
 from representer.nn.recurrent.string_kernel_rnn import StringKernelRNN
@@ -64,6 +66,7 @@ __all__ = [
     "DeepGraphKernelNN",
     "DropConnect",
     "EmbeddingDropout",
+    "EmptyState",
     "GatedCNN",
     "KBRNState",
     "KernelActivation",
@@ -79,6 +82,7 @@ __all__ = [
     "StringState",
     "WLKernelNN",
     "WindowState",
+    "WindowedRecurrentState",
     "activation_groups",
     "activation_penalty",
     "drop_connect",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.nn import WindowState
+from representer.nn import EmptyState
 
 from .layers import batch, build
 
@@ -22,5 +22,5 @@ def test_it_is_a_causal_convolution_of_torch(dilation: int):
 def test_it_has_neither_memory_nor_recurrent_weights_nor_biases():
     layer = build("CNN")
     assert layer.recurrent() == layer.biases() == {}
-    assert isinstance(layer(batch())[1], WindowState)
+    assert isinstance(layer(batch())[1], EmptyState)
     assert len(list(layer.parameters())) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,17 @@ from torch import Tensor
 from representer import nn
 from representer.errors import KindError, ShapeError
 
-from .layers import EVERY_LAYER, HIDDEN, INPUT, WITH_MEMORY, assert_states_equal, batch, build
+from .layers import (
+    EVERY_LAYER,
+    HIDDEN,
+    INPUT,
+    LAYERS,
+    TIME,
+    WITH_MEMORY,
+    assert_states_equal,
+    batch,
+    build,
+)
 
 STATEFUL = {"num_layers": 2, "filter_length": 3, "bidirectional": True}
 
@@ -21,7 +32,7 @@ STATEFUL = {"num_layers": 2, "filter_length": 3, "bidirectional": True}
 def test_a_state_has_first_dimension_layers_times_directions_and_is_never_batch_first(name: str):
     layer = build(name, batch_first=True, dilation=2, **STATEFUL)
     _, state = layer(batch(5, 3).transpose(0, 1))
-    if isinstance(state, nn.RecurrentState):
+    if isinstance(state, nn.WindowedRecurrentState):
         assert state.h.shape == state.c.shape == (4, 3, HIDDEN)
     assert state._fields[-1] == "window"
     assert isinstance(state.window, tuple)
@@ -40,10 +51,13 @@ def test_an_unbatched_state_has_no_batch_dimension(name: str):
 @WITH_MEMORY
 def test_for_n_1_the_pair_of_h_and_c_is_taken_as_torch_does(name: str):
     layer, x = build(name, num_layers=2), batch()
-    _, (h, c, window) = layer(x)
-    pair, whole = layer(x, (h, c)), layer(x, nn.RecurrentState(h, c, window))
+    _, (h, c) = layer(x)
+    pair, whole = layer(x, (h, c)), layer(x, nn.RecurrentState(h, c))
     torch.testing.assert_close(pair[0], whole[0])
     assert_states_equal(pair[1], whole[1])
+    alone = layer(x[:, 1], (h[:, 1], c[:, 1]))
+    torch.testing.assert_close(alone[0], pair[0][:, 1])
+    torch.testing.assert_close(alone[1].c, pair[1].c[:, 1])
 
 
 @EVERY_LAYER
@@ -70,10 +84,11 @@ BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], list[str]]] = {
     "a bare tensor": (
         lambda state: state.h,
         KindError,
-        ["state is one tensor (2, 3, 4)", "expected RecurrentState(h (2, 3, 4), c (2, 3, 4), ",
+        ["state is one tensor (2, 3, 4)",
+         "expected WindowedRecurrentState(h (2, 3, 4), c (2, 3, 4), window)",
          "Pass on what an earlier call returned"],
     ),
-    "a list": (list, KindError, ["state is list", "expected RecurrentState("]),
+    "a list": (list, KindError, ["state is list", "expected WindowedRecurrentState("]),
     "a dict": (lambda state: state._asdict(), KindError, ["state is dict"]),
     "h and c alone": (
         lambda state: state[:2],
@@ -146,8 +161,10 @@ def test_a_batched_state_for_an_unbatched_input_shows_both_shapes():
 
 def test_the_state_of_a_cell_with_memory_is_none_for_one_without():
     state = build("RKM-LSTM")(batch())[1]
-    with pytest.raises(KindError, match=r"state is a tuple of 3; expected WindowState\(window\)"):
+    with pytest.raises(KindError, match=r"state is a tuple of 2; expected EmptyState\(\)"):
         build("CNN")(batch(), state)
+    with pytest.raises(KindError, match=r"state is a tuple of 2; expected WindowState\(window\)"):
+        build("CNN", filter_length=2)(batch(), state)
 
 
 @pytest.mark.parametrize("name", ["CNN", "Gated CNN"])
@@ -174,3 +191,78 @@ def test_the_returned_state_shares_no_memory_with_input_or_output():
     tensors: list[Tensor] = [state.h, state.c, *state.window]
     owned = {tensor.untyped_storage().data_ptr() for tensor in tensors}
     assert not owned & {x.untyped_storage().data_ptr(), output.untyped_storage().data_ptr()}
+
+
+@EVERY_LAYER
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_state_has_exactly_the_fields_of_its_cell(name: str, n: int):
+    layer = build(name, filter_length=n)
+    expected = ("h", "c") if layer.cell.has_memory else ()
+    assert layer(batch())[1]._fields == (expected if n == 1 else (*expected, "window"))
+
+
+def test_the_loop_of_an_lstm_runs_with_every_cell_that_has_a_memory():
+    for cell in (torch.nn.LSTM, nn.NgramLSTM, nn.RKMLSTM, nn.RKMCIFG, nn.RAN, nn.LinearKernelRNN):
+        layer, x = cell(INPUT, HIDDEN, batch_first=True), torch.randn(3, TIME, INPUT)
+        h, c = torch.zeros(2, 1, 3, HIDDEN)
+        for chunk in x.split(2, dim=1):
+            out, (h, c) = layer(chunk, (h, c))
+        whole, (last_h, last_c) = layer(x)
+        torch.testing.assert_close(out, whole[:, -2:])
+        torch.testing.assert_close((h, c), (last_h, last_c))
+
+
+STATEFUL_LAYERS: dict[str, Callable[[], Any]] = {
+    **{name: partial(build, name, **STATEFUL) for name in LAYERS},
+    "RKM-LSTM, n = 1": partial(build, "RKM-LSTM"),
+    "CNN, n = 1": partial(build, "CNN"),
+    "strings": lambda: nn.StringKernelRNN(INPUT, HIDDEN, 2, order=3, dtype=torch.float64),
+    "string masses": lambda: nn.StringKernelRNN(
+        INPUT, HIDDEN, order=3, normalized="exact", dtype=torch.float64
+    ),
+    "KBRN": lambda: nn.KBRN(INPUT, HIDDEN, 2, normalize=False, dtype=torch.float64),
+    "KBRN, normalized": lambda: nn.KBRN(INPUT, HIDDEN, dtype=torch.float64).eval(),
+}
+
+
+@pytest.mark.parametrize("name", STATEFUL_LAYERS)
+def test_a_reordered_state_continues_the_sequences_at_the_indices(name: str):
+    layer, x, indices = STATEFUL_LAYERS[name](), batch(), torch.tensor([2, 0, 2, 1])
+    state = layer(x)[1]
+    reordered = state.reorder(indices)
+    assert type(reordered) is type(state)
+    output, after = layer(x[:, indices], reordered)
+    expected, expected_after = layer(x, state)
+    torch.testing.assert_close(output, expected[:, indices])
+    assert_states_equal(after, expected_after.reorder(indices))
+
+
+@pytest.mark.parametrize("name", STATEFUL_LAYERS)
+def test_a_detached_state_has_the_values_and_no_graph(name: str):
+    state = STATEFUL_LAYERS[name]()(batch().requires_grad_())[1]
+    detached = state.detach()
+    assert_states_equal(detached, state)
+    leaves = torch.utils._pytree.tree_leaves
+    assert any(tensor.requires_grad for tensor in leaves(state)) == bool(state)
+    assert not any(tensor.requires_grad for tensor in leaves(detached))
+
+
+@pytest.mark.parametrize(
+    ("indices", "kind", "message"),
+    [
+        ([0, 1], KindError, "indices is list"),
+        (torch.zeros(2), KindError, "indices is torch.float32"),
+        (torch.zeros(2, dtype=torch.bool), KindError, "indices is torch.bool"),
+        (torch.tensor(1), ShapeError, r"indices has shape \(\)"),
+    ],
+)
+def test_indices_that_do_not_fit_are_named(indices: Any, kind: type[Exception], message: str):
+    with pytest.raises(kind, match=message):
+        build("LSTM")(batch())[1].reorder(indices)
+
+
+@pytest.mark.parametrize("name", ["LSTM", "strings", "KBRN, normalized"])
+def test_an_unbatched_state_has_no_sequences_to_reorder(name: str):
+    state = (STATEFUL_LAYERS.get(name) or partial(build, name))()(batch()[:, 0])[1]
+    with pytest.raises(ShapeError, match="expected a batch to reorder"):
+        state.reorder(torch.tensor([0]))

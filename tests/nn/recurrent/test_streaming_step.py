@@ -56,9 +56,7 @@ def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
 def test_a_streaming_step_is_a_step(name: str, options: str, size: int, dtype: torch.dtype):
     layer, x, state = ready(name, size, **OPTIONS[options])
     layer, x = layer.to(dtype), x.to(dtype)
-    state = nn.RecurrentState(
-        state.h.to(dtype), state.c.to(dtype), tuple(w.to(dtype) for w in state.window)
-    )
+    state = nn.RecurrentState(state.h.to(dtype), state.c.to(dtype))
     found, expected = quick(layer, x, state), general(layer, x, state)
     assert found is not None
     torch.testing.assert_close(found[0], expected[0])
@@ -188,11 +186,7 @@ STATES: dict[str, Callable[[Any], Any]] = {
     "of another dtype": lambda s: s._replace(c=s.c.float()),
     "elsewhere": lambda s: s._replace(h=s.h.to("meta"), c=s.c.to("meta")),
     "a number": lambda s: s._replace(h=0.0),
-    "without window": lambda s: s._replace(window=None),
-    "with an empty window": lambda s: s._replace(window=()),
-    "with a list as window": lambda s: s._replace(window=list(s.window)),
-    "with a window of another batch": lambda s: s._replace(window=(s.window[0][:1],)),
-    "with a number as window": lambda s: s._replace(window=(0.0,)),
+    "with a window": lambda s: nn.WindowedRecurrentState(*s, (torch.zeros(2, 1, INPUT).double(),)),
 }
 
 

@@ -69,9 +69,7 @@ def test_the_states_of_every_step_are_those_that_the_layer_carries(name: str, re
     shown = layer.cell_states(x, reverse)
     for t in range(len(x)):
         _, state = layer(x[t:] if reverse else x[: t + 1])
-        carried = torch.cat((state.c[-1], *([state.m[-1]] if len(state) == 4 else []))).movedim(
-            0, 1
-        )
+        carried = torch.cat([field[-1] for field in state[1:]]).movedim(0, 1)
         torch.testing.assert_close(shown[t], string_states(layer.chain, carried))
 
 

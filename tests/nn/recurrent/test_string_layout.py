@@ -49,7 +49,7 @@ def test_a_packed_batch_equals_its_sequences_one_by_one(name: str, bidirectional
     for b, sequence in enumerate(sequences):
         expected, alone = layer(sequence)
         torch.testing.assert_close(padded[: LENGTHS[b], b], expected)
-        for field, wanted in zip(state[:-1], alone[:-1], strict=True):
+        for field, wanted in zip(state, alone, strict=True):
             torch.testing.assert_close(field[..., b, :], wanted)
 
 
@@ -59,7 +59,7 @@ def test_a_packed_batch_goes_on_from_a_state_in_the_order_of_the_batch(name: str
     state = layer(string_batch(4, len(sequences)))[1]
     padded, _ = pad_packed_sequence(layer(pack_sequence(sequences, enforce_sorted=False), state)[0])
     for b, sequence in enumerate(sequences):
-        alone = type(state)(*(f[..., b, :] for f in state[:-1]), tuple(w[b] for w in state.window))
+        alone = type(state)(*(f[..., b, :] for f in state))
         torch.testing.assert_close(padded[: len(sequence), b], layer(sequence, alone)[0])
 
 
@@ -94,7 +94,7 @@ def test_an_unbatched_sequence_is_a_batch_of_one(name: str, bidirectional: bool)
     output, state = layer(x)
     alone, own_state = layer(x[:, 0])
     torch.testing.assert_close(alone, output[:, 0])
-    for field, own in zip(state[:-1], own_state[:-1], strict=True):
+    for field, own in zip(state, own_state, strict=True):
         torch.testing.assert_close(own, field[..., 0, :])
     torch.testing.assert_close(layer(x[:, 0], own_state)[0], layer(x, state)[0][:, 0])
 
@@ -136,7 +136,7 @@ def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(nam
     output, state = both(x)
     expected, expected_state = alone(x.flip(0))
     torch.testing.assert_close(output[..., HIDDEN:], expected.flip(0))
-    for field, wanted in zip(state[:-1], expected_state[:-1], strict=True):
+    for field, wanted in zip(state, expected_state, strict=True):
         torch.testing.assert_close(field[1], wanted[0])
 
 
@@ -146,9 +146,9 @@ def test_the_state_has_layers_times_directions_first_and_is_never_batch_first(na
     _, state = layer(string_batch(5, 2).transpose(0, 1))
     has_mass = name in ("add_exact", "exact", "everything")
     assert type(state) is (nn.StringMassState if has_mass else nn.StringState)
-    assert state._fields == (("h", "c", "m", "window") if has_mass else ("h", "c", "window"))
+    assert state._fields == (("h", "c", "m") if has_mass else ("h", "c"))
     assert state.h.shape == (4, 2, HIDDEN)
-    for field in state[1:-1]:
+    for field in state[1:]:
         assert field.shape == (4, layer.order, 2, HIDDEN)
     features = [INPUT, INPUT, 2 * HIDDEN, 2 * HIDDEN]
     assert [w.shape for w in state.window] == [(2, 0, size) for size in features]
@@ -160,7 +160,7 @@ def test_no_state_is_a_state_of_zeros_and_a_plain_tuple_is_a_state(name: str):
     expected, state = layer(x)
     zeros = torch.utils._pytree.tree_map(torch.zeros_like, state)
     torch.testing.assert_close(layer(x, zeros)[0], expected)
-    torch.testing.assert_close(layer(x, tuple(zeros)[:-1])[0], expected)
+    torch.testing.assert_close(layer(x, tuple(zeros))[0], expected)
     torch.testing.assert_close(layer(x, tuple(state))[0], layer(x, state)[0])
 
 
@@ -168,8 +168,8 @@ def test_no_state_is_a_state_of_zeros_and_a_plain_tuple_is_a_state(name: str):
 def test_a_detached_state_has_the_values_and_no_graph(name: str):
     _, state = build_string(name)(string_batch())
     cut = state.detach()
-    assert all(field.requires_grad for field in state[:-1])
-    assert not any(tensor.requires_grad for tensor in (*cut[:-1], *cut.window))
+    assert all(field.requires_grad for field in state)
+    assert not any(tensor.requires_grad for tensor in cut)
     assert_states_equal(cut, state)
 
 
@@ -177,7 +177,7 @@ def test_a_detached_state_has_the_values_and_no_graph(name: str):
 def test_the_returned_state_shares_no_memory_with_input_or_output(name: str):
     layer, x = build_string(name), string_batch(1)
     output, state = layer(x)
-    owned = {field.untyped_storage().data_ptr() for field in state[:-1]}
+    owned = {field.untyped_storage().data_ptr() for field in state}
     assert not owned & {x.untyped_storage().data_ptr(), output.untyped_storage().data_ptr()}
 
 
@@ -185,11 +185,11 @@ BAD: dict[str, tuple[Any, type[Exception], list[str]]] = {
     "a bare tensor": (
         lambda s: s.h, KindError,
         ["state is one tensor (2, 3, 4)",
-         "StringMassState(h (2, 3, 4), c (2, 3, 3, 4), m (2, 3, 3, 4), window)"],
+         "StringMassState(h (2, 3, 4), c (2, 3, 3, 4), m (2, 3, 3, 4))"],
     ),
     "without masses": (
-        lambda s: nn.StringState(s.h, s.c, s.window), KindError,
-        ["m is tuple; expected a tensor (2, 3, 3, 4)"],
+        lambda s: nn.StringState(s.h, s.c), KindError,
+        ["state is a tuple of 2; expected StringMassState("],
     ),
     "of another order": (
         lambda s: s._replace(c=s.c[:, :2]), ShapeError, ["state.c has shape (2, 2, 3, 4)"]

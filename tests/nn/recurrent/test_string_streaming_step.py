@@ -42,7 +42,7 @@ def ready(name: str = "state gate", size: int = 2, **options: Any):
 
 
 def moved(state: Any, dtype: torch.dtype) -> Any:
-    return type(state)(*(f.to(dtype) for f in state[:-1]), tuple(w.to(dtype) for w in state[-1]))
+    return type(state)(*(field.to(dtype) for field in state))
 
 
 @EVERY_STRING_LAYER
@@ -56,7 +56,7 @@ def test_a_streaming_step_is_a_step(name: str, layers: int, size: int, dtype: to
     assert found is not None
     torch.testing.assert_close(found[0], expected[0])
     assert_states_equal(found[1], expected[1])
-    assert all(part.is_contiguous() for part in found[1][:-1])
+    assert all(part.is_contiguous() for part in found[1])
     assert found[0].data_ptr() != found[1].h.data_ptr()
     again = quick(layer, x, found[1])
     assert again is not None
@@ -164,12 +164,11 @@ def test_a_highway_for_an_input_of_another_width_is_left_to_the_general_path():
     layer, x, state = ready("highway")
     of_five = torch.randn(*layer.directions[0].input_weight.shape[:2], 5, dtype=torch.float64)
     layer.directions[0].input_weight = torch.nn.Parameter(of_five)
-    wide = state._replace(window=(torch.empty(len(x), 0, 5, dtype=torch.float64),))
-    assert quick(layer, torch.cat((x, x[:, :1]), dim=1), wide) is None
+    assert quick(layer, torch.cat((x, x[:, :1]), dim=1), state) is None
 
 
 def all_parts(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
-    return lambda s: type(s)(*map(change, s[:-1]), s.window)
+    return lambda s: type(s)(*map(change, s))
 
 
 STATES: dict[str, Callable[[Any], Any]] = {
@@ -184,11 +183,6 @@ STATES: dict[str, Callable[[Any], Any]] = {
     "of another dtype": lambda s: s._replace(c=s.c.float()),
     "elsewhere": all_parts(lambda part: part.to("meta")),
     "a number": lambda s: s._replace(h=0.0),
-    "without window": lambda s: s._replace(window=None),
-    "with an empty window": lambda s: s._replace(window=()),
-    "with a list as window": lambda s: s._replace(window=list(s.window)),
-    "with a window of another batch": lambda s: s._replace(window=(s.window[0][:1],)),
-    "with a number as window": lambda s: s._replace(window=(0.0,)),
 }
 
 
@@ -202,9 +196,9 @@ def test_a_state_that_is_not_just_so_is_left_to_the_general_path(kind: str, name
 
 def test_a_state_with_masses_is_not_that_of_a_layer_without():
     layer, x, state = ready("multiply")
-    assert quick(layer, x, nn.StringMassState(*state[:-1], state.c, state.window)) is None
+    assert quick(layer, x, nn.StringMassState(*state, state.c)) is None
     exact, x, state = ready("exact", order=2)
-    assert quick(exact, x, nn.StringState(state.h, state.c, state.window)) is None
+    assert quick(exact, x, nn.StringState(state.h, state.c)) is None
 
 
 def test_the_state_of_a_string_kernel_is_not_taken_by_another_cell():

@@ -11,13 +11,13 @@ from representer.errors import ArgumentError
 from representer.functional.kernel_activation import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
 from representer.nn.recurrent.kbrn_direction import KBRNDirection, Start, Statistics
-from representer.nn.recurrent.kbrn_layout import KBRNLayout, Outputs
 from representer.nn.recurrent.options import (
     check_probability,
     check_size,
     warn_of_idle_dropout,
 )
 from representer.nn.recurrent.sequence_layer import SequenceLayer
+from representer.nn.recurrent.states import KBRNState, StateLayout
 from representer.nn.recurrent.step_norm import StepNorm
 
 
@@ -149,10 +149,9 @@ class KBRN(SequenceLayer):
             for size in features
         )  # fmt: skip
         zeros = (0,) * len(features)
-        self.layout = KBRNLayout(
-            type=Outputs, directions=len(features), shapes=((),), hidden_size=hidden_size,
-            reaches=zeros, features=tuple(features),
-        )  # fmt: skip
+        self.layout = StateLayout(
+            KBRNState, {"h": (), "steps": None}, hidden_size, zeros, tuple(features)
+        )
         warn_of_idle_dropout(dropout, num_layers, stacklevel=3)
 
     def activation(self, layer: int = 0, reverse: bool = False) -> KernelActivation:

@@ -20,8 +20,13 @@ from representer.nn.recurrent.options import (
     zoneout_pair,
 )
 from representer.nn.recurrent.sequence_layer import SequenceLayer
-from representer.nn.recurrent.state import RecurrentState, WindowState
-from representer.nn.recurrent.states import StateLayout
+from representer.nn.recurrent.states import (
+    EmptyState,
+    RecurrentState,
+    StateLayout,
+    WindowedRecurrentState,
+    WindowState,
+)
 from representer.nn.recurrent.static_gates import StaticGates
 from representer.nn.recurrent.wavelet_filters import WaveletFilters, Wavelets
 from representer.nn.regularization.undropped import undropped
@@ -30,6 +35,12 @@ if TYPE_CHECKING:
     from representer.kernels import RecurrentKernel
 
 OutputNonlinearity = str | Callable[[Tensor], Tensor] | None
+_STATES = {  # by memory, and by n-gram filters
+    (True, True): WindowedRecurrentState,
+    (True, False): RecurrentState,
+    (False, True): WindowState,
+    (False, False): EmptyState,
+}
 
 
 class RecurrentKernelMachine(SequenceLayer):
@@ -68,7 +79,8 @@ class RecurrentKernelMachine(SequenceLayer):
 
     Shape:
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
-        - output the same with ``D·H``; state: see ``RecurrentState``
+        - output the same with ``D·H``; state: see ``RecurrentState``; with n-gram filters
+          ``WindowedRecurrentState``
     """
 
     cell: Cell
@@ -164,12 +176,12 @@ class RecurrentKernelMachine(SequenceLayer):
             )
             for own, size in zip(banks, features, strict=True)
         )
+        reaches = tuple(own.reach for own in banks)
         self.layout = StateLayout(
-            RecurrentState if self.cell.has_memory else WindowState,
-            len(features),
-            ((), ()) if self.cell.has_memory else (),
+            _STATES[self.cell.has_memory, any(reaches)],
+            {"h": (), "c": ()} if self.cell.has_memory else {},
             hidden_size,
-            tuple(own.reach for own in banks),
+            reaches,
             tuple(features),
         )
 

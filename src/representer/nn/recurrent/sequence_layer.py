@@ -161,10 +161,8 @@ class SequenceLayer(nn.Module):
         part._modules = {"directions": nn.ModuleList([direction])}
         part.num_layers, part.bidirectional = 1, False
         part.stride = self.stride if layer == 0 else 1
-        of_layout = self.layout.reaches[k], self.layout.features[k]
-        part.layout = replace(
-            self.layout, directions=1, reaches=of_layout[:1], features=of_layout[1:]
-        )
+        of_layout = self.layout.reaches[k : k + 1], self.layout.features[k : k + 1]
+        part.layout = replace(self.layout, reaches=of_layout[0], features=of_layout[1])
         part.input_size = part.layout.features[0]
         return part
 

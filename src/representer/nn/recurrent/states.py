@@ -1,9 +1,10 @@
-"""Reading and writing the state of a sequence layer, with messages for what does not fit."""
+"""The states that sequence layers carry from one call to the next, and their shapes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -11,23 +12,150 @@ from torch import Tensor
 from representer.errors import KindError, ShapeError
 from representer.ops.checks import dtypes_meet
 
+_State = TypeVar("_State", bound=tuple[Any, ...])
+
+
+def _detach(state: _State) -> _State:
+    """Return the same state, cut from the graph that made it."""
+    return _each(state, lambda _, tensor: tensor.detach())
+
+
+def _reorder(state: _State, indices: Tensor) -> _State:
+    """Return the state of the sequences at ``indices``, for example of the beams that survive.
+
+    Args:
+        state: The state, with a batch.
+        indices: Positions in the batch ``(B',)``; they may repeat.
+
+    Raises:
+        KindError: If they are not a tensor of integers.
+        ShapeError: If they have another shape, or the state is unbatched.
+    """
+    is_tensor = isinstance(indices, Tensor)
+    if not is_tensor or indices.dtype not in (torch.int32, torch.int64):
+        received = str(indices.dtype) if is_tensor else type(indices).__name__
+        raise KindError("indices", received, "a tensor of integers")
+    if indices.dim() != 1:
+        raise ShapeError("indices", indices.shape, "(batch,)")
+
+    def pick(name: str, tensor: Tensor) -> Tensor:
+        if tensor.dim() < (2 if name == "steps" else 3):  # h, first where it is, has three
+            raise ShapeError(f"state.{name}", tensor.shape, "a batch to reorder")
+        return tensor.index_select({"window": 0, "steps": 1}.get(name, -2), indices)
+
+    return _each(state, pick)
+
+
+class RecurrentState(NamedTuple):
+    """State of a layer with memory, for all its L layers and D directions.
+
+    Attributes:
+        h: Last emissions ``(L·D, B, H)``.
+        c: Last memory cells ``(L·D, B, H)``.
+    """
+
+    h: Tensor
+    c: Tensor
+    detach = _detach
+    reorder = _reorder
+
+
+class WindowedRecurrentState(NamedTuple):
+    """State of a layer with memory and n-gram filters.
+
+    Attributes:
+        h: As in ``RecurrentState``.
+        c: As in ``RecurrentState``.
+        window: L·D tensors ``(B, (n−1)·dilation, I_l)``: the last inputs that the n-gram filters
+            of each layer still see, oldest first.
+    """
+
+    h: Tensor
+    c: Tensor
+    window: tuple[Tensor, ...]
+    detach = _detach
+    reorder = _reorder
+
+
+class WindowState(NamedTuple):
+    """State of a layer whose only memory is its n-gram window.
+
+    Attributes:
+        window: As in ``WindowedRecurrentState``.
+    """
+
+    window: tuple[Tensor, ...]
+    detach = _detach
+    reorder = _reorder
+
+
+class EmptyState(NamedTuple):
+    """State of a layer that carries nothing: no memory, and filters of length 1."""
+
+    detach = _detach
+    reorder = _reorder
+
+
+class StringState(NamedTuple):
+    """State of a string-kernel layer, for all its L layers and D directions.
+
+    Attributes:
+        h: Last outputs ``(L·D, B, H)``.
+        c: Last states c_1 … c_n ``(L·D, n, B, H)``.
+    """
+
+    h: Tensor
+    c: Tensor
+    detach = _detach
+    reorder = _reorder
+
+
+class StringMassState(NamedTuple):
+    """State of a string-kernel layer that carries the masses of its states too.
+
+    Attributes:
+        h: As in ``StringState``.
+        c: As in ``StringState``.
+        m: Last masses m_1 … m_n ``(L·D, n, B, H)``: the weights of all n-grams, summed.
+    """
+
+    h: Tensor
+    c: Tensor
+    m: Tensor
+    detach = _detach
+    reorder = _reorder
+
+
+class KBRNState(NamedTuple):
+    """State of a network of learned activations, for all its L layers and D directions.
+
+    Attributes:
+        h: Last outputs ``(L·D, B, H)``.
+        steps: Number of steps that each sequence has taken ``(L·D, B)``, which selects the
+            statistics that normalize the next one.
+    """
+
+    h: Tensor
+    steps: Tensor
+    detach = _detach
+    reorder = _reorder
+
 
 @dataclass(frozen=True)
 class StateLayout:
     """The shape of a layer's state.
 
     Attributes:
-        type: The NamedTuple of the state; its last field is ``window``.
-        directions: L·D.
-        shapes: For each other field, its axes between ``L·D`` and the batch.
+        type: The NamedTuple of the state.
+        inner: For each of its fields but ``window``, the axes between ``L·D`` and the batch; None
+            for one integer a sequence.
         hidden_size: H.
-        reaches: Length of each direction's window.
+        reaches: Length of each direction's window; there are L·D directions.
         features: I of each direction's layer.
     """
 
     type: type[Any]
-    directions: int
-    shapes: tuple[tuple[int, ...], ...]
+    inner: Mapping[str, tuple[int, ...] | None]
     hidden_size: int
     reaches: tuple[int, ...]
     features: tuple[int, ...]
@@ -42,46 +170,19 @@ class StateLayout:
             ShapeError: If a part of it has another shape.
         """
         if state is None:
-            return self._zeros(batch, like)
-        names = self.type._fields
-        if isinstance(state, Tensor) or not isinstance(state, tuple):
-            description = (
-                f"one tensor {tuple(state.shape)}"
-                if isinstance(state, Tensor)
-                else type(state).__name__
+            return self._zeros(batch, like), self._zero_windows(batch, like)
+        given = self._checked_tuple(state, batch, is_batched)
+        fields = []
+        for (name, inner), field in zip(self.inner.items(), given, strict=False):
+            _check(
+                f"state.{name}", field, self._shape(name, batch, is_batched), like, inner is None
             )
-            raise KindError(
-                "state", description, self._expected(batch, is_batched), hint=_PASS_IT_ON
-            )
-        if len(state) == len(self.shapes) and not any(self.reaches):
-            state = (*state, self._zeros(batch, like)[1])  # (h, c), as torch.nn.LSTM takes it
-        if len(state) != len(names):
-            raise KindError(
-                "state",
-                f"a tuple of {len(state)}",
-                self._expected(batch, is_batched),
-                hint=_PASS_IT_ON,
-            )
-        *fields, windows = state
-        middle = (batch,) if is_batched else ()
-        for name, field, inner in zip(names, fields, self.shapes, strict=False):
-            shape = (self.directions, *inner, *middle, self.hidden_size)
-            _check(f"state.{name}", field, shape, like)
-        if not isinstance(windows, (tuple, list)) or len(windows) != self.directions:
-            is_tuple = isinstance(windows, (tuple, list))
-            raise KindError(
-                "state.window",
-                f"a tuple of {len(windows)}" if is_tuple else type(windows).__name__,
-                f"a tuple of {self.directions}, one tensor a layer and direction",
-                hint=_PASS_IT_ON,
-            )
-        for k, window in enumerate(windows):
-            shape = (*middle, self.reaches[k], self.features[k])
-            _check(f"state.window[{k}]", window, shape, like)
-        if not is_batched:
-            fields, windows = [f.unsqueeze(-2) for f in fields], [w[None] for w in windows]
-        # under autocast a state of another precision may come; the recurrence is not halved
-        return tuple(f.to(like.dtype) for f in fields), tuple(windows)
+            field = field if is_batched else field.unsqueeze(_batch_axis(inner))
+            # under autocast a state of another precision may come; the recurrence is not halved
+            fields.append(field if inner is None else field.to(like.dtype))
+        if "window" not in self.type._fields:
+            return tuple(fields), self._zero_windows(batch, like)
+        return tuple(fields), self._checked_windows(given[-1], batch, like, is_batched)
 
     def write(
         self, fields: list[tuple[Tensor, ...]], windows: list[Tensor], is_batched: bool
@@ -89,34 +190,85 @@ class StateLayout:
         """Return the state made of each direction's fields and window."""
         stacked = [torch.stack(field) for field in zip(*fields, strict=True)]
         if not is_batched:
-            stacked = [field.squeeze(-2) for field in stacked]
+            axes = map(_batch_axis, self.inner.values())
+            stacked = [field.squeeze(axis) for axis, field in zip(axes, stacked, strict=True)]
             windows = [window[0] for window in windows]
-        return self.type(*stacked, tuple(windows))
+        return self.type(*stacked, *((tuple(windows),) if "window" in self.type._fields else ()))
 
-    def _zeros(self, batch: int, like: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-        fields = tuple(
-            like.new_zeros(self.directions, *inner, batch, self.hidden_size)
-            for inner in self.shapes
-        )
-        windows = tuple(
+    def _shape(self, name: str, batch: int, is_batched: bool) -> tuple[int, ...]:
+        inner, middle = self.inner[name], (batch,) if is_batched else ()
+        if inner is None:
+            return (len(self.features), *middle)
+        return (len(self.features), *inner, *middle, self.hidden_size)
+
+    def _zeros(self, batch: int, like: Tensor) -> tuple[Tensor, ...]:
+        fields = []
+        for name, inner in self.inner.items():
+            if inner is None:  # expanded, so that the stride shows that all are equal
+                counts = like.new_zeros(len(self.features), 1, dtype=torch.int64)
+                fields.append(counts.expand(-1, batch))
+            else:
+                fields.append(like.new_zeros(self._shape(name, batch, True)))
+        return tuple(fields)
+
+    def _zero_windows(self, batch: int, like: Tensor) -> tuple[Tensor, ...]:
+        return tuple(
             like.new_zeros(batch, reach, features)
             for reach, features in zip(self.reaches, self.features, strict=True)
         )
-        return fields, windows
+
+    def _checked_tuple(self, state: Any, batch: int, is_batched: bool) -> tuple[Any, ...]:
+        if isinstance(state, Tensor):
+            received = f"one tensor {tuple(state.shape)}"
+        elif not isinstance(state, tuple):
+            received = type(state).__name__
+        elif len(state) != len(self.type._fields):
+            received = f"a tuple of {len(state)}"
+        else:
+            return state
+        raise KindError("state", received, self._expected(batch, is_batched), hint=_PASS_IT_ON)
+
+    def _checked_windows(
+        self, windows: Any, batch: int, like: Tensor, is_batched: bool
+    ) -> tuple[Tensor, ...]:
+        count, is_tuple = len(self.features), isinstance(windows, (tuple, list))
+        if not is_tuple or len(windows) != count:
+            received = f"a tuple of {len(windows)}" if is_tuple else type(windows).__name__
+            wanted = f"a tuple of {count}, one tensor a layer and direction"
+            raise KindError("state.window", received, wanted, hint=_PASS_IT_ON)
+        middle = (batch,) if is_batched else ()
+        for k, window in enumerate(windows):
+            shape = (*middle, self.reaches[k], self.features[k])
+            _check(f"state.window[{k}]", window, shape, like)
+        return tuple(windows) if is_batched else tuple(window[None] for window in windows)
 
     def _expected(self, batch: int, is_batched: bool) -> str:
-        middle = (batch,) if is_batched else ()
         parts = [
-            f"{name} {(self.directions, *inner, *middle, self.hidden_size)}"
-            for name, inner in zip(self.type._fields, self.shapes, strict=False)
+            name if name == "window" else f"{name} {self._shape(name, batch, is_batched)}"
+            for name in self.type._fields
         ]
-        return f"{self.type.__name__}({', '.join((*parts, 'window'))})"
+        return f"{self.type.__name__}({', '.join(parts)})"
 
 
 _PASS_IT_ON = "Pass on what an earlier call returned, whole."
 
 
-def _check(name: str, tensor: object, shape: tuple[int, ...], like: Tensor) -> None:
+def _batch_axis(inner: tuple[int, ...] | None) -> int:
+    return -1 if inner is None else -2
+
+
+def _each(state: _State, change: Callable[[str, Tensor], Tensor]) -> _State:
+    """Return a state with every tensor changed, given the name of its field."""
+    parts = [
+        tuple(change(name, w) for w in part) if name == "window" else change(name, part)
+        for name, part in zip(cast(Any, state)._fields, state, strict=True)
+    ]
+    return type(state)(*parts)
+
+
+def _check(
+    name: str, tensor: Any, shape: tuple[int, ...], like: Tensor, is_count: bool = False
+) -> None:
     if not isinstance(tensor, Tensor):
         raise KindError(name, type(tensor).__name__, f"a tensor {shape}")
     if tuple(tensor.shape) != shape:
@@ -125,5 +277,7 @@ def _check(name: str, tensor: object, shape: tuple[int, ...], like: Tensor) -> N
         raise ShapeError(name, tensor.shape, str(shape), hint=hint)
     if tensor.device != like.device:
         raise KindError(name, f"on {tensor.device}", f"the layer's {like.device}")
-    if not dtypes_meet(tensor, like):
+    if is_count and tensor.dtype != torch.int64:
+        raise KindError(name, str(tensor.dtype), f"integers {shape}")
+    if not is_count and not dtypes_meet(tensor, like):
         raise KindError(name, str(tensor.dtype), f"the layer's {like.dtype}")

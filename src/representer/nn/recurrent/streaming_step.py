@@ -16,7 +16,7 @@ from torch.nn.utils.parametrize import type_before_parametrizations
 
 from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.filters import DenseFilters
-from representer.nn.recurrent.state import RecurrentState, StringMassState, StringState
+from representer.nn.recurrent.states import RecurrentState, StringMassState, StringState
 from representer.nn.recurrent.string_streaming_step import is_hooked, string_streaming_step
 from representer.ops.rkm_scan import step as core_step
 
@@ -33,8 +33,6 @@ def streaming_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, An
         return string_streaming_step(directions, x_t, state)
     if type(state) is not RecurrentState or x_t.dim() != 2 or not core_step.is_usable(x_t):
         return None
-    if type(state.window) is not tuple or len(state.window) != len(directions):
-        return None
     batch, dtype, units = x_t.shape[0], x_t.dtype, directions[0].hidden_size
     shape = (len(directions), batch, units)
     if not all(core_step.is_ready(part, shape, dtype) for part in (state.h, state.c)):
@@ -44,9 +42,6 @@ def streaming_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, An
         plan = _PLANS.get(direction)
         if plan is None:
             plan = _PLANS[direction] = _plan(direction)
-        window = state.window[k]
-        if not isinstance(window, Tensor) or window.shape != (batch, 0, x.shape[1]):
-            return None
         operands = _operands(direction, plan)
         if operands is None or not plan.step.fits(x, operands):
             return None
@@ -55,7 +50,7 @@ def streaming_step(directions: Any, x_t: Tensor, state: Any) -> tuple[Tensor, An
         cs.append(c)
     single = len(hs) == 1
     h, c = (hs[0][None], cs[0][None]) if single else (torch.stack(hs), torch.stack(cs))
-    return x, RecurrentState(h, c, state.window)
+    return x, RecurrentState(h, c)
 
 
 class _Plan(NamedTuple):

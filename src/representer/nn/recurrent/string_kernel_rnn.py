@@ -13,8 +13,7 @@ from representer.functional.string_chain import Combine, Readout
 from representer.nn.recurrent.inputs import check_input
 from representer.nn.recurrent.options import check_probability, warn_of_idle_dropout
 from representer.nn.recurrent.sequence_layer import SequenceLayer
-from representer.nn.recurrent.state import StringMassState, StringState
-from representer.nn.recurrent.states import StateLayout
+from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
 from representer.nn.recurrent.string_direction import StringDirection
 from representer.nn.recurrent.string_options import (
     ActivationOption,
@@ -157,8 +156,7 @@ class StringKernelRNN(SequenceLayer):
         has_mass = self.chain.has_mass
         self.layout = StateLayout(
             StringMassState if has_mass else StringState,
-            len(features),
-            ((), (order,), (order,)) if has_mass else ((), (order,)),
+            {"h": (), "c": (order,)} | ({"m": (order,)} if has_mass else {}),
             hidden_size,
             (0,) * len(features),
             tuple(features),

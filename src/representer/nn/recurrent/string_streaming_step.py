@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.parametrize import type_before_parametrizations
 
-from representer.nn.recurrent.state import StringMassState, StringState
+from representer.nn.recurrent.states import StringMassState, StringState
 from representer.nn.recurrent.string_direction import StringDirection
 from representer.ops.rkm_scan.step import is_ready, is_usable
 from representer.ops.string_scan.step import Operands, Step
@@ -31,11 +31,9 @@ def string_streaming_step(
     """
     if x_t.dim() != 2 or not is_usable(x_t) or not _is_usual(directions[0]):
         return None
-    if type(state.window) is not tuple or len(state.window) != len(directions):
-        return None
     chain, units = directions[0].chain, directions[0].hidden_size
     layers, batch, dtype = len(directions), x_t.shape[0], x_t.dtype
-    before = state[1:-1]  # c and, where there are any, masses
+    before = state[1:]  # c and, where there are any, masses
     shape = (layers, chain.order, batch, units)
     if not all(is_ready(part, shape, dtype) for part in before):
         return None
@@ -43,9 +41,6 @@ def string_streaming_step(
         return None
     hs, after, x = [], [], x_t.contiguous()
     for k, direction in enumerate(directions):
-        window = state.window[k]
-        if not isinstance(window, Tensor) or window.shape != (batch, 0, x.shape[1]):
-            return None
         operands = _operands(direction)
         step = _step(direction)
         if operands is None or not step.fits(x, operands):
@@ -57,7 +52,7 @@ def string_streaming_step(
     h = hs[0][None] if layers == 1 else torch.stack(hs)
     c = after[0][None] if layers == 1 else torch.stack(after)
     parts = (c,) if len(before) == 1 else (part.contiguous() for part in c.split(chain.order, 1))
-    return x, cast(Any, type(state))(h, *parts, state.window)
+    return x, cast(Any, type(state))(h, *parts)
 
 
 _STEPS: WeakKeyDictionary[Any, Step] = WeakKeyDictionary()

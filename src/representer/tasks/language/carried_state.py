@@ -37,12 +37,15 @@ class CarriedState:
         if saved is None:
             self.value = None
             return
+        saved = [tensor for tensor in saved if tensor.numel()]  # 0.1.0 saved empty windows, too
         tensors = iter(saved)
         example = self._example(_rows(saved))
         self.value = _like(example, lambda old: next(tensors).to(old))
 
 
 def _rows(saved: list[Tensor]) -> int:
+    if not saved:
+        return 1  # a network without a memory
     return int(saved[0].shape[1])  # layers first, then streams, as in torch.nn.LSTM
 
 
