@@ -24,6 +24,12 @@ def options(*words: str):
          "Did you mean '--hidden-size'?"),
         (["--hidden-size", "3.5"], "--hidden-size is '3.5'; expected an integer."),
         (["--lr", "fast"], "--lr is 'fast'; expected a number."),
+        (["--epochs", "1_0"], "--epochs is '1_0'; expected an integer."),
+        (["--epochs=1:30"], "--epochs is '1:30'; expected an integer."),
+        (["--epochs", "0x10"], "--epochs is '0x10'; expected an integer."),
+        (["--epochs", "١٢"], "--epochs is '١٢'; expected an integer."),
+        (["--lr", "0.000_1"], "--lr is '0.000_1'; expected a number."),
+        (["--decay", "0.0_1"], "--decay is '0.0_1'; expected a number in [0, 1]"),
         (["--header", "maybe"], "--header is 'maybe'; expected true or false."),
         (["--hidden-size"], "--hidden-size has no value; expected an integer."),
         (["--pooling", "men"], "--pooling is 'men'; expected one of mean, padded_mean. "
@@ -105,6 +111,14 @@ def test_a_wrong_value_in_a_configuration_file_is_not_blamed_on_the_command_line
     file.write_text("hidden_size: x\n")
     outcome = run("fit", "text", "a.csv", "--config", file)
     assert "--hidden-size in the configuration file is 'x'; expected an integer" in outcome.error
+
+
+@pytest.mark.parametrize("value", ["1_0", "1:30", "0x10"])
+def test_a_number_that_only_yaml_reads_is_refused_in_a_configuration_file(run, tmp_path, value):
+    file = tmp_path / "c.yaml"
+    file.write_text(f"epochs: {value}\n")
+    outcome = run("fit", "text", "a.csv", "--config", file)
+    assert (outcome.code, f"epochs is {value!r}" in outcome.error) == (2, True)
 
 
 def test_a_missing_configuration_file_is_named(run):

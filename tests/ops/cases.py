@@ -135,6 +135,22 @@ def gradients(
     return dict(zip(marked, found, strict=True))
 
 
+def moved(tensors: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return operands in float64, each entry moved at random by up to one ulp of float32.
+
+    What this changes in a result is its conditioning: arithmetic in float32 can do no better.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def move(x: Any) -> Any:
+        if not isinstance(x, Tensor) or not x.is_floating_point():
+            return x
+        steps = 2 * torch.rand(x.shape, generator=generator, dtype=torch.float64) - 1
+        return x.double() * (1 + steps * torch.finfo(torch.float32).eps)
+
+    return {name: move(x) for name, x in tensors.items()}
+
+
 class RecordedCalls(TorchDispatchMode):
     """Keeps every call of an operator of this library: the operator, its arguments, its results."""
 

@@ -18,7 +18,7 @@ from representer.ops import OPS, core, gated_scan, rkm_scan
 from representer.ops.rkm_scan import cpp
 from representer.ops.rkm_scan.samples import CELLS, tensors
 
-from .cases import LAYOUTS, as_it_is
+from .cases import LAYOUTS, as_it_is, moved
 from .test_ops import TOLERANCE
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
@@ -38,6 +38,7 @@ OPTIONS = (
 )
 SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
 ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
+DRAWS = 4  # of inputs moved by an ulp: what this changes is allowed too
 DECAYS = ("scalar", "vector", "full")
 KINDS = {
     **CELLS,  # and what no named cell has: dynamic gates on another memory than the cell
@@ -124,6 +125,10 @@ def _check(case: Case) -> None:
         if off > allowed and dtype == torch.float32:
             single = _evaluate(define, given, options, dtype, as_it_is)
             allowed = max(allowed, ROUNDING * _difference(single, expected))
+        if off > allowed and dtype == torch.float32:  # the definition may be off by less by luck
+            near = (_evaluate(define, moved(given, i), options, torch.float64, as_it_is)
+                    for i in range(DRAWS))  # fmt: skip
+            allowed = max(allowed, *(_difference(results, expected) for results in near))
         assert off <= allowed, f"{name}, {dtype}, {case}: off by {off}, allowed {allowed}"
 
 
@@ -199,5 +204,5 @@ def test_gated_scan_equals_its_equation_at_every_size_in_every_layout(kind: str,
 
 
 def test_the_gradient_of_a_layer_norm_loses_no_more_than_the_equations():
-    """Rounding the inputs alone moves it by 3e-5; a running sum in float32 moved it by 7e-5."""
+    """The definition in float32 is off by 4e-6; a running sum in the norm was off by 7e-5."""
     _check(Case("coupled_expm1", "norm", False, False, 5, 9, 129, as_it_is))

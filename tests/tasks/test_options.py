@@ -92,7 +92,7 @@ def test_options_that_the_trainer_watches_or_that_are_free_do_not_count():
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("0", True), ("0.5", True), ("1", True), ("1.1", False), ("-1", False),
-                           ("nan", False), ("input", False)],
+                           ("nan", False), ("input", False), ("0_1", False), ("٠", False)],
 )  # fmt: skip
 def test_a_share_is_a_number_from_0_to_1(text, expected):
     assert is_share(text) is expected

@@ -9,36 +9,42 @@ from typing import Any
 
 from representer.cli.errors import did_you_mean
 from representer.errors import DataError
+from representer.numbers import parse_number
 from representer.storage.files import check_yaml, read_bytes
 
 _MOST = 2**20
 
 
-def read_config_files(words: Sequence[str], names: Collection[str]) -> dict[str, Any]:
+def read_config_files(
+    words: Sequence[str], names: Collection[str], numeric: Collection[str]
+) -> dict[str, Any]:
     """Return the options of all configuration files of a command line; the last one wins.
 
     Args:
         words: The words after the command.
         names: The known keys.
+        numeric: Those of them whose values are numbers.
 
     Raises:
-        DataError: If a file cannot be read, is not a mapping, or has an unknown key.
+        DataError: If a file cannot be read, is not a mapping, has an unknown key, or a number that
+            is not in the plain notation.
     """
     found: dict[str, Any] = {}
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         option, equals, value = word.partition("=")
         if option == "--config" and (equals or following):
-            found |= _read(Path(value if equals else following), names)
+            found |= _read(Path(value if equals else following), names, numeric)
     return found
 
 
-def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
+def _read(path: Path, names: Collection[str], numeric: Collection[str]) -> dict[str, Any]:
     import yaml
 
     try:
         text = read_bytes(path, _MOST, follow_links=True).decode("utf-8")
         check_yaml(text)
         content = yaml.safe_load(text)
+        written = yaml.load(text, Loader=yaml.BaseLoader)  # every scalar as a text
     except FileNotFoundError:
         raise DataError("there is no such file", file=path, fix="Check the path.") from None
     except UnicodeDecodeError:
@@ -59,4 +65,8 @@ def _read(path: Path, names: Collection[str]) -> dict[str, Any]:
         if str(key) not in names:
             fix = f"{did_you_mean(str(key), sorted(names))}Known keys: {', '.join(sorted(names))}."
             raise DataError(f"{key!r} is not an option", file=path, fix=fix)
+    for key in numeric & content.keys():  # to YAML 1_0 is 10 and 1:30 is 90
+        if type(content[key]) in (int, float) and parse_number(written[key]) is None:
+            fix = "Write it as 90, 0.5 or 1e-3."
+            raise DataError(f"{key} is {written[key]!r}", file=path, fix=fix)
     return content

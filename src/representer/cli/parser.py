@@ -6,12 +6,14 @@ import re
 from argparse import Action, ArgumentError, HelpFormatter
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from representer.cli.config_file import read_config_files
 from representer.cli.errors import UsageError, did_you_mean
 from representer.errors import MissingExtraError
 from representer.limits import LARGEST_INTEGER, LIMITS
+from representer.numbers import parse_number
 
 if TYPE_CHECKING:
     from jsonargparse import ArgumentParser, Namespace
@@ -58,9 +60,11 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
         print(parser.format_help().rstrip())
         return None
     _check_option_names(parser, name, words)
+    _check_numbers(parser, words)
     from_file = {}
     if "--config" in option_strings(parser):
-        from_file = read_config_files(words, {a.dest for a in parser._actions} - _NO_KEYS)
+        names = {a.dest for a in parser._actions} - _NO_KEYS
+        from_file = read_config_files(words, names, {a.dest for a in _numeric(parser)})
     try:
         arguments = parser.parse_args(list(words))
         if defaults := getattr(command, "defaults", None):
@@ -135,6 +139,26 @@ def _check_option_names(parser: ArgumentParser, name: str, words: Sequence[str])
             )
 
 
+def _check_numbers(parser: ArgumentParser, words: Sequence[str]) -> None:
+    """Refuse what YAML reads as a number although it is not in the plain notation.
+
+    To YAML 1_0 is 10, 1:30 is 90, and digits of other scripts are digits.
+    """
+    numeric = {o: a for a in _numeric(parser) for o in a.option_strings}
+    for word, following in zip_longest(words, words[1:]):
+        if word == "--":
+            return
+        option, equals, text = word.partition("=")
+        value = text if equals else following
+        if option in numeric and value not in (None, "null") and parse_number(value) is None:
+            raise UsageError(f"{option} is {value!r}; expected {_expected(numeric[option])}.")
+
+
+def _numeric(parser: ArgumentParser) -> list[Action]:
+    """Return the options that take a number."""
+    return [a for a in parser._actions if {int, float} & set(_kinds(a)) and a.option_strings]
+
+
 def _check_limits(parser: ArgumentParser, arguments: Namespace) -> None:
     """Refuse numbers with which memory, threads or time run out before anything is computed."""
     for action in parser._actions:
@@ -181,7 +205,11 @@ def _action(parser: ArgumentParser, name: str) -> Action:
 def _expected(action: Action) -> str:
     if action.choices:
         return "one of " + ", ".join(map(str, action.choices))
-    kind: Any = getattr(action, "_typehint", None) or action.type
-    kinds = [k for k in (get_args(kind) or (kind,)) if k is not type(None)]
-    words = [KINDS[k] for k in kinds if k in KINDS]
+    words = [KINDS[kind] for kind in _kinds(action) if kind in KINDS]
     return " or ".join(words) or "a value"
+
+
+def _kinds(action: Action) -> list[Any]:
+    """Return the types that an option takes, but None."""
+    kind: Any = getattr(action, "_typehint", None) or action.type
+    return [k for k in (get_args(kind) or (kind,)) if k is not type(None)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -104,9 +105,9 @@ def _words(text: str | None) -> tuple[str, ...]:
 
 
 def _numbers(option: str, text: str | None) -> tuple[int, ...]:
-    try:
-        return tuple(int(word) for word in _words(text))
-    except ValueError:
+    words = _words(text)
+    if not all(re.fullmatch("-?[0-9]{1,18}", word) for word in words):
         raise UsageError(
             f"--{option} is {text!r}; expected comma-separated integers, such as 0,1,2."
-        ) from None
+        )
+    return tuple(map(int, words))

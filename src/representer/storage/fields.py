@@ -105,7 +105,7 @@ def _tuple(hints: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
 
 
 def _key(hint: Any, key: Any, name: str) -> Any:
-    if hint is int and isinstance(key, str) and key.isdecimal() and len(key) < 10:
+    if hint is int and isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 10:
         return int(key)  # JSON makes text of the keys
     return _plain(hint, key, name)
 

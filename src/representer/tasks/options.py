@@ -10,6 +10,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, field, fields
 from typing import TYPE_CHECKING, Any
 
+from representer.numbers import parse_number
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -20,11 +22,9 @@ def option(default: Any, help_text: str, **metadata: Any) -> Any:
 
 
 def is_share(text: str) -> bool:
-    """Say whether a text is a number from 0 to 1."""
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False
+    """Return True if a text is a number from 0 to 1."""
+    number = parse_number(text)
+    return number is not None and 0 <= number <= 1
 
 
 def as_yaml(config: DataclassInstance) -> str:

@@ -7,6 +7,7 @@ TAG COUNT NEIGHBOR ...      nodes are numbered from 0; an edge is listed at both
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,10 +107,9 @@ def _rows(path: Path) -> Iterator[tuple[int, list[int]]]:
 
     for line, text in enumerate(physical_lines(path), 1):
         words = text.split()
-        try:
-            numbers = [int(word) for word in words]
-        except ValueError:
+        if not all(re.fullmatch("-?[0-9]{1,18}", word) for word in words):
             _refuse(path, line, f"{text.strip()[:40]!r} is not a list of integers")
+        numbers = [int(word) for word in words]
         if numbers:
             yield line, numbers
 

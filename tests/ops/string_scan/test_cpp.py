@@ -15,7 +15,7 @@ from representer.ops import OPS, core, string_scan
 from representer.ops.string_scan.arguments import Gradients
 from representer.ops.string_scan.samples import CHAINS, every_way, tensors
 
-from ..cases import LAYOUTS, as_it_is
+from ..cases import LAYOUTS, as_it_is, moved
 from ..test_ops import TOLERANCE
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
@@ -24,6 +24,7 @@ UNITS = (1, 3, 17, 129)
 SIZES = ((1, 1), (6, 1), (1, 3), (5, 9), (3, 26), (30, 14))  # the last: several blocks of steps
 OPTIONS = ("", "mask vector lengths", "input", "input mask lengths", "input carry vector")
 ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
+DRAWS = 4  # of inputs moved by an ulp: what this changes is allowed too
 SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
 WAYS = [chain for order in (1, 2, 4) for chain in every_way(order)]
 Case = tuple[StringChain, str, tuple[int, int], int, bool]
@@ -37,10 +38,13 @@ def _few(names: tuple[str, ...]) -> Iterator[tuple[str, Case]]:
             yield name, (CHAINS[name], option, size, units, (n + i) % 2 == 1)
 
 
-def _evaluate(function: Any, case: Case, dtype: torch.dtype, layout: Any, **more: Any):
-    """Return results and gradients, by name."""
+def _evaluate(
+    function: Any, case: Case, dtype: torch.dtype, layout: Any, seed: int | None = None, **more: Any
+):
+    """Return results and gradients, by name; a seed moves the operands by up to an ulp."""
     chain, options, size, units, reverse = case
     given = tensors(chain, (*size, units), options.replace("lengths", ""), torch.float32)
+    given = given if seed is None else moved(given, seed)
     if "lengths" in options:
         more["lengths"] = (size[0] - torch.arange(size[1])) % (size[0] + 1)
     operands = {name: layout(tensor.to(dtype)) for name, tensor in given.items()}
@@ -73,6 +77,9 @@ def _check(case: Case, layout: Any) -> None:
         if off > allowed and dtype == torch.float32:
             single = _evaluate(define, case, dtype, as_it_is)
             allowed = max(allowed, ROUNDING * _difference(single, expected)[0])
+        if off > allowed and dtype == torch.float32:  # the definition may be off by less by luck
+            near = (_evaluate(define, case, torch.float64, as_it_is, i) for i in range(DRAWS))
+            allowed = max(allowed, *(_difference(results, expected)[0] for results in near))
         assert off <= allowed, f"{name}, {dtype}, {where}: off by {off}, allowed {allowed}"
 
 

@@ -30,6 +30,7 @@ from representer.training.averaged_sgd import NonMonotonicASGD
         ({"decay": "1.5"}, "decay is '1.5'; expected a number in \\[0, 1\\], learned"),
         ({"max_vocabulary": 2}, "max_vocabulary is 2; expected 3 or more, or 0"),
         ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected integers separated by commas"),
+        ({"cutoffs": "١٠"}, "cutoffs is '١٠'; expected integers separated by commas"),
         ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected no file with --demo"),
         ({"patience": -1}, "patience is -1; expected 0 or more"),
     ],

@@ -19,6 +19,8 @@ from representer.tasks.molecule.molecule_config import MoleculeConfig, defaults
         ({"split": "time"}, "split is 'time'; expected one of random, scaffold"),
         ({"decay": "fast"}, "decay is 'fast'; expected a non-negative number, learned or gated"),
         ({"decay": "-1"}, "decay is '-1'"),
+        ({"decay": "1_000"}, "decay is '1_000'"),
+        ({"decay": "١٢"}, "decay is '١٢'"),
         ({"lr": 0.0}, "lr is 0.0; expected a positive number"),
         ({"balance": -1.0}, "balance is -1.0; expected 0 or more"),
         ({"valid_fraction": 1.0}, "valid_fraction is 1.0; expected a number between 0 and 1"),

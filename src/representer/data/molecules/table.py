@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from representer.data.text import MISSING, Dropped, Grid, read_grid
 from representer.data.text.columns import resolve
-from representer.data.text.numbers import parse_number
 from representer.data.text.suggest import listing
 from representer.errors import ArgumentError, DataError
 from representer.kernels.smiles import parse_smiles
+from representer.numbers import parse_number
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")
 NOTHING = ("", "na", "n/a", "nan", "none", "null", "?")  # cells without a value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from representer.data.text.columns import is_known_name
-from representer.data.text.numbers import parse_number
+from representer.numbers import parse_number
 
 SAMPLE = 1000
 LONGEST_NAME = 60

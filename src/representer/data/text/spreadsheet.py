@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from representer.data.text.numbers import parse_number
+from representer.numbers import parse_number
 
 # A formula needs something to compute with: signs alone, such as the label "--", are none.
 _FORMULA = re.compile(r"'*[=+\-@\t\r].*\w", re.DOTALL)

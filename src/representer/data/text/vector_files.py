@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from representer.data.array_files import read_arrays
-from representer.data.text.numbers import parse_number
 from representer.data.text.source import physical_lines, regular_file
 from representer.data.text.vectors import WordVectors, spellings
 from representer.data.text.vocabulary import Vocabulary
 from representer.errors import DataError
+from representer.numbers import parse_number
 
 _LARGEST = float(np.finfo(np.float32).max)
 

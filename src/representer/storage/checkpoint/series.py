@@ -10,7 +10,7 @@ from representer.errors import CheckpointError, NewerCheckpointError
 from representer.storage.checkpoint.checkpoint import Checkpoint, load, save
 from representer.storage.failpoints import failpoint
 
-_NAME = re.compile(r"step-(\d{9,})\.ckpt")
+_NAME = re.compile(r"step-([0-9]{9,})\.ckpt")
 
 
 def path_of_step(folder: str | Path, step: int) -> Path:

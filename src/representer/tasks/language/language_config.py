@@ -128,7 +128,8 @@ class LanguageConfig:
         self._require("decay", is_decay, "a number in [0, 1], learned, input or state")
         is_limit = self.max_vocabulary == 0 or self.max_vocabulary > 2
         self._require("max_vocabulary", is_limit, "3 or more, or 0")
-        is_list = all(word.strip().isdecimal() for word in self.cutoffs.split(",") if self.cutoffs)
+        words = self.cutoffs.split(",") if self.cutoffs else ()
+        is_list = self.cutoffs.isascii() and all(word.strip().isdecimal() for word in words)
         self._require("cutoffs", is_list, "integers separated by commas, as in 2000,10000")
 
     @property

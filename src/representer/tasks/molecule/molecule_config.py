@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from representer.errors import ArgumentError
+from representer.numbers import parse_number
 from representer.tasks.options import option
 
 TASKS = ("regression", "classification")
@@ -178,7 +179,5 @@ def defaults(preset: str | None, *, demo: bool, task: str = "regression") -> dic
 def _is_decay(text: str) -> bool:
     if text in ("learned", "gated"):
         return True
-    try:
-        return 0 <= float(text) < math.inf
-    except ValueError:
-        return False
+    number = parse_number(text)
+    return number is not None and 0 <= number < math.inf

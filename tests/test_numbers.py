@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from representer.data.text.numbers import parse_number
+from representer.numbers import parse_number
 
 
 @pytest.mark.parametrize(
