@@ -44,7 +44,7 @@ def _read(path: Path, names: Collection[str], numeric: Collection[str]) -> dict[
         text = read_bytes(path, _MOST, follow_links=True).decode("utf-8")
         check_yaml(text)
         content = yaml.safe_load(text)
-        written = yaml.load(text, Loader=yaml.BaseLoader)  # every scalar as a text
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
     except FileNotFoundError:
         raise DataError("there is no such file", file=path, fix="Check the path.") from None
     except UnicodeDecodeError:
@@ -65,6 +65,7 @@ def _read(path: Path, names: Collection[str], numeric: Collection[str]) -> dict[
         if str(key) not in names:
             fix = f"{did_you_mean(str(key), sorted(names))}Known keys: {', '.join(sorted(names))}."
             raise DataError(f"{key!r} is not an option", file=path, fix=fix)
+    written = {node.value: value.value for node, value in root.value}
     for key in numeric & content.keys():  # to YAML 1_0 is 10 and 1:30 is 90
         if type(content[key]) in (int, float) and parse_number(written[key]) is None:
             fix = "Write it as 90, 0.5 or 1e-3."
