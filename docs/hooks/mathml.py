@@ -22,4 +22,6 @@ def _mathml(found: re.Match[str]) -> str:
     if r"\\" in formula and r"\begin{" not in formula:  # several lines, as Sphinx allows
         formula = rf"\begin{{align*}}{formula}\end{{align*}}"
     mathml = convert(formula, display="block" if opening == "[" else "inline")
+    if unknown := re.search(r"\\[A-Za-z]+", mathml):  # the converter prints it as text
+        raise ValueError(f"{unknown[0]} has no MathML: {formula}")
     return f'<{tag} class="formula">{mathml}</{tag}>'
