@@ -191,8 +191,8 @@ def test_a_core_of_other_arguments_is_not_used_and_it_is_said_how_to_fix_it(dige
         REPRESENTER_CORE=str(library),
     )
     reason, same = found.splitlines()
-    came = digest[:12] if digest else "none"
-    assert f"was built for arguments of the digest {came}, this version expects" in reason
+    built_for = digest[:12] if digest else "none"
+    assert f"was built for arguments of the digest {built_for}, this version expects" in reason
     assert "build it again by installing the package again []" in reason
     assert same == "True"
 
@@ -200,7 +200,39 @@ def test_a_core_of_other_arguments_is_not_used_and_it_is_said_how_to_fix_it(dige
 @pytest.mark.skipif("was not built" in core.MISSING, reason=core.MISSING)
 def test_the_core_was_built_for_the_structs_that_are_here():
     assert not core.MISSING
-    assert core._digest(core.LIBRARY) == hashlib.sha256(STRUCTS.read_bytes()).hexdigest()
+    assert core._digest(core.LIBRARY, "structs") == hashlib.sha256(STRUCTS.read_bytes()).hexdigest()
+
+
+def _change(sources: Path) -> None:
+    header = sources / "vec.hpp"
+    header.write_text(header.read_text().replace("-708.396418532264", "-708.3"))
+
+
+def _remove(sources: Path) -> None:
+    (sources / "vec.hpp").unlink()
+
+
+def _add(sources: Path) -> None:
+    (sources / "zzz.hpp").touch()
+
+
+@NEEDS_CORE
+@pytest.mark.skipif(not core.SOURCES.exists(), reason="installed without the sources")
+@pytest.mark.parametrize("edit", [_change, _remove, _add])
+def test_a_core_built_from_other_sources_is_stale_and_is_not_used(edit, tmp_path, monkeypatch):
+    monkeypatch.setattr(core, "SOURCES", shutil.copytree(core.SOURCES, tmp_path / "csrc"))
+    assert core._load()[0] is not None
+    edit(core.SOURCES)
+    library, reason = core._load()
+    assert library is None
+    assert f"was built from other sources than {core.SOURCES}; without it" in reason
+    assert reason.endswith("build it again by installing the package again")
+
+
+@NEEDS_CORE
+def test_a_core_without_sources_beside_it_is_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(core, "SOURCES", tmp_path / "csrc")
+    assert core._load()[0] is not None
 
 
 @NEEDS_CORE

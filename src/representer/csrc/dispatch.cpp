@@ -1,9 +1,10 @@
-// Which of the instruction sets in this library the machine can run, and for which arguments it was built.
+// The instruction sets that the machine can run, and the digests of what the library was built from.
 #include <cstring>
 
 #define REPRESENTER_EXPORT extern "C" __attribute__((visibility("default")))
 
 REPRESENTER_EXPORT const char* representer_structs() { return REPRESENTER_STRUCTS; }
+REPRESENTER_EXPORT const char* representer_sources() { return REPRESENTER_SOURCES; }
 
 REPRESENTER_EXPORT int representer_runs(const char* isa) {
     if (!std::strcmp(isa, "portable")) return 1;

@@ -1,12 +1,14 @@
 """The compiled core: found, loaded and called through its plain C interface.
 
 Nothing is compiled here; without the library, ``MISSING`` says why and every op runs on its
-reference backend. A library that was built for other arguments counts as missing.
+reference backend. A library that was built for other arguments counts as missing, and beside the
+C++ sources also one that was built from other sources.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ from representer.ops.structs import DIGEST, CellStruct, ChainStruct, ProductStru
 
 INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # the fastest first
 VARIABLE = "REPRESENTER_INSTRUCTION_SET"  # environment variable that selects one of them
+SOURCES = Path(__file__).parents[1] / "csrc"  # there in a checkout, not in a wheel
 MOST_THREADS = max(64, os.cpu_count() or 1)  # OpenMP crashes on numbers that are far too large
 _UNSUPPORTED, _NO_MEMORY = 1, 2  # twins of Status in csrc/status.hpp
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
@@ -41,22 +44,33 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
         library = ctypes.CDLL(str(Path(path).absolute()))
     except OSError as error:
         return None, f"the C++ core does not load; {_COST}: {error}"
-    came = _digest(library)
-    if came != DIGEST:
+    fix = f"{_COST}: build it again by installing the package again"
+    built_for = _digest(library, "structs")
+    if built_for != DIGEST:
         return None, (
-            f"the C++ core {path} was built for arguments of the digest {came[:12]}, this version "
-            f"expects {DIGEST[:12]}; {_COST}: build it again by installing the package again"
+            f"the C++ core {path} was built for arguments of the digest {built_for[:12]}, this "
+            f"version expects {DIGEST[:12]}; {fix}"
         )
+    if (expected := _sources_digest()) and _digest(library, "sources") != expected:
+        return None, f"the C++ core {path} was built from other sources than {SOURCES}; {fix}"
     return library, ""
 
 
-def _digest(library: ctypes.CDLL) -> str:
-    """Return the digest of the structs that a library was built for."""
+def _digest(library: ctypes.CDLL, name: str) -> str:
+    """Return the digest of the structs or of the sources that a library was built from."""
     try:
-        library.representer_structs.restype = ctypes.c_char_p
+        function = getattr(library, f"representer_{name}")
     except AttributeError:  # older than digests
         return "none"
-    return library.representer_structs().decode()
+    function.restype = ctypes.c_char_p
+    return function().decode()
+
+
+def _sources_digest() -> str:
+    """Return the digest of the C++ sources, as csrc/CMakeLists.txt computes it; "" without them."""
+    files = sorted(SOURCES.glob("*.[ch]pp"))  # none of them is in a wheel
+    digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
 
 LIBRARY, MISSING = _load()
