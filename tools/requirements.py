@@ -1,4 +1,4 @@
-"""Print the packages of optional dependencies in pyproject.toml, one in a line, for pip's --requirement."""
+"""Print optional dependencies from pyproject.toml, in the format of a requirements file."""
 
 import sys
 import tomllib
