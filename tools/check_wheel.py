@@ -49,6 +49,7 @@ def check(wheel: Path) -> None:
         dependencies = run(*install, *constraints, "torch", "numpy")
         seconds = run(*install, wheel.resolve())
         run(python, "-I", "-c", CHECK)
+        run(*install, *constraints, f"{wheel.resolve()}[train]")
         run(f"{folder}/bin/representer", "doctor")
     print(f"{wheel.name}: installed in {seconds:.1f} s, torch before it in {dependencies:.0f} s")
 
