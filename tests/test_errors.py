@@ -33,7 +33,7 @@ from representer.errors import (
         ),
     ],
 )
-def test_a_message_names_what_came_what_was_expected_and_the_fix(error, message):
+def test_a_message_names_the_value_the_expectation_and_the_fix(error, message):
     assert str(error) == message
 
 
@@ -74,7 +74,7 @@ def test_an_interruption_brings_the_exit_code_of_its_signal():
     assert Interrupted("by SIGTERM", 143).exit_code == 143
 
 
-def test_a_full_disk_is_told_with_the_file_and_the_fix():
+def test_a_full_disk_is_reported_with_the_file_and_the_fix():
     error = StorageError("run/model", OSError(errno.ENOSPC, "No space left on device"))
     assert str(error).startswith("run/model cannot be written: no space left on device. Free some")
     assert error.errno == errno.ENOSPC

@@ -90,7 +90,7 @@ def test_a_name_that_the_package_does_not_have_is_an_attribute_error():
     assert {"nn", "kernels", "tasks"} <= set(dir(representer))
 
 
-def test_kernels_without_scikit_learn_name_the_command_that_brings_it():
+def test_kernels_without_scikit_learn_name_the_command_that_installs_it():
     said = interpret(
         "import representer\ntry: representer.kernels\nexcept ImportError as error: print(error)",
         without=("sklearn",),
@@ -98,7 +98,7 @@ def test_kernels_without_scikit_learn_name_the_command_that_brings_it():
     assert said == 'representer.kernels needs scikit-learn: pip install "representer[kernels]"\n'
 
 
-def test_graph_layers_without_torch_geometric_name_the_command_that_brings_it():
+def test_graph_layers_without_torch_geometric_name_the_command_that_installs_it():
     said = interpret(
         "from representer import nn\n"
         "try: nn.RandomWalkKernelNN\nexcept ImportError as error: print(error)\n"

@@ -157,7 +157,7 @@ def test_a_peer_of_torch_counts_its_gates(bench):
     assert cases.operations(nn.LSTM(1, 1), size, cases.FORWARD) == 16
 
 
-def test_a_step_is_told_in_microseconds_of_one_of_its_calls(bench):
+def test_a_step_is_reported_in_microseconds_per_call(bench):
     report, results, timing, machine = (
         bench(name) for name in ("report", "results", "timing", "machine")
     )

@@ -83,7 +83,7 @@ def test_a_directory_is_named_as_one(run, trained, tmp_path, command):
 
 @pytest.mark.parametrize("command", ["evaluate", "predict"])
 @pytest.mark.parametrize("content", [b"", GOOD.encode() + b"\x00,sea\n", b"text,label\n\xff,sea\n"])
-def test_a_trained_model_meets_bad_data_likewise(run, trained, tmp_path, command, content):
+def test_a_trained_model_refuses_bad_data_too(run, trained, tmp_path, command, content):
     data = tmp_path / "a.csv"
     data.write_bytes(content)
     out = tmp_path / "out.csv"

@@ -93,7 +93,7 @@ def test_a_text_is_shown_as_text_in_the_report(run, string_run, tmp_path):
     assert "&lt;</mark>" in page
 
 
-def test_rows_without_words_are_passed_over(run, string_run, tmp_path):
+def test_rows_without_words_are_skipped(run, string_run, tmp_path):
     data = tmp_path / "a.csv"
     data.write_text("text,note\n,1\nwave salt,2\n")
     outcome = run("explain", string_run, data)
@@ -120,7 +120,7 @@ def test_nothing_to_show_is_refused(run, string_run, table, option):
     assert outcome.error == f"error: {option} is 0; expected a positive integer."
 
 
-def test_what_is_no_run_says_so(run, table, tmp_path):
+def test_a_missing_run_is_named(run, table, tmp_path):
     outcome = run("explain", tmp_path / "nowhere", table)
     assert outcome.code == 2
     assert "there is no such run folder" in outcome.error

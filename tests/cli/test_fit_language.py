@@ -68,7 +68,7 @@ def test_evaluate_gives_the_figures_of_another_text(run, spoken, tmp_path):
     assert last_json(run("evaluate", spoken, same))["perplexity"] < 1.5
 
 
-def test_generate_goes_on_from_a_prompt(run, spoken):
+def test_generate_continues_a_prompt(run, spoken):
     outcome = run("generate", spoken, "--prompt", "one two", "-n", "6", "--temperature", "0")
     assert outcome.out == "one two three four five six seven\n\n"
     again = run("generate", spoken, "--temperature", "0", "-n", "7")

@@ -148,7 +148,7 @@ def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules
         assert float(row["uncertainty_rings"]) > 0
 
 
-def test_an_answer_belongs_to_its_row(run, numbers, molecules, tmp_path):
+def test_a_prediction_belongs_to_its_row(run, numbers, molecules, tmp_path):
     head, *rows = molecules.read_text().splitlines()
     turned = tmp_path / "turned.csv"
     turned.write_text("\n".join([head, *rows[::-1]]) + "\n")
@@ -172,7 +172,7 @@ def test_the_mean_is_that_of_the_training_rows(numbers, molecules):
     assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
 
 
-def test_many_molecules_are_answered_by_the_ensemble(run, molecules, tmp_path, monkeypatch):
+def test_many_molecules_are_predicted_by_the_ensemble(run, molecules, tmp_path, monkeypatch):
     from representer.tasks.molecule import molecule_run
 
     monkeypatch.setattr(molecule_run, "MOST", 10)
@@ -251,7 +251,7 @@ def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
 BAD = 'smiles,x\nCCO,"1,2"\nC(C,2\n,3\nO(C)(C)C,4\nC,5\n'
 
 
-def test_an_invalid_row_is_named_or_on_request_kept_without_an_answer(run, numbers, tmp_path):
+def test_an_invalid_row_is_named_or_on_request_kept_without_a_prediction(run, numbers, tmp_path):
     path = tmp_path / "bad.csv"
     path.write_text(BAD)
     refused = run("predict", numbers, path)
@@ -268,7 +268,9 @@ def test_an_invalid_row_is_named_or_on_request_kept_without_an_answer(run, numbe
         assert part in found.err
 
 
-def test_explain_names_walks_whose_shares_sum_to_the_answer(run, numbers, classes, tmp_path):
+def test_explain_names_walks_whose_contributions_sum_to_the_prediction(
+    run, numbers, classes, tmp_path
+):
     path = tmp_path / "some.csv"
     path.write_text("smiles\nCCO\nC\n[Na+].CC(=O)[O-]\n")
     out = run("explain", numbers, path, "--top", "3")
@@ -353,7 +355,7 @@ def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     assert json.loads((out / "metrics.json").read_text())["baselines"] == []
 
 
-def test_a_run_that_was_stopped_goes_on_to_the_same_weights(run, molecules, tmp_path, monkeypatch):
+def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_path, monkeypatch):
     words = ["--target", "atoms", "--baselines", "false", "--network", "random-walk"]
     whole = fitted(molecules, "whole", *words)
     from representer.training.progress import Progress
@@ -378,7 +380,7 @@ def test_a_run_that_was_stopped_goes_on_to_the_same_weights(run, molecules, tmp_
     assert (out / "metrics.jsonl").read_text() == (whole / "metrics.jsonl").read_text()
 
 
-def test_a_killed_run_goes_on_to_the_same_weights(run, numbers, molecules, tmp_path):
+def test_a_killed_run_reaches_the_same_weights(run, numbers, molecules, tmp_path):
     """SIGKILL in the middle of a save, then --resume: as if nothing had happened."""
     out = tmp_path / "run"
     words = ["fit", "molecule", molecules, "--out", out, *TINY, "--target", "atoms,rings"]
@@ -442,7 +444,7 @@ def test_files_of_their_own_are_parts_as_they_are(molecules, tmp_path):
     assert (len(parts.train), len(parts.valid), len(parts.test)) == (60, 2, 2)
 
 
-def test_a_molecule_on_both_sides_is_told(molecules, tmp_path, capsys):
+def test_a_molecule_on_both_sides_is_reported(molecules, tmp_path, capsys):
     other = tmp_path / "other.csv"
     other.write_text("smiles,atoms\n[Cl-].[Na+],2\nCCCCCCCC,8\n")
     prepare(MoleculeConfig(data=str(molecules), target="atoms", test=str(other)))

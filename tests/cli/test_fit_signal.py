@@ -119,7 +119,7 @@ def test_predict_answers_every_window_with_its_subject(run, fitted, data, drawn,
         assert row["prediction"] == max(chances, key=lambda name: chances[name])
 
 
-def test_a_stream_ends_with_the_answer_for_the_window(run, fitted, data):
+def test_a_stream_ends_with_the_prediction_for_the_window(run, fitted, data):
     whole = probabilities(run("predict", fitted, data).out)
     outcome = run("predict", fitted, data, "--stream")
     rows = rows_of(outcome.out)
@@ -149,7 +149,7 @@ def test_channels_that_the_model_lacks_are_left_out_with_a_notice(
     assert "more.npz: the channels EOG are unknown to the model and ignored" in outcome.err
 
 
-def test_a_missing_channel_is_told(run, fitted, drawn, tmp_path):
+def test_a_missing_channel_is_reported(run, fitted, drawn, tmp_path):
     write_npz(tmp_path / "few.npz", drawn.in_order(("ch0", "ch1", "ch3")))
     outcome = run("predict", fitted, tmp_path / "few.npz")
     assert outcome.code == 2
@@ -255,7 +255,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
         ({}, ["--resample", "0.00001"], "expected a ratio of integers up to 10,000 times 50 Hz"),
     ],
 )  # fmt: skip
-def test_bad_input_is_told_before_anything_is_written(run, tmp_path, changes, words, message):
+def test_bad_input_is_reported_before_anything_is_written(run, tmp_path, changes, words, message):
     out = tmp_path / "run"
     outcome = run("fit", "signal", written(tmp_path, **changes), "--out", out, *words)
     assert outcome.code == 2
@@ -263,7 +263,7 @@ def test_bad_input_is_told_before_anything_is_written(run, tmp_path, changes, wo
     assert not out.exists()
 
 
-def test_a_subject_of_one_class_is_told_with_the_file(run, tmp_path):
+def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
     y = np.asarray([0, 1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1])
     x = np.random.default_rng(0).normal(size=(16, 2, 60))
     path = written(tmp_path, X=x, y=y, subject=np.arange(16) // 4)
@@ -277,7 +277,7 @@ def test_a_subject_of_one_class_is_told_with_the_file(run, tmp_path):
     assert metrics["chance"] == 10 / 16  # of always predicting class 1
 
 
-def test_a_run_that_nobody_stops_has_a_report_and_answers(run, data, tmp_path):
+def test_an_uninterrupted_run_has_a_report_and_predictions(run, data, tmp_path):
     out = tmp_path / "run"
     words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "false"]
     outcome = run("fit", "signal", data, "--out", out, *TINY, *words)
@@ -303,7 +303,7 @@ def test_where_all_subjects_have_one_class_standardizing_by_subject_is_warned_of
     assert told is is_told
 
 
-def test_no_data_is_told(run, tmp_path):
+def test_no_data_is_reported(run, tmp_path):
     outcome = run("fit", "signal", "--out", tmp_path / "run")
     assert "DATA is None; expected a file of recordings, or --demo" in outcome.error
 
@@ -329,7 +329,7 @@ def test_options_of_signals_are_refused_by_other_runs(run, trained, table):
     )
 
 
-def test_the_model_of_another_task_is_told(fitted, trained):
+def test_the_model_of_another_task_is_reported(fitted, trained):
     from representer.errors import DataError
     from representer.tasks.signal.signal_run import load_run
 

@@ -150,7 +150,7 @@ def test_a_run_is_not_resumed_with_other_data(run, table, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupted_run_goes_on_to_the_same_weights(table, trained, tmp_path):
+def test_an_interrupted_run_reaches_the_same_weights(table, trained, tmp_path):
     """SIGTERM in the middle, then --resume: as if nothing had happened."""
     out = tmp_path / "run"
     command = [sys.executable, "-m", "representer", "fit", "text", str(table), "--out", str(out)]

@@ -126,7 +126,7 @@ def test_a_missing_configuration_file_is_named(run):
     assert outcome.error == "error: nowhere.yaml: there is no such file. Check the path."
 
 
-def test_no_data_says_how_to_go_on_without(run):
+def test_no_data_names_the_alternatives(run):
     outcome = run("fit", "text")
     assert outcome.error == (
         "error: DATA is None; expected the path of a table. "

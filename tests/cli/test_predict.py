@@ -18,7 +18,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_every_row_comes_back_in_order_with_its_columns_and_an_answer(
+def test_every_row_is_written_in_order_with_its_columns_and_a_prediction(
     run, trained, table, tmp_path
 ):
     out = tmp_path / "out.csv"
@@ -51,7 +51,7 @@ def test_a_row_without_text_keeps_its_place_and_gets_no_prediction(run, trained,
     assert "no prediction for 1 rows without text (lines 3)" in outcome.err
 
 
-def test_a_text_of_which_no_word_is_left_gets_no_prediction(run, table, tmp_path):
+def test_a_text_without_remaining_words_gets_no_prediction(run, table, tmp_path):
     """The leam scheme deletes what is not ASCII."""
     words = ["--tokenizer", "leam", "--baselines", "false", "--epochs", "1"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0

@@ -82,7 +82,7 @@ def test_bench_prints_a_table(run):
     assert "| RKM-LSTM |" in outcome.out
 
 
-def test_the_report_is_written_again_as_it_was(run, trained):
+def test_the_report_is_rewritten_identically(run, trained):
     page = trained / "report.html"
     before = page.read_bytes()
     outcome = run("report", trained)

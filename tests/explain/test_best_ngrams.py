@@ -59,7 +59,7 @@ def test_a_sequence_shorter_than_the_ngram_has_none():
     assert best_ngrams([], [], [], 5) == []
 
 
-def test_all_of_them_come_where_there_are_fewer_than_asked_for():
+def test_fewer_than_requested_are_all_returned():
     result = best_ngrams([[2.0, 3.0]] * 6, [1.0] * 6, [1.0] * 6, 10**6)
     assert len(result) == comb(6, 2)
     assert {term.contribution for term in result} == {6.0}

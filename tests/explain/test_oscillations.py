@@ -76,7 +76,7 @@ def test_models_count_alike_however_large_their_margins_are(scale):
     torch.testing.assert_close(combined_lags([one, none, other]).lags, result.lags)
 
 
-def test_one_model_alone_says_what_it_said():
+def test_one_model_combines_to_itself():
     alone = phase_lags(coherence, noise(), 1, 12.0, RATE)
     result = combined_lags([alone])
     torch.testing.assert_close(result.lags, alone.lags)
@@ -101,7 +101,7 @@ def test_without_evidence_no_channel_has_a_part():
     assert not result.lags.any()
 
 
-def test_what_cannot_be_put_together_is_told():
+def test_what_cannot_be_put_together_is_reported():
     with pytest.raises(ArgumentError, match="models"):
         combined_lags([])
     with pytest.raises(ShapeError, match=r"evidence .* as that of the first model"):
@@ -150,7 +150,7 @@ def test_the_evidence_is_a_mean_over_the_repeats():
     assert float(many / few) == pytest.approx(1, abs=0.2)  # chance; it is 4 for a sum
 
 
-def test_bands_end_where_they_are_told():
+def test_bands_end_at_the_highest_frequency():
     result = band_importance(coherence, noise(4), torch.ones(4).long(), RATE, width=2, highest=20)
     assert result.frequencies.tolist() == [2, 4, 6, 8, 10, 12, 14, 16, 18]
 
@@ -178,7 +178,7 @@ def test_with_several_classes_the_margin_is_to_the_others_together():
         ({"labels": torch.ones(3)}, ShapeError, "labels"),
     ],
 )
-def test_what_does_not_fit_is_told(change, error, said):
+def test_what_does_not_fit_is_reported(change, error, said):
     given = {"signals": noise(4), "labels": torch.ones(4).long(), "sampling_rate": RATE}
     options = {**given, **change}
     with pytest.raises(error, match=said):

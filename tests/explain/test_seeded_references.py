@@ -17,7 +17,7 @@ def test_the_first_units_start_from_the_phrases_and_the_others_as_before():
     assert all(d.cosine == pytest.approx(1) and d.distance == 0 for d in seeds.drift(layer))
 
 
-def test_a_seeded_unit_answers_to_its_phrase():
+def test_a_seeded_unit_responds_to_its_phrase():
     layer = StringKernelRNN(3, 4, decay=0.0)
     phrase = torch.eye(3)[:2]
     seed_references(layer, [phrase])

@@ -72,7 +72,7 @@ def test_value_and_derivative_keep_dtype_and_shape(name, dtype):
         assert (result.dtype, result.shape) == (dtype, z.shape)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones():
+def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
         ArgumentError, match=r"q is 'tan'; expected one of identity, linear, .*tanh"
     ):

@@ -40,7 +40,7 @@ def test_the_coefficients_are_those_of_21_and_so_are_sums_of_two_products(
     torch.testing.assert_close(product, expected, rtol=1e-12, atol=1e-12)
 
 
-def test_a_wavelet_answers_most_to_its_own_frequency():
+def test_a_wavelet_responds_most_to_its_own_frequency():
     one = torch.ones(1, 1, dtype=torch.float64)
     frequency = torch.tensor([2 * math.pi * 10 / 200], dtype=torch.float64)  # 10 Hz at 200 Hz
     filters = wavelet_filters(one, frequency, 0 * one, torch.tensor([0.002]).double(), 40)[0, 0]

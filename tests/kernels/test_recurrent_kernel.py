@@ -179,7 +179,7 @@ def test_its_gram_matrix_trains_a_support_vector_machine():
 
 
 @pytest.mark.parametrize("q", ["tanh", "sigmoid", torch.tanh, torch.relu])
-def test_a_q_that_is_no_mercer_kernel_is_refused_unless_it_is_asked_for(q):
+def test_a_q_that_is_no_mercer_kernel_is_refused_unless_it_is_requested(q):
     with pytest.raises(ArgumentError, match=r"q is .*Pass check_mercer=False"):
         RecurrentKernel(q)
     kernel = RecurrentKernel(q, check_mercer=False)

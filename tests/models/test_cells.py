@@ -24,12 +24,12 @@ def test_every_cell_reads_batch_first_and_gives_its_units(name: str) -> None:
     ("wrong", "right"),
     [("rkm-cfig", "rkm-cifg"), ("RKM_LSTM", "rkm-lstm"), ("Gated CNN", "gated-cnn")],
 )
-def test_a_misspelt_cell_is_told_the_nearest(wrong: str, right: str) -> None:
+def test_a_misspelled_cell_names_the_nearest(wrong: str, right: str) -> None:
     with pytest.raises(ArgumentError, match=f"Did you mean {right!r}"):
         resolve_cell(wrong)
 
 
-def test_a_far_off_cell_is_told_all_there_are() -> None:
+def test_an_unknown_cell_lists_all_cells() -> None:
     with pytest.raises(ArgumentError, match=r"expected one of lstm, rkm-lstm, .*torch-lstm\.$"):
         resolve_cell("transformer")
 

@@ -20,7 +20,7 @@ from representer.models import (
 
 
 @pytest.mark.parametrize("filter_length", [3, {1: 100, 3: 200}])
-def test_a_configuration_comes_back_from_json(filter_length: int | dict[int, int]) -> None:
+def test_a_configuration_survives_json(filter_length: int | dict[int, int]) -> None:
     config = SequenceClassifierConfig(50, 4, cell="lstm", filter_length=filter_length)
     plain = json.loads(json.dumps(to_dict(config)))
     assert from_dict(SequenceClassifierConfig, plain) == config

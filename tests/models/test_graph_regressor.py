@@ -63,7 +63,7 @@ def test_a_batch_is_one_graph_at_a_time(network):
     assert together.shape == (3, 2)
 
 
-def test_members_differ_in_their_weights_and_answer_for_themselves():
+def test_members_differ_in_weights_and_predictions():
     model = GraphEnsemble(GraphRegressorConfig(**TINY), 3)
     graph = graphs()[0]
     result = model(*of(graph))
@@ -116,7 +116,7 @@ def test_gine_looks_at_edges_only_if_it_has_some():
     torch.testing.assert_close(without(graph.x, graph.edge_index), without(*of(graph)))
 
 
-def test_a_configuration_comes_back_from_plain_values():
+def test_a_configuration_survives_plain_values():
     config = GraphRegressorConfig(7, decay=0.5, readout="sum")
     assert from_dict(GraphRegressorConfig, to_dict(config)) == config
 

@@ -147,7 +147,7 @@ def test_layers_of_another_width_have_no_highway():
     assert [layer.chain.highway for layer in network.layers] == [False, True, False]
 
 
-def test_a_configuration_comes_back_from_plain_values():
+def test_a_configuration_survives_plain_values():
     config = LanguageModelConfig(50, cutoffs=(10, 20), decay=0.5)
     assert from_dict(LanguageModelConfig, to_dict(config)) == config
 

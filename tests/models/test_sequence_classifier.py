@@ -188,7 +188,7 @@ def test_word_vectors_of_another_shape_are_refused() -> None:
         (torch.ones(3, 2).long(), torch.tensor([1, 2, -1]), ArgumentError, r"lengths\[2\] is -1"),
     ],
 )
-def test_a_bad_call_is_told_what_came(
+def test_a_bad_call_names_the_given_value(
     tokens: torch.Tensor, lengths: torch.Tensor, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

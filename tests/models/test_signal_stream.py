@@ -31,14 +31,14 @@ def streamed(model: SignalClassifier, window: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("cell", [name for label, name in CELLS.items() if label in TABLE1])
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 @pytest.mark.parametrize("stride", [1, 5])
-def test_after_a_window_the_answer_is_the_classifiers(cell, pooling, stride):
+def test_after_a_window_the_prediction_is_that_of_the_classifier(cell, pooling, stride):
     model = made(cell, pooling=pooling, stride=stride, channel_dropout=0.5)
     window = torch.randn(3, 43, dtype=torch.float64)
     wanted = model.eval()(window[None])[0].softmax(-1)
     assert torch.allclose(streamed(model, window), wanted, rtol=0, atol=1e-12)
 
 
-def test_a_model_in_training_is_asked_without_dropout():
+def test_a_model_in_training_mode_is_evaluated_without_dropout():
     model, window = made(channel_dropout=0.9).train(), torch.randn(3, 40, dtype=torch.float64)
     assert torch.equal(streamed(model, window), streamed(model, window))
 

@@ -80,7 +80,7 @@ def test_lengths_are_whole_numbers(dtype: torch.dtype):
         check_lengths(torch.ones(2, dtype=dtype), 5, 2)
 
 
-def test_a_gradient_may_be_asked_for_where_autograd_or_vmap_holds_a_tensor():
+def test_a_gradient_may_be_requested_where_autograd_or_vmap_holds_a_tensor():
     plain, marked = torch.zeros(2, 3), torch.zeros(2, 3, requires_grad=True)
     assert not may_need_gradient((None, plain))
     assert may_need_gradient((None, plain, marked))

@@ -178,7 +178,7 @@ def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
 
 @pytest.mark.parametrize("digest", [None, "0123456789abcdef"])
 @pytest.mark.skipif(compiler() is None, reason="there is no compiler")
-def test_a_core_of_other_arguments_is_not_used_and_it_is_said_how_to_fix_it(digest, tmp_path):
+def test_a_core_of_other_arguments_is_not_used_and_the_fix_is_named(digest, tmp_path):
     source, library = tmp_path / "other.cpp", tmp_path / "other.so"
     exported = f'extern "C" const char* representer_structs() {{ return "{digest}"; }}'
     source.write_text(exported if digest else "")

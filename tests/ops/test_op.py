@@ -124,7 +124,7 @@ def operands_that_are_tensors(operands: dict) -> dict[str, Tensor]:
 
 
 @EVERY_OP
-def test_a_backend_asked_for_by_name_never_falls_back(op: Op):
+def test_a_backend_requested_by_name_never_falls_back(op: Op):
     sample = few_samples(op)[0]
     operands = arguments(op, sample, make(sample, torch.float64))
     message = f"{op.name} has no backend 'abacus'; it has .*reference"

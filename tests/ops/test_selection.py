@@ -34,7 +34,7 @@ def test_an_error_inside_the_block_restores_too():
     assert chosen_backend() is None
 
 
-def test_it_is_told_which_backend_each_call_took_and_why_not_the_others():
+def test_it_is_told_which_backend_each_call_used_and_why_not_the_others():
     layer = nn.RKMLSTM(3, 4, num_layers=2)
     with use_backend("reference"):
         first, second = explain_backend(layer, torch.randn(5, 2, 3))
@@ -49,7 +49,7 @@ def test_a_dtype_that_a_backend_does_not_take_is_the_reason():
     assert core.MISSING or "torch.float16" in choice.unavailable["cpp"]
 
 
-def test_nothing_is_told_outside():
+def test_nothing_is_recorded_outside():
     explain_backend(nn.CNN(3, 4), torch.randn(5, 2, 3))
     assert not is_recording()
 

@@ -46,7 +46,7 @@ def test_a_run_stops_when_an_epoch_is_right(solved):
     assert is_done(out, replace(setting, updates=10**6))  # it is solved
 
 
-def test_an_interrupted_run_goes_on_to_the_same_end(tmp_path, monkeypatch):
+def test_an_interrupted_run_reaches_the_same_end(tmp_path, monkeypatch):
     monkeypatch.setattr(long_term_run, "SAVE", 20)
     monkeypatch.setattr(long_term_run, "BATCH", 20)
     run_one(tmp_path / "whole", SETTING)

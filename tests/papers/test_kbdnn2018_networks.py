@@ -18,7 +18,7 @@ BITS = torch.randint(0, 2, (5, 9, 1), generator=torch.Generator().manual_seed(0)
 
 @pytest.mark.parametrize("preset", ["paper", "authors_code"])
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "rnn"])
-def test_every_network_answers_every_sequence(cell: str, preset: str):
+def test_every_network_predicts_every_sequence(cell: str, preset: str):
     torch.manual_seed(0)
     network = long_term_network(cell, preset, 4, 6)
     answer = network(BITS)

@@ -61,7 +61,7 @@ def test_full_and_partial_sets_are_found_with_their_columns_of_text(data):
     assert answers.train.name == "train.csv.xz"
 
 
-def test_a_data_set_that_was_named_and_is_missing_is_told_by_its_folders(data):
+def test_a_missing_data_set_is_reported_with_its_folders(data):
     with pytest.raises(DataError, match="there is no dbpedia_csv or dbpedia_14k"):
         locate(data, ["ag_news", "dbpedia"])
     with pytest.raises(ArgumentError, match="datasets is 'imdb'"):

@@ -136,7 +136,7 @@ def test_cells_are_run_on_both_texts_and_listed_in_the_table(texts, tmp_path):
     assert described["options"]["input_dropout"] == 0.65
 
 
-def test_small_models_are_run_when_asked_for(texts, tmp_path):
+def test_small_models_are_run_when_requested(texts, tmp_path):
     asked = request(tmp_path, cells=("rkm-lstm-small",), datasets=("ptb",))
     table = LANGUAGE.run(asked).read_text("utf-8")
     assert "| RKM-LSTM, small |" in table

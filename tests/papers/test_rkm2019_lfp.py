@@ -82,7 +82,7 @@ def test_sets_are_brought_to_the_rate(root):
     assert (of.sampling_rate, of.signals.shape) == (RATE, (15, 2, 160))
 
 
-def test_what_is_missing_is_told(tmp_path, root):
+def test_what_is_missing_is_reported(tmp_path, root):
     with pytest.raises(DataError, match=r"smni_cmi\.npz: there is no such file"):
         SIGNAL_SETS["condition"].read(tmp_path / "nowhere")
     np.savez(root / "eeg_uci_alcoholism" / "smni_cmi.npz", fs=256)

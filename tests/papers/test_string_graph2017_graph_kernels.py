@@ -124,7 +124,7 @@ def test_what_is_there_is_not_run_again(folder, done):
     assert {p: p.stat().st_mtime_ns for p in files} == files
 
 
-def test_a_killed_repeat_goes_on_from_its_inner_folds(folder, done, monkeypatch):
+def test_a_killed_repeat_continues_from_its_inner_folds(folder, done, monkeypatch):
     out = done[0]
     path = out / "mutag/seed0/levels.json"
     before = path.read_text()

@@ -83,7 +83,7 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
     assert "–" in row(table, "majority class")
 
 
-def test_a_run_of_the_table_can_be_asked_and_explained(table, tmp_path, capsys):
+def test_a_run_of_the_table_can_be_evaluated_and_explained(table, tmp_path, capsys):
     folder = tmp_path / "out/fine/gated-tiny.3d-seed0"
     (tmp_path / "new.csv").write_text("text,label\n-lrb- a fine FILM,3\n", encoding="utf-8")
     capsys.readouterr()
@@ -106,7 +106,7 @@ def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, command, t
     assert row(again, "constant-learned") == row(table, "constant-learned")
 
 
-def test_an_interrupted_run_goes_on_to_the_same_figures(table, command, tmp_path):
+def test_an_interrupted_run_reaches_the_same_figures(table, command, tmp_path):
     folder = tmp_path / "out/fine/gated-tiny.3d-seed0"
     metrics = json.loads((folder / "metrics.json").read_text())
     newest = max((folder / "checkpoints").iterdir())
@@ -117,7 +117,7 @@ def test_an_interrupted_run_goes_on_to_the_same_figures(table, command, tmp_path
     assert {**again, "seconds": 0} == {**metrics, "seconds": 0}
 
 
-def test_a_larger_budget_goes_on_with_what_ended_with_its_epochs(treebank, tmp_path, monkeypatch):
+def test_a_larger_budget_continues_runs_that_used_all_their_epochs(treebank, tmp_path, monkeypatch):
     from representer_papers.string_graph2017 import sentiment
 
     small = {name: value for name, value in sentiment._SMOKE.items() if name != "epochs"}

@@ -16,7 +16,7 @@ from representer.errors import StorageError
 from representer.storage import atomic, failpoints
 
 
-def test_what_is_written_is_there(tmp_path: Path) -> None:
+def test_written_content_can_be_read(tmp_path: Path) -> None:
     atomic.write_text(tmp_path / "λ.txt", "γ\n")
     atomic.write_json(tmp_path / "a.json", {"λ": [1, 2.5]})
     atomic.write_bytes(tmp_path / "b", b"one", b"two")

@@ -87,11 +87,11 @@ def nested() -> st.SearchStrategy[Any]:
 
 @settings(deadline=None, max_examples=150)
 @given(value=nested())
-def test_any_nested_value_comes_back_as_it_was(value: Any) -> None:
+def test_any_nested_value_survives_a_round_trip(value: Any) -> None:
     assert is_same(decode(as_bytes(value)), value)
 
 
-def test_an_optimizer_goes_on_from_a_checkpoint_to_the_bit(tmp_path: Path) -> None:
+def test_an_optimizer_continues_from_a_checkpoint_to_the_bit(tmp_path: Path) -> None:
     saved = example()
     checkpoint.save(tmp_path / "a.ckpt", saved)
     loaded = checkpoint.load(tmp_path / "a.ckpt")
@@ -287,7 +287,7 @@ def test_forged_tensors_are_refused(body: bytes) -> None:
         decode(forged(b'{"value": {"tensor": 0}}', body))
 
 
-def test_a_file_of_a_newer_version_is_told_from_a_damaged_one(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_distinguished_from_a_damaged_one(tmp_path: Path) -> None:
     header = json.dumps({"written_by": "9.9", "another": "layout"}).encode()
     path = tmp_path / "step-000000001.ckpt"
     path.write_bytes(forged(header, version=7))

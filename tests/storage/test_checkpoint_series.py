@@ -40,7 +40,7 @@ def test_the_newest_two_are_kept(tmp_path: Path) -> None:
     assert names == ["step-000000008.ckpt", "step-000000400.ckpt"]
 
 
-def test_as_many_as_asked_are_kept(tmp_path: Path) -> None:
+def test_as_many_as_requested_are_kept(tmp_path: Path) -> None:
     saved(tmp_path, *range(10), keep=4)
     assert checkpoint.steps(tmp_path) == [6, 7, 8, 9]
 

@@ -121,7 +121,7 @@ def test_a_damaged_description_is_one_line(folder: Path, damage: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_run_of_another_task_is_told_from_a_damaged_one(folder: Path) -> None:
+def test_a_run_of_another_task_is_distinguished_from_a_damaged_one(folder: Path) -> None:
     with pytest.raises(DataError, match=r"model\.json: is not a text classifier"):
         RunFiles(folder).describe("text", "text classifier", Described)
 

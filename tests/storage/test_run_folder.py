@@ -42,7 +42,7 @@ def test_a_folder_that_was_there_stays(tmp_path: Path) -> None:
     assert tmp_path.is_dir()
 
 
-def test_the_second_to_come_is_told_who_has_it(tmp_path: Path) -> None:
+def test_a_second_run_is_told_which_process_holds_the_folder(tmp_path: Path) -> None:
     with (
         RunFolder(tmp_path / "run"),
         pytest.raises(RunFolderError, match=f"run is in use by process {os.getpid()}; choose"),
@@ -91,7 +91,7 @@ def test_a_folder_with_a_run_is_refused_unless_it_is_resumed(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "name", ["labels.json", "model.json", "vocabulary.json", "splits.json", "report.html", "folds"]
 )
-def test_a_folder_with_somebodys_files_of_the_same_names_is_left_as_it_is(
+def test_a_folder_with_foreign_files_of_the_same_names_is_unchanged(
     tmp_path: Path, name: str, resume: bool
 ) -> None:
     (tmp_path / name).write_text("precious") if name != "folds" else (tmp_path / name).mkdir()
@@ -102,7 +102,7 @@ def test_a_folder_with_somebodys_files_of_the_same_names_is_left_as_it_is(
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_somebodys_manifest_is_left_as_it_is(tmp_path: Path) -> None:
+def test_a_foreign_manifest_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text('{"name": "an app"}')
     with pytest.raises(ArgumentError, match=r"manifest\.json cannot be used.*Choose another --out"):
         RunFolder(tmp_path, resume=True)
@@ -203,7 +203,7 @@ def test_folders_that_lead_out_of_the_run_are_refused(tmp_path: Path, name: str)
 
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "text", "folder", "pipe"])
-def test_a_lock_that_is_not_ours_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
+def test_a_foreign_lock_is_unchanged(tmp_path: Path, kind: str) -> None:
     run, outside = tmp_path / "run", tmp_path / "outside"
     run.mkdir()
     outside.write_text("4701" if kind == "hard link" else "precious")
@@ -249,7 +249,7 @@ def test_a_place_where_nothing_can_be_made_is_named() -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_a_folder_of_somebody_else_is_refused() -> None:
+def test_a_folder_of_another_user_is_refused() -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         code = (
@@ -261,7 +261,7 @@ def test_a_folder_of_somebody_else_is_refused() -> None:
     assert re.search(r"RunFolderError: .*/run cannot be used: permission denied", other.stderr)
 
 
-def test_a_folder_that_is_gone_while_in_use_is_an_error_and_not_a_success(tmp_path: Path) -> None:
+def test_a_folder_deleted_while_in_use_is_an_error(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "run") as run:
         (tmp_path / "run" / ".lock").unlink()
         (tmp_path / "run").rmdir()
@@ -284,7 +284,7 @@ def test_only_the_main_process_of_accelerate_writes(
     assert not (tmp_path / "run").exists()
 
 
-def test_a_rank_left_over_in_the_environment_keeps_nobody_from_writing(
+def test_a_leftover_rank_in_the_environment_does_not_prevent_writing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")

@@ -20,7 +20,7 @@ def test_every_cell_has_a_row_beside_the_peer(forward_only):
     assert "(T, B, m, d) = (2, 2, 3, 4)" in text
 
 
-def test_the_threads_are_those_asked_for():
+def test_the_threads_are_those_requested():
     before = torch.get_num_threads()
     try:
         assert "1 threads" in bench_cells(**SIZES, threads=1)

@@ -114,7 +114,7 @@ def test_averaging_starts_where_a_loss_is_above_the_older_ones(losses, at) -> No
 
 
 @pytest.mark.parametrize("break_at", range(9))
-def test_a_reloaded_optimizer_goes_on_to_the_bit(break_at: int) -> None:
+def test_a_reloaded_optimizer_continues_bit_for_bit(break_at: int) -> None:
     """Before, at and after the switch at step 4, and the one at 4 with the loss yet to come."""
 
     def run(optimizer: NonMonotonicASGD, first: int, last: int) -> None:
@@ -199,7 +199,7 @@ def test_the_switch_is_reported_and_the_rows_tell_how_many_steps_are_averaged(tm
     assert result.best["epoch"] == 6
 
 
-def test_evaluated_best_and_final_weights_are_the_means_and_training_goes_on_from_others(
+def test_evaluated_best_and_final_weights_are_the_means_and_training_continues_from_others(
     tmp_path: Path,
 ) -> None:
     result, network = train(tmp_path, [], LOSSES)
@@ -244,7 +244,7 @@ _STOPS = {1, 20, 21, 22, 36, 49}  # the switch is after step 21
     "stop",
     [pytest.param(k, marks=[] if k in _STOPS else pytest.mark.slow) for k in range(1, 50)],
 )
-def test_a_training_stopped_at_any_step_goes_on_to_the_bit(
+def test_a_training_stopped_at_any_step_continues_bit_for_bit(
     tmp_path: Path, stop: int, uninterrupted_files: dict[str, bytes]
 ) -> None:
     """Stopped as a signal does it; the script of evaluations continues."""

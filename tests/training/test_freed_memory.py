@@ -42,7 +42,7 @@ def faults(keeps: bool) -> int:
 @pytest.mark.skipif(
     freed_memory.platform.libc_ver()[0] != "glibc", reason="the setting is one of glibc's"
 )
-def test_freed_memory_is_used_again_where_asked_for_and_importing_changes_nothing():
+def test_freed_memory_is_reused_on_request_and_importing_changes_nothing():
     assert 4 * faults(keeps=True) < faults(keeps=False)
 
 

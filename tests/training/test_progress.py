@@ -61,7 +61,7 @@ def test_a_terminal_gets_a_bar_too(
     assert capsys.readouterr().out.count("\n") == 1
 
 
-def test_nothing_is_shown_when_asked(
+def test_nothing_is_shown_on_request(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     terminal = Terminal()

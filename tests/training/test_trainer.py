@@ -22,7 +22,7 @@ from representer.training.trainer import Trainer
 from representer.training.training_files import read_weights
 
 
-def test_it_learns_and_says_how_it_ended(tmp_path: Path) -> None:
+def test_it_learns_and_returns_the_reason_for_its_end(tmp_path: Path) -> None:
     network = model()
     result = fit(tmp_path, network=network, epochs=10)
     assert (result.step, result.epoch, result.reason) == (70, 10, "epochs")
@@ -83,7 +83,7 @@ def test_lower_can_be_better(tmp_path: Path) -> None:
     assert result.best == rows(tmp_path)[1]
 
 
-def test_patience_ends_a_training_that_no_longer_gains(tmp_path: Path) -> None:
+def test_patience_ends_a_training_that_no_longer_improves(tmp_path: Path) -> None:
     evaluate = scripted([0.5, 0.6, 0.6, 0.55, 0.9])
     result = fit(tmp_path, task=task(evaluate=evaluate), epochs=9, patience=2)
     assert (result.reason, result.epoch, len(result.rows)) == ("patience", 4, 4)
@@ -116,7 +116,9 @@ def test_max_steps_ends_it_with_an_evaluation(tmp_path: Path) -> None:
     assert [row["step"] for row in rows(tmp_path)] == [7, 9]
 
 
-def test_a_metric_that_is_no_number_never_wins_and_is_null_in_the_files(tmp_path: Path) -> None:
+def test_a_metric_that_is_not_finite_is_never_the_best_and_is_null_in_the_files(
+    tmp_path: Path,
+) -> None:
     evaluate = scripted([float("nan"), 0.5, float("nan")])
     result = fit(tmp_path, task=task(evaluate=evaluate))
     assert [row["accuracy"] for row in rows(tmp_path)] == [None, 0.5, None]
@@ -149,7 +151,7 @@ def test_seeds_decide(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_a_loss_that_is_no_number_stops_before_it_does_harm(tmp_path: Path, bad: float) -> None:
+def test_a_loss_that_is_not_finite_stops_before_the_update(tmp_path: Path, bad: float) -> None:
     network = model()
     count = [0]
 
@@ -168,7 +170,7 @@ def test_a_loss_that_is_no_number_stops_before_it_does_harm(tmp_path: Path, bad:
     assert caught.value.exit_code == 70
 
 
-def test_a_gradient_that_is_no_number_stops_before_it_does_harm(tmp_path: Path) -> None:
+def test_a_gradient_that_is_not_finite_stops_before_the_update(tmp_path: Path) -> None:
     network = model()
 
     def explode(module: nn.Module, batch: Any) -> tuple[Tensor, int]:

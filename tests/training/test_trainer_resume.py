@@ -25,7 +25,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path: Path) -> None:
     assert (tmp_path / "final.safetensors").read_bytes() == bytes_before
 
 
-def test_more_epochs_continue_as_if_they_had_been_asked_for_at_once(tmp_path: Path) -> None:
+def test_more_epochs_continue_as_if_requested_at_once(tmp_path: Path) -> None:
     fit(tmp_path / "a", epochs=5)
     fit(tmp_path / "b", epochs=2)
     fit(tmp_path / "b", epochs=5, resume=True)
@@ -42,7 +42,7 @@ def test_a_run_that_saves_rarely_leaves_what_one_that_saves_always_does(tmp_path
         ).read_bytes()
 
 
-def test_a_run_that_saves_rarely_goes_on_from_where_it_saved(tmp_path: Path) -> None:
+def test_a_run_that_saves_rarely_continues_where_it_saved(tmp_path: Path) -> None:
     left: list[int] = []
 
     def stopping(module: nn.Module, check: Callable[[], None]) -> dict[str, float]:
@@ -60,7 +60,7 @@ def test_a_run_that_saves_rarely_goes_on_from_where_it_saved(tmp_path: Path) -> 
     assert rows(tmp_path / "a") == rows(tmp_path / "b")
 
 
-def test_a_falling_learning_rate_goes_on_from_where_it_was(tmp_path: Path) -> None:
+def test_a_falling_learning_rate_continues_where_it_was(tmp_path: Path) -> None:
     fit(tmp_path / "a", epochs=4, lr_decay=0.5)
     fit(tmp_path / "b", epochs=2, lr_decay=0.5)
     fit(tmp_path / "b", epochs=4, lr_decay=0.5, resume=True)
@@ -140,7 +140,7 @@ def test_files_that_are_ahead_of_the_checkpoint_are_taken_back(tmp_path: Path) -
     assert not (tmp_path / "final.safetensors").exists()
 
 
-def test_to_resume_where_nothing_is_starts_and_says_so(tmp_path: Path) -> None:
+def test_resuming_an_empty_folder_starts_and_reports_it(tmp_path: Path) -> None:
     said: list[str] = []
     assert fit(tmp_path, resume=True, said=said).step == 21
     assert said == [f"{tmp_path} has no checkpoint; starting from the beginning"]

@@ -61,7 +61,7 @@ def test_accelerate_decides_who_writes(
     assert main_process.is_main_process() is is_main
 
 
-def test_a_training_that_nobody_would_write_is_an_error(
+def test_a_training_without_a_writing_process_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers.require_agreement(True, is_writer=True)

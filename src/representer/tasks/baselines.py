@@ -1,4 +1,4 @@
-"""Two baselines that any text classifier has to beat, trained on the same split."""
+"""Two baselines for text classifiers, trained on the same split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from representer.errors import MissingExtraError
 
 DEFAULT_C, CANDIDATES = 10.0, (1.0, 10.0, 100.0)
-MAX_TERMS = 100_000  # the commonest; rare pairs teach little and cost most of the memory
+MAX_TERMS = 100_000  # the most frequent; rare pairs add little and take most of the memory
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,10 @@ class Baseline:
     """Predictions of a baseline.
 
     Attributes:
-        name: Short, for a table.
+        name: Short name for tables.
         description: What it does, in one sentence.
         predictions: Classes of the test documents ``(N,)``.
-        seconds: Time to train it and to answer.
+        seconds: Time of training and prediction.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Baseline:
 
 
 def majority_class(train_labels: Sequence[int], test_count: int) -> Baseline:
-    """Answer the commonest class of the training data, whatever the text."""
+    """Predict the most frequent class of the training data."""
     started = time.perf_counter()
     commonest = int(np.bincount(np.asarray(train_labels)).argmax())
     return Baseline(
@@ -69,7 +69,7 @@ def tfidf_logistic_regression(
     except ImportError as error:
         raise MissingExtraError("the TF-IDF baseline", "scikit-learn", "train") from error
     started = time.perf_counter()
-    make_vectorizer: Any = TfidfVectorizer  # its type hints know neither callables nor float32
+    make_vectorizer: Any = TfidfVectorizer  # its type hints lack callables and float32
     vectorizer = make_vectorizer(
         analyzer=_words_and_pairs, max_features=MAX_TERMS, sublinear_tf=True, dtype=np.float32
     )

@@ -1,4 +1,4 @@
-"""The options of a run: a dataclass whose fields the command line offers and config.yaml keeps.
+"""The options of a run: a dataclass that the command line and config.yaml share.
 
 Free of torch, since the command line reads its options here.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def option(default: Any, help_text: str, **metadata: Any) -> Any:
-    """Return a field with its help; ``metavar`` and ``choices`` may be named too."""
+    """Return a field with its help; ``metavar`` and ``choices`` are optional."""
     return field(default=default, metadata={"help": help_text, **metadata})
 
 
@@ -41,21 +41,21 @@ def determining(
     """Return the options that determine a run.
 
     Args:
-        config: Of the run.
-        trainer: The trainer's configuration; it watches over the options of the same names itself.
-        free: Those that a run may be resumed with another value of.
+        config: Configuration of the run.
+        trainer: The trainer's configuration, which checks the options of the same names itself.
+        free: Names of options that a resumed run may change.
     """
     others = {f.name for f in fields(trainer)} | set(free)
     return {name: value for name, value in asdict(config).items() if name not in others}
 
 
 def command_of(task: str, config: DataclassInstance, usual: Mapping[str, Any]) -> str:
-    """Return the command that makes a run again: the options that are not the defaults.
+    """Return the command that repeats a run, with the options that differ from the defaults.
 
     Args:
         task: What is fitted, ``"text"`` or ``"language"``.
-        config: Of the run; it has ``data`` and ``demo``, and perhaps ``preset``.
-        usual: The defaults that its preset, or the demo, brings.
+        config: Configuration of the run, with ``data``, ``demo`` and optionally ``preset``.
+        usual: Defaults of its preset, or of the demo.
     """
     chosen = asdict(config)
     words = ["representer", "fit", task, *([chosen["data"]] if chosen["data"] else [])]
@@ -66,6 +66,6 @@ def command_of(task: str, config: DataclassInstance, usual: Mapping[str, Any]) -
         if name in ("data", "resume", "preset", "demo") or value == usual[name]:
             continue
         words.append("--" + name.replace("_", "-"))
-        if not (value is True and plain[name] is False):  # which is a flag
+        if not (value is True and plain[name] is False):  # a flag
             words.append(str(value).lower() if isinstance(value, bool) else str(value))
     return shlex.join(words)

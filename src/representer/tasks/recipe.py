@@ -34,18 +34,18 @@ class Request:
     Attributes:
         data: Folder with the data sets.
         out: Folder for the runs and the table.
-        budget: Part of the training steps of the original that is made, in (0, 1].
-        seeds: One run for each.
-        smoke: Whether everything is made tiny, to see that it works.
+        budget: Fraction of the paper's training steps, in (0, 1].
+        seeds: Random seeds, one run for each.
+        smoke: Make a tiny run that checks the setup.
         datasets: Names of data sets.
         cells: Names of cells.
         filter_lengths: Lengths of the n-gram filters.
         lengths: Lengths of the sequences.
-        preset: Whose settings, ``"paper"`` or ``"authors_code"``.
+        preset: Settings, ``"paper"`` or ``"authors_code"``.
         vectors: File of pretrained word vectors.
-        threads: CPU threads; 0 leaves the choice to torch.
-        table_only: Whether nothing is run, and the table is made of the runs that are there.
-        command: The command that asked, to be written under the table.
+        threads: CPU threads; 0 selects the default of torch.
+        table_only: Run nothing; write the table of the finished runs.
+        command: The command line, printed below the table.
     """
 
     data: Path
@@ -65,7 +65,7 @@ class Request:
 
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 1:
-            raise ArgumentError("budget", self.budget, "a part of the whole, above 0 and up to 1")
+            raise ArgumentError("budget", self.budget, "a number in (0, 1]")
         if not self.seeds:
             raise ArgumentError("seeds", self.seeds, "at least one seed")
 
@@ -75,10 +75,10 @@ class Recipe:
     """One table of a paper.
 
     Attributes:
-        name: What ``representer reproduce`` calls it.
-        title: What it is, in a few words.
+        name: Name for ``representer reproduce``.
+        title: Short description.
         source: Paper and table.
-        run: Runs it and returns the path of the table that it wrote.
+        run: Runs the recipe and returns the path of its table.
         reported: The paper's figures by (row, column) of that table.
     """
 
@@ -93,7 +93,7 @@ def installed_recipes() -> dict[str, Recipe]:
     """Return the recipes of all installed packages, by name.
 
     Raises:
-        MissingExtraError: If no package brings any: then this one is not installed.
+        MissingExtraError: If no installed package has recipes.
     """
     recipes: dict[str, Recipe] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):

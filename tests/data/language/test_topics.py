@@ -13,7 +13,7 @@ def test_the_text_is_long_enough_to_learn_from_and_always_the_same():
     assert topics() == (lines, name)
 
 
-def test_no_line_comes_twice_and_none_is_empty():
+def test_no_line_occurs_twice_and_none_is_empty():
     lines, _ = topics()
     assert len(set(lines)) == len(lines)
     assert all(len(line.split()) > 3 for line in lines)

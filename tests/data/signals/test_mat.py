@@ -55,7 +55,7 @@ def test_missing_arrays_are_named(tmp_path):
         read_mat(path)
 
 
-def test_what_is_no_matlab_file_is_told(tmp_path):
+def test_what_is_no_matlab_file_is_reported(tmp_path):
     (tmp_path / "a.mat").write_text("no arrays")
     with pytest.raises(
         DataError, match=r"a\.mat: cannot be read as a MATLAB file: it has no MATLAB header"

@@ -100,14 +100,14 @@ def test_edf_files_are_read(tmp_path):
         (MARKS, {"seconds": 60.0}, r"no window lies within the recording"),
     ],
 )
-def test_what_cannot_be_cut_is_told(tmp_path, marks, options, said):
+def test_what_cannot_be_cut_is_reported(tmp_path, marks, options, said):
     path = saved(tmp_path / "s1_raw.fif", raw_of(marks))
     with pytest.raises(DataError, match=rf"s1_raw\.fif: .*{said}"):
         read_mne(path, **options)
 
 
 @pytest.mark.parametrize("name", ["a.fif", "a.edf", "a-epo.fif"])
-def test_a_broken_file_is_told(tmp_path, name):
+def test_a_broken_file_is_reported(tmp_path, name):
     with pytest.raises(DataError, match="there is no such file"):
         read_mne(tmp_path / name)
     (tmp_path / name).write_bytes(b"nothing of the kind")

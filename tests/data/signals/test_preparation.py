@@ -61,7 +61,7 @@ def test_a_window_of_exactly_the_length_stays_whole():
     assert np.array_equal(cut(given, 2.0).signals, given.signals)
 
 
-def test_a_recording_shorter_than_a_window_is_told_with_file_and_subject():
+def test_a_recording_shorter_than_a_window_is_reported_with_file_and_subject():
     expected = r"a\.npz: window 0 of subject s, like all windows, has 2 s and is shorter than"
     with pytest.raises(DataError, match=expected):
         cut(waves(100), 3, file="a.npz")

@@ -33,7 +33,7 @@ def test_windows_are_taken_by_number_or_mask():
     assert (len(of_8), of_8.labels.tolist(), of_8.classes) == (2, [0, 1], ("rest", "task"))
 
 
-def test_channels_come_in_the_order_asked_for():
+def test_channels_are_in_the_requested_order():
     made = make(channels=["Fz", "Cz"]).in_order(("Cz", "Fz"))
     assert made.channels == ("Cz", "Fz")
     assert made.signals[0, :, 0].tolist() == [3, 0]
@@ -69,13 +69,13 @@ def test_subjects_of_one_class_are_named():
         ({"channels": ["a", "a"]}, "the channel a occurs 2 times"),
     ],
 )
-def test_what_does_not_fit_is_told_with_the_file(changes, message):
+def test_what_does_not_fit_is_reported_with_the_file(changes, message):
     with pytest.raises(DataError, match=rf"a\.npz: {message}"):
         make(**changes)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_samples_that_are_not_finite_are_told_with_window_subject_and_channel(value):
+def test_samples_that_are_not_finite_are_reported_with_window_subject_and_channel(value):
     broken = X.astype(float)
     broken[2, 1, 0] = broken[3, 0, 0] = value
     expected = "window 2 of subject 8 has samples that are not finite, in channel Cz; so have 2 win"

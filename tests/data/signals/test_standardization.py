@@ -29,7 +29,7 @@ def test_by_subject_each_channel_of_a_subject_is_standard_and_its_windows_differ
     assert found.signals[0].std() < 0.8 * found.signals[2].std()  # as before: power may tell
 
 
-def test_by_subject_nothing_comes_from_another_subject():
+def test_statistics_by_subject_use_no_other_subject():
     given = made()
     alone = Standardization("subject").apply(given.take(given.subjects == "t"))
     together = Standardization("subject").apply(given)

@@ -123,13 +123,13 @@ def test_blank_lines_between_rows_are_counted_and_those_at_the_end_are_not(path)
     ]
 
 
-def test_a_header_that_comes_again_is_left_out_and_said(path):
+def test_a_header_that_is_repeated_is_left_out_and_reported(path):
     grid = grid_of(path, "text,label\na,b\ntext,label\nc,d\n")
     assert grid.lines == [2, 4]
     assert [(row.line, row.reason) for row in grid.dropped] == [(3, "header repeated")]
 
 
-def test_a_semicolon_is_recognized_and_said(path):
+def test_a_semicolon_is_recognized_and_reported(path):
     grid = grid_of(path, 'text;label\n"Hello, world";pos\n')
     assert grid.rows == [["Hello, world", "pos"]]
     assert grid.notes == ["The first line shows that ';' separates the cells."]
@@ -160,7 +160,7 @@ def test_blank_lines_alone_are_refused(path):
         grid_of(path, "\n\r\n\n")
 
 
-def test_a_name_that_comes_twice_in_the_header_is_refused(path):
+def test_a_name_that_occurs_twice_in_the_header_is_refused(path):
     with pytest.raises(DataError, match=r"line 1, column 'text': 2 columns have this name"):
         grid_of(path, "text,text\na,b\n")
 
@@ -175,7 +175,7 @@ def test_columns_of_a_file_without_a_header_are_numbered(path):
     assert "not as a header" in grid.notes[0]
 
 
-def test_numbers_may_be_asked_for_beside_a_clear_header(path):
+def test_numbers_may_be_requested_beside_a_clear_header(path):
     grid = grid_of(path, "text,label\na,b\n", wanted=["1", "2"])
     assert (grid.columns, len(grid.rows)) == (["text", "label"], 1)
 
@@ -185,7 +185,7 @@ def test_numbers_may_be_the_names_in_a_header(path):
     assert (grid.columns, len(grid.rows)) == (["0", "1"], 2)
 
 
-def test_an_unclear_header_is_assumed_and_said(path):
+def test_an_unclear_header_is_assumed_and_reported(path):
     grid = grid_of(path, "alpha,beta\na,b\nc,d\n", wanted=[])
     assert grid.header
     assert "'alpha', 'beta'" in grid.notes[0]

@@ -36,7 +36,7 @@ def test_they_take_little_time(table):
     assert SECONDS[0] < 6
 
 
-def test_no_document_names_a_package_or_comes_twice(table):
+def test_no_document_names_a_package_or_occurs_twice(table):
     for text in table.texts:
         lower = text.lower()
         assert not any(package in lower for package in PACKAGES)

@@ -48,7 +48,7 @@ def test_a_file_without_rows_or_plain_columns_is_refused(path):
             read_parquet(path)
 
 
-def test_a_name_that_comes_twice_is_refused(path):
+def test_a_name_that_occurs_twice_is_refused(path):
     table = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"])
     parquet.write_table(table, path)
     with pytest.raises(DataError, match="column 'text': two columns have this name"):

@@ -83,7 +83,7 @@ def test_labels_are_optional_on_request(path):
     assert table.labels == ["x", ""]
 
 
-def test_a_label_asked_for_must_be_there_even_if_none_is_required(path):
+def test_a_requested_label_must_be_there_even_if_none_is_required(path):
     with pytest.raises(DataError, match="no column 'label'"):
         read(path, "text\na\n", label="label", require_label=False)
 
@@ -93,7 +93,7 @@ def test_a_missing_label_column_is_refused_where_labels_are_required(path):
         read(path, "text\na\nb\n")
 
 
-def test_guesses_are_said(path):
+def test_guesses_are_reported(path):
     table = read(path, "1,a longer text\n2,another of them\n1,and a third one\n")
     assert (table.text_column, table.label_column, table.header) == ("2", "1", False)
     assert len(table.notes) == 3

@@ -57,7 +57,7 @@ def test_classes_with_one_document_do_not_use_up_the_turns_of_a_part():
     assert sum(labels[i].endswith("b") for i in train) == 10
 
 
-def test_a_class_with_one_document_goes_to_training_and_that_is_said():
+def test_a_class_with_one_document_goes_to_training_and_is_reported():
     labels = ["a"] * 20 + ["b"] + ["c"] * 20
     result = split(labels, (0.8, 0.2), seed=3)
     assert 20 in result.parts[0]

@@ -197,7 +197,7 @@ def test_relu_needs_its_corner_alone_and_the_ends():
 
 @pytest.mark.parametrize("green", ["abs", "relu"])
 @pytest.mark.parametrize("line", [False, True])
-def test_its_corners_tell_the_whole_function(green, line):
+def test_its_corners_determine_the_function(green, line):
     activation = make(3, 12, green, init="random", linear_term=line)
     with torch.no_grad():
         activation.centers[1, :6] = activation.centers[1, 6:]  # fewer corners in one feature

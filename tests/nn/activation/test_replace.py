@@ -20,7 +20,7 @@ def own(network):
 
 
 @pytest.mark.parametrize("kind", ELEMENTWISE, ids=lambda kind: kind.__name__)
-def test_a_network_answers_as_before(kind):
+def test_replacing_activations_keeps_the_predictions(kind):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 8), kind(), nn.Linear(8, 2)).double()
     x = torch.randn(50, 3, dtype=torch.float64) / 2
@@ -32,7 +32,7 @@ def test_a_network_answers_as_before(kind):
     torch.testing.assert_close(network(x), before, rtol=0, atol=0.05)
 
 
-def test_neurons_share_one_function_unless_an_example_tells_how_many_there_are():
+def test_neurons_share_one_function_unless_an_example_input_gives_their_number():
     network = nn.Sequential(nn.Linear(3, 8), nn.Tanh())
     replace_activations(network)
     assert own(network)[0].num_features == 1

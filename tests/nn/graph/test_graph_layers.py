@@ -162,7 +162,7 @@ def test_autocast_halves_products_and_keeps_the_sums_whole(kind, options):
 
 
 @every_layer
-def test_a_graph_without_edges_or_nodes_has_an_answer(kind, options):
+def test_a_graph_without_edges_or_nodes_has_a_prediction(kind, options):
     net, none = made(kind, options), torch.zeros(2, 0, dtype=torch.int64)
     bonds = torch.zeros(0, 2, dtype=F64)
     assert not net.node_states(torch.ones(2, 3, dtype=F64), none, bonds)[:, 1:].any()

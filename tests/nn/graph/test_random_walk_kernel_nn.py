@@ -98,7 +98,7 @@ def test_an_activation_is_applied_to_the_sum():
     torch.testing.assert_close(activated(G.x, G.edge_index), expected)
 
 
-def test_a_graph_without_nodes_or_edges_has_an_answer():
+def test_a_graph_without_nodes_or_edges_has_a_prediction():
     net, none = layer(combine="add"), torch.zeros(2, 0, dtype=torch.int64)
     assert not net(torch.zeros(0, 3, dtype=F64), none).any()
     assert not net(torch.ones(2, 3, dtype=F64), none).any()

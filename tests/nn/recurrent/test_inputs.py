@@ -73,7 +73,7 @@ def test_a_sorted_packed_batch_stays_without_indices(batch_first: bool):
     torch.testing.assert_close(pad_packed_sequence(output)[0][:, 0], layer(x[:, 0])[0])
 
 
-def test_a_packed_batch_goes_on_from_a_state_in_the_order_of_the_batch():
+def test_a_packed_batch_continues_from_a_state_in_the_order_of_the_batch():
     layer, sequences = build("RKM-CIFG", filter_length=3), _sequences()
     state = layer(batch(4, len(sequences)))[1]
     padded, _ = pad_packed_sequence(layer(pack_sequence(sequences, enforce_sorted=False), state)[0])

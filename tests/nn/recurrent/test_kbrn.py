@@ -247,7 +247,7 @@ def test_a_packed_batch_equals_its_sequences_one_by_one(name: str, bidirectional
 
 
 @ALONE
-def test_a_packed_batch_goes_on_where_each_sequence_ended(name: str):
+def test_a_packed_batch_continues_from_the_end_of_each_sequence(name: str):
     layer = build(name, num_layers=2)
     sequences = [batch(length, 1)[:, 0] for length in LENGTHS]
     _, state = layer(pack_sequence(sequences, enforce_sorted=False))

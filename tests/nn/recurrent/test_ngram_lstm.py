@@ -84,7 +84,7 @@ def test_batched_and_unbatched_it_is_torchs_layer(batch_first: bool):
         torch.testing.assert_close((state.h, state.c), (h, c))
 
 
-def test_it_takes_the_place_of_torchs_layer_in_code_that_hands_on_h_and_c():
+def test_it_replaces_torchs_layer_in_code_that_passes_h_and_c_on():
     layer = build("LSTM")
     assert isinstance(layer, NgramLSTM)
     x = batch()

@@ -49,7 +49,7 @@ def test_learned_gates_stay_inside_0_and_1_and_are_trained():
     assert len(after[1].unique()) == HIDDEN
 
 
-def test_a_layer_tells_its_static_gates_and_none_where_gates_are_dynamic():
+def test_static_gates_returns_the_values_or_none_where_gates_are_dynamic():
     assert build("RKM-LSTM").static_gates() is None
     shown = build("Linear Kernel", static_gates=(0.1, 0.9)).static_gates()
     assert shown is not None

@@ -54,7 +54,7 @@ def test_a_packed_batch_equals_its_sequences_one_by_one(name: str, bidirectional
 
 
 @EVERY_STRING_LAYER
-def test_a_packed_batch_goes_on_from_a_state_in_the_order_of_the_batch(name: str):
+def test_a_packed_batch_continues_from_a_state_in_the_order_of_the_batch(name: str):
     layer, sequences = build_string(name, **DEEP), _sequences()
     state = layer(string_batch(4, len(sequences)))[1]
     padded, _ = pad_packed_sequence(layer(pack_sequence(sequences, enforce_sorted=False), state)[0])

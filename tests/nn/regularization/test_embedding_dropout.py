@@ -56,7 +56,7 @@ def test_evaluation_and_a_share_of_0_look_words_up() -> None:
     assert torch.equal(EmbeddingDropout(0.0)(weight, tokens), weight[tokens])
 
 
-def test_a_share_that_is_none_is_refused() -> None:
+def test_a_probability_out_of_range_is_refused() -> None:
     with pytest.raises(ArgumentError, match="p is -1; expected a number from 0 to 1"):
         EmbeddingDropout(-1)
     assert repr(EmbeddingDropout(0.5)) == "EmbeddingDropout(p=0.5)"

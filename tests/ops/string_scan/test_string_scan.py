@@ -175,7 +175,7 @@ def test_it_traces_without_values():
     assert shapes == [(T, B, H), (B, H), (B, 2, H)]
 
 
-def test_nothing_is_kept_where_no_gradient_is_asked_for():
+def test_nothing_is_kept_where_no_gradient_is_requested():
     operands = _operands(SEEN)
     tensors_of = [operands.get(n) for n in ("x", "input_weight", "bias", "decay", "weight")]
     rest = [operands.get(n) for n in ("h0", "c0", "carry", "mask", "lengths")]

@@ -17,7 +17,7 @@ def flat(state):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_saved_state_goes_on_as_if_nothing_had_been(cell):
+def test_a_saved_state_continues_bit_for_bit(cell):
     model = small_model(cell=cell, filter_length=1).eval()
     tokens = torch.arange(20).reshape(10, 2) % 11
     first = model(tokens[:5]).state

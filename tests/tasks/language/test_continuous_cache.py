@@ -107,7 +107,7 @@ def test_a_text_is_evaluated_with_its_mixture():
     assert plain == pytest.approx(negative_log_likelihood(network, tokens), rel=1e-12)
 
 
-def test_a_word_that_comes_again_is_expected():
+def test_a_word_that_is_repeated_is_expected():
     tokens = torch.tensor([3, 4]).repeat(50)
     cached = cached_negative_log_likelihood(model(), tokens, ContinuousCache(1.0, 0.5, 20))
     assert cached < 0.7 * negative_log_likelihood(model(), tokens)

@@ -126,7 +126,7 @@ AWD = {
         ("asgd", {**AWD, "cell": "torch-lstm"}),
     ],
 )
-def test_a_run_stopped_at_any_step_goes_on_to_the_bit(tmp_path, monkeypatch, optimizer, options):
+def test_a_run_stopped_at_any_step_continues_bit_for_bit(tmp_path, monkeypatch, optimizer, options):
     data = small_data()
     config = small_config(
         optimizer=optimizer, lr=0.1, lr_decay=0.5, unroll=11, variable_unroll=True, **options

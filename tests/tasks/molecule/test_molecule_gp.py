@@ -99,7 +99,7 @@ def test_of_many_molecules_some_are_kept_and_blocks_change_nothing(monkeypatch):
     np.testing.assert_allclose(gp.predict(LAYERS), whole, rtol=1e-6, atol=1e-8)
 
 
-def test_it_comes_back_from_its_file_and_damage_is_named(tmp_path):
+def test_it_survives_its_file_and_damage_is_named(tmp_path):
     gp = fit_gp(LAYERS, VALUES.astype(np.float64))
     with RunFolder(tmp_path / "run") as run:
         gp.write(run)

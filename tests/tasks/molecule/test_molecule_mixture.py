@@ -51,7 +51,7 @@ def test_mean_and_variance_are_those_of_draws_from_the_mixture():
 
 
 @pytest.mark.parametrize(("parts", "wanted"), [((1.0, 1.0), GP), ((0.0, 0.0), NETWORKS)])
-def test_one_alone_answers_as_it_does(parts, wanted):
+def test_a_mixture_of_one_part_is_that_part(parts, wanted):
     ones = np.ones_like(TRUTH)
     answers, variances = mixture(parts, (GP, ones), (NETWORKS, ones))
     np.testing.assert_allclose(answers, wanted, rtol=1e-12)

@@ -94,14 +94,14 @@ def test_of_a_fraction_of_0_all_others_are_trained_on():
         leave_one_out(made(subjects=("s",)), 0, 0)
 
 
-def test_nobody_says_when_to_stop_without_whom_a_class_could_not_be_learned():
+def test_no_validation_subject_is_the_last_one_of_a_class():
     of = made(lambda subject: ("a", "b") if subject in (0, 1) else ("a", "a"))
     for seed in range(20):
         for fold in leave_one_out(of, 0.5, seed):
             assert set(fold.train) & {"s0", "s1"}
 
 
-def test_a_class_that_the_training_side_lacks_is_told_with_the_fold():
+def test_a_class_that_the_training_side_lacks_is_reported_with_the_fold():
     of = made(lambda subject: ("a", "b") if subject else ("a", "c"))
     expected = r"the training subjects of fold 's0' have no window of c\. Add subjects"
     with pytest.raises(DataError, match=expected):
@@ -114,7 +114,7 @@ def test_three_subjects_are_needed():
         leave_one_out(made(subjects=("s", "t")), 0.2, 0)
 
 
-def test_an_unknown_subject_is_told_with_those_there_are():
+def test_an_unknown_subject_is_reported_with_the_known_ones():
     with pytest.raises(
         DataError, match=r"a\.npz: there is no subject nobody; the subjects are s0, s1,"
     ):

@@ -47,7 +47,7 @@ def done(drawn, tmp_path_factory):
     return folder, run_loso(drawn, TINY, folder, report=quiet)
 
 
-def test_every_window_is_answered_by_a_model_that_never_saw_its_subject(drawn, done):
+def test_every_window_is_predicted_by_a_model_that_never_saw_its_subject(drawn, done):
     _, found = done
     assert found.rows.tolist() == list(range(24))
     assert np.allclose(found.probabilities.sum(axis=1), 1, atol=1e-6)
@@ -55,7 +55,7 @@ def test_every_window_is_answered_by_a_model_that_never_saw_its_subject(drawn, d
         assert set(drawn.subjects[fold.rows]) == set(fold.fold.test)
 
 
-def test_where_nobody_says_when_to_stop_the_last_weights_answer(drawn, tmp_path):
+def test_without_validation_the_last_weights_predict(drawn, tmp_path):
     config = replace(TINY, valid_fraction=0.0, patience=1, epochs=4)
     (fold, *_), found = jobs_of(drawn, config, tmp_path), run_loso(drawn, config, tmp_path)
     assert {(f.epochs, f.best_epoch, f.stopped_by) for f in found.folds} == {(4, 4, "epochs")}
@@ -70,7 +70,7 @@ def test_where_nobody_says_when_to_stop_the_last_weights_answer(drawn, tmp_path)
 
 
 @pytest.mark.parametrize("kind", standardization.KINDS)
-def test_what_a_test_subject_does_changes_nothing_in_training(drawn, tmp_path, kind):
+def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind):
     config = replace(TINY, epochs=1, standardize=kind)
     changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
     of_test = drawn.subjects == "subject 2"
@@ -88,7 +88,9 @@ def test_what_a_test_subject_does_changes_nothing_in_training(drawn, tmp_path, k
     assert our_row == their_row
 
 
-def test_a_fold_is_answered_by_its_best_weights_on_windows_like_those_of_training(drawn, tmp_path):
+def test_a_fold_predicts_with_its_best_weights_on_windows_standardized_as_in_training(
+    drawn, tmp_path
+):
     config = replace(TINY, epochs=5, lr=0.3, standardize="training")
     found = run_loso(drawn, config, tmp_path, report=quiet)
     assert any(fold.best_epoch < fold.epochs for fold in found.folds)
@@ -118,7 +120,7 @@ def test_accuracies_are_of_each_subject(drawn, done):
     assert some == {"subject 0": 1.0}
 
 
-def test_processes_find_what_one_process_finds(drawn, done, tmp_path):
+def test_several_processes_give_the_result_of_one(drawn, done, tmp_path):
     _, found = done
     lines: list[str] = []
     again = run_loso(drawn, TINY, tmp_path, processes=2, report=lines.append)
@@ -223,7 +225,7 @@ def test_more_epochs_go_on_where_the_folds_ended(drawn, tmp_path):
     assert [fold.epochs for fold in extended.folds] == [3] * 4
 
 
-def test_a_damaged_fold_is_told_with_its_file(drawn, done, tmp_path):
+def test_a_damaged_fold_is_reported_with_its_file(drawn, done, tmp_path):
     job = jobs_of(drawn, TINY, tmp_path)[0]
     job.folder.mkdir(parents=True)
     (job.folder / "fold.json").write_text('{"fold": {')
@@ -244,7 +246,7 @@ def test_a_failure_in_a_process_keeps_its_message_and_code(drawn, done, monkeypa
     assert stopped.exit_code == 143
 
 
-def test_a_fold_writes_its_answers_as_json_holds_them(done):
+def test_a_fold_writes_its_predictions_as_plain_json(done):
     folder, found = done
     path = next((folder / "folds").glob("000-*")) / "fold.json"
     written = json.loads(path.read_text())
@@ -262,7 +264,7 @@ def test_groups_and_named_subjects_are_folds_too(drawn):
     assert job.fold.test == ("subject 1", "subject 3")
 
 
-def test_a_digest_tells_recordings_apart(drawn):
+def test_different_recordings_have_different_digests(drawn):
     ours = signal_loso.digest_of(drawn)
     assert ours == signal_loso.digest_of(replace(drawn, signals=drawn.signals.copy()))
     others = [

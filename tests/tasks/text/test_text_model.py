@@ -61,7 +61,7 @@ def test_an_epoch_has_every_document_once_and_its_order_is_a_function(data):
     assert batches != training_task(replace(TINY, seed=1), data).batches(3)
 
 
-def test_answers_come_in_the_order_of_the_documents_whatever_their_lengths(data):
+def test_predictions_are_in_the_order_of_the_documents_for_all_lengths(data):
     model, _ = build_model(TINY, data, None)
     model.eval()
     documents = [[2], [3, 4, 5], [], [2, 3]]

@@ -29,8 +29,18 @@ from representer.training.training_result import TrainingResult
 
 NEEDED = ("accelerate", "safetensors", "matplotlib", "jinja2")
 
-# What a run may be resumed with another value of; the trainer watches over its own settings.
-_FREE = ("data", "valid", "test", "out", "baselines", "preset", "resume", "demo", "encoding")
+# A resumed run may change these; the trainer checks its own settings.
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
+    "data",
+    "valid",
+    "test",
+    "out",
+    "baselines",
+    "preset",
+    "resume",
+    "demo",
+    "encoding",
+)
 
 
 @dataclass(frozen=True)
@@ -111,5 +121,5 @@ def evaluate_and_report(run: RunFolder, data: LanguageData, trained: Trained) ->
 
 def settings(config: LanguageConfig, data: LanguageData) -> dict[str, Any]:
     """Return what determines a run, but for what the trainer watches over itself."""
-    chosen = determining(config, trainer_config(config), _FREE)
+    chosen = determining(config, trainer_config(config), _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
     return {**chosen, "sha256": data.digests}
