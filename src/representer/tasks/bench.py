@@ -15,8 +15,8 @@ class Case:
     """Something to time.
 
     Attributes:
-        name: For the table.
-        run: Does it once.
+        name: Name in the table.
+        run: Run it once.
     """
 
     name: str
@@ -28,11 +28,11 @@ class Timing:
     """Times of a case.
 
     Attributes:
-        name: Of the case.
+        name: Name of the case.
         median: Seconds, median over the rounds.
         low: Lower quartile of the seconds.
         high: Upper quartile of the seconds.
-        ratio: Median over the rounds of this case's time by the first case's in the same round.
+        ratio: Time divided by the first case's in the same round, median over the rounds.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Timing:
 def compare(cases: Sequence[Case], repeats: int = 15, *, warm_ups: int = 2) -> list[Timing]:
     """Time cases against the first of them.
 
-    Every round runs each case once, starting with another one each time, so that a change of the
-    machine's speed meets all of them alike; the ratio is taken within a round.
+    Every round runs each case once, in rotated order, so that a change of the machine's speed
+    affects all of them alike; the ratio is taken within a round.
 
     Args:
-        cases: What to time; the first is what the others are compared with.
-        repeats: Rounds that count.
-        warm_ups: Rounds before, that do not count.
+        cases: What to time; the others are compared with the first.
+        repeats: Timed rounds.
+        warm_ups: Untimed rounds before them.
 
     Raises:
         ArgumentError: If there is nothing to time.

@@ -27,9 +27,9 @@ def wilson_interval(successes: int, trials: int, z: float = Z95) -> tuple[float,
 def paired_difference(
     better: NDArray[np.bool_], worse: NDArray[np.bool_]
 ) -> tuple[float, float, float]:
-    """Return how much more often the first is right than the second, with a 95 % interval.
+    """Return the difference of two models' accuracies, with a 95 % interval.
 
-    Both answered the same questions, so only those count where just one is right.
+    Both classified the same documents, so only those count that just one got right.
 
     Args:
         better: Whether the first is right, per document.
@@ -48,7 +48,7 @@ def paired_difference(
 def classification_metrics(
     truth: NDArray[np.int64], probabilities: NDArray[np.floating], names: Sequence[str]
 ) -> dict[str, Any]:
-    """Return every figure of a classification, ready to be written as JSON.
+    """Return the metrics of a classification, ready to be written as JSON.
 
     Args:
         truth: True classes ``(N,)``.

@@ -1,4 +1,4 @@
-"""Which optional packages are there, and what one goes without where they are not."""
+"""Optional packages, and what needs them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Package:
     Attributes:
         name: As installed.
         module: As imported.
-        extra: Which extra of ours brings it.
-        megabytes: About how much it takes up once installed, its own dependencies included.
+        extra: The extra that installs it.
+        megabytes: Approximate installed size, including its dependencies.
         purpose: What does not work without it.
     """
 
@@ -53,11 +53,11 @@ def package_version(name: str) -> str | None:
 
 
 def require(purpose: str, *names: str) -> None:
-    """Refuse to begin a long work whose end needs a package that is not there.
+    """Require packages before a long computation that needs them at its end.
 
     Args:
         purpose: What needs them, for the message.
-        names: Of packages in ``PACKAGES``.
+        names: Names of packages in ``PACKAGES``.
 
     Raises:
         MissingExtraError: If one of them is missing.
@@ -68,5 +68,5 @@ def require(purpose: str, *names: str) -> None:
 
 
 def is_importable(module: str) -> bool:
-    """Say whether a module can be found, without importing it."""
+    """Return True if a module can be found, without importing it."""
     return importlib.util.find_spec(module) is not None

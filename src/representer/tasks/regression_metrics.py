@@ -11,18 +11,20 @@ RESAMPLES = 2000
 _CHUNK = 4_000_000  # numbers drawn at once
 
 
-def regression_metrics(truth: NDArray[np.float64], answers: NDArray[np.float64]) -> dict[str, Any]:
-    """Return the figures of answers, ready to be written as JSON.
+def regression_metrics(
+    truth: NDArray[np.float64], predictions: NDArray[np.float64]
+) -> dict[str, Any]:
+    """Return the metrics of predictions, ready to be written as JSON.
 
     Args:
-        truth: ``(N,)``, at least one.
-        answers: ``(N,)``.
+        truth: ``(N,)``, at least one value.
+        predictions: ``(N,)``.
 
     Returns:
         ``count``, ``rmse``, ``rmse_interval`` (95 %, from resampled examples), ``mae`` and ``r2``
-        (None where all truths are one).
+        (None if all true values are equal).
     """
-    squares = (answers - truth) ** 2
+    squares = (predictions - truth) ** 2
     spread = float(((truth - truth.mean()) ** 2).sum())
     means = _resampled(squares[:, None])[:, 0]
     low, high = np.quantile(np.sqrt(means), (0.025, 0.975))
@@ -30,24 +32,24 @@ def regression_metrics(truth: NDArray[np.float64], answers: NDArray[np.float64])
         "count": len(truth),
         "rmse": float(squares.mean() ** 0.5),
         "rmse_interval": [float(low), float(high)],
-        "mae": float(np.abs(answers - truth).mean()),
+        "mae": float(np.abs(predictions - truth).mean()),
         "r2": 1 - float(squares.sum()) / spread if spread > 0 else None,
     }
 
 
 def rmse_difference(
-    truth: NDArray[np.float64], ours: NDArray[np.float64], theirs: NDArray[np.float64]
+    truth: NDArray[np.float64], model: NDArray[np.float64], baseline: NDArray[np.float64]
 ) -> tuple[float, float, float]:
-    """Return our root mean square error less theirs, with a 95 % interval; below 0 ours is better.
+    """Return the RMSE of a model minus that of a baseline, with a 95 % interval.
 
-    Both answered the same questions, and are resampled together.
+    Both predicted the same examples, which are resampled in pairs. Below 0 the model is better.
 
     Args:
-        truth: ``(N,)``.
-        ours: ``(N,)``.
-        theirs: ``(N,)``.
+        truth: True values ``(N,)``.
+        model: Predictions ``(N,)``.
+        baseline: Predictions ``(N,)``.
     """
-    squares = np.stack([(ours - truth) ** 2, (theirs - truth) ** 2], axis=1)
+    squares = np.stack([(model - truth) ** 2, (baseline - truth) ** 2], axis=1)
     first, second = squares.mean(0) ** 0.5
     roots = np.sqrt(_resampled(squares))
     low, high = np.quantile(roots[:, 0] - roots[:, 1], (0.025, 0.975))
