@@ -23,6 +23,7 @@ _spec.loader.exec_module(plain_english)
         "a whole " + "number from" + " 1 on",
         "our " + "ri" + "vals",
         "the model " + "goes by lags",
+        "def test_it_" + "goes_on_to_the_same_end(): ...",
         'def f():\n    """' + 'What comes out."""',
         'def f():\n    """' + 'Whether it runs."""',
         "def f(of" + ": Tensor): ...",

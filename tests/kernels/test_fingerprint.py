@@ -74,7 +74,7 @@ class Half(nn.Module):
         return self.factor * z
 
 
-def test_contents_are_told_apart():
+def test_contents_are_distinguished():
     contents = [
         ["ab", "c"], ["a", "bc"], [["ab"], "c"], [1, 2], ["1", "2"], np.zeros(2), np.zeros((1, 2)),
         np.zeros(2, np.float32), None, [None], [], [[]], True, 1, 1.0, torch.exp, torch.sinh,
@@ -116,7 +116,7 @@ def test_contents_are_told_apart():
         (nn.LeakyReLU(0.1), nn.LeakyReLU(0.2)),
     ],
 )
-def test_functions_and_modules_are_told_apart_by_what_they_compute(one, other):
+def test_functions_and_modules_are_distinguished_by_what_they_compute(one, other):
     assert mark(one) != mark(other)
     assert mark(one) == mark(one)
 

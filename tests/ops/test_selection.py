@@ -34,7 +34,7 @@ def test_an_error_inside_the_block_restores_too():
     assert chosen_backend() is None
 
 
-def test_it_is_told_which_backend_each_call_used_and_why_not_the_others():
+def test_it_reports_which_backend_each_call_used_and_why_not_the_others():
     layer = nn.RKMLSTM(3, 4, num_layers=2)
     with use_backend("reference"):
         first, second = explain_backend(layer, torch.randn(5, 2, 3))

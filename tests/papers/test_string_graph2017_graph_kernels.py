@@ -75,7 +75,7 @@ def test_every_row_has_all_folds(done):
     assert any("*GIN-0*" in line and line.endswith("| 89.4 |") for line in lines)
 
 
-def test_paths_and_rings_are_told_apart_by_summed_levels(done):
+def test_paths_and_rings_are_distinguished_by_summed_levels(done):
     folds = json.loads((done[0] / "mutag/seed0/levels.json").read_text())["folds"]
     assert sum(fold["right"] for fold in folds) >= 36
 

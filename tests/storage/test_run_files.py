@@ -141,7 +141,7 @@ def test_weights_of_another_model_are_refused_before_it_is_built(folder: Path) -
         RunFiles(folder).load_model(lambda: torch.nn.Linear(2**62, 2**62))
 
 
-def test_missing_weights_are_told_from_damaged_ones(folder: Path) -> None:
+def test_missing_weights_are_distinguished_from_damaged_ones(folder: Path) -> None:
     (folder / WEIGHTS).unlink()
     with pytest.raises(DataError, match=r"there are no weights yet.*--resume"):
         RunFiles(folder).load_model(build)

@@ -89,7 +89,7 @@ def test_unpacking_and_packing_again_is_the_same_batch():
     assert torch.equal(again.batch_sizes, packed.batch_sizes)
 
 
-def test_batched_and_unbatched_inputs_are_told_apart():
+def test_batched_and_unbatched_inputs_are_distinguished():
     assert check_input(torch.zeros(5, 2, 3), 3, batch_first=False)
     assert not check_input(torch.zeros(5, 3), 3, batch_first=False)
 

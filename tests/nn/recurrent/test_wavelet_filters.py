@@ -146,7 +146,7 @@ def test_the_count_of_parameters_does_not_depend_on_n(name: str, count: int, n: 
     assert sum(p.numel() for p in free.parameters()) == count + 30 * len(layer.filters())
 
 
-def test_wavelets_are_told_in_hertz_and_seconds():
+def test_wavelets_are_reported_in_hertz_and_seconds():
     layer = nn.RKMLSTM(2, 3, filters="wavelet", filter_length=20, sampling_rate=200.0)
     wavelets = layer.wavelets()["input"]
     assert [tuple(part.shape) for part in wavelets] == [(3, 2), (3,), (3, 2), (3,)]

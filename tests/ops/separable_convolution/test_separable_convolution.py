@@ -50,7 +50,7 @@ def test_steps_and_filters_of_any_number(backend: str, filters: int, samples: in
 
 
 @EACH
-def test_what_is_not_asked_for_is_not_computed(backend: str, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_not_requested_is_not_computed(backend: str, monkeypatch: pytest.MonkeyPatch):
     x, mix, taps = _operands()
     mix.requires_grad_()
     monkeypatch.setattr(reference, "conv1d_input", None)  # the expensive part
