@@ -42,8 +42,8 @@ WORDING = {
     r"to choose the epoch": "validation",
     r"turned away": "removed, or refused",
     r"by the clock": "elapsed, or wall-clock",
-    r"test_\w*_(goes_on_(to|from)\w*|(is|are)_told(?=\()|comes_twice|asked_for(?=_|\())": "continues, is reported, "
-    "occurs twice, requested",
+    r"test_\w*_(goes_on_(to|from)\w*|comes_twice)": "continues, occurs twice",
+    r"test_\w*_((is|are)_told(?=\()|asked_for(?=_|\())": "is reported, is requested",
     r"answered the same questions": "predicted the same examples",
     r"is_again|quick_step|fresh_h|obstacles?|surplus": "a name in the field's terms",
     r"of: [A-Z]\w*(\[|,|\))": "a parameter name that says what it holds",
