@@ -15,7 +15,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from representer import nn
 from representer.errors import ArgumentError, BackendError, ShapeError
-from representer.ops import Op, Sample, use_backend
+from representer.ops import OPS, Op, Sample, core, use_backend
 from representer.ops.operands import checked
 
 from .cases import (
@@ -68,6 +68,26 @@ def test_the_layouts_name_every_tensor_of_the_schema(op: Op):
 
         checked(list(named), list(named.values()), layout)
         assert seen == {a.name for a in schema if "Tensor" in str(a.type)}
+
+
+def test_operands_that_a_public_function_has_checked_are_not_checked_again(monkeypatch):
+    calls = []
+    monkeypatch.setattr("representer.ops.op.checked", lambda *a: calls.append(a[0]) or a[1])
+    u, f = torch.ones(2, 3, 4, requires_grad=True), torch.ones(4)
+    states, _ = OPS["gated_scan"].function(u, f)
+    assert not calls
+    states.sum().backward()
+    torch.ops.representer.gated_scan(u, f, u[0], None, False, "reference")
+    assert [names[0] for names in calls] == ["grad_states", "u"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_dtype_that_the_core_lacks_is_an_error_of_this_library(dtype: torch.dtype):
+    if core.MISSING:
+        pytest.skip(core.MISSING)
+    x = torch.ones(2, 3, 4, dtype=dtype)
+    with pytest.raises(BackendError, match=f"takes float32 and float64, not {dtype}"):
+        torch.ops.representer.gated_scan_backward(x, x[0], x, x[0], x, None, False, "cpp")
 
 
 def test_an_error_names_the_operand_its_shape_and_the_sizes_that_are_known():

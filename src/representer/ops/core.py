@@ -128,7 +128,13 @@ def instruction_set(name: str) -> Iterator[None]:
 
 
 def function(operation: str, dtype: torch.dtype) -> Any:
-    """Return the entry point of an operation for a dtype and the instruction set in use."""
+    """Return the entry point of an operation for a dtype and the instruction set in use.
+
+    Raises:
+        BackendError: If the core has none for the dtype.
+    """
+    if dtype not in _SUFFIX:
+        raise BackendError(f"{operation}: the core takes float32 and float64, not {dtype}.")
     return getattr(LIBRARY, f"representer_{operation}_{_SUFFIX[dtype]}_{_chosen[0]}")
 
 

@@ -17,7 +17,15 @@ from torch import Tensor
 
 from representer.errors import BackendError
 from representer.ops.batching import vmap_rule
-from representer.ops.operands import Layout, check_no_forward_mode, checked, is_forward_mode
+from representer.ops.operands import (
+    Layout,
+    call_verified,
+    check_no_forward_mode,
+    check_storage,
+    checked,
+    is_forward_mode,
+    is_verified,
+)
 from representer.ops.selection import chosen_backend, is_recording, record
 
 Results = Tensor | tuple[Tensor, ...]
@@ -149,6 +157,10 @@ class Op:
                 f"representer::{self.name}", device, torch.float32, lib=LIBRARY
             )
 
+    def call(self, backend: str, operands: tuple[Any, ...]) -> Any:
+        """Call the operator with operands that the public function has checked."""
+        return call_verified(getattr(torch.ops.representer, self.name), operands, backend)
+
     def choose(self, backend: str | None, device: str, arguments: tuple[Any, ...]) -> str:
         """Return the backend of a call: the requested one, or the first that can run it.
 
@@ -220,7 +232,10 @@ class Op:
         def dispatch(*arguments: Any) -> Results:
             *operands, backend = arguments
             check_no_forward_mode(name)
-            operands = checked(names, operands, self.layouts[name])
+            if which == "forward" and is_verified(operands):
+                check_storage(names, operands)
+            else:
+                operands = checked(names, operands, self.layouts[name])
             if backend not in self.backends:
                 raise self._unknown(backend)
             chosen, device = self.backends[backend], operands[0].device.type

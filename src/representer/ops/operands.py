@@ -13,8 +13,10 @@ None in place of axes forbids the operand.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +29,7 @@ from representer.ops.sequence import check_length_range
 
 Layout = Callable[[Any, dict[str, int]], Iterator[tuple[str, str | None]]]
 
+_OPTIONS = (bool, int, float, str)  # which torch hands on as other objects
 _INTEGERS = ("lengths", "edge_index")
 _NOT_EMPTY = {"time", "centers", "rank", "filters", "slots"}
 
@@ -48,6 +51,54 @@ def check_no_forward_mode(name: str) -> None:
             f"representer::{name} has no forward-mode derivative; inside jvp, jacfwd or dual_level "
             f'call representer.ops.{function}(..., backend="reference") or its layer.'
         )
+
+
+class _Verified(threading.local):
+    """The operands that a public function has checked and is calling its operator with."""
+
+    operands: tuple[Any, ...] | None = None
+
+
+_verified = _Verified()
+
+
+def call_verified(run: Any, operands: tuple[Any, ...], backend: str) -> Any:
+    """Call an operator with operands whose shapes, kinds and options its caller has checked.
+
+    If these very tensors reach the operator, it checks their memory alone, and its backend checks
+    lengths and edges. Autocast and functorch make other tensors, which are checked in full.
+    """
+    if torch.compiler.is_compiling():
+        return run(*operands, backend)
+    before, _verified.operands = _verified.operands, operands
+    try:
+        return run(*operands, backend)
+    finally:
+        _verified.operands = before
+
+
+def is_verified(operands: Sequence[Any]) -> bool:
+    """Return True if a public function has checked these very operands."""
+    known = _verified.operands
+    return known is not None and all(
+        one is other or (type(one) in _OPTIONS and one == other)
+        for one, other in zip_longest(known, operands)
+    )
+
+
+def check_storage(names: Sequence[str], operands: Sequence[Any]) -> None:
+    """Check what a public function does not: that tensors are dense and on one device.
+
+    Raises:
+        KindError: If one is not.
+    """
+    device = operands[0].device
+    for name, operand in zip(names, operands, strict=True):
+        if isinstance(operand, Tensor):
+            if operand.layout != torch.strided:
+                raise KindError(name, str(operand.layout), "a dense tensor")
+            if operand.device != device:
+                raise KindError(name, f"on {operand.device}", str(device))
 
 
 def checked(names: Sequence[str], operands: Sequence[Any], layout: Layout) -> list[Any]:

@@ -63,7 +63,7 @@ def gated_scan(
     if OP.is_forward_mode(backend):
         return functional.gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
     name = OP.choose(backend, u.device.type, arguments)
-    states, final = torch.ops.representer.gated_scan(*arguments, name)
+    states, final = OP.call(name, arguments)
     return states, final
 
 

@@ -125,7 +125,7 @@ def run(
             green=p.green, bandwidth=p.bandwidth, epsilon=p.epsilon,
         )  # fmt: skip
     name = OP.choose(backend, p.z.device.type, p)
-    output, h, used, _ = torch.ops.representer.kbrn_scan(*p, name)
+    output, h, used, _ = OP.call(name, p)
     return output, h, used
 
 

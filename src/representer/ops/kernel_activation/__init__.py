@@ -74,7 +74,7 @@ def kernel_activation(
     rows = input.reshape(-1, features)
     arguments = (rows, centers, coefficients, green, float(bandwidth))
     name = OP.choose(backend, input.device.type, arguments)
-    return torch.ops.representer.kernel_activation(*arguments, name).reshape(input.shape)
+    return OP.call(name, arguments).reshape(input.shape)
 
 
 def _layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:

@@ -117,7 +117,7 @@ def rkm_scan(
         z, input_weight, bias, weight, h0, c0, static, norm, hold, lengths, cell.code, reverse, keep
     )
     name = OP.choose(backend, z.device.type, operands)
-    output, h, c, *_ = torch.ops.representer.rkm_scan(*operands, name)
+    output, h, c, *_ = OP.call(name, operands)
     return output, h, c
 
 

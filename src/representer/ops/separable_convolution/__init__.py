@@ -70,7 +70,7 @@ def separable_convolution(
         return functional.separable_convolution(x, mix, taps, stride=stride, dilation=dilation)
     arguments = (x, mix, taps, stride, dilation)
     name = OP.choose(backend, x.device.type, arguments)
-    return torch.ops.representer.separable_convolution(*arguments, name)
+    return OP.call(name, arguments)
 
 
 def _layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:

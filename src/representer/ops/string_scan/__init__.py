@@ -114,7 +114,7 @@ def string_scan(
         keep,
     )  # fmt: skip
     name = OP.choose(backend, x.device.type, operands)
-    output, h, c, *_ = torch.ops.representer.string_scan(*operands, name)
+    output, h, c, *_ = OP.call(name, operands)
     return output, h, c
 
 

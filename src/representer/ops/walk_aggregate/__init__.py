@@ -119,7 +119,7 @@ def walk_aggregate(
         edge_gate, float(scale), activation,
     )  # fmt: skip
     name = OP.choose(backend, nodes.device.type, operands)
-    return torch.ops.representer.walk_aggregate(*operands, name)
+    return OP.call(name, operands)
 
 
 def check_edge_index(edge_index: Tensor, like: Tensor) -> None:
