@@ -132,3 +132,16 @@ def test_a_page_that_must_run_is_seen_to_fail(tmp_path):
     for line, code in found:
         with pytest.raises(AssertionError):
             run_block(code, {}, "page", line)
+
+
+def test_the_tests_that_pages_name_exist():
+    named = {
+        found for page in PAGES
+        for found in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", page.read_text("utf-8"))
+    }  # fmt: skip
+    assert len(named) > 30
+    missing = [
+        f"{file}::{name}" for file, name in sorted(named)
+        if not (ROOT / file).is_file() or f"def {name}(" not in (ROOT / file).read_text("utf-8")
+    ]  # fmt: skip
+    assert missing == []

@@ -203,6 +203,12 @@ def test_gated_scan_equals_its_equation_at_every_size_in_every_layout(kind: str,
         _check(case)
 
 
+@pytest.mark.parametrize("units", [5, 17, 33])  # each leaves lanes idle at 4, 8 and 16 a vector
+def test_idle_lanes_take_no_part_in_a_layer_norm(units: int):
+    for kind in ("rkm_lstm", "coupled_expm1"):
+        _check(Case(kind, "norm", False, False, 2, 2, units, as_it_is))
+
+
 def test_the_gradient_of_a_layer_norm_loses_no_more_than_the_equations():
     """The definition in float32 is off by 4e-6; a running sum in the norm was off by 7e-5."""
     _check(Case("coupled_expm1", "norm", False, False, 5, 9, 129, as_it_is))
