@@ -129,6 +129,11 @@ COVERED_BY = {
         "training/training_result", "training/training_state",
         "training/training_step", "training/training_task",
     ),
+    "tests/estimators/test_text.py": (
+        "estimators/base", "estimators/division", "estimators/explanation", "estimators/fitting",
+        "estimators/kinds", "estimators/parameters", "estimators/saving", "estimators/targets",
+        "estimators/text_explanation", "estimators/text_parameters",
+    ),
     "tests/training/test_workers.py": ("storage/main_process",),
     "tests/training/test_averaged_sgd.py": ("training/weight_averaging",),
     "tests/training/test_trainer_resume.py": (

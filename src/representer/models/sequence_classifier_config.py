@@ -19,7 +19,7 @@ class SequenceClassifierConfig:
 
     Args:
         vocabulary_size: V, number of token ids, including padding.
-        num_classes: C.
+        num_classes: C; 1 for a regression.
         cell: A key of ``models.CELLS``.
         embedding_size: Features of a token.
         hidden_size: Units of the cell, in each direction.
@@ -72,7 +72,7 @@ class SequenceClassifierConfig:
         resolve_cell(self.cell)
         for name in _SIZES:
             self._require(name, _is_whole(getattr(self, name), 1), "a positive integer")
-        self._require("num_classes", _is_whole(self.num_classes, 2), "an integer of at least 2")
+        self._require("num_classes", _is_whole(self.num_classes, 1), "a positive integer")
         for name in ("dropout", "cell_dropout"):
             self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")

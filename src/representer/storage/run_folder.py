@@ -52,6 +52,7 @@ class RunFolder:
 
     Attributes:
         is_writer: True in the process that writes.
+        is_saved: True if the main process writes.
 
     Raises:
         ArgumentError: The folder holds a run and `resume` is not set, or it holds files that the
@@ -60,6 +61,8 @@ class RunFolder:
             to somewhere else.
         StorageError: Something cannot be written in it.
     """
+
+    is_saved = True
 
     def __init__(
         self, path: str | Path, *, resume: bool = False, report: Callable[[str], None] = say
@@ -220,6 +223,16 @@ class RunFolder:
             if [entry.name for entry in self.path.iterdir()] == [LOCK]:
                 (self.path / LOCK).unlink()
                 self.path.rmdir()
+
+
+class UnsavedRun(RunFolder):
+    """Stands for the folder of a run that nothing is written of."""
+
+    is_saved = False
+
+    def __init__(self, report: Callable[[str], None] = say) -> None:
+        self.path, self.resume, self.report, self.is_writer = Path(), False, report, False
+        self._lock = None
 
 
 def refuse_links(*folders: Path) -> None:

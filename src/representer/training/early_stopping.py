@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from representer.training.trainer_config import TrainerConfig
+
 
 def best_index(values: Sequence[float | None], direction: Literal["max", "min"]) -> int | None:
     """Return the place of the best value; of equal ones, the first.
@@ -61,3 +63,14 @@ def is_above_older(
     lowest = older[best]
     assert lowest is not None
     return values[-1] > lowest if direction == "min" else values[-1] < lowest
+
+
+def reason(
+    values: Sequence[float | None], config: TrainerConfig
+) -> Literal["patience", "nonmonotone", "max_drop"] | None:
+    """Return the rule of a configuration that ends training, if one does."""
+    if is_exhausted(values, config.direction, config.patience):
+        return "patience"
+    if is_above_older(values, config.direction, config.nonmonotone):
+        return "nonmonotone"
+    return "max_drop" if has_collapsed(values, config.direction, config.max_drop) else None

@@ -53,9 +53,9 @@ class MetricsLog:
     def write(self, run: RunFolder) -> None:
         """Write the files, or remove them where there is no row."""
         for name, text in (
-            (METRICS_JSONL, _as_jsonl(self.rows)),
+            (METRICS_JSONL, as_jsonl(self.rows)),
             (METRICS_CSV, _as_csv(self.rows)),
-            (TIMINGS, _as_jsonl(self.timings)),
+            (TIMINGS, as_jsonl(self.timings)),
         ):
             if self.rows:
                 run.write_text(name, text)
@@ -71,7 +71,8 @@ def _number(name: str, value: Any) -> float | int | None:
     return float(value) if math.isfinite(float(value)) else None
 
 
-def _as_jsonl(rows: list[Row]) -> str:
+def as_jsonl(rows: list[Row]) -> str:
+    """Return rows as lines of JSON."""
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -21,7 +22,7 @@ from representer.training.settings import plain, require_same
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import Reason, TrainingResult
 from representer.training.training_state import TrainingState, copy_weights, load_weights
-from representer.training.training_step import TrainingStep
+from representer.training.training_step import TrainingStep, set_learning_rate
 from representer.training.training_task import TrainingTask
 from representer.training.weight_averaging import WeightAveraging
 from representer.training.workers import accelerator_for, require_agreement, totals
@@ -45,6 +46,7 @@ class Trainer:
             evaluated, kept as the best, and final.
         settings: What else determines the run (model, data, ...), as plain values: to resume with
             other settings is refused.
+        callbacks: Called with the metrics of each evaluation; training ends when one returns True.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Trainer:
         *,
         optimizer: torch.optim.Optimizer | None = None,
         settings: Mapping[str, Any] | None = None,
+        callbacks: Sequence[Callable[[Row], Any]] = (),
     ) -> None:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
@@ -72,10 +75,12 @@ class Trainer:
         self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
         self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)
         is_main = self._accelerator.is_main_process
-        require_agreement(is_main, is_writer=run.is_writer)
+        if run.is_saved:
+            require_agreement(is_main, is_writer=run.is_writer)
         self._report = run.report if is_main else lambda line: None
         self._progress = Progress(is_shown=config.show_progress and is_main)
         self._interruption = Interruption()
+        self._callbacks, self._is_stopped = callbacks, False
         self._state = TrainingState()
         self._saved_position: tuple[int, ...] | None = None
         self._saved_at = self._ticked_at = time.monotonic()
@@ -94,7 +99,8 @@ class Trainer:
             StorageError: Something could not be written; what was there before still is.
         """
         self._interruption = Interruption()
-        with self._interruption:
+        # without a folder nothing can be saved, and a signal acts as in any other program
+        with self._interruption if self._run.is_saved else contextlib.nullcontext():
             try:
                 self._begin()
                 while (reason := self._reason()) is None:
@@ -162,20 +168,10 @@ class Trainer:
                 return
             self._train_batch(batches[state.batch])
 
-    def _set_learning_rate(self, description: Sequence[Any]) -> None:
-        """Set the batch's rate, from the first one and not from the last, as a resumed run must."""
-        config, scale = self._config, self._task.lr_scale
-        if config.lr_decay is None and scale is None:
-            return
-        factor = 1.0 if scale is None else scale(description)
-        if config.lr_decay is not None:
-            factor *= config.lr_decay ** max(0, self._state.epoch + 1 - config.lr_decay_from)
-        for group in self._optimizer.param_groups:
-            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
-
     def _train_batch(self, description: Sequence[Any]) -> None:
         state = self._state
-        self._set_learning_rate(description)
+        scale = 1.0 if self._task.lr_scale is None else self._task.lr_scale(description)
+        set_learning_rate(self._optimizer, self._config, state.epoch, scale)
         outcome = self._step(description)
         if outcome.fault is not None:
             raise TrainingError(
@@ -199,6 +195,7 @@ class Trainer:
         if self._config.save_every_epochs == 1:
             state.log.write(self._run)
         self._progress.line(row)
+        self._is_stopped = bool([c for c in self._callbacks if c(dict(row))])
 
     def _add_row(self) -> Row:
         state, monitor = self._state, self._config.monitor
@@ -222,21 +219,28 @@ class Trainer:
 
     def _is_evaluation_step(self) -> bool:
         step, every = self._state.step, self._config.evaluate_every
-        return step == self._config.max_steps or (every is not None and step % every == 0)
+        is_due = step == self._config.max_steps or (every is not None and step % every == 0)
+        return is_due or self._is_over_time()
 
     def _reason(self) -> Reason | None:
         """Return why the training is over, if it is."""
         state, config = self._state, self._config
-        values = state.log.values(config.monitor)
-        if early_stopping.is_exhausted(values, config.direction, config.patience):
-            return "patience"
-        if early_stopping.is_above_older(values, config.direction, config.nonmonotone):
-            return "nonmonotone"
-        if early_stopping.has_collapsed(values, config.direction, config.max_drop):
-            return "max_drop"
+        if reason := early_stopping.reason(state.log.values(config.monitor), config):
+            return reason
         if state.epoch >= config.epochs:
             return "epochs"
-        return "max_steps" if state.step == state.evaluated_at == config.max_steps else None
+        if self._is_stopped:
+            return "callback"
+        if state.step != state.evaluated_at:
+            return None
+        if state.step == config.max_steps:
+            return "max_steps"
+        return "time_limit" if state.step and self._is_over_time() else None
+
+    def _is_over_time(self) -> bool:
+        limit = self._config.time_limit
+        spent = self._state.seconds + time.monotonic() - self._ticked_at
+        return limit is not None and any(totals(self._accelerator, spent >= limit))
 
     def _check(self) -> None:
         if any(totals(self._accelerator, bool(self._interruption))):
@@ -244,10 +248,8 @@ class Trainer:
 
     def _save_if_due(self, is_end: bool) -> None:
         """Save at the end of epochs, after some steps, after some time, and when asked to stop."""
-        by_step, by_time = (
-            self._config.checkpoint_every_steps,
-            self._config.checkpoint_every_seconds,
-        )
+        config = self._config
+        by_step, by_time = config.checkpoint_every_steps, config.checkpoint_every_seconds
         is_late = by_time is not None and time.monotonic() - self._saved_at >= by_time
         stops, saves = totals(self._accelerator, bool(self._interruption), is_late)
         if stops:
@@ -268,12 +270,9 @@ class Trainer:
             self._accelerator, self._model, self._optimizer, state, self._task.carried
         )
         if self._run.is_writer:
-            checkpoint.save_step(
-                self._run.checkpoints,
-                checkpoint.Checkpoint(state.step, contents, self._settings, self._environment),
-                report=self._report,
-                keep=self._config.keep_checkpoints,
-            )
+            saved = checkpoint.Checkpoint(state.step, contents, self._settings, self._environment)
+            keep = self._config.keep_checkpoints
+            checkpoint.save_step(self._run.checkpoints, saved, report=self._report, keep=keep)
         self._saved_position, self._saved_at = state.position, time.monotonic()
 
     def _stop(self) -> NoReturn:
@@ -290,10 +289,10 @@ class Trainer:
         self._ticked_at = now
 
     def _last_checkpoint(self) -> str:
-        step = checkpoint.steps(self._run.checkpoints)[-1]
-        return (
-            f"The last good checkpoint is {checkpoint.path_of_step(self._run.checkpoints, step)}."
-        )
+        if not self._run.is_saved:
+            return "Nothing was saved."
+        step = checkpoint.steps(folder := self._run.checkpoints)[-1]
+        return f"The last good checkpoint is {checkpoint.path_of_step(folder, step)}."
 
 
 class _StopAskedError(Exception):

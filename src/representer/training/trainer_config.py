@@ -16,7 +16,9 @@ _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
     "keep_checkpoints",
     "threads",
 )
-_OPTIONS_WITHOUT_EFFECT_ON_TRAINING += ("device", "show_progress", "save_every_epochs")
+_OPTIONS_WITHOUT_EFFECT_ON_TRAINING += (
+    "device", "show_progress", "save_every_epochs", "time_limit",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class TrainerConfig:
         max_drop: Stop when the monitored metric is this far behind its best.
         monitor: The metric that tells which weights are best.
         direction: Whether more or less of it is better.
+        time_limit: Stop at the first evaluation or end of a step after this many seconds.
         seed: Everything random depends on it, see `training.generators`.
         threads: CPU threads; torch's own choice if left out.
         device: ``"auto"`` takes a GPU where there is one.
@@ -71,9 +74,10 @@ class TrainerConfig:
     max_drop: float | None = None
     monitor: str = "accuracy"
     direction: Literal["max", "min"] = "max"
+    time_limit: float | None = None
     seed: int = 0
     threads: int | None = None
-    device: Literal["auto", "cpu"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     mixed_precision: Literal["no", "bf16", "fp16"] = "no"
     show_progress: bool = True
 
@@ -92,14 +96,18 @@ class TrainerConfig:
             _require(name, value is None or value >= 1, value, "at least 1, or none")
         most = LIMITS["threads"]
         _require("threads", (self.threads or 1) <= most, self.threads, f"at most {most}")
-        for name in ("clip_norm", "clip_value", "checkpoint_every_seconds", "lr_decay", "max_drop"):
+        for name in (
+            "clip_norm", "clip_value", "checkpoint_every_seconds", "lr_decay", "max_drop",
+            "time_limit",
+        ):  # fmt: skip
             value = getattr(self, name)
             is_fine = value is None or 0 < value < math.inf
             _require(name, is_fine, value, "above 0 and finite, or none")
         _require("lr", self.lr > 0 and math.isfinite(self.lr), self.lr, "a finite number above 0")
         _require("weight_decay", self.weight_decay >= 0, self.weight_decay, "at least 0")
         _require("direction", self.direction in ("max", "min"), self.direction, "'max' or 'min'")
-        _require("device", self.device in ("auto", "cpu"), self.device, "'auto' or 'cpu'")
+        devices = ("auto", "cpu", "cuda")
+        _require("device", self.device in devices, self.device, f"one of {', '.join(devices)}")
         precisions = ("no", "bf16", "fp16")
         is_known = self.mixed_precision in precisions
         _require("mixed_precision", is_known, self.mixed_precision, f"one of {precisions}")

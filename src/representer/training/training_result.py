@@ -7,7 +7,9 @@ from typing import Literal
 
 from representer.training.metrics_log import Row
 
-Reason = Literal["epochs", "max_steps", "patience", "nonmonotone", "max_drop"]
+Reason = Literal[
+    "epochs", "max_steps", "patience", "nonmonotone", "max_drop", "time_limit", "callback"
+]
 
 
 @dataclass(frozen=True)

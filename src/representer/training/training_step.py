@@ -92,3 +92,20 @@ class TrainingStep:
         if self._config.clip_norm is not None:
             self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
         return norm.item()
+
+
+def set_learning_rate(
+    optimizer: torch.optim.Optimizer, config: TrainerConfig, epoch: int, scale: float
+) -> None:
+    """Set the rate of a batch, from the first rate and not from the last, as a resumed run must.
+
+    Args:
+        optimizer: Its groups keep the first rate as ``initial_lr``.
+        config: How the rate decays.
+        epoch: Epochs done.
+        scale: Factor of this batch alone.
+    """
+    decay = 1.0 if config.lr_decay is None else config.lr_decay
+    factor = scale * decay ** max(0, epoch + 1 - config.lr_decay_from)
+    for group in optimizer.param_groups:
+        group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor

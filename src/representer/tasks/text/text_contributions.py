@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
-from representer.explain import MemoryLedger, stack_readout
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
-from representer.tasks.text.text_explain import evidence_of, layers_of
+from representer.estimators.text_explanation import ngram_sum
 from representer.tasks.text.text_marks import printable
 from representer.tasks.text.text_run import TrainedText
 
@@ -43,9 +38,7 @@ class Contributions:
 def contributions(trained: TrainedText, words: Sequence[str]) -> Contributions:
     """Return the prediction for a document as a sum over its n-grams.
 
-    The contributions are exact, given the values of the gates and of the divisors of layer norms.
-    For one layer and one direction of a recurrent kernel machine, they are those of the windows of
-    its filters; for any other network, those of the single words.
+    See `ngram_sum`.
 
     Args:
         trained: The classifier.
@@ -54,31 +47,13 @@ def contributions(trained: TrainedText, words: Sequence[str]) -> Contributions:
     Raises:
         KindError: If the output of the cell is not a sum over the words.
     """
-    layers = layers_of(trained)
-    ids = torch.tensor(trained.vocabulary.encode(words))
-    model = copy.deepcopy(trained.model).double()
-    with torch.no_grad():
-        evidence = evidence_of(trained, ids)
-        x = trained.model.embedding(ids)
-        logits = model(ids[None], torch.tensor([len(ids)]))[0]
-    readout = stack_readout(layers, x, evidence.weights)
-    values, length, dilation = readout.steps().sum(1), 1, 1
-    layer, ledger = layers[0], readout.readouts[0]
-    is_flat = len(layers) == layer.num_layers == layer.num_directions == 1
-    if is_flat and isinstance(layer, RecurrentKernelMachine) and isinstance(ledger, MemoryLedger):
-        values, dilation = ledger.by_ngram.sum(1), layer.dilation
-        length = layer.filters()["candidate"].shape[-1]
-    reach = (length - 1) * dilation
-    texts = [
-        " ".join(words[s] for s in range(t - reach, t + 1, dilation) if s >= 0)
-        for t in range(len(words))
-    ]
+    result = ngram_sum(trained.model, trained.vocabulary.encode(words))
     return Contributions(
-        label=trained.classes.decode(evidence.label),
-        probability=evidence.probability,
-        ngrams=list(zip(texts, values.tolist(), strict=True)),
-        constant=evidence.constant + readout.constant,
-        score=(logits[evidence.label] - logits.mean()).item(),
+        label=trained.classes.decode(result.label),
+        probability=result.probability,
+        ngrams=[(" ".join(words[t] for t in at), value) for at, value in result.ngrams],
+        constant=result.constant,
+        score=result.score,
     )
 
 

@@ -1,10 +1,6 @@
 """``explain`` for text classifiers: exact contributions of the words to a prediction.
 
-The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the outputs of the cell, or
-y = W h of the means of several layers. Given which relus are active, a logit is a weighted sum of
-these outputs, which ``representer.explain`` decomposes through all layers down to the words. The
-explained score is the logit of the predicted class minus the mean of all logits, since a constant
-added to all logits does not change the prediction.
+See ``representer.estimators.text_explanation`` for the score that they sum to.
 """
 
 from __future__ import annotations
@@ -13,17 +9,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from representer.data.text import assemble, read_grid, tokenize
-from representer.errors import KindError
+from representer.estimators.text_explanation import evidence_of, layers_of
 from representer.explain import StackReadout, reference_card, stack_readout
-from representer.models import SequenceClassifier
 from representer.nn import StringKernelRNN
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 from representer.printable import say
 from representer.report import write_report
 from representer.report.page import EXPLAINED
@@ -33,22 +27,6 @@ from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_run import TrainedText, load_run
 
 UNITS, NEAR = 5, 3  # units to list, and nearest words of each of their slots
-
-
-class Evidence(NamedTuple):
-    """A prediction, and its score as a weighted sum of the outputs of the cell.
-
-    Attributes:
-        label: The predicted class.
-        probability: Probability of the predicted class.
-        weights: Weight of the output of every step, for each layer that is read ``(T, D·H)``.
-        constant: Contribution of the biases.
-    """
-
-    label: int
-    probability: float
-    weights: list[Tensor]
-    constant: float
 
 
 def explain(
@@ -73,7 +51,7 @@ def explain(
         KindError: If the output of the cell is not a sum over the words, with the reason.
     """
     trained = load_run(run)
-    layers_of(trained)  # raise before anything is read
+    layers_of(trained.model)  # raise before anything is read
     reading = asdict(replace(options, text=options.text or trained.reading.text, label=None))
     text = reading.pop("text")
     reading.pop("label")
@@ -112,8 +90,8 @@ def explain_words(trained: TrainedText, words: Sequence[str], top: int) -> dict[
     ids = torch.tensor(trained.vocabulary.encode(words))
     with torch.no_grad():
         x = trained.model.embedding(ids)
-        evidence = evidence_of(trained, ids)
-    layers = layers_of(trained)
+        evidence = evidence_of(trained.model, ids)
+    layers = layers_of(trained.model)
     readout = stack_readout(layers, x, evidence.weights)
     by_unit = readout.steps()
     of_cell = _ngrams if isinstance(layers[0], StringKernelRNN) else _steps
@@ -202,49 +180,3 @@ def with_gaps(words: Sequence[str], positions: Sequence[int]) -> str:
     for before, t in pairwise(positions):
         text += f"{' ' if t == before + 1 else ' … '}{words[t]}"
     return text
-
-
-def layers_of(trained: TrainedText) -> list[StringKernelRNN | RecurrentKernelMachine]:
-    """Return the recurrent layers of a classifier.
-
-    Raises:
-        KindError: If contributions are not defined for one of them.
-    """
-    model = trained.model
-    layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
-    known = [x for x in layers if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
-    if len(known) < len(layers):
-        raise KindError(
-            "the cell of the run",
-            getattr(model.config, "cell", type(model).__name__),
-            "string-kernel, or one of the recurrent kernel machines",
-            hint="Its output is not a sum of contributions.",
-        )
-    return known
-
-
-def evidence_of(trained: TrainedText, ids: Tensor) -> Evidence:
-    """Return the prediction for one document, and the weight of each output in its score."""
-    model = trained.model
-    means = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()
-    if isinstance(model, SequenceClassifier):
-        first, second = (
-            layer for layer in model.head if isinstance(layer, torch.nn.Linear)
-        )  # the others are dropout and relu
-        w1, b1 = first.weight.double(), first.bias.double()
-        w2, b2 = second.weight.double(), second.bias.double()
-        on = (w1 @ means + b1 > 0).double()
-        rows, constants = (w2 * on) @ w1, (w2 * on) @ b1 + b2
-        divisor, parts = model.config.max_length or len(ids), 1
-    else:
-        rows = model.output.weight.double()
-        constants, divisor, parts = torch.zeros(len(rows)), len(ids), len(model.layers)
-    chances = (rows @ means + constants).softmax(0)
-    label = int(chances.argmax())
-    weights = (rows[label] - rows.mean(0)) / divisor
-    return Evidence(
-        label,
-        chances[label].item(),
-        [each.expand(len(ids), -1) for each in weights.chunk(parts)],
-        (constants[label] - constants.mean()).item(),
-    )

@@ -1,0 +1,31 @@
+"""Estimators: a task in Python, in the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from representer.estimators.explanation import Contribution, Explanation
+    from representer.estimators.saving import load
+    from representer.estimators.text import TextClassifier, TextRegressor
+
+_HOMES = {
+    "Contribution": "explanation",
+    "Explanation": "explanation",
+    "TextClassifier": "text",
+    "TextRegressor": "text",
+    "load": "saving",
+}
+ESTIMATORS = ("TextClassifier", "TextRegressor")
+__all__ = ["ESTIMATORS", "Contribution", "Explanation", "TextClassifier", "TextRegressor", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,241 @@
+"""Fitting, predicting and saving, written once for every estimator.
+
+An estimator is a dataclass of parameters (`TrainingParameters`), the inputs of its network (how
+objects become batches), and what it predicts (`Classes` or `Numbers`). A subclass gives the inputs
+and the network; everything else is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from representer.errors import DataError, KindError
+from representer.estimators import saving
+from representer.estimators.division import divide
+from representer.estimators.explanation import Contribution, Explanation
+from representer.estimators.fitting import (
+    Examples,
+    Inputs,
+    batch_size_for,
+    outputs_of,
+    restored_state,
+    trainer_config,
+    training_task,
+)
+from representer.estimators.parameters import TrainingParameters
+from representer.estimators.targets import Target, require_same_length
+from representer.storage import checkpoint
+from representer.storage.run_folder import RunFolder, UnsavedRun
+from representer.training import generators
+from representer.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from representer.storage.run_files import RunFiles
+
+
+class Estimator(TrainingParameters, BaseEstimator):
+    """The base of all estimators; see the module."""
+
+    _noun: ClassVar[str]  # of one object, for messages
+    _config: ClassVar[type[Any]]  # of the network's configuration
+
+    # ---- what a subclass gives
+
+    def _check_objects(self, X: Any) -> Sequence[Any]:
+        """Return the objects as a sequence, after checking each.
+
+        Raises:
+            DataError: One cannot be used; the message names its row.
+        """
+        raise NotImplementedError
+
+    def _find_target(self, y: Any) -> Target:
+        """Return what is predicted."""
+        raise NotImplementedError
+
+    def _learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
+        """Return the inputs, learned from the training objects."""
+        raise NotImplementedError
+
+    def _configure(self, inputs: Any, width: int) -> Any:
+        """Return the configuration of the network, a dataclass of plain values."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _make(config: Any) -> nn.Module:
+        """Return the network of a configuration; it keeps it as ``config``."""
+        raise NotImplementedError
+
+    def _initialize(self, network: Any, inputs: Any, seed: int) -> None:
+        """Change the initial weights, for example to pretrained ones."""
+
+    def _explain(self, one: Any) -> tuple[float, float, list[Contribution]]:
+        """Return the network's output for an object, its constant part, and contributions.
+
+        The three are in the network's own unit; output and sum agree.
+        """
+        kind = type(self).__name__
+        raise KindError("explain", f"called on a {kind}", "an estimator with contributions")
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        """Return the inputs as plain values, after writing larger parts as files of their own."""
+        raise NotImplementedError
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> Inputs:
+        """Return the inputs that `_save_inputs` wrote."""
+        raise NotImplementedError
+
+    # ---- what a user calls
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
+        """Train on objects and targets.
+
+        Args:
+            X: The objects ``(N,)``.
+            y: The targets ``(N,)`` or, for numbers, ``(N, K)``.
+            groups: The group of each object ``(N,)``; validation holds out whole groups.
+            validation: A pair ``(X, y)`` that selects the best epoch; by default a part of the
+                training data, `valid_fraction`, is held out for this.
+
+        Returns:
+            The fitted estimator.
+
+        Raises:
+            DataError: An object or a target cannot be used; the message names its row.
+            ArgumentError: A parameter is out of its range.
+        """
+        return self._fit(UnsavedRun(), X, y, groups, validation)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the prediction for each object."""
+        raise NotImplementedError
+
+    def explain(self, X: Any, k: int = 10) -> list[Explanation]:
+        """Return each prediction with the contributions that sum to its score.
+
+        Args:
+            X: The objects.
+            k: Number of contributions to show for each; all of them are returned.
+        """
+        check_is_fitted(self)
+        objects = self._objects(X)
+        scale, offset = self.target_.unit
+        explanations = []
+        for one, prediction in zip(objects, self.predict(objects), strict=True):
+            score, constant, parts = self._explain(one)
+            scaled = [part._replace(contribution=part.contribution * scale) for part in parts]
+            ordered = tuple(sorted(scaled, key=lambda part: -abs(part.contribution)))
+            numbers = score * scale + offset, constant * scale + offset
+            explanations.append(Explanation(prediction, *numbers, ordered, k))
+        return explanations
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator into a new folder, without pickle; `load` reads it.
+
+        Args:
+            folder: The run folder; it may exist if it is empty.
+
+        Raises:
+            ArgumentError: The folder holds a run or files of the same names.
+        """
+        check_is_fitted(self)
+        saving.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return the fitted estimator of a run folder.
+
+        Raises:
+            DataError: The folder holds no estimator of this class, or a damaged one.
+            CheckpointError: Its weights are damaged.
+        """
+        return saving.load(folder, cls)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True after `fit` and `load`."""
+        return hasattr(self, "network_")
+
+    # ---- how it is done
+
+    def _fit(self, run: RunFolder, X: Any, y: Any, groups: Any, validation: Any) -> Self:
+        """Train in a run folder, from its newest checkpoint if it is opened to be resumed."""
+        self.check()
+        objects = self._objects(X)
+        if y is None:
+            raise DataError(f"{type(self).__name__} requires y to be passed, but y is None")
+        require_same_length(objects, y)
+        seed = self._seed()
+        start = None if self.warm_start is None else self._load_start()
+        self.target_ = start.target_ if start else self._find_target(y)
+        values = self.target_.encode(y)
+        if validation is None:
+            rows, held_out = divide(self.target_, values, groups, self.valid_fraction, seed)
+            train = [objects[i] for i in rows], values[rows]
+            valid = [objects[i] for i in held_out], values[held_out]
+        else:
+            train = objects, values
+            valid = self._objects(validation[0]), self.target_.encode(validation[1])
+            require_same_length(*valid)
+        self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
+        config = self._configure(self.inputs_, self.target_.width)
+        with generators.initializing(seed):
+            network = self._make(config)
+        self._initialize(network, self.inputs_, seed)
+        if start:
+            network.load_state_dict(start.network_.state_dict())
+        if run.is_saved and not checkpoint.steps(run.checkpoints):
+            saving.describe(run, self, network)
+        encode = self.inputs_.encode
+        examples = [Examples(encode(objects), values) for objects, values in (train, valid)]
+        self._train(run, network, examples[0], examples[1], seed)
+        self.n_features_in_ = 1
+        return self
+
+    def _train(
+        self, run: RunFolder, network: nn.Module, train: Examples, valid: Examples, seed: int
+    ) -> None:
+        """Train the network and keep its best weights."""
+        batch_size = batch_size_for(self, len(train.objects))
+        task = training_task(self.inputs_, self.target_, train, valid, batch_size, seed)
+        with restored_state(self.n_jobs):
+            trainer = Trainer(
+                network, task, trainer_config(self, self.target_, train, valid, seed), run,
+                callbacks=tuple(self.callbacks or ()),
+            )  # fmt: skip
+            result = trainer.fit()
+            trainer.restore_best()
+        self.network_ = network.eval()
+        self.history_ = result.rows
+
+    def _seed(self) -> int:
+        """Return the seed, which an integer `random_state` is itself."""
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _objects(self, X: Any) -> Sequence[Any]:
+        objects = self._check_objects(X)
+        if not len(objects):
+            raise DataError(f"X has 0 sample(s); at least one {self._noun} is required")
+        return objects
+
+    def _predicted(self, X: Any) -> NDArray[np.float64]:
+        """Return the network's outputs for objects ``([M,] N, W)``."""
+        check_is_fitted(self)
+        outputs = outputs_of(self.network_, self.inputs_, self.inputs_.encode(self._objects(X)))
+        if not np.isfinite(outputs).all():
+            raise DataError("the network's predictions are not finite", fix="Train it again.")
+        return outputs
+
+    def _load_start(self) -> Estimator:
+        return type(self).load(str(self.warm_start))

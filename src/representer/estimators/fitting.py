@@ -1,0 +1,162 @@
+"""Training and evaluating a network on encoded objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from representer.estimators.parameters import AUTO, TrainingParameters
+from representer.estimators.targets import Classes, Target
+from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
+
+EVALUATION_BATCH = 256
+FINE_ACCURACY = 1000  # validation examples from which accuracy tells epochs apart
+ENOUGH_STEPS = 1500  # steps after which small data have been learned
+
+
+class Inputs(Protocol):
+    """How objects become batches of a network; learned from the training objects alone."""
+
+    def encode(self, X: Sequence[Any]) -> list[Any]:
+        """Return each object as the network's own input."""
+        ...
+
+    def collate(self, encoded: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the arguments of the network for some encoded objects."""
+        ...
+
+    def size(self, encoded: Any) -> int:
+        """Return the size of an encoded object; those of similar size are predicted together."""
+        ...
+
+    def batches(
+        self, encoded: Sequence[Any], batch_size: int, seed: int
+    ) -> Callable[[int], Sequence[Sequence[int]]]:
+        """Return the pure function from an epoch to its batches of positions."""
+        ...
+
+
+class Examples(NamedTuple):
+    """Encoded objects and encoded targets, of one length."""
+
+    objects: Sequence[Any]
+    values: NDArray[Any]
+
+
+def shuffled(
+    encoded: Sequence[Any], batch_size: int, seed: int
+) -> Callable[[int], Sequence[Sequence[int]]]:
+    """Return the function from an epoch to batches in random order; see `Inputs.batches`."""
+
+    def batches(epoch: int) -> list[list[int]]:
+        order = generators.generator(seed, epoch)
+        rows = torch.randperm(len(encoded), generator=order).tolist()
+        return [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
+
+    return batches
+
+
+def training_task(
+    inputs: Inputs, target: Target, train: Examples, valid: Examples, batch_size: int, seed: int
+) -> TrainingTask:
+    """Return batches, loss and evaluation for the trainer."""
+    order = generators.derive(seed, "order")
+
+    def load(positions: Sequence[int]) -> tuple[Any, Tensor]:
+        values = torch.from_numpy(train.values[list(positions)])
+        return inputs.collate([train.objects[i] for i in positions]), values
+
+    def loss(model: nn.Module, batch: Any) -> tuple[Tensor, int]:
+        arguments, values = batch
+        return target.loss(model(*arguments), values), len(values)
+
+    def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        return target.metrics(outputs_of(model, inputs, valid.objects, check), valid.values)
+
+    return TrainingTask(inputs.batches(train.objects, batch_size, order), load, loss, evaluate)
+
+
+def trainer_config(
+    parameters: TrainingParameters, target: Target, train: Examples, valid: Examples, seed: int
+) -> TrainerConfig:
+    """Return the configuration of the trainer; what is not given follows the number of examples."""
+    count = len(train.objects)
+    is_fine = len(valid.objects) >= FINE_ACCURACY  # fewer examples leave many epochs level
+    chosen = (
+        ("accuracy" if is_fine else "loss") if parameters.monitor == AUTO else parameters.monitor
+    )
+    is_accuracy = chosen == "accuracy" and isinstance(target, Classes)
+    steps_per_epoch = -(-count // batch_size_for(parameters, count))
+    epochs = parameters.epochs or int(np.clip(-(-ENOUGH_STEPS // steps_per_epoch), 10, 100))
+    patience = max(3, epochs // 5) if parameters.patience is None else parameters.patience
+    return TrainerConfig(
+        epochs=epochs,
+        max_steps=parameters.max_steps or None,
+        evaluate_every=parameters.evaluate_every or None,
+        lr=parameters.lr,
+        weight_decay=parameters.weight_decay,
+        clip_norm=parameters.clip_norm or None,
+        clip_value=parameters.clip_value or None,
+        patience=patience or None,
+        time_limit=parameters.time_limit,
+        monitor="valid_accuracy" if is_accuracy else "valid_loss",
+        direction="max" if is_accuracy else "min",
+        seed=seed,
+        threads=parameters.n_jobs,
+        device=parameters.device,  # type: ignore[arg-type]
+        show_progress=parameters.verbose > 0,
+    )
+
+
+def batch_size_for(parameters: TrainingParameters, count: int) -> int:
+    """Return the batch size: that of the parameters, or 8 for 50 examples and 32 from 800 on."""
+    return parameters.batch_size or int(np.clip(round(count**0.5 * 1.13), 8, 32))
+
+
+@torch.no_grad()
+def outputs_of(
+    network: nn.Module,
+    inputs: Inputs,
+    encoded: Sequence[Any],
+    check: Callable[[], None] = lambda: None,
+) -> NDArray[np.float64]:
+    """Return the network's outputs for encoded objects ``([M,] N, W)``, in their order.
+
+    Args:
+        network: In evaluation mode.
+        inputs: Those that encoded the objects.
+        encoded: The objects.
+        check: Called after every batch.
+    """
+    device = next(network.parameters()).device
+    order = sorted(range(len(encoded)), key=lambda i: inputs.size(encoded[i]))
+    parts = []
+    for start in range(0, len(order), EVALUATION_BATCH):
+        arguments = inputs.collate([encoded[i] for i in order[start : start + EVALUATION_BATCH]])
+        moved = [x.to(device) if isinstance(x, Tensor) else x for x in arguments]
+        parts.append(network(*moved).double().cpu().numpy())
+        check()
+    joined = np.concatenate(parts, axis=-2)
+    result = np.empty_like(joined)
+    result[..., order, :] = joined
+    return result
+
+
+@contextmanager
+def restored_state(threads: int | None) -> Iterator[None]:
+    """Give the random states and torch's number of threads back after the block."""
+    before = torch.get_num_threads()
+    try:
+        with generators.preserved():
+            yield
+    finally:
+        if threads is not None:
+            torch.set_num_threads(before)

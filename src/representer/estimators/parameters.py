@@ -1,0 +1,115 @@
+"""Parameters of the estimators: each declared once, with its default and its help.
+
+An estimator inherits its constructor from these dataclasses, and the command line offers the same
+fields as options. Free of torch, since the command line reads its options here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from representer.errors import ArgumentError
+from representer.limits import LIMITS
+
+AUTO = "auto"
+MONITORS = (AUTO, "accuracy", "loss")
+DEVICES = (AUTO, "cpu", "cuda")
+
+
+def option(default: Any, help_text: str, **metadata: Any) -> Any:
+    """Return a field with its help; ``metavar`` and ``choices`` may be named too."""
+    return field(default=default, metadata={"help": help_text, **metadata})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TrainingParameters:
+    """Parameters that every estimator has; ``check`` is called by ``fit``."""
+
+    epochs: int | None = option(None, "passes over the training data (default: by their number)")
+    max_steps: int = option(0, "maximum number of steps; 0: no limit")
+    evaluate_every: int = option(0, "validate every this many steps; 0: once per epoch")
+    batch_size: int | None = option(None, "examples per step (default: by their number)")
+    lr: float = option(1e-3, "learning rate of Adam")
+    weight_decay: float = option(0.0, "L2 penalty")
+    clip_norm: float = option(0.0, "clip the norm of the gradient; 0: no clipping")
+    clip_value: float = option(0.0, "clip the entries of the gradient; 0: no clipping")
+    patience: int | None = option(
+        None, "stop after this many epochs without improvement; 0: never (default: by the data)"
+    )
+    valid_fraction: float = option(0.1, "fraction of the training data used for validation")
+    monitor: str = option(
+        AUTO,
+        "validation metric that selects the best epoch (auto: accuracy from 1000 examples on)",
+        choices=MONITORS,
+    )
+    time_limit: float | None = option(None, "seconds after which training ends", metavar="SECONDS")
+    warm_start: str | None = option(
+        None, "saved run whose weights and inputs training starts from", metavar="RUN"
+    )
+    random_state: Any = option(None, "random seed of split, weights, order and dropout")
+    n_jobs: int | None = option(None, "CPU threads (default: torch's)")
+    device: str = option(AUTO, "device to train on", choices=DEVICES)
+    verbose: int = option(1, "0: silent; 1: progress")
+    callbacks: Sequence[Callable[[dict[str, Any]], Any]] | None = option(
+        None, "functions of the metrics of each evaluation; training ends when one returns True"
+    )
+
+    def check(self) -> None:
+        """Check every value.
+
+        Raises:
+            ArgumentError: A value is out of its range.
+        """
+        require_integers(self, 1, "epochs", "batch_size", "n_jobs", is_none_allowed=True)
+        require_integers(self, 0, "max_steps", "evaluate_every", "verbose")
+        require_integers(self, 0, "patience", is_none_allowed=True)
+        most = LIMITS["threads"]
+        if (self.n_jobs or 1) > most:
+            raise ArgumentError("n_jobs", self.n_jobs, f"at most {most}")
+        require_numbers(self, "weight_decay", "clip_norm", "clip_value")
+        require(self, "lr", 0 < self.lr < math.inf, "a positive number")
+        require(self, "valid_fraction", 0 < self.valid_fraction < 1, "a number between 0 and 1")
+        is_time = self.time_limit is None or 0 < self.time_limit < math.inf
+        require(self, "time_limit", is_time, "a positive number of seconds, or None")
+        require_choices(self, device=DEVICES, monitor=MONITORS)
+
+
+def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
+    """Raise an error that states the value of a parameter and what was expected.
+
+    Raises:
+        ArgumentError: If not `is_fine`.
+    """
+    if not is_fine:
+        raise ArgumentError(name, getattr(parameters, name), expected)
+
+
+def require_integers(
+    parameters: Any, least: int, *names: str, is_none_allowed: bool = False
+) -> None:
+    """Require integers of at least `least`, or None where that is allowed."""
+    rule = "0 or more" if least == 0 else "a positive integer"
+    for name in names:
+        value: Any = getattr(parameters, name)
+        if value is None and is_none_allowed:
+            continue
+        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        require(parameters, name, is_integer and value >= least, rule)
+
+
+def require_numbers(parameters: Any, *names: str) -> None:
+    """Require finite numbers that are not negative."""
+    for name in names:
+        require(parameters, name, 0 <= getattr(parameters, name) < math.inf, "0 or more")
+
+
+def require_choices(parameters: Any, **choices: Sequence[Any]) -> None:
+    """Require one of the known values of each parameter."""
+    for name, known in choices.items():
+        listed = ", ".join(map(str, known))
+        require(parameters, name, getattr(parameters, name) in known, f"one of {listed}")

@@ -1,0 +1,134 @@
+"""Saving and loading a fitted estimator: the run folder of the command line, without pickle."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch import nn
+
+from representer import __version__
+from representer.errors import DataError
+from representer.estimators.targets import Classes, Numbers, Target
+from representer.models import to_dict
+from representer.storage.fields import from_values
+from representer.storage.files import parse_json
+from representer.storage.run_files import MODEL, WEIGHTS, RunFiles
+from representer.storage.run_folder import RunFolder
+from representer.training.metrics_log import METRICS_JSONL, as_jsonl
+
+if TYPE_CHECKING:
+    from representer.estimators.base import Estimator
+
+    Kind = TypeVar("Kind", bound=Estimator)
+
+FORMAT = "representer estimator 1"
+_NOT_SAVED = ("callbacks", "warm_start", "verbose", "n_jobs", "device")
+_PLAIN = (str, int, float, bool)
+
+
+@dataclass(frozen=True)
+class Saved:
+    """model.json: everything but weights and large inputs.
+
+    Attributes:
+        format: The version of this layout.
+        version: The version of the library that wrote it.
+        estimator: Name of the class.
+        parameters: Parameters of the constructor that differ from their defaults.
+        target: Fields of `Classes` or `Numbers`.
+        inputs: How objects become batches.
+        network: Configuration of the network.
+    """
+
+    format: str
+    version: str
+    estimator: str
+    parameters: dict[str, Any]
+    target: dict[str, Any]
+    inputs: dict[str, Any]
+    network: dict[str, Any]
+
+
+def save(estimator: Estimator, folder: str | Path) -> None:
+    """Write a fitted estimator; see `Estimator.save`."""
+    with RunFolder(folder) as run:
+        describe(run, estimator, estimator.network_)
+        run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
+        run.write_tensors(WEIGHTS, estimator.network_.state_dict())
+
+
+def describe(run: RunFolder, estimator: Estimator, network: Any) -> None:
+    """Write everything but the weights and the metrics.
+
+    Raises:
+        DataError: A class label is no text, number or truth value.
+    """
+    target = estimator.target_
+    for label in target.names if isinstance(target, Classes) else ():
+        if not isinstance(label, _PLAIN):
+            problem = f"the class {label!r} cannot be saved"
+            raise DataError(problem, fix="Use texts or integers as labels.")
+    default = type(estimator)()
+    chosen = {
+        name: value
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _NOT_SAVED and value != getattr(default, name)
+        if value is None or isinstance(value, _PLAIN)
+    }
+    saved = Saved(
+        FORMAT, __version__, type(estimator).__name__, chosen, asdict(target),
+        estimator._save_inputs(run), to_dict(network.config),
+    )  # fmt: skip
+    run.write_json(MODEL, asdict(saved))
+
+
+def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
+    """Return the fitted estimator of a run folder.
+
+    Args:
+        folder: The folder that `save` or ``representer fit`` wrote.
+        kind: Its class; None takes the one that was saved.
+
+    Raises:
+        DataError: The folder holds no estimator, one of another class, or a damaged one.
+        CheckpointError: Its weights are damaged.
+    """
+    from representer import estimators
+
+    files = RunFiles(folder)
+    values = files.json(MODEL)
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        written = values.get("version", "0.1.0") if isinstance(values, dict) else "0.1.0"
+        problem = f"was written by version {written}; this is version {__version__}"
+        fix = f"Train again, or install version {written}."
+        raise DataError(problem, file=files.folder / MODEL, fix=fix)
+    saved = files.read(MODEL, Saved)
+    if saved.estimator not in estimators.ESTIMATORS:
+        problem = f"{saved.estimator!r:.60} is not an estimator"
+        raise DataError(problem, file=files.folder / MODEL, fix="Name another run folder.")
+    own: type[Any] = getattr(estimators, saved.estimator)
+    if kind is not None and own is not kind:
+        problem = f"holds a {own.__name__}, not a {kind.__name__}"
+        raise DataError(problem, file=files.folder, fix=f"Use {own.__name__}.load.")
+    estimator = files.parsed(MODEL, lambda: own(**saved.parameters))
+    estimator.target_ = files.parsed(MODEL, lambda: _target(saved.target))
+    estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
+    config = files.parsed(MODEL, lambda: from_values(own._config, saved.network))
+    network: nn.Module = files.load_model(lambda: own._make(config))
+    lines = files.bytes(METRICS_JSONL).splitlines()
+    estimator.history_ = files.parsed(METRICS_JSONL, lambda: [parse_json(line) for line in lines])
+    estimator.network_, estimator.n_features_in_ = network, 1
+    return estimator
+
+
+def _target(values: dict[str, Any]) -> Target:
+    kind = Classes if "names" in values else Numbers
+    target = from_values(kind, values)
+    if isinstance(target, Classes) and (
+        len(set(target.names)) < max(2, target.width)
+        or not all(isinstance(name, _PLAIN) for name in target.names)
+    ):
+        raise ValueError("the classes are not at least two distinct labels")
+    return target

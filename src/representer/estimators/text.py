@@ -1,0 +1,190 @@
+"""Estimators of texts: words, their vectors, a recurrent cell and a head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from representer.data.text import (
+    Vocabulary,
+    WordVectors,
+    collate,
+    length_buckets,
+    read_vectors,
+    tokenize,
+)
+from representer.errors import DataError
+from representer.estimators.base import Estimator
+from representer.estimators.explanation import Contribution
+from representer.estimators.kinds import Classifier, Regressor
+from representer.estimators.text_explanation import ngram_sum
+from representer.estimators.text_parameters import DECAYS, TextParameters
+from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.storage.fields import from_values
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+from representer.training import generators
+
+VOCABULARY = "vocabulary.json"
+_LACKING = {  # options that are on by default, and the cells without them
+    "layer_norm": ("string-kernel", "torch-lstm"),
+}
+
+
+@dataclass(frozen=True)
+class TextInputs:
+    """Texts as the numbers of their words.
+
+    Args:
+        vocabulary: Words of the training texts.
+        tokenizer: Tokenization scheme.
+        max_length: Maximum number of words of a text.
+    """
+
+    vocabulary: Vocabulary
+    tokenizer: str
+    max_length: int
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text that the network reads."""
+        return tokenize(text, self.tokenizer)[: self.max_length]  # type: ignore[arg-type]
+
+    def encode(self, X: Sequence[str]) -> list[list[int]]:
+        """Return the numbers of the words of each text."""
+        return [self.vocabulary.encode(self.words(text)) for text in X]
+
+    def collate(self, encoded: Sequence[list[int]]) -> tuple[Any, ...]:
+        """Return padded numbers ``(B, T)`` and lengths ``(B,)``."""
+        return collate(encoded)
+
+    def size(self, encoded: list[int]) -> int:
+        """Return the number of words."""
+        return len(encoded)
+
+    def batches(
+        self, encoded: Sequence[list[int]], batch_size: int, seed: int
+    ) -> Callable[[int], Sequence[Sequence[int]]]:
+        """Return the function from an epoch to batches of texts of similar length."""
+        lengths = [len(document) for document in encoded]
+        return lambda epoch: length_buckets(lengths, batch_size, seed, epoch)
+
+
+@dataclass(frozen=True)
+class _SavedInputs:
+    """The inputs in model.json; the vocabulary has a file of its own."""
+
+    tokenizer: Literal["words", "blanks", "leam"]
+    max_length: int
+
+
+class TextNetwork(TextParameters, Estimator):
+    """The network for texts, see `TextClassifier`."""
+
+    _noun: ClassVar[str] = "text"
+    _config: ClassVar[type[SequenceClassifierConfig]] = SequenceClassifierConfig
+    inputs_: TextInputs
+    network_: SequenceClassifier
+
+    def _check_objects(self, X: Any) -> list[str]:
+        if isinstance(X, str):
+            raise DataError("X is one string; expected a sequence of texts", fix="Pass [text].")
+        texts = list(X)
+        for row, text in enumerate(texts):
+            if not isinstance(text, str):
+                kind = type(text).__name__
+                raise DataError(f"X[{row}] is {text!r:.40} of type {kind}; expected a string")
+            if not text.strip():
+                raise DataError(f"X[{row}] is an empty text", fix="Leave this row out.")
+        return [str(text) for text in texts]
+
+    def _learn_inputs(self, objects: Sequence[str], seed: int) -> TextInputs:
+        words = TextInputs(Vocabulary(Vocabulary.MARKS), self.tokenizer, self.max_length)
+        documents = [words.words(text) for text in objects]
+        vocabulary = Vocabulary.build(documents, self.min_count)
+        if len(vocabulary) == len(Vocabulary.MARKS):
+            fix = "Lower min_count."
+            raise DataError(f"no word of X occurs {self.min_count} times", fix=fix)
+        return TextInputs(vocabulary, self.tokenizer, self.max_length)
+
+    def _configure(self, inputs: TextInputs, width: int) -> SequenceClassifierConfig:
+        vectors = self._read_vectors(inputs)
+        is_padded = self.pooling == "padded_mean"
+        has_norm = self.cell not in _LACKING["layer_norm"]
+        return SequenceClassifierConfig(
+            vocabulary_size=len(inputs.vocabulary),
+            num_classes=width,
+            cell=self.cell,
+            embedding_size=vectors.dimensions if vectors else self.embedding_size,
+            hidden_size=self.hidden_size,
+            filter_length=self.filter_length,
+            order=self.order,
+            decay=self.decay if self.decay in DECAYS else float(self.decay),
+            num_layers=self.num_layers,
+            bidirectional=self.bidirectional,
+            layer_norm=has_norm if self.layer_norm is None else self.layer_norm,
+            forget_bias=self.forget_bias,
+            learn_static_gates=self.learn_static_gates,
+            dropout=self.dropout,
+            head_size=self.hidden_size,
+            pooling="padded_mean" if is_padded else "mean",
+            max_length=self.max_length if is_padded else None,
+            padding_index=inputs.vocabulary.PAD,
+        )
+
+    _make = staticmethod(SequenceClassifier)
+
+    def _initialize(self, network: SequenceClassifier, inputs: TextInputs, seed: int) -> None:
+        vectors = self._read_vectors(inputs)
+        if vectors is None:
+            network.embedding.weight.requires_grad_(not self.freeze_embeddings)
+        else:
+            generator = generators.generator(seed, "vectors")
+            matrix, self.coverage_ = vectors.align(inputs.vocabulary, generator)
+            network.set_vectors(matrix, freeze=self.freeze_embeddings)
+
+    def _read_vectors(self, inputs: TextInputs) -> WordVectors | None:
+        if self.vectors is None:
+            return None
+        return read_vectors(self.vectors, inputs.vocabulary)
+
+    def _explain(self, one: str) -> tuple[float, float, list[Contribution]]:
+        words = self.inputs_.words(one)
+        result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words))
+        parts = [
+            Contribution(" ".join(words[t] for t in at), at, "network", value)
+            for at, value in result.ngrams
+        ]
+        return result.score, result.constant, parts
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")
+        return {"tokenizer": self.inputs_.tokenizer, "max_length": self.inputs_.max_length}
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> TextInputs:
+        known = from_values(_SavedInputs, values)
+        vocabulary = Vocabulary.from_json(files.text(VOCABULARY), file=files.folder / VOCABULARY)
+        return TextInputs(vocabulary, known.tokenizer, known.max_length)
+
+
+class TextClassifier(TextNetwork, Classifier):
+    """A classifier of texts.
+
+    Each word's vector goes through a recurrent cell (L19 Table 1, or a string kernel of L17); the
+    mean of its outputs goes through a head of two layers.
+
+    Examples:
+        >>> from representer.estimators import TextClassifier
+        >>> texts = ["good film", "bad film", "good play", "bad play"] * 5
+        >>> labels = ["+", "-"] * 10
+        >>> model = TextClassifier(epochs=1, random_state=0, verbose=0).fit(texts, labels)
+        >>> model.predict(["good film"]).shape
+        (1,)
+
+    References:
+        Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, section 6.1.
+    """
+
+
+class TextRegressor(TextNetwork, Regressor):
+    """A regressor of texts; the network is that of `TextClassifier`, with squared error."""

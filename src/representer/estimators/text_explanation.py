@@ -1,0 +1,148 @@
+"""The output of a text network as an exact sum over the n-grams of a text.
+
+The classifier is y = W_2 relu(W_1 h + b_1) + b_2 of the mean h of the outputs of the cell, or
+y = W h of the means of several layers. Given which relus are active, an output is a weighted sum of
+the cell's outputs, which ``representer.explain`` decomposes through all layers down to the words.
+The explained score is the logit of the predicted class minus the mean of all logits, since a
+constant added to all logits does not change the prediction; with one output it is the output.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError
+from representer.explain import MemoryLedger, stack_readout
+from representer.models import SequenceClassifier, StackedClassifier
+from representer.nn import StringKernelRNN
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+
+TextModel = SequenceClassifier | StackedClassifier
+
+
+class Evidence(NamedTuple):
+    """A prediction, and its score as a weighted sum of the outputs of the cell.
+
+    Attributes:
+        label: The predicted class; 0 with one output.
+        probability: Probability of the predicted class.
+        weights: Weight of the output of every step, for each layer that is read ``(T, D·H)``.
+        constant: Contribution of the biases.
+    """
+
+    label: int
+    probability: float
+    weights: list[Tensor]
+    constant: float
+
+
+class NgramSum(NamedTuple):
+    """The score of a document, and the contributions that sum to it.
+
+    Attributes:
+        label: The predicted class.
+        probability: Of the predicted class.
+        ngrams: Positions of the words of each n-gram, and its contribution, in reading order.
+        constant: Contribution of the biases.
+        score: The score, from a forward pass of the network in float64.
+    """
+
+    label: int
+    probability: float
+    ngrams: list[tuple[tuple[int, ...], float]]
+    constant: float
+    score: float
+
+
+def ngram_sum(model: TextModel, ids: Sequence[int]) -> NgramSum:
+    """Return the score of a document as a sum over its n-grams.
+
+    The contributions are exact, given the values of the gates and of the divisors of layer norms.
+    For one layer and one direction of a recurrent kernel machine, they are those of the windows of
+    its filters; for any other network, those of the single words.
+
+    Args:
+        model: The network.
+        ids: Numbers of the words, at least one.
+
+    Raises:
+        KindError: If the output of the cell is not a sum over the words.
+    """
+    layers, tokens = layers_of(model), torch.tensor(ids)
+    exact = copy.deepcopy(model).double()
+    with torch.no_grad():
+        evidence = evidence_of(model, tokens)
+        x = model.embedding(tokens)
+        outputs = exact(tokens[None], torch.tensor([len(ids)]))[0]
+    readout = stack_readout(layers, x, evidence.weights)
+    values, length, dilation = readout.steps().sum(1), 1, 1
+    layer, ledger = layers[0], readout.readouts[0]
+    is_flat = len(layers) == layer.num_layers == layer.num_directions == 1
+    if is_flat and isinstance(layer, RecurrentKernelMachine) and isinstance(ledger, MemoryLedger):
+        values, dilation = ledger.by_ngram.sum(1), layer.dilation
+        length = layer.filters()["candidate"].shape[-1]
+    reach = (length - 1) * dilation
+    windows = [
+        tuple(s for s in range(t - reach, t + 1, dilation) if s >= 0) for t in range(len(ids))
+    ]
+    return NgramSum(
+        label=evidence.label,
+        probability=evidence.probability,
+        ngrams=list(zip(windows, values.tolist(), strict=True)),
+        constant=evidence.constant + readout.constant,
+        score=_scores(outputs)[evidence.label].item(),
+    )
+
+
+def layers_of(model: TextModel) -> list[StringKernelRNN | RecurrentKernelMachine]:
+    """Return the recurrent layers of a text network.
+
+    Raises:
+        KindError: If contributions are not defined for one of them.
+    """
+    layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
+    known = [x for x in layers if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
+    if len(known) < len(layers):
+        raise KindError(
+            "the cell of the run",
+            getattr(model.config, "cell", type(model).__name__),
+            "string-kernel, or one of the recurrent kernel machines",
+            hint="Its output is not a sum of contributions.",
+        )
+    return known
+
+
+def evidence_of(model: TextModel, ids: Tensor) -> Evidence:
+    """Return the prediction for one document, and the weight of each output in its score."""
+    means = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()
+    if isinstance(model, SequenceClassifier):
+        first, second = (
+            layer for layer in model.head if isinstance(layer, torch.nn.Linear)
+        )  # the others are dropout and relu
+        w1, b1 = first.weight.double(), first.bias.double()
+        w2, b2 = second.weight.double(), second.bias.double()
+        on = (w1 @ means + b1 > 0).double()
+        rows, constants = (w2 * on) @ w1, (w2 * on) @ b1 + b2
+        divisor, parts = model.config.max_length or len(ids), 1
+    else:
+        rows = model.output.weight.double()
+        constants, divisor, parts = torch.zeros(len(rows)), len(ids), len(model.layers)
+    chances = (rows @ means + constants).softmax(0)
+    label = int(chances.argmax())
+    weights = _scores(rows)[label] / divisor
+    return Evidence(
+        label,
+        chances[label].item(),
+        [each.expand(len(ids), -1) for each in weights.chunk(parts)],
+        _scores(constants)[label].item(),
+    )
+
+
+def _scores(outputs: Tensor) -> Tensor:
+    """Return outputs ``(C, ...)`` minus their mean; one output as it is."""
+    return outputs - outputs.mean(0) if len(outputs) > 1 else outputs

@@ -1,0 +1,68 @@
+"""Parameters of `TextClassifier` and `TextRegressor`. Free of torch, see `parameters`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from representer.errors import ArgumentError
+from representer.estimators.parameters import (
+    TrainingParameters,
+    option,
+    require,
+    require_choices,
+    require_integers,
+)
+
+TOKENIZERS = ("words", "blanks", "leam")
+POOLINGS = ("mean", "padded_mean")
+DECAYS = ("learned", "input", "state")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TextParameters(TrainingParameters):
+    """Parameters of the network for texts and of its inputs."""
+
+    cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
+    hidden_size: int = option(128, "units of the cell")
+    filter_length: int = option(1, "filter length in words: n of the n-gram")
+    order: int = option(2, "length of the n-grams of a string kernel, which may have gaps")
+    decay: float | str = option(
+        0.5,
+        "decay of a string kernel: a number in [0, 1], learned, input or state",
+        metavar="NAME",
+    )
+    num_layers: int = option(1, "number of layers")
+    bidirectional: bool = option(False, "add a reverse direction")
+    layer_norm: bool | None = option(None, "normalize the memory cell (default: if it can be)")
+    embedding_size: int = option(128, "size of the word embeddings, unless --vectors sets it")
+    vectors: str | None = option(
+        None, "pretrained word vectors: GloVe or word2vec text, or .npz", metavar="FILE"
+    )
+    freeze_embeddings: bool = option(False, "do not train the word vectors")
+    dropout: float = option(0.5, "dropout in the classifier")
+    pooling: str = option("mean", "divide by the true or by the padded length", choices=POOLINGS)
+    tokenizer: str = option("words", "tokenization scheme", choices=TOKENIZERS)
+    min_count: int = option(2, "words rarer than this in the training data are unknown")
+    max_length: int = option(400, "truncate texts after this many words")
+    forget_bias: float = option(0.0, "initial bias of the forget gate")
+    learn_static_gates: bool = option(False, "train the constant gates of a linear kernel")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_integers(
+            self, 1, "hidden_size", "filter_length", "order", "num_layers", "embedding_size",
+            "min_count", "max_length",
+        )  # fmt: skip
+        require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
+        require_choices(self, pooling=POOLINGS, tokenizer=TOKENIZERS)
+        if self.decay not in DECAYS and not _is_share(self.decay):
+            expected = f"a number in [0, 1], {', '.join(DECAYS[:-1])} or {DECAYS[-1]}"
+            raise ArgumentError("decay", self.decay, expected)
+
+
+def _is_share(value: float | str) -> bool:
+    try:
+        return 0 <= float(value) <= 1
+    except ValueError:
+        return False

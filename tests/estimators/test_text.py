@@ -1,0 +1,196 @@
+"""`TextClassifier` and `TextRegressor`: fitting, predicting, explaining, saving."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from representer import estimators
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators import TextClassifier, TextRegressor
+from representer.estimators.text_parameters import TextParameters
+
+TEXTS = [f"{a} {b} today" for a in ("good", "bad") for b in ("film", "play", "song", "book")] * 5
+LABELS = ["+" if text.startswith("good") else "-" for text in TEXTS]
+NUMBERS = np.array([2.0 if label == "+" else -1.0 for label in LABELS])
+SMALL = {"hidden_size": 8, "embedding_size": 8, "random_state": 0, "verbose": 0}
+
+
+@pytest.fixture(scope="module")
+def classifier() -> TextClassifier:
+    return TextClassifier(**SMALL, epochs=25, lr=1e-2, filter_length=2).fit(TEXTS, LABELS)
+
+
+@pytest.fixture(scope="module")
+def regressor() -> TextRegressor:
+    return TextRegressor(**SMALL, epochs=25, lr=1e-2, dropout=0.0).fit(TEXTS, NUMBERS)
+
+
+def test_it_learns_what_can_be_learned(classifier, regressor):
+    assert classifier.score(TEXTS, LABELS) == 1
+    assert classifier.classes_.tolist() == ["+", "-"]
+    np.testing.assert_allclose(classifier.predict_proba(TEXTS[:5]).sum(1), 1)
+    assert regressor.score(TEXTS, NUMBERS) > 0.9
+    mean, std = regressor.predict(TEXTS[:3], return_std=True)
+    assert mean.shape == std.shape == (3,)
+    assert (std > 0).all()
+
+
+def test_constructing_stores_and_checks_nothing():
+    model = TextClassifier(hidden_size=-1)
+    assert model.get_params()["hidden_size"] == -1
+    with pytest.raises(ArgumentError, match="hidden_size is -1; expected a positive integer"):
+        model.fit(TEXTS, LABELS)
+    with pytest.raises(NotFittedError):
+        model.predict(TEXTS)
+
+
+def test_the_same_seed_gives_the_same_network_and_no_global_state_changes():
+    before = torch.get_rng_state(), np.random.get_state()[1].copy(), torch.get_num_threads()
+    one, two = (TextClassifier(**SMALL, epochs=1, n_jobs=1).fit(TEXTS, LABELS) for _ in "ab")
+    for a, b in zip(one.network_.parameters(), two.network_.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])
+    assert torch.get_num_threads() == before[2]
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_contributions_and_baseline_sum_to_the_score(kind, request):
+    model = request.getfixturevalue(kind)
+    for explanation in model.explain(TEXTS[:4], k=2):
+        total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
+        assert total == pytest.approx(explanation.score, abs=1e-9)
+        sizes = [abs(c.contribution) for c in explanation.contributions]
+        assert sizes == sorted(sizes, reverse=True)
+        assert "others" in str(explanation)
+    number = model.explain(TEXTS[:1])[0]
+    if kind == "regressor":
+        assert number.score == pytest.approx(model.predict(TEXTS[:1])[0], rel=1e-5)
+    else:
+        assert number.contributions[0].what in ("good", "good film", "film today")
+
+
+def test_a_cell_without_contributions_says_so():
+    model = TextClassifier(**SMALL, epochs=1, cell="torch-lstm").fit(TEXTS, LABELS)
+    with pytest.raises(KindError, match="not a sum of contributions"):
+        model.explain(TEXTS[:1])
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_a_saved_estimator_comes_back(kind, request, tmp_path):
+    model = request.getfixturevalue(kind)
+    model.save(tmp_path / "run")
+    for loaded in (type(model).load(tmp_path / "run"), estimators.load(tmp_path / "run")):
+        assert type(loaded) is type(model)
+        assert np.array_equal(loaded.predict(TEXTS[:8]), model.predict(TEXTS[:8]))
+        assert loaded.history_ == model.history_
+        assert loaded.get_params()["hidden_size"] == 8
+    assert not list((tmp_path / "run").glob("*.pkl"))
+    assert np.array_equal(pickle.loads(pickle.dumps(model)).predict(TEXTS), model.predict(TEXTS))
+    with pytest.raises(ArgumentError, match="a folder without a run"):
+        model.save(tmp_path / "run")
+
+
+def test_folders_of_other_versions_and_other_estimators_are_refused(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    with pytest.raises(DataError, match="holds a TextClassifier, not a TextRegressor"):
+        TextRegressor.load(tmp_path / "run")
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "model.json").write_text(json.dumps({"task": "text"}))
+    with pytest.raises(DataError, match=r"was written by version 0\.1\.0"):
+        estimators.load(tmp_path / "old")
+
+
+def test_a_class_that_json_cannot_hold_is_named(tmp_path):
+    labels = [(label,) for label in LABELS]
+    model = TextClassifier(**SMALL, epochs=1).fit(TEXTS, np.array([*labels, None], object)[:-1])
+    with pytest.raises(DataError, match=r"the class \('\+',\) cannot be saved"):
+        model.save(tmp_path / "run")
+
+
+def test_a_warm_start_takes_weights_and_words_of_a_run(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    again = clone(classifier).set_params(warm_start=str(tmp_path / "run"), epochs=1, lr=1e-12)
+    again.fit(TEXTS, LABELS)
+    assert again.inputs_ == classifier.inputs_
+    np.testing.assert_allclose(again.predict_proba(TEXTS), classifier.predict_proba(TEXTS))
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (TEXTS[:3], LABELS[:2], "X has 3 rows and y has 2"),
+        ([*TEXTS[:4], 7], LABELS[:5], r"X\[4\] is 7 of type int; expected a string"),
+        ([*TEXTS[:4], " "], LABELS[:5], r"X\[4\] is an empty text"),
+        ("a text", LABELS, "X is one string"),
+        ([], [], "X has 0 sample"),
+        (TEXTS, ["+"] * 40, "one class, '\\+'"),
+        (TEXTS, [*LABELS[:39], float("nan")], r"y\[39\] is nan: a missing label"),
+        (TEXTS, [*LABELS[:39], "once"], r"y\[39\] is the only example of the class 'once'"),
+        (TEXTS, [*LABELS[:39], []], r"y\[39\] is a list; expected a label"),
+    ],
+)
+def test_errors_name_the_row(X, y, message):
+    with pytest.raises(DataError, match=message):
+        TextClassifier(**SMALL).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([*NUMBERS[:39], np.inf], r"y\[39\] is infinity"),
+        ([*NUMBERS[:39], "x"], r"y\[39\] is 'x'; expected a number"),
+        ([1.0] * 40, "y has the one value 1"),
+        (np.zeros((40, 1, 1)), "expected \\(N,\\) or \\(N, K\\)"),
+    ],
+)
+def test_errors_of_numbers_name_the_row(y, message):
+    with pytest.raises(DataError, match=message):
+        TextRegressor(**SMALL).fit(TEXTS, y)
+
+
+def test_whole_groups_are_held_out_for_validation():
+    seen: list[dict] = []
+    groups = [i % 4 for i in range(40)]
+    model = TextClassifier(**SMALL, epochs=2, callbacks=[seen.append], valid_fraction=0.25)
+    model.fit(TEXTS, LABELS, groups=groups)
+    assert [row["epoch"] for row in seen] == [1, 2]
+    with pytest.raises(DataError, match="one group"):
+        model.fit(TEXTS, LABELS, groups=[1] * 40)
+
+
+def test_training_ends_by_a_callback_and_by_time():
+    rows: list[dict] = []
+
+    def stop(row: dict) -> bool:
+        rows.append(row)
+        return True
+
+    TextClassifier(**SMALL, epochs=50, callbacks=[stop]).fit(TEXTS, LABELS)
+    assert len(rows) == 1
+    timed = TextClassifier(**SMALL, epochs=10_000, patience=0, time_limit=0.05)
+    assert len(timed.fit(TEXTS, LABELS).history_) < 1000
+
+
+def test_scikit_learn_searches_and_validates():
+    model = TextClassifier(**SMALL, epochs=2)
+    assert cross_val_score(model, TEXTS, LABELS, cv=2).shape == (2,)
+    search = GridSearchCV(model, {"hidden_size": [4, 8]}, cv=2).fit(TEXTS, LABELS)
+    assert search.best_params_["hidden_size"] in (4, 8)
+    lower = FunctionTransformer(lambda texts: [text.upper() for text in texts])
+    assert make_pipeline(lower, model).fit(TEXTS, LABELS).predict(TEXTS[:2]).shape == (2,)
+
+
+def test_every_parameter_has_a_help_text():
+    for field in TextParameters.__dataclass_fields__.values():
+        assert field.metadata["help"], field.name
