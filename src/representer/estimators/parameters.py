@@ -96,10 +96,10 @@ def require_integers(
     rule = "0 or more" if least == 0 else "a positive integer"
     for name in names:
         value: Any = getattr(parameters, name)
-        if value is None and is_none_allowed:
-            continue
-        is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-        require(parameters, name, is_integer and value >= least, rule)
+        is_allowed = is_none_allowed and value is None
+        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+            is_allowed = int(value) >= least
+        require(parameters, name, is_allowed, rule)
 
 
 def require_numbers(parameters: Any, *names: str) -> None:
