@@ -130,7 +130,8 @@ COVERED_BY = {
         "training/training_step", "training/training_task",
     ),
     "tests/estimators/test_text.py": (
-        "estimators/__init__", "estimators/base", "estimators/division", "estimators/explanation", "estimators/fitting",
+        "estimators/__init__", "estimators/base", "estimators/division",
+        "estimators/explanation", "estimators/fitting",
         "estimators/kinds", "estimators/parameters", "estimators/saving", "estimators/targets",
         "estimators/text_explanation", "estimators/text_parameters",
     ),
