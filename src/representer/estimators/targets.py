@@ -1,4 +1,4 @@
-"""What an estimator predicts: classes or numbers, with their loss and validation metrics.
+"""The targets of estimators: classes or numbers, with their loss and validation metrics.
 
 A network returns ``(B, W)``, or ``(M, B, W)`` for M members; W is `width`.
 """
