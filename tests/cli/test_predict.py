@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import TINY
+from representer.storage.manifest import MANIFEST
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -120,3 +122,18 @@ def test_a_disk_that_fills_up_leaves_the_old_output(run, trained, table, tmp_pat
     assert outcome.code == 2
     assert out.read_text() == "before"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.csv", "table.csv"]
+
+
+@pytest.mark.parametrize("column", [None, ""])
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_a_run_that_names_no_column_of_texts_is_damaged(
+    run, trained, table, tmp_path, command, column
+):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    (folder / MANIFEST).unlink()
+    described = json.loads((folder / "model.json").read_text("utf-8"))
+    described["reading"]["text"] = column
+    (folder / "model.json").write_text(json.dumps(described), encoding="utf-8")
+    outcome = run(command, folder, table)
+    assert (outcome.code, "names no column of texts" in outcome.error) == (2, True)

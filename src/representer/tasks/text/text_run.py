@@ -94,6 +94,10 @@ class _Described:
     max_length: int | None
     classifier: str = SequenceClassifier.__name__
 
+    def __post_init__(self) -> None:
+        if not self.reading.text:
+            raise ValueError("it names no column of texts")
+
 
 def load_run(folder: str | Path) -> TrainedText:
     """Read the classifier of a run folder.
