@@ -8,12 +8,10 @@ and the network; everything else is here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -26,28 +24,21 @@ from representer.estimators.fitting import (
     Inputs,
     batch_size_for,
     outputs_of,
-    restored_state,
     trainer_config,
     training_task,
 )
-from representer.estimators.parameters import TrainingParameters
+from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.targets import Target, require_same_length
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
-from representer.training.trainer import Trainer
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from representer.storage.run_files import RunFiles
 
 
-class Estimator(TrainingParameters, BaseEstimator):
-    """The base of all estimators; see the module."""
+class Estimator(NetworkEstimator):
+    """The base of all estimators of objects and their targets; see the module."""
 
     _noun: ClassVar[str]  # of one object, for messages
-    _config: ClassVar[type[Any]]  # of the network's configuration
+    target_: Any  # Classes or Numbers
 
     # ---- what a subclass gives
 
@@ -71,11 +62,6 @@ class Estimator(TrainingParameters, BaseEstimator):
         """Return the configuration of the network, a dataclass of plain values."""
         raise NotImplementedError
 
-    @staticmethod
-    def _make(config: Any) -> nn.Module:
-        """Return the network of a configuration; it keeps it as ``config``."""
-        raise NotImplementedError
-
     def _initialize(self, network: Any, inputs: Any, seed: int) -> None:
         """Change the initial weights, for example to pretrained ones."""
 
@@ -86,14 +72,6 @@ class Estimator(TrainingParameters, BaseEstimator):
         """
         kind = type(self).__name__
         raise KindError("explain", f"called on a {kind}", "an estimator with contributions")
-
-    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
-        """Return the inputs as plain values, after writing larger parts as files of their own."""
-        raise NotImplementedError
-
-    def _load_inputs(self, files: RunFiles, values: Any) -> Inputs:
-        """Return the inputs that `_save_inputs` wrote."""
-        raise NotImplementedError
 
     # ---- what a user calls
 
@@ -139,32 +117,6 @@ class Estimator(TrainingParameters, BaseEstimator):
             explanations.append(Explanation(prediction, *numbers, ordered, k))
         return explanations
 
-    def save(self, folder: str | Path) -> None:
-        """Write the fitted estimator into a new folder, without pickle; `load` reads it.
-
-        Args:
-            folder: The run folder; it may exist if it is empty.
-
-        Raises:
-            ArgumentError: The folder holds a run or files of the same names.
-        """
-        check_is_fitted(self)
-        saving.save(self, folder)
-
-    @classmethod
-    def load(cls, folder: str | Path) -> Self:
-        """Return the fitted estimator of a run folder.
-
-        Raises:
-            DataError: The folder holds no estimator of this class, or a damaged one.
-            CheckpointError: Its weights are damaged.
-        """
-        return saving.load(folder, cls)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Return True after `fit` and `load`."""
-        return hasattr(self, "network_")
-
     # ---- how it is done
 
     def _fit(self, run: RunFolder, X: Any, y: Any, groups: Any, validation: Any) -> Self:
@@ -175,7 +127,7 @@ class Estimator(TrainingParameters, BaseEstimator):
             raise DataError(f"{type(self).__name__} requires y to be passed, but y is None")
         require_same_length(objects, y)
         seed = self._seed()
-        start = None if self.warm_start is None else self._load_start()
+        start = self._load_start()
         self.target_ = start.target_ if start else self._find_target(y)
         values = self.target_.encode(y)
         if validation is None:
@@ -204,30 +156,24 @@ class Estimator(TrainingParameters, BaseEstimator):
     def _train(
         self, run: RunFolder, network: nn.Module, train: Examples, valid: Examples, seed: int
     ) -> None:
-        """Train the network and keep its best weights."""
+        """Train the network on examples."""
         batch_size = batch_size_for(self, len(train.objects))
         task = training_task(self.inputs_, self.target_, train, valid, batch_size, seed)
-        with restored_state(self.n_jobs):
-            trainer = Trainer(
-                network, task, trainer_config(self, self.target_, train, valid, seed), run,
-                callbacks=tuple(self.callbacks or ()),
-            )  # fmt: skip
-            result = trainer.fit()
-            trainer.restore_best()
-        self.network_ = network.eval()
-        self.history_ = result.rows
-
-    def _seed(self) -> int:
-        """Return the seed, which an integer `random_state` is itself."""
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        config = trainer_config(self, self.target_, train, valid, seed)
+        self._train_network(run, network, task, config)
 
     def _objects(self, X: Any) -> Sequence[Any]:
         objects = self._check_objects(X)
         if not len(objects):
             raise DataError(f"X has 0 sample(s); at least one {self._noun} is required")
         return objects
+
+    def _save_target(self) -> dict[str, Any]:
+        return saving.target_values(self.target_)
+
+    def _load_target(self, values: dict[str, Any]) -> None:
+        self.target_ = saving.read_target(values)
+        self.n_features_in_ = 1
 
     def _predicted(self, X: Any) -> NDArray[np.float64]:
         """Return the network's outputs for objects ``([M,] N, W)``."""
@@ -236,6 +182,3 @@ class Estimator(TrainingParameters, BaseEstimator):
         if not np.isfinite(outputs).all():
             raise DataError("the network's predictions are not finite", fix="Train it again.")
         return outputs
-
-    def _load_start(self) -> Estimator:
-        return type(self).load(str(self.warm_start))

@@ -19,9 +19,9 @@ from representer.storage.run_folder import RunFolder
 from representer.training.metrics_log import METRICS_JSONL, as_jsonl
 
 if TYPE_CHECKING:
-    from representer.estimators.base import Estimator
+    from representer.estimators.network_estimator import NetworkEstimator
 
-    Kind = TypeVar("Kind", bound=Estimator)
+    Kind = TypeVar("Kind", bound=NetworkEstimator)
 
 FORMAT = "representer estimator 1"
 _NOT_SAVED = ("callbacks", "warm_start", "verbose", "n_jobs", "device")
@@ -37,7 +37,7 @@ class Saved:
         version: The version of the library that wrote it.
         estimator: Name of the class.
         parameters: Parameters of the constructor that differ from their defaults.
-        target: Fields of `Classes` or `Numbers`.
+        target: Fields of `Classes` or `Numbers`; empty for an estimator without targets.
         inputs: How objects become batches.
         network: Configuration of the network.
     """
@@ -51,25 +51,16 @@ class Saved:
     network: dict[str, Any]
 
 
-def save(estimator: Estimator, folder: str | Path) -> None:
-    """Write a fitted estimator; see `Estimator.save`."""
+def save(estimator: NetworkEstimator, folder: str | Path) -> None:
+    """Write a fitted estimator; see `NetworkEstimator.save`."""
     with RunFolder(folder) as run:
         describe(run, estimator, estimator.network_)
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
         run.write_tensors(WEIGHTS, estimator.network_.state_dict())
 
 
-def describe(run: RunFolder, estimator: Estimator, network: Any) -> None:
-    """Write everything but the weights and the metrics.
-
-    Raises:
-        DataError: A class label is no text, number or truth value.
-    """
-    target = estimator.target_
-    for label in target.names if isinstance(target, Classes) else ():
-        if not isinstance(label, _PLAIN):
-            problem = f"the class {label!r} cannot be saved"
-            raise DataError(problem, fix="Use texts or integers as labels.")
+def describe(run: RunFolder, estimator: NetworkEstimator, network: Any) -> None:
+    """Write everything but the weights and the metrics."""
     default = type(estimator)()
     chosen = {
         name: value
@@ -78,7 +69,7 @@ def describe(run: RunFolder, estimator: Estimator, network: Any) -> None:
         if value is None or isinstance(value, _PLAIN)
     }
     saved = Saved(
-        FORMAT, __version__, type(estimator).__name__, chosen, asdict(target),
+        FORMAT, __version__, type(estimator).__name__, chosen, estimator._save_target(),
         estimator._save_inputs(run), to_dict(network.config),
     )  # fmt: skip
     run.write_json(MODEL, asdict(saved))
@@ -113,17 +104,35 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
         problem = f"holds a {own.__name__}, not a {kind.__name__}"
         raise DataError(problem, file=files.folder, fix=f"Use {own.__name__}.load.")
     estimator = files.parsed(MODEL, lambda: own(**saved.parameters))
-    estimator.target_ = files.parsed(MODEL, lambda: _target(saved.target))
+    files.parsed(MODEL, lambda: estimator._load_target(saved.target))
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
     config = files.parsed(MODEL, lambda: from_values(own._config, saved.network))
     network: nn.Module = files.load_model(lambda: own._make(config))
     lines = files.bytes(METRICS_JSONL).splitlines()
     estimator.history_ = files.parsed(METRICS_JSONL, lambda: [parse_json(line) for line in lines])
-    estimator.network_, estimator.n_features_in_ = network, 1
+    estimator.network_ = network
     return estimator
 
 
-def _target(values: dict[str, Any]) -> Target:
+def target_values(target: Target) -> dict[str, Any]:
+    """Return what is predicted as plain values.
+
+    Raises:
+        DataError: A class label is no text, number or truth value.
+    """
+    for label in target.names if isinstance(target, Classes) else ():
+        if not isinstance(label, _PLAIN):
+            problem = f"the class {label!r} cannot be saved"
+            raise DataError(problem, fix="Use texts or integers as labels.")
+    return asdict(target)
+
+
+def read_target(values: dict[str, Any]) -> Target:
+    """Return the target that `target_values` described.
+
+    Raises:
+        ValueError: It is damaged.
+    """
     kind = Classes if "names" in values else Numbers
     target = from_values(kind, values)
     if isinstance(target, Classes) and (

@@ -1,0 +1,112 @@
+"""What all estimators share, whatever they are fitted to: a trained network, a seed, and saving."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+from torch.optim import Optimizer
+
+from representer.estimators import saving
+from representer.estimators.fitting import restored_state
+from representer.estimators.parameters import TrainingParameters
+from representer.storage.run_folder import RunFolder
+from representer.training.trainer import Trainer
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from representer.storage.run_files import RunFiles
+
+
+class NetworkEstimator(TrainingParameters, BaseEstimator):
+    """The base of all estimators with a network; see the module."""
+
+    _config: ClassVar[type[Any]]  # of the network's configuration
+
+    # ---- what a subclass gives
+
+    @staticmethod
+    def _make(config: Any) -> nn.Module:
+        """Return the network of a configuration; it keeps it as ``config``."""
+        raise NotImplementedError
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        """Return the inputs as plain values, after writing larger parts as files of their own."""
+        raise NotImplementedError
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> Any:
+        """Return the inputs that `_save_inputs` wrote."""
+        raise NotImplementedError
+
+    def _save_target(self) -> dict[str, Any]:
+        """Return what is predicted as plain values; nothing if the inputs say it."""
+        return {}
+
+    def _load_target(self, values: dict[str, Any]) -> None:
+        """Restore what `_save_target` returned."""
+
+    # ---- what a user calls
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator into a new folder, without pickle; `load` reads it.
+
+        Args:
+            folder: The run folder; it may exist if it is empty.
+
+        Raises:
+            ArgumentError: The folder holds a run or files of the same names.
+        """
+        check_is_fitted(self)
+        saving.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return the fitted estimator of a run folder.
+
+        Raises:
+            DataError: The folder holds no estimator of this class, or a damaged one.
+            CheckpointError: Its weights are damaged.
+        """
+        return saving.load(folder, cls)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True after `fit` and `load`."""
+        return hasattr(self, "network_")
+
+    # ---- how it is done
+
+    def _seed(self) -> int:
+        """Return the seed, which an integer `random_state` is itself."""
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _load_start(self) -> Self | None:
+        """Return the estimator that training starts from, or None."""
+        return None if self.warm_start is None else type(self).load(str(self.warm_start))
+
+    def _train_network(
+        self,
+        run: RunFolder,
+        network: nn.Module,
+        task: TrainingTask,
+        config: TrainerConfig,
+        optimizer: Optimizer | None = None,
+    ) -> None:
+        """Train a network and keep its best weights."""
+        with restored_state(self.n_jobs):
+            trainer = Trainer(
+                network, task, config, run,
+                optimizer=optimizer, callbacks=tuple(self.callbacks or ()),
+            )  # fmt: skip
+            result = trainer.fit()
+            trainer.restore_best()
+        self.network_ = network.eval()
+        self.history_ = result.rows
