@@ -7,7 +7,7 @@ and the network; everything else is here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -64,6 +64,10 @@ class Estimator(NetworkEstimator):
 
     def _initialize(self, network: Any, inputs: Any, seed: int) -> None:
         """Change the initial weights, for example to pretrained ones."""
+
+    def _augmentation(self) -> Callable[..., tuple[Any, ...]] | None:
+        """Return a function that changes the network's arguments at random in training."""
+        return None
 
     def _explain(self, one: Any) -> tuple[float, float, list[Contribution]]:
         """Return the network's output for an object, its constant part, and contributions.
@@ -158,7 +162,9 @@ class Estimator(NetworkEstimator):
     ) -> None:
         """Train the network on examples."""
         batch_size = batch_size_for(self, len(train.objects))
-        task = training_task(self.inputs_, self.target_, train, valid, batch_size, seed)
+        task = training_task(
+            self.inputs_, self.target_, train, valid, batch_size, seed, self._augmentation()
+        )
         config = trainer_config(self, self.target_, train, valid, seed)
         self._train_network(run, network, task, config)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from representer.data.text import split
 from representer.errors import DataError
 from representer.estimators.targets import Classes, Target, require_same_length
 from representer.training import generators
+
+FINAL = "final"
 
 
 def divide(
@@ -33,7 +36,7 @@ def divide(
     """
     count = len(values)
     if groups is not None:
-        return _by_groups(values, groups, fraction, seed)
+        return _by_groups(target, values, groups, fraction, seed)
     if isinstance(target, Classes):
         train, valid = split([str(value) for value in values], (1 - fraction, fraction), seed)
         return train, valid
@@ -45,14 +48,69 @@ def divide(
 
 
 def _by_groups(
-    values: NDArray[Any], groups: Any, fraction: float, seed: int
+    target: Target, values: NDArray[Any], groups: Any, fraction: float, seed: int
 ) -> tuple[list[int], list[int]]:
     require_same_length(values, groups, "groups")
     own = [str(group) for group in groups]
-    names = sorted(set(own))
+    names = list(dict.fromkeys(own))
     if len(names) < 2:
         raise DataError(f"groups has one group, {names[0]!r}; validation needs another one")
-    order = np.random.default_rng(generators.derive(seed, "split")).permutation(len(names))
-    held_out = {names[i] for i in order[: max(1, round(fraction * len(names)))]}
-    valid = [row for row, name in enumerate(own) if name in held_out]
-    return [row for row in range(len(own)) if own[row] not in held_out], valid
+    is_class = isinstance(target, Classes)
+    labels = values if is_class else np.zeros(len(own), dtype=np.int64)
+    held_out = held_out_groups(labels, np.asarray(own), names, fraction, seed, FINAL)
+    train = [row for row in range(len(own)) if own[row] not in held_out]
+    for number, name in enumerate(target.names) if is_class else ():
+        if not (labels[train] == number).any():
+            problem = f"all examples of the class {name!r} are in one group"
+            raise DataError(problem, fix="Add groups with this class, or leave it out.")
+    return train, [row for row in range(len(own)) if own[row] in held_out]
+
+
+def held_out_groups(
+    labels: NDArray[Any],
+    groups: NDArray[Any],
+    names: Sequence[str],
+    fraction: float,
+    seed: int,
+    purpose: str,
+) -> set[str]:
+    """Return the groups held out for validation, in proportion from each kind of group.
+
+    Two groups are of one kind if they have the same classes. A group that alone has a class is
+    held out only if there is no other.
+
+    Args:
+        labels: The class of each row ``(N,)``.
+        groups: The group of each row ``(N,)``.
+        names: The groups to choose from, at least two.
+        fraction: Held out, at least one group of each kind.
+        seed: Determines the choice.
+        purpose: Other purposes have other choices.
+    """
+    kinds = groups_by_classes(labels, groups, names, seed, purpose)
+    count = max(len(kinds), round(fraction * len(names)))
+    keyed = [
+        ((rank + 0.5) / len(of_kind), group)
+        for of_kind in kinds.values()
+        for rank, group in enumerate(of_kind)
+    ]
+    order = [group for _, group in sorted(keyed, key=lambda k: k[0])]
+    classes = {group: set(kind) for kind, of_kind in kinds.items() for group in of_kind}
+    known, chosen = set().union(*classes.values()), set[str]()
+    for group in order:
+        left = [other for other in order if other not in chosen and other != group]
+        if len(chosen) < count and left and set().union(*(classes[o] for o in left)) == known:
+            chosen.add(group)
+    return chosen or set(order[:1])
+
+
+def groups_by_classes(
+    labels: NDArray[Any], groups: NDArray[Any], names: Sequence[str], seed: int, purpose: str
+) -> dict[tuple[int, ...], list[str]]:
+    """Return groups in random order by the classes that they have; see `held_out_groups`."""
+    rng = np.random.default_rng(generators.derive(seed, "subjects", purpose))
+    kinds: dict[tuple[int, ...], list[str]] = {}
+    for group in rng.permutation(np.asarray(names, dtype=object)).tolist():
+        classes = np.unique(labels[groups == group])
+        kinds.setdefault(tuple(classes.tolist()), []).append(group)
+    return kinds

@@ -65,9 +65,25 @@ def shuffled(
 
 
 def training_task(
-    inputs: Inputs, target: Target, train: Examples, valid: Examples, batch_size: int, seed: int
+    inputs: Inputs,
+    target: Target,
+    train: Examples,
+    valid: Examples,
+    batch_size: int,
+    seed: int,
+    augment: Callable[..., tuple[Any, ...]] | None = None,
 ) -> TrainingTask:
-    """Return batches, loss and evaluation for the trainer."""
+    """Return batches, loss and evaluation for the trainer.
+
+    Args:
+        inputs: Those that encoded the objects.
+        target: What is predicted.
+        train: Training examples.
+        valid: Validation examples.
+        batch_size: Examples per step.
+        seed: Random seed of the order.
+        augment: Changes the arguments of the network at random, in training only.
+    """
     order = generators.derive(seed, "order")
 
     def load(positions: Sequence[int]) -> tuple[Any, Tensor]:
@@ -76,6 +92,7 @@ def training_task(
 
     def loss(model: nn.Module, batch: Any) -> tuple[Tensor, int]:
         arguments, values = batch
+        arguments = augment(*arguments) if augment else arguments
         return target.loss(model(*arguments), values), len(values)
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:

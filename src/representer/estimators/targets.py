@@ -162,6 +162,11 @@ class Numbers:
 Target = Classes | Numbers
 
 
+def centered(outputs: Tensor) -> Tensor:
+    """Return the score of each output ``(C, ...)``: minus their mean, or a single one as it is."""
+    return outputs - outputs.mean(0) if len(outputs) > 1 else outputs
+
+
 def _label(label: Any, row: int) -> Any:
     """Return a label as a plain Python value."""
     value = label.item() if isinstance(label, np.generic) else label

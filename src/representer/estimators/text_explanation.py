@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError
+from representer.estimators.targets import centered
 from representer.explain import MemoryLedger, stack_readout
 from representer.models import SequenceClassifier, StackedClassifier
 from representer.nn import StringKernelRNN
@@ -95,7 +96,7 @@ def ngram_sum(model: TextModel, ids: Sequence[int]) -> NgramSum:
         probability=evidence.probability,
         ngrams=list(zip(windows, values.tolist(), strict=True)),
         constant=evidence.constant + readout.constant,
-        score=_scores(outputs)[evidence.label].item(),
+        score=centered(outputs)[evidence.label].item(),
     )
 
 
@@ -134,15 +135,10 @@ def evidence_of(model: TextModel, ids: Tensor) -> Evidence:
         constants, divisor, parts = torch.zeros(len(rows)), len(ids), len(model.layers)
     chances = (rows @ means + constants).softmax(0)
     label = int(chances.argmax())
-    weights = _scores(rows)[label] / divisor
+    weights = centered(rows)[label] / divisor
     return Evidence(
         label,
         chances[label].item(),
         [each.expand(len(ids), -1) for each in weights.chunk(parts)],
-        _scores(constants)[label].item(),
+        centered(constants)[label].item(),
     )
-
-
-def _scores(outputs: Tensor) -> Tensor:
-    """Return outputs ``(C, ...)`` minus their mean; one output as it is."""
-    return outputs - outputs.mean(0) if len(outputs) > 1 else outputs

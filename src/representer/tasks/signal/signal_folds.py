@@ -11,10 +11,9 @@ import numpy as np
 
 from representer.data.signals import Recordings
 from representer.errors import ArgumentError, DataError
-from representer.training import generators
+from representer.estimators.division import FINAL, groups_by_classes, held_out_groups
 
 SIDES = ("train", "valid", "test")
-FINAL = "final"
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,8 @@ def groups_out(
     subjects = subjects_of(recordings)
     if not 2 <= count <= len(subjects):
         raise ArgumentError("folds", count, f"0, or 2 to {len(subjects)}, the number of subjects")
-    kinds = _by_classes(recordings, subjects, seed, "groups").values()
+    labels, of_rows = recordings.labels, recordings.subjects
+    kinds = groups_by_classes(labels, of_rows, subjects, seed, "groups").values()
     dealt = [subject for of_kind in kinds for subject in of_kind]
     groups = [tuple(sorted(dealt[k::count])) for k in range(count)]
     return [
@@ -189,9 +189,11 @@ def _fold(
             file=file,
             fix=f"One is needed for training{to_stop}.",
         )
-    valid = (
-        _stopping(recordings, others, valid_fraction, seed, name) if valid_fraction else set[str]()
-    )
+    valid = set[str]()
+    if valid_fraction:
+        valid = held_out_groups(
+            recordings.labels, recordings.subjects, others, valid_fraction, seed, name
+        )
     train = tuple(subject for subject in others if subject not in valid)
     rows = np.isin(recordings.subjects, train)
     missing = sorted(set(range(len(recordings.classes))) - set(recordings.labels[rows].tolist()))
@@ -203,39 +205,3 @@ def _fold(
             fix="Add subjects with this class, or remove the class.",
         )
     return Fold(name, train, tuple(s for s in others if s in valid), test)
-
-
-def _stopping(
-    recordings: Recordings, others: Sequence[str], fraction: float, seed: int, name: str
-) -> set[str]:
-    """Return the subjects for early stopping, from each kind of subject in proportion.
-
-    A subject that alone has a class is taken only if there is no other.
-    """
-    kinds = _by_classes(recordings, others, seed, name)
-    count = max(len(kinds), round(fraction * len(others)))
-    keyed = [
-        ((rank + 0.5) / len(of_kind), subject)
-        for of_kind in kinds.values()
-        for rank, subject in enumerate(of_kind)
-    ]
-    order = [subject for _, subject in sorted(keyed, key=lambda k: k[0])]
-    classes = {subject: set(kind) for kind, of_kind in kinds.items() for subject in of_kind}
-    known, chosen = set().union(*classes.values()), set[str]()
-    for subject in order:
-        left = [other for other in order if other not in chosen and other != subject]
-        if len(chosen) < count and left and set().union(*(classes[o] for o in left)) == known:
-            chosen.add(subject)
-    return chosen or set(order[:1])
-
-
-def _by_classes(
-    recordings: Recordings, subjects: Sequence[str], seed: int, name: str
-) -> dict[tuple[int, ...], list[str]]:
-    """Return the subjects in random order, grouped by the classes that they have."""
-    rng = np.random.default_rng(generators.derive(seed, "subjects", name))
-    kinds: dict[tuple[int, ...], list[str]] = {}
-    for subject in rng.permutation(np.asarray(subjects, dtype=object)).tolist():
-        classes = np.unique(recordings.labels[recordings.subjects == subject])
-        kinds.setdefault(tuple(classes.tolist()), []).append(subject)
-    return kinds
