@@ -132,7 +132,8 @@ COVERED_BY = {
     "tests/estimators/test_text.py": (
         "estimators/__init__", "estimators/base", "estimators/division",
         "estimators/explanation", "estimators/fitting",
-        "estimators/kinds", "estimators/network_estimator", "estimators/parameters", "estimators/saving", "estimators/targets",
+        "estimators/kinds", "estimators/network_estimator", "estimators/parameters",
+        "estimators/saving", "estimators/targets",
         "estimators/text_explanation", "estimators/text_parameters",
     ),
     "tests/training/test_workers.py": ("storage/main_process",),
