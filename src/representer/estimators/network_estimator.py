@@ -1,4 +1,4 @@
-"""What all estimators share, whatever they are fitted to: a trained network, a seed, and saving."""
+"""The base of all estimators: a trained network, a seed, and saving."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class NetworkEstimator(TrainingParameters, BaseEstimator):
-    """The base of all estimators with a network; see the module."""
+    """An estimator with a trained network, whatever it is fitted to."""
 
     _config: ClassVar[type[Any]]  # of the network's configuration
 
