@@ -136,6 +136,11 @@ COVERED_BY = {
         "estimators/saving", "estimators/targets",
         "estimators/text_explanation", "estimators/text_parameters",
     ),
+    "tests/estimators/test_last_layer_gp.py": ("estimators/graph_uncertainty",),
+    "tests/tasks/molecule/test_molecule_targets.py": ("estimators/classes",),
+    "tests/tasks/molecule/test_molecule_model.py": (
+        "estimators/graph_batches", "estimators/graph_explanation",
+    ),
     "tests/training/test_workers.py": ("storage/main_process",),
     "tests/training/test_averaged_sgd.py": ("training/weight_averaging",),
     "tests/training/test_trainer_resume.py": (

@@ -173,9 +173,9 @@ def test_the_mean_is_that_of_the_training_rows(numbers, molecules):
 
 
 def test_many_molecules_are_predicted_by_the_ensemble(run, molecules, tmp_path, monkeypatch):
-    from representer.tasks.molecule import molecule_run
+    from representer.estimators import last_layer_gp
 
-    monkeypatch.setattr(molecule_run, "MOST", 10)
+    monkeypatch.setattr(last_layer_gp, "MOST", 10)
     out = tmp_path / "run"
     words = ["--target", "atoms", "--baselines", "false", "--epochs", "1"]
     assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 0

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from representer.data.text import split
 from representer.errors import DataError
-from representer.estimators.targets import Classes, Target, require_same_length
+from representer.estimators.classes import Classes
+from representer.estimators.targets import Target, require_same_length
 from representer.training import generators
 
 FINAL = "final"

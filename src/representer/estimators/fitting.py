@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from representer.estimators.classes import Classes
 from representer.estimators.parameters import AUTO, TrainingParameters
-from representer.estimators.targets import Classes, Target
+from representer.estimators.targets import Target
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask

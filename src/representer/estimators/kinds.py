@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 
 from representer.estimators.base import Estimator
-from representer.estimators.targets import Classes, Numbers
+from representer.estimators.classes import Classes
+from representer.estimators.targets import Numbers
 
 
 class Classifier(ClassifierMixin, Estimator):

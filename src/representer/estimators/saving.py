@@ -10,7 +10,8 @@ from torch import nn
 
 from representer import __version__
 from representer.errors import DataError
-from representer.estimators.targets import Classes, Numbers, Target
+from representer.estimators.classes import Classes
+from representer.estimators.targets import Numbers, Target
 from representer.models import to_dict
 from representer.storage.fields import from_values
 from representer.storage.files import parse_json

@@ -6,91 +6,15 @@ A network returns ``(B, W)``, or ``(M, B, W)`` for M members; W is `width`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.errors import DataError
-
-
-@dataclass(frozen=True)
-class Classes:
-    """Labels of one target.
-
-    Args:
-        names: The distinct labels; the number of a class is its position.
-    """
-
-    names: tuple[Any, ...]
-
-    @classmethod
-    def find(cls, y: Any) -> Classes:
-        """Return the classes of labels, sorted if they can be.
-
-        Raises:
-            DataError: A label is missing or not hashable, occurs once, or there is only one class;
-                the message names the row.
-        """
-        rows: dict[Any, list[int]] = {}
-        for row, label in enumerate(y):
-            rows.setdefault(_label(label, row), []).append(row)
-        if len(rows) < 2:
-            problem = (
-                f"y has one class, {next(iter(rows), None)!r}; a classifier needs at least two"
-            )
-            raise DataError(problem, fix="Add examples of another class.")
-        for label, own in rows.items():
-            if len(own) == 1:
-                problem = f"y[{own[0]}] is the only example of the class {label!r}"
-                raise DataError(problem, fix="Add another example of it, or leave this one out.")
-        try:
-            return cls(tuple(sorted(rows)))
-        except TypeError:  # labels of several types
-            return cls(tuple(sorted(rows, key=lambda label: (type(label).__name__, str(label)))))
-
-    @property
-    def width(self) -> int:
-        """Number of classes."""
-        return len(self.names)
-
-    unit: ClassVar[tuple[float, float]] = (1.0, 0.0)
-
-    def encode(self, y: Any) -> NDArray[np.int64]:
-        """Return the number of each label ``(N,)``.
-
-        Raises:
-            DataError: A label is not one of the classes.
-        """
-        numbers = {name: number for number, name in enumerate(self.names)}
-        result = np.empty(len(y), dtype=np.int64)
-        for row, label in enumerate(y):
-            number = numbers.get(_label(label, row))
-            if number is None:
-                shown = ", ".join(map(repr, self.names[:6])) + (", ..." if self.width > 6 else "")
-                raise DataError(f"y[{row}] is {label!r}; the classes are {shown}")
-            result[row] = number
-        return result
-
-    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
-        """Return the mean cross-entropy, summed over members."""
-        members = outputs if outputs.dim() == 3 else outputs[None]
-        return sum((F.cross_entropy(own, values) for own in members), members.new_zeros(()))
-
-    def probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the probability of each class, averaged over members ``(N, C)``."""
-        chances = torch.from_numpy(outputs).softmax(-1).numpy()
-        return chances.mean(0) if chances.ndim == 3 else chances
-
-    def metrics(self, outputs: NDArray[np.float64], values: NDArray[Any]) -> dict[str, float]:
-        """Return ``valid_loss``, the mean negative log probability, and ``valid_accuracy``."""
-        chances = self.probabilities(outputs)
-        own = np.clip(chances[np.arange(len(values)), values], 1e-12, None)
-        right = chances.argmax(axis=1) == values
-        return {"valid_loss": -float(np.log(own).mean()), "valid_accuracy": float(right.mean())}
+from representer.estimators.classes import Classes, ClassTable
 
 
 @dataclass(frozen=True)
@@ -159,24 +83,12 @@ class Numbers:
         return {"valid_loss": loss, **rmse}
 
 
-Target = Classes | Numbers
+Target = Classes | ClassTable | Numbers
 
 
 def centered(outputs: Tensor) -> Tensor:
     """Return the score of each output ``(C, ...)``: minus their mean, or a single one as it is."""
     return outputs - outputs.mean(0) if len(outputs) > 1 else outputs
-
-
-def _label(label: Any, row: int) -> Any:
-    """Return a label as a plain Python value."""
-    value = label.item() if isinstance(label, np.generic) else label
-    if value is None or value != value:
-        raise DataError(f"y[{row}] is {label!r}: a missing label", fix="Leave this row out.")
-    try:
-        hash(value)
-    except TypeError:
-        raise DataError(f"y[{row}] is a {type(label).__name__}; expected a label") from None
-    return value
 
 
 def _as_numbers(y: Any) -> NDArray[np.float64]:

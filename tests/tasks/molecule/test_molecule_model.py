@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("rdkit")
 pytest.importorskip("torch_geometric")
 
+from representer.estimators.graph_batches import outputs_of
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import prepare
 from representer.tasks.molecule.molecule_model import (
     build_model,
-    outputs_of,
     training_task,
     validation,
 )

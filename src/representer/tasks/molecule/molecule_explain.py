@@ -1,11 +1,7 @@
 """Explain the prediction for a molecule by exact contributions of walks over its atoms.
 
-A member is y = W_2 relu(W_1 h_G + b_1) + b_2. Given which relus are active, a prediction is a
-weighted sum of the units of h_G, and each unit is a sum over the walks of the molecule. All members
-use the same walks, so the contribution of a walk to the mean prediction is the mean of its
-contributions. A Gaussian process adds one number that is not a sum over walks. For a
-classification, the explained score is the logit of the predicted class minus the mean of all
-logits.
+See `representer.estimators.graph_explanation` for the sum. A Gaussian process adds one number that
+is not a sum over walks.
 """
 
 from __future__ import annotations
@@ -16,7 +12,8 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError
-from representer.explain import WalkContribution, top_walks, walk_readout
+from representer.estimators.graph_explanation import head_weights, mean_walks
+from representer.explain import WalkContribution, top_walks
 from representer.kernels.smiles import parse_smiles
 from representer.models import GraphRegressor
 from representer.report.molecule_drawing import spread_walks
@@ -65,19 +62,13 @@ def explain_molecule(
         shown = float(predictions.numbers[0, target])
         uncertainty = float(predictions.deviations[0, target])
         gp = shown - float(trained.mean([graph])[0, target])
-    shares: dict[tuple[int, ...], float] = {}
-    constant, strongest = 0.0, None
-    for member in trained.model.members:
-        assert isinstance(member, GraphRegressor)
-        weights, own = _weights(trained, member, graph, target, label)
-        constant += own / len(trained.model.members)
-        for walk, share in walk_readout(member.network, graph, weights):  # type: ignore[arg-type]
-            shares[walk] = shares.get(walk, 0.0) + share / len(trained.model.members)
-        if strongest is None:
-            strongest = _strongest(member, graph, weights, top)
-    every = [WalkContribution(walk, share) for walk, share in shares.items()]
-    every.sort(key=lambda walk: -abs(walk.contribution))
-    assert strongest is not None
+    members = [member for member in trained.model.members if isinstance(member, GraphRegressor)]
+    heads = [_weights(trained, member, graph, target, label) for member in members]
+    constant = 0.0
+    for _, own in heads:
+        constant += own / len(members)
+    every = mean_walks(trained.model, graph, [weights for weights, _ in heads])
+    strongest = _strongest(members[0], graph, heads[0][0], top)
     molecule = parse_smiles(smiles)
     symbols = [f"{a.GetSymbol()}{a.GetIdx() + 1}" for a in molecule.GetAtoms()]
     unit, effect, best = strongest
@@ -100,24 +91,18 @@ def explain_molecule(
     }
 
 
-@torch.no_grad()
 def _weights(
     trained: TrainedMolecule, member: GraphRegressor, graph: Any, target: int, label: int | None
 ) -> tuple[Tensor, float]:
     """Return the weight of each unit of h_G in the prediction, and the part of the biases."""
-    first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
-    h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
-    on = (first(h) > 0).to(h.dtype)
-    rows = (second.weight * on) @ first.weight
-    constants = (second.weight * on) @ first.bias + second.bias
     targets = trained.targets
-    if label is None:
-        scale, mean = targets.scales[target], targets.means[target]
-        return rows[target] * scale, constants[target].item() * scale + mean
     start = sum(targets.widths[:target])
     own = slice(start, start + targets.widths[target])
-    rows, constants = rows[own], constants[own]
-    return rows[label] - rows.mean(0), (constants[label] - constants.mean()).item()
+    weights, constant = head_weights(member, graph, own, label)
+    if label is None:
+        scale, mean = targets.scales[target], targets.means[target]
+        return weights * scale, constant * scale + mean
+    return weights, constant
 
 
 @torch.no_grad()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from representer.data.molecules import ATOM_FEATURES, BOND_FEATURES, BalancedDraws
+from representer.estimators.graph_batches import Arguments, collate, outputs_of
 from representer.models import GraphEnsemble, GraphRegressorConfig
 from representer.tasks.molecule.molecule_config import MoleculeConfig
 from representer.tasks.molecule.molecule_data import MoleculeData
@@ -18,9 +19,6 @@ from representer.tasks.molecule.molecule_targets import Targets
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
-
-EVALUATION_BATCH = 256
-Inputs = tuple[Tensor, Tensor, Tensor, Tensor, int]
 
 
 def model_config(config: MoleculeConfig, targets: Targets) -> GraphRegressorConfig:
@@ -87,7 +85,7 @@ def training_task(config: MoleculeConfig, data: MoleculeData) -> TrainingTask:
         size = config.batch_size
         return [counted[start : start + size] for start in range(0, len(counted), size)]
 
-    def load(description: Sequence[tuple[int, int]]) -> tuple[Inputs, Tensor]:
+    def load(description: Sequence[tuple[int, int]]) -> tuple[Arguments, Tensor]:
         places = [place for place, _ in description]
         values = torch.from_numpy(train.values[places]).float()
         return collate([train.graphs[place] for place in places]), values
@@ -106,56 +104,6 @@ def training_task(config: MoleculeConfig, data: MoleculeData) -> TrainingTask:
     return TrainingTask(batches, load, loss, evaluate, lr_scale=scale)
 
 
-def collate(graphs: Sequence[Any]) -> Inputs:
-    """Return a batch of graphs: x, edge_index, edge_attr, graph of each node, number of graphs."""
-    from torch_geometric.data import Batch
-
-    joined: Any = Batch.from_data_list(list(graphs))
-    return joined.x, joined.edge_index, joined.edge_attr, joined.batch, len(graphs)
-
-
-@torch.no_grad()
-def outputs_of(
-    model: nn.Module, graphs: Sequence[Any], check: Callable[[], None] = lambda: None
-) -> NDArray[np.float64]:
-    """Return the outputs of every member for each graph ``(M, N, outputs)``.
-
-    Args:
-        model: The network, in evaluation mode.
-        graphs: The graphs.
-        check: Called after every batch.
-    """
-    found = []
-    for inputs in _in_batches(model, graphs):
-        found.append(model(*inputs).double().cpu().numpy())
-        check()
-    return np.concatenate(found, axis=1)
-
-
-@torch.no_grad()
-def layers_and_outputs_of(
-    model: GraphEnsemble, graphs: Sequence[Any]
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Return the concatenated last hidden layers of all members ``(N, M H)``, and their outputs.
-
-    The outputs ``(M, N, outputs)`` are those of `outputs_of`.
-    """
-    layers, outputs = [], []
-    for inputs in _in_batches(model, graphs):
-        hidden = model.hidden(*inputs)
-        layers.append(torch.cat([*hidden], dim=1).float().cpu().numpy())
-        outputs.append(model.outputs(hidden).double().cpu().numpy())
-    return np.concatenate(layers), np.concatenate(outputs, axis=1)
-
-
-def _in_batches(model: nn.Module, graphs: Sequence[Any]) -> Iterator[Inputs]:
-    device = next(model.parameters()).device
-    for start in range(0, len(graphs), EVALUATION_BATCH):
-        *tensors, count = collate(graphs[start : start + EVALUATION_BATCH])
-        x, edge_index, edge_attr, batch = (tensor.to(device) for tensor in tensors)
-        yield x, edge_index, edge_attr, batch, count
-
-
 def validation(
     targets: Targets, outputs: NDArray[np.float64], values: NDArray[np.float64]
 ) -> dict[str, float]:
@@ -164,18 +112,4 @@ def validation(
     ``valid_loss`` is the mean squared error in units of training, or the mean negative log
     probability, over all known values; ``valid_rmse`` is in the unit of a single target.
     """
-    if not targets.is_regression:
-        chances = targets.probabilities(outputs)
-        logs, right = [], []
-        for k, chance in enumerate(chances):
-            rows = np.flatnonzero(~np.isnan(values[:, k]))
-            truth = values[rows, k].astype(int)
-            logs += np.log(np.clip(chance[rows, truth], 1e-12, None)).tolist()
-            right += (chance[rows].argmax(1) == truth).tolist()
-        accuracy = float(np.mean(right)) if right else float("nan")
-        return {"valid_loss": -float(np.mean(logs)), "valid_accuracy": accuracy}
-    errors = (targets.in_unit(outputs).mean(0) - values) / np.asarray(targets.scales)
-    loss = float(np.nanmean(errors**2))
-    if len(targets.names) > 1:
-        return {"valid_loss": loss}
-    return {"valid_loss": loss, "valid_rmse": loss**0.5 * targets.scales[0]}
+    return targets.coded.metrics(outputs, values)

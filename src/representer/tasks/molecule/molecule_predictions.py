@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.estimators.calibration import coverage, likelihood
 from representer.tasks.metrics import classification_metrics, paired_difference
 from representer.tasks.molecule.molecule_targets import Targets
-from representer.tasks.molecule.molecule_uncertainty import coverage, likelihood
 from representer.tasks.regression_metrics import regression_metrics, rmse_difference
 
 

@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.data.molecules import MoleculeTable
 from representer.data.text import LabelMap
 from representer.errors import DataError
+from representer.estimators.classes import Classes, ClassTable
+from representer.estimators.targets import Numbers
 
 MANY = 50  # more classes with few rows each are probably numbers
 
@@ -62,6 +62,13 @@ class Targets:
                     found[i, k] = known.encode(cells[k], line=line, **place)
         return found
 
+    @property
+    def coded(self) -> Numbers | ClassTable:
+        """The targets without their names: loss, metrics and units."""
+        if self.is_regression:
+            return Numbers(self.means, self.scales, is_single=False)
+        return ClassTable(tuple(map(Classes, self.classes)))
+
     def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
         """Return the mean loss over all known values, summed over the members.
 
@@ -69,29 +76,19 @@ class Targets:
             outputs: ``(M, B, sum of widths)``.
             values: ``(B, K)`` in the unit of the data, NaN where unknown.
         """
-        if self.is_regression:
-            is_there = ~values.isnan()
-            means, scales = (outputs.new_tensor(part) for part in (self.means, self.scales))
-            wanted = torch.where(is_there, (values - means) / scales, 0.0)
-            squares = (outputs - wanted).square() * is_there
-            return squares.sum() / is_there.sum()
-        total, count = outputs.new_zeros(()), 0
-        for k, logits in enumerate(outputs.split(self.widths, dim=-1)):
-            is_there = ~values[:, k].isnan()
-            wanted = values[is_there, k].long()
-            for own in logits[:, is_there]:
-                total = total + F.cross_entropy(own, wanted, reduction="sum")
-            count += len(wanted)
-        return total / count
+        return self.coded.loss(outputs, values)
 
     def in_unit(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the outputs of a regression in the unit of the data."""
-        return outputs * np.asarray(self.scales) + np.asarray(self.means)
+        coded = self.coded
+        assert isinstance(coded, Numbers)
+        return coded.in_unit(outputs)
 
     def probabilities(self, outputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return the class probabilities of each target, averaged over members ``(N, C)``."""
-        parts = torch.from_numpy(outputs).split(self.widths, dim=-1)
-        return [part.softmax(-1).mean(0).numpy() for part in parts]
+        coded = self.coded
+        assert isinstance(coded, ClassTable)
+        return coded.probabilities(outputs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""

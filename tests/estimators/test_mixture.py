@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.tasks.molecule.molecule_mixture import gp_weights, mixture
+from representer.estimators.mixture import gp_weights, mixture
 
 RNG = np.random.default_rng(0)
 TRUTH = RNG.normal(size=(40, 2))

@@ -10,10 +10,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from representer.errors import CheckpointError
+from representer.estimators import last_layer_gp
+from representer.estimators.last_layer_gp import FILE, LastLayerGP, fit_gp
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
-from representer.tasks.molecule import molecule_gp
-from representer.tasks.molecule.molecule_gp import FILE, LastLayerGP, fit_gp
 
 RNG = np.random.default_rng(0)
 LAYERS = RNG.normal(size=(60, 4)).astype(np.float32) * [1, 10, 0.1, 0]
@@ -90,11 +90,11 @@ def test_a_missing_value_is_no_value():
 
 
 def test_of_many_molecules_some_are_kept_and_blocks_change_nothing(monkeypatch):
-    monkeypatch.setattr(molecule_gp, "MOST", 20)
+    monkeypatch.setattr(last_layer_gp, "MOST", 20)
     gp = fit_gp(LAYERS, VALUES, seed=1)
     assert len(gp.layers) == 20
     whole = gp.predict(LAYERS)
-    monkeypatch.setattr(molecule_gp, "BLOCK", 7)
+    monkeypatch.setattr(last_layer_gp, "BLOCK", 7)
     # a variance is a small difference of numbers near 1
     np.testing.assert_allclose(gp.predict(LAYERS), whole, rtol=1e-6, atol=1e-8)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.tasks.molecule.molecule_uncertainty import (
+from representer.estimators.calibration import (
     Calibration,
     Z,
     calibrate,

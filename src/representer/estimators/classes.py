@@ -1,0 +1,209 @@
+"""Class labels as targets, of one column or several; see `targets`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from representer.errors import DataError
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Labels of one target.
+
+    Args:
+        names: The distinct labels; the number of a class is its position.
+    """
+
+    names: tuple[Any, ...]
+
+    @classmethod
+    def find(cls, y: Any) -> Classes:
+        """Return the classes of labels, sorted if they can be.
+
+        Raises:
+            DataError: A label is missing or not hashable, occurs once, or there is only one class;
+                the message names the row.
+        """
+        return _classes(dict(enumerate(y)))
+
+    @property
+    def width(self) -> int:
+        """Number of classes."""
+        return len(self.names)
+
+    unit: ClassVar[tuple[float, float]] = (1.0, 0.0)
+
+    def encode(self, y: Any) -> NDArray[np.int64]:
+        """Return the number of each label ``(N,)``.
+
+        Raises:
+            DataError: A label is not one of the classes.
+        """
+        return np.array([self.number(label, str(row)) for row, label in enumerate(y)], np.int64)
+
+    def number(self, label: Any, place: str) -> int:
+        """Return the number of a label; the place in y is for messages, see `encode`."""
+        value = _label(label, place)
+        number = self._numbers.get(value)
+        if number is None:
+            shown = ", ".join(map(repr, self.names[:6])) + (", ..." if self.width > 6 else "")
+            raise DataError(f"y[{place}] is {value!r}; the classes are {shown}")
+        return number
+
+    @cached_property
+    def _numbers(self) -> dict[Any, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
+        """Return the mean cross-entropy, summed over members."""
+        members = outputs if outputs.dim() == 3 else outputs[None]
+        return sum((F.cross_entropy(own, values) for own in members), members.new_zeros(()))
+
+    def probabilities(self, outputs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the probability of each class, averaged over members ``(N, C)``."""
+        chances = torch.from_numpy(outputs).softmax(-1).numpy()
+        return chances.mean(0) if chances.ndim == 3 else chances
+
+    def metrics(self, outputs: NDArray[np.float64], values: NDArray[Any]) -> dict[str, float]:
+        """Return ``valid_loss``, the mean negative log probability, and ``valid_accuracy``."""
+        chances = self.probabilities(outputs)
+        own = np.clip(chances[np.arange(len(values)), values], 1e-12, None)
+        right = chances.argmax(axis=1) == values
+        return {"valid_loss": -float(np.log(own).mean()), "valid_accuracy": float(right.mean())}
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """Labels of several targets, NaN or None where unknown.
+
+    Args:
+        columns: The classes of each target.
+    """
+
+    columns: tuple[Classes, ...]
+
+    @classmethod
+    def find(cls, y: Any) -> ClassTable:
+        """Return the classes of each column of labels ``(N, K)``.
+
+        Raises:
+            DataError: A target has fewer than two classes, or one of its labels occurs once.
+        """
+        table = _label_table(y)
+        found = []
+        for k in range(table.shape[1]):
+            rows = [row for row, label in enumerate(table[:, k]) if not _is_missing(label)]
+            found.append(
+                _classes({row: table[row, k] for row in rows}, f", {k}", f" in column {k}")
+            )
+        return cls(tuple(found))
+
+    @property
+    def widths(self) -> list[int]:
+        """Number of classes of each target."""
+        return [column.width for column in self.columns]
+
+    @property
+    def width(self) -> int:
+        """Number of classes of all targets together."""
+        return sum(self.widths)
+
+    unit: ClassVar[tuple[float, float]] = (1.0, 0.0)
+
+    def encode(self, y: Any) -> NDArray[np.float64]:
+        """Return the number of each label ``(N, K)``, NaN where unknown.
+
+        Raises:
+            DataError: A label is not one of the classes, or the number of targets differs.
+        """
+        table = _label_table(y)
+        if table.shape[1] != len(self.columns):
+            raise DataError(f"y has {table.shape[1]} columns; expected {len(self.columns)}")
+        result = np.full(table.shape, np.nan)
+        for (row, k), label in np.ndenumerate(table):
+            if not _is_missing(label):
+                result[row, k] = self.columns[k].number(label, f"{row}, {k}")
+        return result
+
+    def loss(self, outputs: Tensor, values: Tensor) -> Tensor:
+        """Return the mean cross-entropy of all known labels, summed over members."""
+        members = outputs if outputs.dim() == 3 else outputs[None]
+        total, count = members.new_zeros(()), 0
+        for k, logits in enumerate(members.split(self.widths, dim=-1)):
+            is_known = ~values[:, k].isnan()
+            wanted = values[is_known, k].long()
+            for own in logits[:, is_known]:
+                total = total + F.cross_entropy(own, wanted, reduction="sum")
+            count += len(wanted)
+        return total / max(count, 1)
+
+    def probabilities(self, outputs: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return the class probabilities of each target, averaged over members ``(N, C)``."""
+        parts = np.split(outputs, np.cumsum(self.widths)[:-1], axis=-1)
+        return [own.probabilities(part) for own, part in zip(self.columns, parts, strict=True)]
+
+    def metrics(self, outputs: NDArray[np.float64], values: NDArray[Any]) -> dict[str, float]:
+        """Return ``valid_loss`` and ``valid_accuracy`` over all known labels."""
+        logs, right = [], []
+        for k, chances in enumerate(self.probabilities(outputs)):
+            rows = np.flatnonzero(~np.isnan(values[:, k]))
+            truth = values[rows, k].astype(int)
+            logs += np.log(np.clip(chances[rows, truth], 1e-12, None)).tolist()
+            right += (chances[rows].argmax(1) == truth).tolist()
+        if not right:
+            return {"valid_loss": float("nan"), "valid_accuracy": float("nan")}
+        return {"valid_loss": -float(np.mean(logs)), "valid_accuracy": float(np.mean(right))}
+
+
+def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Classes:
+    """Return the classes of the labels of some rows, see `Classes.find`."""
+    rows: dict[Any, list[int]] = {}
+    for row, label in labels.items():
+        rows.setdefault(_label(label, f"{row}{column}"), []).append(row)
+    if len(rows) < 2:
+        only = f"one class, {next(iter(rows))!r}" if rows else "no label"
+        problem = f"y has {only}{where}; a classifier needs at least two classes"
+        raise DataError(problem, fix="Add examples of another class.")
+    for label, own in rows.items():
+        if len(own) == 1:
+            problem = f"y[{own[0]}{column}] is the only example of the class {label!r}"
+            raise DataError(problem, fix="Add another example of it, or leave this one out.")
+    try:
+        return Classes(tuple(sorted(rows)))
+    except TypeError:  # labels of several types
+        return Classes(tuple(sorted(rows, key=lambda label: (type(label).__name__, str(label)))))
+
+
+def _label_table(y: Any) -> NDArray[Any]:
+    table = np.empty((len(y), len(y[0]) if len(y) else 0), dtype=object)
+    for row, labels in enumerate(y):
+        if len(labels) != table.shape[1]:
+            problem = f"y[{row}] has {len(labels)} labels; expected {table.shape[1]}"
+            raise DataError(problem, fix="Use None for unknown labels.")
+        table[row] = list(labels)
+    return table
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _label(label: Any, place: str) -> Any:
+    """Return a label as a plain Python value."""
+    value = label.item() if isinstance(label, np.generic) else label
+    if value is None or (isinstance(value, float) and value != value):
+        raise DataError(f"y[{place}] is {label!r}: a missing label", fix="Leave this row out.")
+    try:
+        hash(value)
+    except TypeError:
+        raise DataError(f"y[{place}] is a {type(label).__name__}; expected a label") from None
+    return value

@@ -1,0 +1,110 @@
+"""The output of an ensemble of graph networks as an exact sum over the walks of a graph.
+
+A member is y = W_2 relu(W_1 h_G + b_1) + b_2. Given which relus are active, an output is a weighted
+sum of the units of h_G, and each unit is a sum over the walks of the graph. All members use the
+same walks, so the contribution of a walk to the mean output is the mean of its contributions. For
+classes, the explained score is the logit of the predicted class minus the mean of all logits, since
+a constant added to all logits does not change the prediction.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple, cast
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError
+from representer.explain import WalkContribution, walk_readout
+from representer.models import GraphEnsemble, GraphRegressor
+
+
+class WalkSum(NamedTuple):
+    """A score, and the contributions that sum to it.
+
+    Attributes:
+        score: From a forward pass of the network, not from the contributions.
+        constant: Contribution of the biases.
+        walks: Contributions of the walks, the largest in size first.
+    """
+
+    score: float
+    constant: float
+    walks: list[WalkContribution]
+
+
+@torch.no_grad()
+def walk_sum(model: GraphEnsemble, graph: Any, width: int, *, has_classes: bool) -> WalkSum:
+    """Return the mean score of the members for a graph, in float64, as a sum over its walks.
+
+    Args:
+        model: The ensemble.
+        graph: A graph with x, edge_index and edge_attr.
+        width: The score is of the first `width` outputs: of the most probable class, or of the
+            first output.
+        has_classes: True if the outputs are logits.
+
+    Raises:
+        KindError: The network's outputs are not sums over walks.
+    """
+    if model.config.network == "gine":
+        hint = "Its output is not a sum of contributions."
+        raise KindError("network", "gine", "wl or random-walk", hint=hint)
+    model = copy.deepcopy(model).double()
+    graph = graph.clone()
+    graph.x = graph.x.double()
+    if graph.edge_attr is not None:
+        graph.edge_attr = graph.edge_attr.double()
+    device = next(model.parameters()).device
+    graph = graph.to(device)
+    outputs = model(graph.x, graph.edge_index, graph.edge_attr)[:, 0, :width]
+    label = int(outputs.softmax(-1).mean(0).argmax()) if has_classes else None
+    scores = outputs[:, 0] if label is None else outputs[:, label] - outputs.mean(-1)
+    members = [cast(GraphRegressor, member) for member in model.members]
+    heads = [head_weights(member, graph, slice(width), label) for member in members]
+    constant = sum(constant for _, constant in heads) / len(heads)
+    walks = mean_walks(model, graph, [weights for weights, _ in heads])
+    return WalkSum(scores.mean().item(), constant, walks)
+
+
+def mean_walks(
+    model: GraphEnsemble, graph: Any, weights: Sequence[Tensor]
+) -> list[WalkContribution]:
+    """Return the contributions of all walks to the mean of the members, the largest first.
+
+    Args:
+        model: The ensemble, whose outputs are sums over walks.
+        graph: The graph.
+        weights: Weight of each unit of h_G, for each member ``(H,)``.
+    """
+    total: dict[tuple[int, ...], float] = {}
+    count = len(model.members)
+    for member, own in zip(model.members, weights, strict=True):
+        for walk, value in walk_readout(member.network, graph, own):  # type: ignore[arg-type]
+            total[walk] = total.get(walk, 0.0) + value / count
+    walks = [WalkContribution(walk, value) for walk, value in total.items()]
+    return sorted(walks, key=lambda walk: -abs(walk.contribution))
+
+
+@torch.no_grad()
+def head_weights(
+    member: GraphRegressor, graph: Any, outputs: slice, label: int | None
+) -> tuple[Tensor, float]:
+    """Return the weight of each unit of h_G in a score, and the contribution of the biases.
+
+    Args:
+        member: The network.
+        graph: The graph.
+        outputs: Outputs of the target.
+        label: The class whose logit, minus the mean logit, is the score; None for the first output.
+    """
+    first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
+    h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
+    on = (first(h) > 0).to(h.dtype)
+    rows = ((second.weight * on) @ first.weight)[outputs]
+    constants = ((second.weight * on) @ first.bias + second.bias)[outputs]
+    if label is None:
+        return rows[0], constants[0].item()
+    return rows[label] - rows.mean(0), (constants[label] - constants.mean()).item()
