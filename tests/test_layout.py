@@ -25,6 +25,10 @@ COVERED_BY = {
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),
     "tests/cli/test_main.py": ("cli/errors",),
     "tests/cli/test_parser.py": ("cli/config_file",),
+    "tests/tasks/test_registry.py": (
+        "cli/run_options", "tasks/task", "tasks/language/language_task", "tasks/text/text_task",
+        "tasks/molecule/molecule_task", "tasks/signal/signal_task",
+    ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),
     "tests/explain/test_influence.py": (
@@ -146,7 +150,9 @@ COVERED_BY = {
     "tests/training/test_trainer_resume.py": (
         "training/fingerprint", "training/settings",
     ),
-    "tests/cli/test_fit_text.py": ("tasks/text/text_fit", "tasks/text/text_demo"),
+    "tests/cli/test_fit_text.py": (
+        "cli/fit", "tasks/text/text_fit", "tasks/text/text_demo",
+    ),
     "tests/cli/test_predict.py": (
         "tasks/text/text_run", "tasks/text/text_use",
     ),

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 from cli.conftest import Outcome, write_table
 from representer.cli import evaluate
 from representer.cli.parser import parse
+from representer.cli.run_options import task_and_options
 from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
 
@@ -77,9 +78,9 @@ def test_every_option_that_says_how_to_read_reaches_the_reader(run, trained, tmp
 def test_a_table_of_molecules_may_have_another_delimiter_and_encoding(tmp_path):
     (tmp_path / "model.json").write_text('{"task": "molecule"}')
 
-    def task(*words: str) -> str | None:
+    def task(*words: str) -> str:
         arguments = parse("evaluate", evaluate, [str(tmp_path), "a.csv", *words])
-        return evaluate.task_of(arguments)
+        return task_and_options(arguments, "evaluate")[0].name
 
     assert task("--delimiter", "|", "--encoding", "utf-16") == "molecule"
     with pytest.raises(ArgumentError, match="header is False"):

@@ -322,11 +322,9 @@ def test_options_of_other_runs_are_refused(run, fitted, data):
 
 def test_options_of_signals_are_refused_by_other_runs(run, trained, table):
     error = run("predict", trained, table, "--events", "go").error
-    assert "--events is 'go'; expected nothing, since the model is not one of signals" in error
+    assert "--events is 'go'; expected nothing, since the model is one of texts" in error
     error = run("predict", trained, table, "--stream").error
-    assert (
-        "--stream is True; expected no such option, since the model is not a signal model" in error
-    )
+    assert "--stream is True; expected nothing, since the model is one of texts" in error
 
 
 def test_the_model_of_another_task_is_reported(fitted, trained):

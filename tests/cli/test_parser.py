@@ -6,13 +6,13 @@ import os
 
 import pytest
 
-from representer.cli import fit_text
+from representer.cli.main import load
 from representer.cli.parser import parse
 from representer.limits import LIMITS
 
 
 def options(*words: str):
-    arguments = parse("fit text", fit_text, words)
+    arguments = parse("fit text", load("fit text"), words)
     assert arguments is not None
     return arguments
 

@@ -7,7 +7,7 @@ import shlex
 import pytest
 import yaml
 
-from representer.cli import fit_language, fit_text
+from representer.cli.main import load
 from representer.cli.parser import parse
 from representer.tasks.language import language_config
 from representer.tasks.language.language_config import LanguageConfig
@@ -58,20 +58,19 @@ def test_the_command_has_what_is_not_the_default(config, command):
 
 
 @pytest.mark.parametrize(
-    ("config", "name", "module"),
+    ("config", "name"),
     [
         (
             TextConfig(data="a.csv", text="2,3", label="1", header=False, patience=0, lr=3e-4),
             "fit text",
-            fit_text,
         ),
-        (SHORTER, "fit language", fit_language),
+        (SHORTER, "fit language"),
     ],
     ids=["text", "language"],
 )
-def test_the_command_gives_the_configuration_back(config, name, module):
+def test_the_command_gives_the_configuration_back(config, name):
     shown = of_text(config) if isinstance(config, TextConfig) else of_language(config)
-    arguments = parse(name, module, shlex.split(shown)[3:])
+    arguments = parse(name, load(name), shlex.split(shown)[3:])
     assert arguments is not None
     assert {name: arguments[name] for name in config.to_dict()} == config.to_dict()
 

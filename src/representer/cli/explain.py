@@ -5,23 +5,18 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from representer.cli.evaluate import read_molecules, read_options, task_of
-from representer.cli.parser import add_number, add_options
-from representer.errors import ArgumentError, KindError
-from representer.tasks.molecule.molecule_config import MoleculeReading
-from representer.tasks.text.text_config import ReadOptions
+from representer.cli.parser import add_number
+from representer.cli.run_options import add_run_and_options, task_and_options
+from representer.errors import ArgumentError
 
 SUMMARY = "Show which words, or walks over atoms, the predictions of a trained model come from."
 
 
 def add_arguments(parser: Any) -> None:
-    """Add the run, the data, how much to show, and how to read."""
-    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
-    parser.add_argument("data", type=str, help="table with texts or molecules", metavar="DATA")
+    """Add the run, the data, how much to show, and the options of every task."""
+    add_run_and_options(parser, "explain")
     add_number(parser, "--limit", 10, "rows to explain, starting with the first")
     add_number(parser, "--top", 5, "n-grams, words or walks to show for each")
-    add_options(parser, ReadOptions)
-    add_options(parser, MoleculeReading)
 
 
 def run(arguments: Any) -> None:
@@ -30,21 +25,7 @@ def run(arguments: Any) -> None:
         if arguments[name] < 1:
             raise ArgumentError(name, arguments[name], "a positive integer")
     amount = {"limit": arguments.limit, "top": arguments.top}
-    where, options = (arguments.run, arguments.data), read_options(arguments)
-    task = task_of(arguments)
-    if task == "signal":
-        hint = "What its filters look for is in the run's report: representer report RUN"
-        raise KindError("the run", "one of signals", "one of texts or molecules", hint=hint)
-    if task == "molecule":
-        from representer.printable import show
-        from representer.tasks.molecule import molecule_use
-
-        found = molecule_use.explain(*where, read_molecules(arguments), options, **amount)
-        show("\n\n".join(map(molecule_use.as_text, found)))
-        return
-    from representer.tasks.text.text_explain import explain
-    from representer.tasks.text.text_marks import as_text
-
-    entries = explain(*where, options, **amount)
-    styled = sys.stdout.isatty()
+    task, options = task_and_options(arguments, "explain")
+    entries = task.function("explain")(arguments.run, arguments.data, *options, **amount)
+    as_text, styled = task.function("as_text"), sys.stdout.isatty()
     print("\n\n".join(as_text(entry, styled=styled) for entry in entries))

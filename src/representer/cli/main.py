@@ -16,12 +16,10 @@ from typing import Any, Protocol, cast
 from representer import __version__
 from representer.cli.errors import UsageError, did_you_mean, guarded, in_option_words
 from representer.errors import RepresenterError
+from representer.tasks.registry import TASKS
 
 COMMANDS = {
-    "fit text": "representer.cli.fit_text",
-    "fit language": "representer.cli.fit_language",
-    "fit molecule": "representer.cli.fit_molecule",
-    "fit signal": "representer.cli.fit_signal",
+    **{f"fit {name}": "representer.cli.fit" for name in TASKS},
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
     "generate": "representer.cli.generate",
@@ -70,7 +68,8 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
 
 def load(name: str) -> Command:
     """Import the module of a command."""
-    return cast(Command, importlib.import_module(COMMANDS[name]))
+    module = importlib.import_module(COMMANDS[name])
+    return cast(Command, module.command(name) if name.startswith("fit ") else module)
 
 
 def _run(words: list[str]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from argparse import Action, ArgumentError, HelpFormatter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import MISSING, Field, fields
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -79,11 +79,18 @@ def parse(name: str, command: Command, words: Sequence[str]) -> Namespace | None
     return arguments
 
 
-def add_options(parser: ArgumentParser, config: type, positional: Sequence[str] = ()) -> None:
+def add_options(
+    parser: ArgumentParser,
+    config: type,
+    positional: Sequence[str] = (),
+    skip: Collection[str] = (),
+) -> None:
     """Add one option per field of a config dataclass; help and choices are its metadata."""
     hints = get_type_hints(config)
     for field in fields(config):
         default = None if field.default is MISSING else field.default
+        if field.name in skip:
+            continue
         if field.name in positional:
             help_text = field.metadata["help"]
             parser.add_argument(

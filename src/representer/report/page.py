@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ def write_report(run: Path) -> Path:
     history = files.parsed("metrics.jsonl", lambda: [parse_json(line) for line in lines])
     explained = _explanations(run)
     try:
-        page = _page(metrics, details, history, explained)
+        page = PAGES[metrics["task"]](metrics, details, history, explained)
     except MissingExtraError:
         raise
     except Exception as error:  # the page is a function of the files alone, which may say anything
@@ -58,16 +58,6 @@ def write_report(run: Path) -> Path:
     target = run / "report.html"
     atomic.write_text(target, page)
     return target
-
-
-def _page(metrics: Any, details: Any, history: Any, explained: Any) -> str:
-    if metrics["task"] == "language":
-        return render_language(metrics, details, history)
-    if metrics["task"] == "molecule":
-        return render_molecule(metrics, details, history, explained)
-    if metrics["task"] == "signal":
-        return render_signal(metrics, details, history)
-    return render(metrics, details, history, explained)
 
 
 def _explanations(run: Path) -> list[dict[str, Any]]:
@@ -112,7 +102,10 @@ def render(
 
 
 def render_language(
-    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+    metrics: dict[str, Any],
+    details: dict[str, Any],
+    history: Sequence[dict[str, Any]],
+    explained: Sequence[dict[str, Any]] = (),
 ) -> str:
     """Return the page of a language model; see `render`."""
     return (
@@ -162,7 +155,10 @@ def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def render_signal(
-    metrics: dict[str, Any], details: dict[str, Any], history: Sequence[dict[str, Any]]
+    metrics: dict[str, Any],
+    details: dict[str, Any],
+    history: Sequence[dict[str, Any]],
+    explained: Sequence[dict[str, Any]] = (),
 ) -> str:
     """Return the page of a signal classifier; see `render`."""
     baseline = metrics["baselines"][0] if metrics["baselines"] else None
@@ -180,6 +176,14 @@ def render_signal(
             filters=_filters(details["filters"]) if details.get("filters") else None,
         )
     )
+
+
+PAGES: dict[str, Callable[..., str]] = {
+    "text": render,
+    "language": render_language,
+    "molecule": render_molecule,
+    "signal": render_signal,
+}
 
 
 def _filters(described: dict[str, Any]) -> dict[str, Any]:

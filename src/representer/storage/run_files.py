@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -242,16 +242,23 @@ def require_finite(run: str | Path, values: NDArray[Any] | Sequence[float] | flo
         raise CheckpointError(f"{run}: the model's predictions are not finite. {_TRAIN_AGAIN}")
 
 
-def task_of(folder: str | Path) -> str:
+def task_of(folder: str | Path, known: Collection[str] | None = None) -> str:
     """Return the task of a run, for example ``"text"``.
 
+    Args:
+        folder: The run folder.
+        known: Names of tasks, if it must be one of them.
+
     Raises:
-        DataError: The folder is no run.
+        DataError: The folder is no run, or one of another task.
     """
     described = RunFiles(folder).json(MODEL)
     task = described.get("task") if isinstance(described, dict) else None
     if not isinstance(task, str):
         raise DataError("names no task", file=Path(folder) / MODEL, fix=_TRAIN_AGAIN)
+    if known is not None and task not in known:
+        problem = f"is of the task {task!r:.40}; expected one of {', '.join(known)}"
+        raise DataError(problem, file=Path(folder) / MODEL, fix=_NAME_A_RUN)
     return task
 
 

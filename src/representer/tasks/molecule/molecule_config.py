@@ -35,6 +35,14 @@ class MoleculeReading:
 
 
 @dataclass(frozen=True)
+class FileOptions:
+    """Options of reading the file of a table."""
+
+    delimiter: str | None = option(None, "cell separator (default: detected)", metavar="CHARACTER")
+    encoding: str = option("utf-8", "encoding of the file")
+
+
+@dataclass(frozen=True)
 class MoleculeConfig:
     """One run of ``fit molecule``. Each field is an option of the command and of config.yaml.
 

@@ -14,12 +14,12 @@ from representer.data.molecules import (
     read_molecules,
 )
 from representer.data.text import Grid, read_grid
-from representer.printable import say
+from representer.printable import printable, say
 from representer.report import write_report
 from representer.report.page import EXPLAINED
 from representer.storage import atomic
 from representer.storage.run_files import require_finite
-from representer.tasks.molecule.molecule_config import MoleculeReading
+from representer.tasks.molecule.molecule_config import FileOptions, MoleculeReading
 from representer.tasks.molecule.molecule_data import make_part, tell
 from representer.tasks.molecule.molecule_explain import explain_molecule
 from representer.tasks.molecule.molecule_predictions import Predictions, figures_of
@@ -31,11 +31,10 @@ from representer.tasks.table_file import (
     shown_cell,
     write_table,
 )
-from representer.tasks.text.text_config import ReadOptions
 
 
 def evaluate(
-    run: str | Path, data: str | Path, reading: MoleculeReading, options: ReadOptions
+    run: str | Path, data: str | Path, reading: MoleculeReading, options: FileOptions
 ) -> dict[str, Any]:
     """Evaluate a trained model on a table with the targets.
 
@@ -66,7 +65,7 @@ def predict(
     data: str | Path,
     output: str | Path | None,
     reading: MoleculeReading,
-    options: ReadOptions,
+    options: FileOptions,
 ) -> None:
     """Write the rows of a table, in order, with a prediction and its uncertainty.
 
@@ -113,7 +112,7 @@ def explain(
     run: str | Path,
     data: str | Path,
     reading: MoleculeReading,
-    options: ReadOptions,
+    options: FileOptions,
     *,
     limit: int,
     top: int,
@@ -155,8 +154,8 @@ def explain(
     return entries
 
 
-def as_text(entry: dict[str, Any]) -> str:
-    """Return an explanation as lines for the terminal."""
+def as_text(entry: dict[str, Any], *, styled: bool) -> str:
+    """Return an explanation as lines for the terminal; no words in it are styled."""
     shown = entry["prediction"]
     answer = shown if isinstance(shown, str) else f"{shown:.4g} ± {entry['uncertainty']:.2g}"
     lines = [f"line {entry['line']}: {entry['smiles']}", f"  {entry['target']}: {answer}"]
@@ -166,7 +165,7 @@ def as_text(entry: dict[str, Any]) -> str:
     lines += [f"  {rest:+9.4f}  all other walks", f"  {entry['constant']:+9.4f}  constant"]
     if entry["gp"]:
         lines.append(f"  {entry['gp']:+9.4f}  Gaussian process")
-    return "\n".join(lines)
+    return printable("\n".join(lines), keep="\n")
 
 
 def _columns(
@@ -209,7 +208,7 @@ def _like_training(trained: TrainedMolecule, reading: MoleculeReading) -> Molecu
     return replace(reading, smiles=smiles, target=target or trained.reading.target)
 
 
-def _grid(data: str | Path, reading: MoleculeReading, options: ReadOptions) -> Grid:
+def _grid(data: str | Path, reading: MoleculeReading, options: FileOptions) -> Grid:
     wanted: Sequence[str] = [reading.smiles or ""]
     return read_grid(
         data, list(wanted), header=True, delimiter=options.delimiter, encoding=options.encoding
@@ -217,7 +216,7 @@ def _grid(data: str | Path, reading: MoleculeReading, options: ReadOptions) -> G
 
 
 def _read(
-    data: str | Path, reading: MoleculeReading, options: ReadOptions, target: str | None
+    data: str | Path, reading: MoleculeReading, options: FileOptions, target: str | None
 ) -> MoleculeTable:
     table = read_molecules(
         data, reading.smiles, target, skip_invalid=reading.skip_invalid,

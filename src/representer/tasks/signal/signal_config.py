@@ -39,6 +39,13 @@ class SignalReading:
 
 
 @dataclass(frozen=True)
+class Streaming:
+    """Options of predicting recordings as they arrive."""
+
+    stream: bool = option(False, "process recordings step by step; write a row for each step")
+
+
+@dataclass(frozen=True)
 class SignalConfig:
     """One run of ``fit signal``. Each field is an option of the command and of config.yaml.
 

@@ -17,7 +17,7 @@ from representer.models import SignalStream
 from representer.printable import say
 from representer.storage.run_files import require_finite
 from representer.tasks.metrics import classification_metrics
-from representer.tasks.signal.signal_config import SignalReading
+from representer.tasks.signal.signal_config import SignalReading, Streaming
 from representer.tasks.signal.signal_data import read_like, with_labels_of
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import accuracy_by_subject
@@ -64,8 +64,7 @@ def predict(
     data: str | Path,
     output: str | Path | None,
     reading: SignalReading,
-    *,
-    stream: bool = False,
+    streaming: Streaming,
 ) -> None:
     """Write the class and the probabilities of every window, with its subject, number and start.
 
@@ -74,8 +73,9 @@ def predict(
         data: The recordings.
         output: CSV file, written atomically; stdout if None.
         reading: How to read them; by default as in training.
-        stream: Read each window stride by stride and write a row for each stride, with the time in
-            seconds at which the prediction is available; the time per step is printed on stderr.
+        streaming: With ``stream``, read each window stride by stride and write a row for each
+            stride, with the time in seconds at which the prediction is available; the time per
+            step is printed on stderr.
 
     Raises:
         DataError: If the recordings or the path of the output cannot be used.
@@ -85,9 +85,9 @@ def predict(
         check_output(Path(output), Path(data))
     trained = load_run(run)
     recordings = _read(trained, data, reading, is_labeled=False)
-    head = ["subject", "window", *(["second"] if stream else []), "prediction"]
+    head = ["subject", "window", *(["second"] if streaming.stream else []), "prediction"]
     table: list[list[object]] = [[*head, *(f"probability_{name}" for name in trained.classes)]]
-    if stream:
+    if streaming.stream:
         rows = _streamed(trained, recordings)
     else:
         rows = (

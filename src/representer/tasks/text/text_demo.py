@@ -19,6 +19,7 @@ from representer.tasks.text.text_explain import EXPLAINED, explain_words
 from representer.tasks.text.text_fit import (
     NEEDED,
     evaluate_and_report,
+    fit,
     train,
     with_default_output_dir,
 )
@@ -53,6 +54,11 @@ def demo(config: TextConfig) -> dict[str, Any]:
         other = train(beside, replace(lstm, baselines=False), data, None)
         explanation = _explain_one(run, data)
         return evaluate_and_report(run, data, trained, [other.predictions], explanation=explanation)
+
+
+def fit_or_demo(config: TextConfig) -> dict[str, Any]:
+    """Train on a table, or on the demo's lines of code beside a second cell."""
+    return (demo if config.demo else fit)(config)
 
 
 def _open(config: TextConfig) -> RunFolder:

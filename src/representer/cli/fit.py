@@ -1,0 +1,39 @@
+"""``representer fit TASK DATA``: train a model, test it, and write its run folder."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from representer.cli.parser import add_options
+from representer.tasks.registry import TASKS
+from representer.tasks.task import Task
+
+
+class Fit:
+    """The command of one task."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.SUMMARY, self.defaults = task, task.summary, task.defaults
+
+    def add_arguments(self, parser: Any) -> None:
+        """Add one option per field of the task's configuration."""
+        parser.add_argument(
+            "--config", action="config", help="YAML file with these options", metavar="FILE"
+        )
+        add_options(parser, self.task.config, positional=("data",))
+
+    def run(self, arguments: Any) -> None:
+        """Train, test, and write the run folder."""
+        kind = self.task.config
+        config = kind(**{field.name: arguments[field.name] for field in fields(kind)})
+        fit = self.task.function("fit")
+        from representer.training.freed_memory import keep_freed_memory
+
+        keep_freed_memory()
+        fit(config)
+
+
+def command(name: str) -> Fit:
+    """Return the command ``fit TASK``."""
+    return Fit(TASKS[name.split()[1]])

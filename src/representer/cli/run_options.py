@@ -1,0 +1,44 @@
+"""Options of the commands that use a run, which depend on its task."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from representer.cli.parser import add_options
+from representer.errors import ArgumentError
+from representer.tasks.registry import TASKS, task_of_run
+from representer.tasks.task import Task
+
+
+def add_run_and_options(parser: Any, command: str) -> None:
+    """Add the run, the data, and the options that a task has for the command."""
+    nouns = [task.noun for task in TASKS.values() if command in task.options]
+    described = f"{', '.join(nouns[:-1])} or {nouns[-1]}: a file or a folder"
+    parser.add_argument("run", type=str, help="run folder", metavar="RUN")
+    parser.add_argument("data", type=str, help=described, metavar="DATA")
+    for kind in _kinds(command):
+        add_options(parser, kind, skip={action.dest for action in parser._actions})
+
+
+def task_and_options(arguments: Any, command: str) -> tuple[Task, list[Any]]:
+    """Return the task of the run, and its options.
+
+    Raises:
+        DataError: If there is no such run.
+        ArgumentError: If an option is given that the task does not have.
+    """
+    task = task_of_run(arguments.run, command)
+    own = task.options[command]
+    known = {field.name for kind in own for field in fields(kind)}
+    for field in (field for kind in _kinds(command) for field in fields(kind)):
+        value = arguments[field.name]
+        if field.name not in known and value != field.default:
+            expected = f"nothing, since the model is one of {task.noun}"
+            raise ArgumentError(field.name, value, expected)
+    return task, [kind(**{f.name: arguments[f.name] for f in fields(kind)}) for kind in own]
+
+
+def _kinds(command: str) -> list[type[Any]]:
+    kinds = (kind for task in TASKS.values() for kind in task.options.get(command, ()))
+    return list(dict.fromkeys(kinds))

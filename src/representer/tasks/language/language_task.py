@@ -1,0 +1,21 @@
+"""The task ``language``: a language model of a running text."""
+
+from __future__ import annotations
+
+from representer.tasks.language.adaptation import Adaptation
+from representer.tasks.language.language_config import LanguageConfig, defaults
+from representer.tasks.task import Task
+
+_HOME = "representer.tasks.language"
+LANGUAGE = Task(
+    name="language",
+    summary="Train a language model on a running text.",
+    noun="running text",
+    config=LanguageConfig,
+    defaults=lambda given: defaults(given.preset, demo=given.demo),
+    options={"evaluate": (Adaptation,)},
+    functions={
+        "fit": f"{_HOME}.language_fit:fit",
+        "evaluate": f"{_HOME}.language_use:evaluate",
+    },
+)

@@ -1,0 +1,34 @@
+"""The tasks that the command line, the report and the documentation know. Free of torch."""
+
+from __future__ import annotations
+
+from representer.errors import KindError
+from representer.tasks.language.language_task import LANGUAGE
+from representer.tasks.molecule.molecule_task import MOLECULE
+from representer.tasks.signal.signal_task import SIGNAL
+from representer.tasks.task import Task
+from representer.tasks.text.text_task import TEXT
+
+TASKS: dict[str, Task] = {task.name: task for task in (TEXT, LANGUAGE, MOLECULE, SIGNAL)}
+
+
+def task_of_run(run: str, command: str) -> Task:
+    """Return the task of a run.
+
+    Args:
+        run: The run folder.
+        command: The command that will use it.
+
+    Raises:
+        DataError: The folder is no run of a known task.
+        KindError: The task lacks the command.
+    """
+    from representer.storage.run_files import task_of
+
+    task = task_of(run, TASKS)
+    if command not in TASKS[task].options:
+        others = [other.noun for other in TASKS.values() if command in other.options]
+        hint = "The report shows what the model has learned: representer report RUN"
+        expected = f"one of {' or '.join(others)}, since that is what `{command}` is for"
+        raise KindError("the run", f"one of {TASKS[task].noun}", expected, hint=hint)
+    return TASKS[task]

@@ -1,0 +1,44 @@
+"""A task of the command line: what is declared once, and every command reads.
+
+Free of torch, since the command line reads the options here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Task:
+    """One task, such as the classification of texts.
+
+    Functions are named as ``module:function`` and imported when a command first needs them.
+
+    Args:
+        name: As in ``representer fit NAME`` and in model.json.
+        summary: One sentence for ``--help``.
+        noun: What its models are of, for messages: "texts".
+        config: Dataclass with the options of ``fit``; ``data`` is positional.
+        defaults: From the given options to the defaults of a preset, the demo or a cell.
+        options: Dataclasses with the options of ``evaluate``, ``predict`` and ``explain``; a task
+            lacks the commands that it does not list.
+        functions: ``fit(config)``, ``evaluate(run, data, *options)``,
+            ``predict(run, data, output, *options)``, ``explain(run, data, *options, limit, top)``
+            and ``as_text(entry, styled)`` of an explained row.
+    """
+
+    name: str
+    summary: str
+    noun: str
+    config: type[Any]
+    defaults: Callable[[Any], dict[str, Any]]
+    options: Mapping[str, tuple[type[Any], ...]]
+    functions: Mapping[str, str]
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """Return one of the functions, importing its module."""
+        module, _, attribute = self.functions[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
