@@ -150,7 +150,8 @@ def test_report_writes_the_page_again(run, spoken):
 
 def test_a_language_model_does_not_classify_and_a_classifier_does_not_write(run, spoken, trained):
     table = spoken.parent / "count.txt"
-    assert "is not a text classifier" in run("predict", spoken, table).error
+    expected = "the run is one of running text; expected one of texts or molecules or signals"
+    assert expected in run("predict", spoken, table).error
     assert "is not a language model" in run("generate", trained).error
     refused = run("evaluate", spoken, table, "--label", "kind")
     assert "--label is 'kind'; expected nothing" in refused.error
@@ -193,4 +194,4 @@ def test_evaluation_with_a_cache_and_with_learning_stands_beside_the_plain_one(
 def test_only_a_language_model_has_a_cache(run, trained, table):
     outcome = run("evaluate", trained, table, "--cache-share", "0.5")
     assert outcome.code == 2
-    assert "--cache-share is 0.5; expected nothing, since the model is no language" in outcome.error
+    assert "--cache-share is 0.5; expected nothing, since the model is one of texts" in outcome.error
