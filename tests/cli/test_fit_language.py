@@ -194,4 +194,6 @@ def test_evaluation_with_a_cache_and_with_learning_stands_beside_the_plain_one(
 def test_only_a_language_model_has_a_cache(run, trained, table):
     outcome = run("evaluate", trained, table, "--cache-share", "0.5")
     assert outcome.code == 2
-    assert "--cache-share is 0.5; expected nothing, since the model is one of texts" in outcome.error
+    assert (
+        "--cache-share is 0.5; expected nothing, since the model is one of texts" in outcome.error
+    )
