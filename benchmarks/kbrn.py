@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from torch import Tensor
 from machine import load
 from report import machine_table, number, publish, table
 from representer import functional, nn
+from representer.nn.recurrent.step_norm import StepNorm
 from representer.ops import core, use_backend
 from representer.training.freed_memory import keep_freed_memory
 from timing import Candidate, Rounds, interleave
@@ -54,12 +56,17 @@ def network(features: int = 1) -> nn.KBRN:
 
 def loop(layer: nn.KBRN, x: Tensor) -> Tensor:
     """Return the last output of a layer in training, step by step in torch's own operations."""
-    part = layer.directions[0]
-    f, scale, h = part.activation, part.norm.scale, x.new_zeros(x.shape[1], UNITS)
+    f, norm, h = (
+        layer.activation(),
+        cast(StepNorm, layer.step_norm_l0),
+        x.new_zeros(x.shape[1], UNITS),
+    )
+    weights = layer.get_parameter("weight_ih_l0"), layer.get_parameter("bias_l0")
+    recurrent = layer.get_parameter("weight_hh_l0")
     for x_t in x:
-        a = torch.nn.functional.linear(x_t, part.input_weight, part.bias) + h @ part.recurrent.T
+        a = torch.nn.functional.linear(x_t, *weights) + h @ recurrent.T
         a = torch.nn.functional.batch_norm(
-            a, None, None, scale[0], scale[1], training=True, eps=layer.eps
+            a, None, None, norm.weight, norm.bias, training=True, eps=layer.eps
         )
         h = functional.kernel_activation(a, f.centers, f.coefficients)
     return h

@@ -59,10 +59,9 @@ def test_one_unit_is_a_slice_of_all(kind):
 def test_shares_of_a_sum_are_the_token_times_the_slope(combine):
     """The state is linear in each token of each slot: autograd finds the same."""
     layer, x = string_layer((combine, True, 0.6), 3, 4), sequence(6, 4)
-    (slope,) = torch.autograd.grad(
-        layer.cell_states(x)[-1, -1, 0], layer.directions[0].input_weight
-    )
-    per_slot = (slope * layer.directions[0].input_weight).sum(-1)[:, 0].detach()
+    (slope,) = torch.autograd.grad(layer.cell_states(x)[-1, -1, 0], layer.weight_ih_l0)
+    products = (slope * layer.weight_ih_l0).detach().sum(-1)
+    per_slot = products.unflatten(0, (-1, layer.hidden_size))[:, 0]
     assert_close(token_slots(layer, x, 0).sum(0), per_slot, **EXACT)
 
 

@@ -24,13 +24,13 @@ def layer(n=80, dilation=1):
 
 def plant(machine, hertz, lags, signs, beta, gate="candidate"):
     """Give the first unit of a gate a frequency, lags in degrees, amplitudes, β in 1/s²."""
-    bank = machine._direction(0, False).filters
-    k = list(machine.cell.gates).index(gate)
+    bank = machine.wavelets_l0
+    row = list(machine.cell.gates).index(gate) * machine.hidden_size
     with torch.no_grad():
-        bank.amplitude[k, 0] = torch.tensor(signs).double()
-        bank.frequency[k, 0] = 2 * math.pi * hertz / RATE * bank.dilation
-        bank.phase[k, 0] = -torch.deg2rad(torch.tensor(lags[1:]).double())
-        bank.raw_decay[k, 0] = math.log(math.expm1(beta * (bank.dilation / RATE) ** 2))
+        bank.amplitude[row] = torch.tensor(signs).double()
+        bank.frequency[row] = 2 * math.pi * hertz / RATE * bank.dilation
+        bank.phase[row] = -torch.deg2rad(torch.tensor(lags[1:]).double())
+        bank.raw_decay[row] = math.log(math.expm1(beta * (bank.dilation / RATE) ** 2))
 
 
 def card_of(machine, gate="candidate"):

@@ -158,7 +158,7 @@ def test_of_single_tokens_every_form_of_the_string_kernel_is_one(options):
 
 def test_the_kernel_of_a_unit_with_a_learned_decay_is_the_one_that_the_reason_names():
     layer = STRING_OF(decay="learned", dtype=torch.float64)
-    torch.nn.init.normal_(layer.directions[0].decay_logit)
+    torch.nn.init.normal_(layer.decay_logit_l0)
     x = torch.randn(5, 3, dtype=torch.float64)
     for i, reference in enumerate(layer.references()):
         expected = StringKernel(2, float(layer.decay_gate()[i]))([x], [reference])[0, 0]

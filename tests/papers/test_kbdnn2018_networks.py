@@ -40,9 +40,9 @@ def test_the_units_of_tanh_are_tanh():
 @pytest.mark.parametrize("cell", ["kbrn-long", "kbrn-long-grown", "tanh-long-grown"])
 def test_long_sequences_begin_with_orthogonal_recurrent_and_small_input_weights(cell: str):
     torch.manual_seed(0)
-    part = long_term_network(cell, "paper").layer.directions[0]
-    torch.testing.assert_close(part.recurrent @ part.recurrent.T, torch.eye(20))
-    assert part.input_weight.abs().max() <= 0.6
+    part = long_term_network(cell, "paper").layer
+    torch.testing.assert_close(part.weight_hh_l0 @ part.weight_hh_l0.T, torch.eye(20))
+    assert part.weight_ih_l0.abs().max() <= 0.6
 
 
 @pytest.mark.parametrize(("preset", "green"), [("paper", "relu"), ("authors_code", "abs")])
@@ -55,10 +55,10 @@ def test_the_presets_have_the_green_functions_of_text_and_code(preset: str, gree
 
 def test_the_unit_that_charges_begins_with_weights_of_one_and_carries_what_it_does_not_squash():
     network = charging_network("kbrn", "authors_code")
-    part = network.layer.directions[0]
-    assert part.input_weight.item() == part.recurrent.item() == 1.0
+    part = network.layer
+    assert part.weight_ih_l0.item() == part.weight_hh_l0.item() == 1.0
     with torch.no_grad():
-        part.activation.coefficients.fill_(0.1)
+        part.activation().coefficients.fill_(0.1)
     x = torch.ones(3, 2, 1)
     output, _ = network.layer(x)
     torch.testing.assert_close(network(x), torch.sigmoid(output[..., 0]))

@@ -125,15 +125,16 @@ def set_weights(
     biases: dict[str, Tensor] | None = None,
 ) -> None:
     """Give a one-layer machine of a single filter length the weights of each gate by name."""
-    direction, cell = layer.direction(0), layer.cell
+    cell = layer.cell
+    slots_last = torch.cat([filters[g] for g in cell.gates])
     with torch.no_grad():
-        direction.filters.weights[0].copy_(torch.stack([filters[g] for g in cell.gates]))
-        if direction.recurrent is not None:
+        layer.weight_ih_l0.copy_(slots_last.transpose(1, 2).flatten(1))
+        if layer.weight_hh_l0 is not None:
             assert recurrent is not None
-            direction.recurrent.copy_(torch.stack([recurrent[g] for g in cell.recurrent_gates]))
-        if direction.bias is not None:
+            layer.weight_hh_l0.copy_(torch.cat([recurrent[g] for g in cell.recurrent_gates]))
+        if layer.bias_l0 is not None:
             assert biases is not None
-            direction.bias.copy_(torch.stack([biases[g] for g in cell.biased_gates]))
+            layer.bias_l0.copy_(torch.cat([biases[g] for g in cell.biased_gates]))
 
 
 def sequence(time: int, features: int) -> Tensor:

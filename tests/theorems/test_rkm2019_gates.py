@@ -105,8 +105,8 @@ def test_footnote_4_learned_static_gates_start_at_the_given_ones_and_are_trained
     output, _ = learned(x)
     torch.testing.assert_close(output, fixed(x)[0], **CLOSE)
     output.sum().backward()
-    assert learned.direction(0).static.input_logit.grad.item() != 0
-    assert learned.direction(0).static.forget_logit.grad.all()
+    assert learned.static_gates_l0.input_logit.grad.item() != 0
+    assert learned.static_gates_l0.forget_logit.grad.all()
 
 
 @theorem

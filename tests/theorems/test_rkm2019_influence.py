@@ -78,7 +78,7 @@ def test_20_the_share_of_a_step_in_a_gated_memory_is_a_product_of_its_gates():
     """o_T f_T ... f_{s+1} eta_s (W_c x_s), for the RAN with an output gate: no feedback."""
     layer = RKMLSTM(3, 4, dtype=torch.float64)
     with torch.no_grad():
-        layer.direction(0).recurrent[0] = 0  # of the candidate
+        layer.weight_hh_l0[: layer.hidden_size] = 0  # of the candidate
     x, w = sequence(6, 3), Weights.of(layer)
     output, _ = layer(x)
     before = torch.cat((torch.zeros_like(output[:1]), output[:-1]))

@@ -156,7 +156,9 @@ def test_7_the_readout_is_a_sum_of_kernels(size):
     torch.manual_seed(size["seed"])
     layer = RKM(size["m"] + 1, size["j"], q="exponential", feedback=False, dtype=torch.float64)
     with torch.no_grad():
-        layer.direction(0).filters.weights[0][..., -1, :] = 0  # the filters do not see one axis
+        layer.weight_ih_l0.unflatten(1, (-1, layer.input_size))[..., -1] = (
+            0  # the filters do not see one axis
+        )
     x, A = small(size["T"], size["m"] + 1), sequence(3, size["j"])
     elsewhere = torch.zeros_like(x)
     elsewhere[:, -1] = torch.randn(len(x))
@@ -192,7 +194,7 @@ def test_footnote_2_the_length_of_inputs_and_filters_has_no_influence(factor, si
     x = sequence(size["T"], size["m"])
     layer = RKM(size["m"], size["j"], q="gaussian", feedback=False, dtype=torch.float64)
     before, _ = layer(x)
-    set_weights(layer, {"candidate": factor * layer.direction(0).filters.weights[0][0].detach()})
+    set_weights(layer, {"candidate": factor * layer.filters()["candidate"]})
     torch.testing.assert_close(layer(3 * factor * x)[0], before, **CLOSE)
 
 
@@ -204,7 +206,7 @@ def test_8_feedback_of_the_last_output(q, size):
     torch.manual_seed(size["seed"])
     layer = RKM(size["m"], size["j"], q=q, feedback=True, dtype=torch.float64)
     with torch.no_grad():
-        layer.direction(0).recurrent.div_(4)
+        layer.weight_hh_l0.div_(4)
     weights = Weights.of(layer)
     x, f = small(size["T"], size["m"], largest=0.03), FORMULAS[q]
     h = torch.zeros(size["j"], dtype=torch.float64)

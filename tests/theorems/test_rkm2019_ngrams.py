@@ -56,9 +56,8 @@ def test_12_and_13_an_ngram_is_a_wider_input_against_a_wider_reference(size):
     blocks = [padded[(n - 1 - s) * d :][: len(x)] for s in range(n)]  # x_{t - s d} for every t
     wide = RKM(n * size["m"], size["j"], q="polynomial", dtype=torch.float64)
     with torch.no_grad():
-        filters = layer.filters()["candidate"]
-        wide.direction(0).filters.weights[0][0, :, :, 0] = torch.cat(filters.unbind(2), dim=1)
-        wide.direction(0).recurrent.copy_(layer.direction(0).recurrent)
+        wide.weight_ih_l0.copy_(torch.cat(layer.filters()["candidate"].unbind(2), dim=1))
+        wide.weight_hh_l0.copy_(layer.weight_hh_l0)
     torch.testing.assert_close(layer(x)[0], wide(torch.cat(blocks, dim=1))[0], **CLOSE)
 
 
@@ -197,14 +196,15 @@ def test_section_4_1_a_mixed_layer_without_feedback_is_its_parts_side_by_side(ro
     }
     start = 0
     with torch.no_grad():
-        for k, (n, part) in enumerate(parts.items()):
+        for n, part in parts.items():
             units = slice(start, start + part.hidden_size)
-            part.direction(0).filters.weights[0].copy_(mixed.direction(0).filters.weights[k])
-            for direction in (mixed.direction(0), part.direction(0)):
-                if direction.recurrent is not None:
-                    direction.recurrent.zero_()
-            if part.direction(0).bias is not None:
-                part.direction(0).bias.copy_(mixed.direction(0).bias[:, units])
+            part.weight_ih_l0.copy_(mixed.get_parameter(f"weight_ih_n{n}_l0"))
+            for layer in (mixed, part):
+                if layer.weight_hh_l0 is not None:
+                    layer.weight_hh_l0.zero_()
+            if part.bias_l0 is not None:
+                gates = mixed.bias_l0.unflatten(0, (-1, 5))
+                part.bias_l0.copy_(gates[:, units].flatten())
             start += part.hidden_size
             assert part.filters()["candidate"].shape[2] == n
     x = sequence(7, 3)

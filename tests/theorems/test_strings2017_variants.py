@@ -282,7 +282,7 @@ def test_section_4_normalized_every_token_of_an_ngram_brings_one_minus_its_gate(
 def test_section_4_a_learned_decay_is_a_constant_of_each_unit(size):
     x, references = draw(**size)
     layer = layer_of(references, decay="learned")
-    layer.directions[0].decay_logit.copy_(torch.linspace(-2, 2, size["H"]))
+    layer.decay_logit_l0.copy_(torch.linspace(-2, 2, size["H"]))
     lam = layer.decay_gate()
     torch.testing.assert_close(lam, sigma(torch.linspace(-2, 2, size["H"]).double()), **CLOSE)
     states = layer.cell_states(x)

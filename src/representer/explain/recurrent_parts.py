@@ -94,9 +94,7 @@ def refuse_what_is_no_sum(layer: Any, *, with_norm: bool = False) -> None:
         and not with_norm,
         "It has several layers: use stack_readout.": layer.num_layers > 1,
         "It has two directions: use stack_readout.": layer.bidirectional,
-        "The output non-linearity is learned.": any(
-            getattr(direction, "psi", None) is not None for direction in layer.directions
-        ),
+        "The output non-linearity is learned.": layer.psi is not None,
     }
     for reason, holds in reasons.items():
         if holds:

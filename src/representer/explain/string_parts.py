@@ -9,7 +9,7 @@ Shapes: T time, n order, H units.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,8 +19,6 @@ from representer.explain.chain_sums import ChainSums, before, chain_states, chai
 from representer.explain.checks import check_index, check_sequence
 from representer.functional import StringChain, string_scan
 from representer.nn import StringKernelRNN
-from representer.nn.recurrent.string_direction import StringDirection
-from representer.nn.regularization.undropped import undropped
 
 
 @dataclass(frozen=True)
@@ -99,18 +97,17 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
     """
     check_layer(layer)
     x = check_sequence(layer, input).detach().double()
-    direction = cast(StringDirection, layer.direction(0))
+    direction = layer.plain_direction(0)
     chain, n = direction.chain, layer.order
     z = torch.einsum("ti,phi->tph", x, direction.input_weight.detach().double())
     if direction.bias is not None:  # of the gates, which follow the tokens
         z[:, n:] += direction.bias.detach().double()
-    value = direction.decay_value()
-    if value is not None:
-        decay = value.detach().double().expand_as(z[:, 0])
-    elif direction.recurrent is None:
+    if direction.decay is not None:
+        decay = direction.decay.detach().double().expand_as(z[:, 0])
+    elif direction.weight is None:
         decay = torch.sigmoid(z[:, n])
     else:
-        weight = undropped(direction, "recurrent").detach().double()
+        weight = direction.weight.detach().double()
         zeros = z.new_zeros(1, chain.states, layer.hidden_size)
         carry = x[:, None] if chain.highway else None
         h, _, _ = string_scan(

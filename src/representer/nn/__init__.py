@@ -16,6 +16,7 @@ from representer.nn.activation.replace import (
     activation_penalty,
     replace_activations,
 )
+from representer.nn.convert import convert_state_dict
 from representer.nn.recurrent.cnn import CNN
 from representer.nn.recurrent.gated_cnn import GatedCNN
 from representer.nn.recurrent.kbrn import KBRN
@@ -85,6 +86,7 @@ __all__ = [
     "WindowedRecurrentState",
     "activation_groups",
     "activation_penalty",
+    "convert_state_dict",
     "drop_connect",
     "path_graph",
     "replace_activations",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from representer.errors import CheckpointError, DataError, RepresenterError
+from representer.nn import convert_state_dict
 from representer.printable import say
 from representer.storage.fields import from_values
 from representer.storage.files import parse_json, read_bytes, require_shallow
@@ -188,13 +190,13 @@ class RunFiles:
         """
         try:
             with torch.device("meta"):
-                expected = forms_of(build().state_dict())
+                described = build()
         except (RepresenterError, RuntimeError, TypeError, ValueError, ArithmeticError) as error:
             raise self._damaged(MODEL, error) from None
         if self._entries is None:
             say(f"{self.folder}: a run of an older version, without {MANIFEST}; damage to its "
                 "files may go unnoticed")  # fmt: skip
-        weights, _ = self.tensors(WEIGHTS, lambda forms: require_same_forms(forms, expected))
+        weights = self._weights(described)
         model = build()
         model.load_state_dict(weights)
         return model.eval()
@@ -206,9 +208,24 @@ class RunFiles:
             DataError: There are no weights.
             CheckpointError: They are damaged, not finite, or of another model.
         """
+        model.load_state_dict(self._weights(model))
+
+    def _weights(self, model: nn.Module) -> dict[str, Tensor]:
+        """Return the weights of the run for a model; those of version 0.1.0 are converted."""
         expected = forms_of(model.state_dict())
-        weights, _ = self.tensors(WEIGHTS, lambda forms: require_same_forms(forms, expected))
-        model.load_state_dict(weights)
+
+        def check(forms: Forms) -> None:
+            if forms != expected:
+                with suppress(RuntimeError):  # sizes that no tensor can have
+                    empty = {
+                        n: torch.empty(form.shape, dtype=form.dtype, device="meta")
+                        for n, form in forms.items()
+                    }
+                    forms = forms_of(convert_state_dict(empty, model))
+            require_same_forms(forms, expected)
+
+        weights, _ = self.tensors(WEIGHTS, check)
+        return convert_state_dict(weights, model)
 
     def _verify(self, name: str, data: bytes) -> None:
         if self._entries is None:

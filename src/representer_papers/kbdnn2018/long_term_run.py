@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.nn import KBRN
-from representer.nn.recurrent.kbrn_direction import KBRNDirection
+from representer.nn.recurrent.step_norm import StepNorm
 from representer.storage.checkpoint import Checkpoint, latest, save_step
 from representer.storage.run_folder import RunFolder
 from representer.training import generators
@@ -91,17 +91,16 @@ def _tests(setting: Setting, network: Network) -> dict[str, Any]:
     result: dict[str, Any] = {"test": _accuracy(setting, network)}
     if not isinstance(network.layer, KBRN):
         return result
-    direction = cast(KBRNDirection, network.layer.directions[0])
-    assert direction.norm is not None
-    direction.norm.batches.zero_()
+    norm = cast(StepNorm, network.layer.step_norm_l0)
+    norm.batches.zero_()
     network.train()
     for number in range(20):
         network(_batch(setting, "statistics", number, BATCH)[0])
     network.eval()
-    direction.eval_statistics = "running"
+    network.layer.eval_statistics = "running"
     result["test_running"] = _accuracy(setting, network)
     grid = torch.linspace(-SPAN, SPAN, POINTS)
-    values = network.layer.activation()(grid[:, None].expand(-1, direction.hidden_size)).T
+    values = network.layer.activation()(grid[:, None].expand(-1, network.layer.hidden_size)).T
     slopes = values.diff(dim=1) / (grid[1] - grid[0])
     result["steep"] = int((slopes.abs().amax(1) > 1).sum())
     result["functions"] = [[round(float(v), 3) for v in row[::2]] for row in values]

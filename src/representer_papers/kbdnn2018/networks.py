@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from representer.nn import KBRN, NgramLSTM
-from representer.nn.recurrent.direction import CellDirection
-from representer.nn.recurrent.kbrn_direction import KBRNDirection
 
 CELLS = {
     "kbrn": "learned activations initialized to zero, as in the authors' code",
@@ -118,9 +116,8 @@ def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
     if cell == "kbrn-fitted":
         options = {"init": "tanh", "limits": (-RANGE, RANGE)}
     layer = KBRN(1, 1, num_centers=centers, normalize=False, **options)
-    direction = cast(KBRNDirection, layer.directions[0])
-    nn.init.ones_(direction.input_weight)
-    nn.init.ones_(direction.recurrent)
+    nn.init.ones_(layer.get_parameter("weight_ih_l0"))
+    nn.init.ones_(layer.get_parameter("weight_hh_l0"))
     return Network(layer, None, squashes=True)
 
 
@@ -146,9 +143,11 @@ def _lstm(cell: str, units: int) -> nn.Module:
         biases = cast(SigmoidLSTM, layer).sums.bias
     else:
         layer = NgramLSTM(1, units, forget_bias=1.0)
-        biases = cast(CellDirection, layer.directions[0]).bias
-    assert biases is not None
-    for parameter in layer.parameters():
+        biases = layer.get_parameter("bias_l0")
+    parameters = dict(layer.named_parameters())
+    if cell != "lstm-sigmoid":  # drawn in the order of the published runs
+        parameters = {n: parameters[n] for n in ("weight_hh_l0", "bias_l0", "weight_ih_l0")}
+    for parameter in parameters.values():
         nn.init.uniform_(parameter, -bound, bound)
     nn.init.zeros_(biases)
     if cell == "lstm-sigmoid":

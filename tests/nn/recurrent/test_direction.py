@@ -1,18 +1,90 @@
-"""One direction of a layer: weight drop, zoneout, biases, start values."""
+"""One direction of a layer: its recurrences, weight drop, zoneout, biases, start values."""
 
 from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from representer import functional
+from representer.functional import cell as cells
+from representer.functional.cell import Cell
+from representer.nn.recurrent.direction import CellDirection
+from representer.nn.recurrent.filters import FilterBank
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.ops.rkm_scan.samples import CELLS, tensors
 
 from .layers import HIDDEN, WITH_MEMORY, batch, build
 
+SIZES = 5, 3, 4  # T, B, H
+SHORTCUTS = {
+    "linear kernel without feedback": replace(cells.LINEAR_KERNEL, feedback="none"),
+    "its identity": replace(cells.LINEAR_KERNEL, feedback="none", output="identity"),
+    "linear kernel machine": Cell(
+        "static", "static", False, output="linear", feedback="none", memory="output"
+    ),
+}
+EVERY_CELL = {**CELLS, **SHORTCUTS}
+
+
+def _direction(cell: Cell, options: str, psi: Any) -> tuple[CellDirection, dict[str, Any]]:
+    """Return a direction, and the operands of its equations."""
+    operands = {"weight": None, "static": None, "norm": None, "lengths": None}
+    operands |= tensors(cell, SIZES, f"input {options}", torch.float64)
+    for name in ("z", "weight", "h0", "c0", "static", "norm", "input_weight", "bias"):
+        if operands[name] is not None:
+            operands[name].requires_grad_()
+    zoneout = (0.3, 0.2) if "zoneout" in options and cell.has_memory else (0.0, 0.0)
+    filters = operands["input_weight"].flatten(0, 1)
+    weights = (operands[name] for name in ("weight", "bias", "norm", "static"))
+    bank = FilterBank("dense", {1: SIZES[2]})
+    direction = CellDirection(cell, bank, (filters,), None, *weights, psi, zoneout, False, False)
+    return direction, operands
+
+
+@pytest.mark.parametrize("cell", EVERY_CELL.values(), ids=EVERY_CELL)
+@pytest.mark.parametrize("options", ["", "lengths", "norm zoneout lengths"])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("psi", [None, torch.sin])
+def test_every_recurrence_has_the_values_and_gradients_of_the_equations(
+    cell: Cell, options: str, reverse: bool, psi: Any
+):
+    direction, o = _direction(cell, options, psi)
+    state = (o["h0"], o["c0"]) if cell.has_memory else ()
+    x, weight, bias = o["z"], o.pop("input_weight"), o.pop("bias")
+    output, after, _ = direction(x, state, x.new_zeros(3, 0, 2), o["lengths"], reverse)
+    z = torch.einsum("tbi,ghi->tbgh", x, weight) + bias
+    hold = None
+    if any(direction.zoneout):
+        hold = x.new_tensor(direction.zoneout)[:, None, None, None].expand(2, *SIZES)
+    equations = {**o, "z": z, "hold": hold, "cell": cell, "reverse": reverse, "psi": psi}
+    expected = functional.rkm_scan(**equations)[: 1 + len(after)]
+    torch.testing.assert_close((output, *after), expected)
+    marked = [v for v in (*o.values(), weight, bias) if v is not None and v.requires_grad]
+    torch.testing.assert_close(_gradients((output, *after), marked), _gradients(expected, marked))
+
+
+def _gradients(results: tuple[Tensor, ...], marked: list[Tensor]) -> tuple[Tensor, ...]:
+    loss = [result.square().sum() for result in results]
+    return torch.autograd.grad(loss, marked, materialize_grads=True)
+
+
+@pytest.mark.parametrize("cell", SHORTCUTS.values(), ids=SHORTCUTS)
+def test_a_linear_cell_without_feedback_runs_as_an_elementwise_scan(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+):
+    direction, o = _direction(cell, "lengths", None)
+    monkeypatch.setattr("representer.nn.recurrent.direction.rkm_scan", None)
+    window = o["z"].new_zeros(3, 0, 2)
+    output, *_ = direction(o["z"], (o["h0"], o["c0"]), window, o["lengths"], True)
+    assert output.shape == SIZES
+
 
 def _recurrent_of(layer: RecurrentKernelMachine) -> Tensor:
-    weight = layer.directions[0].recurrent
+    weight = layer.weight_hh_l0
     assert isinstance(weight, Tensor)
     return weight
 

@@ -8,20 +8,23 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import ngram_product_definition
-from representer.nn.recurrent.filters import DenseFilters, units_by_length
+from representer.nn.recurrent.filters import FilterBank, units_by_length
 
 from .layers import HIDDEN, INPUT, MIXED, batch, build
 
 G, I = 2, 3  # noqa: E741
 
 
-def _bank(lengths: dict[int, int], **options: Any) -> DenseFilters:
-    bank = DenseFilters(G, I, lengths, dtype=torch.float64, **options)
-    bank.reset_parameters(0.7)
-    return bank
+def _bank(lengths: dict[int, int], **options: Any) -> tuple[FilterBank, list[Tensor]]:
+    """Return a bank and weights for it."""
+    bank = FilterBank("dense", lengths, **options)
+    weights = [torch.empty(G * u, n * I, dtype=torch.float64) for n, u in lengths.items()]
+    bank.reset(weights, 0.7)
+    return bank, [weight.requires_grad_() for weight in weights]
 
 
 @settings(deadline=None, max_examples=40)
@@ -34,11 +37,12 @@ def _bank(lengths: dict[int, int], **options: Any) -> DenseFilters:
 def test_every_unit_multiplies_its_own_window_in_the_order_of_the_units(
     lengths: dict[int, int], dilation: int, time: int, reverse: bool
 ):
-    bank = _bank(lengths, dilation=dilation)
+    bank, weights = _bank(lengths, dilation=dilation)
     x = torch.randn(time, 2, I, dtype=torch.float64)
     zeros = x.new_zeros(bank.reach, 2, I)
-    products = bank(torch.cat((x, zeros) if reverse else (zeros, x)), reverse=reverse)
-    effective = bank.effective()
+    extended = torch.cat((x, zeros) if reverse else (zeros, x))
+    products = bank.product(weights, extended, G, reverse=reverse)
+    effective = bank.effective(weights, G)
     units = [n for n, count in lengths.items() for _ in range(count)]
     assert effective.shape == (G, len(units), I, max(lengths))
     for unit, n in enumerate(units):
@@ -53,15 +57,15 @@ def test_every_unit_multiplies_its_own_window_in_the_order_of_the_units(
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_the_windows_and_the_matrix_of_plain_filters_have_the_same_product(n: int, reverse: bool):
-    bank = _bank({n: 4}, dilation=2)
+    bank, weights = _bank({n: 4}, dilation=2)
     assert bank.is_plain
     extended = torch.randn(5 + bank.reach, 2, I, dtype=torch.float64)
-    windows, matrix = bank.operands(extended, reverse=reverse)
+    windows = bank.windows(extended, reverse=reverse)
     assert windows.shape == (5, 2, n * I)
-    products = torch.einsum("tbi,ghi->tbgh", windows, matrix)
-    torch.testing.assert_close(products, bank(extended, reverse=reverse))
-    assert not _bank({1: 2, 2: 2}).is_plain
-    assert not _bank({1: 4}, unit_norm=True).is_plain
+    products = (windows @ weights[0].T).unflatten(-1, (G, 4))
+    torch.testing.assert_close(products, bank.product(weights, extended, G, reverse=reverse))
+    assert not _bank({1: 2, 2: 2})[0].is_plain
+    assert not _bank({1: 4}, unit_norm=True)[0].is_plain
 
 
 def test_filters_of_mixed_lengths_stay_in_the_order_in_which_they_were_given():
@@ -71,27 +75,27 @@ def test_filters_of_mixed_lengths_stay_in_the_order_in_which_they_were_given():
 
 
 def test_filters_and_windows_of_unit_length_compare_by_angle():
-    bank = _bank({2: 3, 1: 1}, unit_norm=True)
-    lengths = bank.effective().flatten(2).norm(dim=-1)
+    bank, weights = _bank({2: 3, 1: 1}, unit_norm=True)
+    lengths = bank.effective(weights, G).flatten(2).norm(dim=-1)
     torch.testing.assert_close(lengths, torch.ones_like(lengths))
     extended = torch.randn(6, 2, I, dtype=torch.float64)
-    products = bank(extended)
+    products = bank.product(weights, extended, G)
     assert (products.abs() <= 1).all()
-    torch.testing.assert_close(bank(extended * 5), products)
+    torch.testing.assert_close(bank.product(weights, extended * 5, G), products)
 
 
 def test_a_window_of_zeros_has_product_0_and_a_finite_gradient():
-    bank = _bank({1: 2}, unit_norm=True)
+    bank, weights = _bank({1: 2}, unit_norm=True)
     x = torch.randn(4, 1, I, dtype=torch.float64)
     x[1] = 0
     x.requires_grad_()
-    products = bank(x)
+    products = bank.product(weights, x, G)
     assert not products[1].any()
     products.sum().backward()
     assert x.grad is not None
     assert x.grad.isfinite().all()
-    assert bank.weights[0].grad is not None
-    assert bank.weights[0].grad.isfinite().all()
+    assert weights[0].grad is not None
+    assert weights[0].grad.isfinite().all()
 
 
 def test_coefficients_start_within_the_bound_that_torch_uses():

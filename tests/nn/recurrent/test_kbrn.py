@@ -37,7 +37,7 @@ def build(name: str, **options) -> nn.KBRN:
         for parameter in layer.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
         for _ in range(3):
-            x = batch().to(layer.directions[0].recurrent.dtype)
+            x = batch().to(layer.weight_hh_l0.dtype)
             layer(x.transpose(0, 1) if layer.batch_first else x)
     return layer.eval()
 
@@ -48,12 +48,12 @@ def batch(time: int = TIME, size: int = BATCH) -> Tensor:
 
 def by_hand(layer: nn.KBRN, x: Tensor) -> Tensor:
     """Run a layer in training on sequences of one length."""
-    part, h, outputs = layer.directions[0], x.new_zeros(x.shape[1], HIDDEN), []
+    part, h, outputs = layer.direction(0), x.new_zeros(x.shape[1], HIDDEN), []
     for x_t in x:
-        a = x_t @ part.input_weight.T + h @ part.recurrent.T + part.bias
+        a = x_t @ part.input_weight.T + h @ part.weight.T + part.bias
         if part.norm is not None:
             deviation = (a.var(0, unbiased=False) + layer.eps).sqrt()
-            a = part.norm.scale[0] * (a - a.mean(0)) / deviation + part.norm.scale[1]
+            a = part.norm.weight * (a - a.mean(0)) / deviation + part.norm.bias
         h = part.activation(a)
         outputs.append(h)
     return torch.stack(outputs)
@@ -63,13 +63,14 @@ def by_hand(layer: nn.KBRN, x: Tensor) -> Tensor:
 def test_an_orthogonal_start_is_drawn_again_on_reset(features: int):
     torch.manual_seed(0)
     layer = nn.KBRN(features, 40, 2, bidirectional=True, start="orthogonal", dtype=torch.float64)
-    for part in layer.directions:
-        before = part.recurrent.detach().clone()
-        part.reset_parameters()
-        assert not torch.allclose(part.recurrent, before)
-        torch.testing.assert_close(part.recurrent @ part.recurrent.T, torch.eye(40).double())
+    for suffix in layer.suffixes:
+        weight = layer.get_parameter(f"weight_hh{suffix}")
+        before = weight.detach().clone()
+        layer.reset_parameters()
+        assert not torch.allclose(weight, before)
+        torch.testing.assert_close(weight @ weight.T, torch.eye(40).double())
         # W x of x of variance 1: the deviation is that of 0.3, cut at two: 0.264
-        of_sums = part.input_weight.square().sum(1).mean().sqrt()
+        of_sums = layer.get_parameter(f"weight_ih{suffix}").square().sum(1).mean().sqrt()
         assert of_sums.item() == pytest.approx(0.264, rel=0.2)  # of 40 units or more
 
 
@@ -87,8 +88,8 @@ def test_an_orthogonal_start_remembers_the_first_step_of_wide_inputs():
 
 
 def test_an_orthogonal_start_may_be_of_half_precision():
-    part = nn.KBRN(3, 4, start="orthogonal", dtype=torch.bfloat16).directions[0]
-    product = (part.recurrent @ part.recurrent.T).float()
+    part = nn.KBRN(3, 4, start="orthogonal", dtype=torch.bfloat16).direction(0)
+    product = (part.weight @ part.weight.T).float()
     torch.testing.assert_close(product, torch.eye(4), rtol=0, atol=0.03)  # bfloat16 has 8 bits
 
 
@@ -114,13 +115,11 @@ def test_the_running_statistics_of_one_batch_are_those_of_the_batch():
 def test_they_are_means_at_first_and_decay_later():
     torch.manual_seed(0)
     layer = nn.KBRN(INPUT, HIDDEN, momentum=0.25, dtype=torch.float64)
-    norm, seen = layer.directions[0].norm, []
+    norm, seen = layer.step_norm_l0, []
     for count in range(1, 8):
         x = batch(1)
         layer(x)
-        a = torch.nn.functional.linear(
-            x[0], layer.directions[0].input_weight, layer.directions[0].bias
-        )
+        a = torch.nn.functional.linear(x[0], layer.weight_ih_l0, layer.bias_l0)
         seen.append(a.mean(0))
         if count <= 4:
             torch.testing.assert_close(norm.running[0, 0], torch.stack(seen).mean(0))
@@ -133,7 +132,7 @@ def test_they_are_means_at_first_and_decay_later():
 
 def test_beyond_the_steps_of_training_the_last_statistics_are_used_again():
     layer = build("normalized")
-    norm = layer.directions[0].norm
+    norm = layer.step_norm_l0
     with torch.no_grad():
         norm.running[:, TIME:] = float("nan")  # nothing may read there
     longer = layer(batch(TIME + 5))[0]
@@ -146,7 +145,7 @@ def test_each_step_has_its_own_statistics_in_evaluation():
     layer, x = build("normalized"), batch()
     expected = layer(x)[0]
     with torch.no_grad():
-        layer.directions[0].norm.running[0, 3] += 1
+        layer.step_norm_l0.running[0, 3] += 1
     changed = layer(x)[0]
     assert torch.equal(changed[:3], expected[:3])
     assert not torch.isclose(changed[3], expected[3]).any(1).all()
@@ -156,24 +155,24 @@ def test_steps_beyond_those_that_are_kept_share_the_last_row():
     torch.manual_seed(0)
     layer = nn.KBRN(INPUT, HIDDEN, max_steps=3, dtype=torch.float64)
     layer(batch())
-    norm = layer.directions[0].norm
+    norm = layer.step_norm_l0
     assert norm.running.shape == (2, 3, HIDDEN)
     assert norm.batches.tolist() == [1, 1, 1]
     whole = nn.KBRN(INPUT, HIDDEN, dtype=torch.float64)
     whole.load_state_dict(layer.state_dict() | {
-        "directions.0.norm.running": whole.directions[0].norm.running,
-        "directions.0.norm.batches": whole.directions[0].norm.batches,
+        "step_norm_l0.running": whole.step_norm_l0.running,
+        "step_norm_l0.batches": whole.step_norm_l0.batches,
     })  # fmt: skip
     torch.manual_seed(0)
     nn.KBRN(INPUT, HIDDEN, dtype=torch.float64)
     whole(batch())
-    pooled = whole.directions[0].norm.running[:, 2:TIME].mean(1)
+    pooled = whole.step_norm_l0.running[:, 2:TIME].mean(1)
     torch.testing.assert_close(norm.running[:, 2], pooled)
 
 
 def test_statistics_of_the_same_steps_are_taken_in_alike_whether_or_not_that_can_be_seen():
     generator = torch.Generator().manual_seed(0)
-    norms = [nn.KBRN(INPUT, HIDDEN, max_steps=9, momentum=0.5).directions[0].norm for _ in range(2)]
+    norms = [nn.KBRN(INPUT, HIDDEN, max_steps=9, momentum=0.5).step_norm_l0 for _ in range(2)]
     for start in (0, 3, 3, 3, 5):
         used = torch.rand(2, 4, HIDDEN, generator=generator)
         norms[0].update(used, torch.tensor([start]).expand(6), None)
@@ -195,7 +194,7 @@ def test_the_authors_statistics_are_those_of_the_batch_in_evaluation_too():
 def test_a_packed_batch_in_training_takes_statistics_over_those_that_have_the_step():
     torch.manual_seed(0)
     layer = build("normalized").train()
-    norm, sequences = layer.directions[0].norm, [batch(length, 1)[:, 0] for length in (4, 4, 2)]
+    norm, sequences = layer.step_norm_l0, [batch(length, 1)[:, 0] for length in (4, 4, 2)]
     running = norm.running.clone()
     padded, _ = pad_packed_sequence(layer(pack_sequence(sequences))[0])
     expected = by_hand(layer, torch.stack([s[:2] for s in sequences], dim=1))
@@ -208,11 +207,11 @@ def test_a_packed_batch_in_training_takes_statistics_over_those_that_have_the_st
 
 def by_hand_from(layer: nn.KBRN, x: Tensor, h: Tensor) -> Tensor:
     """Run the normalized layer on from h."""
-    part, outputs = layer.directions[0], []
+    part, outputs = layer.direction(0), []
     for x_t in x:
-        a = x_t @ part.input_weight.T + h @ part.recurrent.T + part.bias
+        a = x_t @ part.input_weight.T + h @ part.weight.T + part.bias
         a = (a - a.mean(0)) / (a.var(0, unbiased=False) + layer.eps).sqrt()
-        h = part.activation(part.norm.scale[0] * a + part.norm.scale[1])
+        h = part.activation(part.norm.weight * a + part.norm.bias)
         outputs.append(h)
     return torch.stack(outputs)
 
@@ -220,11 +219,11 @@ def by_hand_from(layer: nn.KBRN, x: Tensor, h: Tensor) -> Tensor:
 def test_a_sequence_that_is_alone_at_a_step_takes_the_running_statistics():
     layer = build("normalized").train()
     sequences = [batch(4, 1)[:, 0], batch(1, 1)[:, 0]]
-    layer.directions[0].norm.momentum = 0.0
-    running = layer.directions[0].norm.running.clone()
+    layer.step_norm_l0.momentum = 0.0
+    running = layer.step_norm_l0.running.clone()
     packed, state = layer(pack_sequence(sequences))
     padded, _ = pad_packed_sequence(packed)
-    assert torch.equal(running[:, 1:], layer.directions[0].norm.running[:, 1:])
+    assert torch.equal(running[:, 1:], layer.step_norm_l0.running[:, 1:])
     before = nn.KBRNState(padded[0, :1][None], torch.ones(1, 1, dtype=torch.int64))
     after = layer.eval()(sequences[0][1:, None], before)[0]
     torch.testing.assert_close(padded[1:, 0], after[:, 0])
@@ -301,8 +300,7 @@ def test_an_unbatched_sequence_is_a_batch_of_one(name: str):
 def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(name: str):
     both, x = build(name, bidirectional=True), batch()
     alone = build(name)
-    own = {k.replace("directions.1.", "directions.0."): v
-           for k, v in both.state_dict().items() if k.startswith("directions.1.")}  # fmt: skip
+    own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
     alone.load_state_dict(own)
     torch.testing.assert_close(both(x)[0][..., HIDDEN:], alone(x.flip(0))[0].flip(0))
     torch.testing.assert_close(both.part(0, reverse=True)(x.flip(0))[0], alone(x.flip(0))[0])
@@ -365,7 +363,7 @@ def test_dropped_recurrent_weights_and_groups_find_their_way():
     assert not torch.equal(layer(x)[0], layer(x)[0])
     rest, own = nn.activation_groups(layer)
     assert {tuple(p.shape) for p in own["params"]} == {(HIDDEN, 20)}
-    assert len(rest["params"]) == 4
+    assert len(rest["params"]) == 5
     torch.testing.assert_close(nn.activation_penalty(layer), layer.penalty())
 
 

@@ -56,4 +56,4 @@ def test_the_output_gate_is_there_by_default_and_is_its_only_bias():
 def test_learned_static_gates_are_parameters_and_fixed_ones_are_not():
     fixed, learned = (LinearKernelRNN(3, 4, learn_static_gates=flag) for flag in (False, True))
     more = set(dict(learned.named_parameters())) - set(dict(fixed.named_parameters()))
-    assert more == {"directions.0.static.input_logit", "directions.0.static.forget_logit"}
+    assert more == {"static_gates_l0.input_logit", "static_gates_l0.forget_logit"}

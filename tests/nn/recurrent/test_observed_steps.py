@@ -18,7 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from representer import nn, ops
 from representer.nn.recurrent.sequence_layer import SequenceLayer
-from representer.nn.recurrent.streaming_step import streaming_step
 from representer.ops import core
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
@@ -35,7 +34,7 @@ def ready(kind: str) -> tuple[Any, Tensor, Any]:
     layer.requires_grad_(False)  # a trace holds the weights as constants
     with torch.no_grad():
         _, state = layer(x)
-        assert streaming_step(layer.directions, x[1], state) is not None
+        assert layer._short_step(x[1], state) is not None
     return layer, x[1], state
 
 
@@ -89,11 +88,10 @@ def test_negative_views_are_read_with_their_sign(kind: str, part: str):
         if part == "state":
             state = state._replace(h=torch._neg_view(-state.h))
         if part == "weight":
-            name = "recurrent" if kind == "cells" else "input_weight"
-            weight = getattr(layer.directions[0], name)
-            negated = torch.nn.Parameter(torch._neg_view(-weight))
-            setattr(layer.directions[0], name, negated)
-            assert getattr(layer.directions[0], name).is_neg()
+            name = "weight_hh_l0" if kind == "cells" else "weight_ih_l0"
+            negated = torch.nn.Parameter(torch._neg_view(-getattr(layer, name)))
+            setattr(layer, name, negated)
+            assert getattr(layer, name).is_neg()
         torch.testing.assert_close(layer.step(x, state)[0], expected)
 
 
@@ -131,15 +129,12 @@ def test_transforms_reach_the_operator(kind: str):
     with torch.no_grad():
         batched = torch.vmap(lambda x: layer.step(x, state)[0])(torch.stack((x, 2 * x)))
         torch.testing.assert_close(batched[1], general(layer, 2 * x, state))
-        weights = torch.stack([layer.directions[1].input_weight if kind == "strings" else
-                               layer.directions[1].recurrent] * 2)  # fmt: skip
-        name = "input_weight" if kind == "strings" else "recurrent"
+        name = "weight_ih_l1" if kind == "strings" else "weight_hh_l1"
+        weights = torch.stack([getattr(layer, name)] * 2)
 
         def of(weight: Tensor) -> Tensor:
-            given = {f"directions.1.{name}": weight}
-            return torch.func.functional_call(
-                Steps(layer), {f"layer.{k}": v for k, v in given.items()}, (x, state)
-            )
+            given = {f"layer.{name}": weight}
+            return torch.func.functional_call(Steps(layer), given, (x, state))
 
         torch.testing.assert_close(torch.vmap(of)(weights)[1], general(layer, x, state))
         with forward_ad.dual_level():
@@ -190,18 +185,7 @@ def test_global_hooks_are_called_by_every_step(kind: str):
         with global_hook(register, lambda module, *_: seen.append(type(module))), torch.no_grad():
             layer.step(x, state)
         assert type(layer) in seen
-        assert type(layer.directions[0]) in seen
         seen.clear()
-
-
-@EVERY_KIND
-def test_hooks_on_a_direction_are_called_by_every_step(kind: str):
-    layer, x, state = ready(kind)
-    seen: list[object] = []
-    layer.directions[1].register_forward_hook(lambda module, *_: seen.append(module))
-    with torch.no_grad():
-        layer.step(x, state)
-    assert seen == [layer.directions[1]]
 
 
 def _subclass(layer: Any, wrap: Callable[..., Any]) -> None:
@@ -212,13 +196,8 @@ def _instance(layer: Any, wrap: Callable[..., Any]) -> None:
     layer.forward = wrap(type(layer).forward).__get__(layer)
 
 
-def _direction(layer: Any, wrap: Callable[..., Any]) -> None:
-    direction = layer.directions[1]
-    direction.forward = wrap(type(direction).forward).__get__(direction)
-
-
 @EVERY_KIND
-@pytest.mark.parametrize("override", [_subclass, _instance, _direction])
+@pytest.mark.parametrize("override", [_subclass, _instance])
 def test_an_overridden_forward_is_the_one_that_steps(kind: str, override: Any):
     layer, x, state = ready(kind)
 
@@ -249,15 +228,15 @@ def test_parametrizations_and_subclasses_of_tensors_keep_their_meaning(kind: str
     layer, x, state = ready(kind)
     with torch.no_grad():
         marked = state._replace(h=state.h.as_subclass(Plain))
-        assert streaming_step(layer.directions, x, marked) is None
+        assert layer._short_step(x, marked) is None
         torch.testing.assert_close(
             layer.step(x, marked)[0].as_subclass(Tensor), general(layer, x, state)
         )
-        name = "recurrent" if kind == "cells" else "input_weight"
-        parametrize.register_parametrization(layer.directions[0], name, Halved())
+        name = "weight_hh_l0" if kind == "cells" else "weight_ih_l0"
+        parametrize.register_parametrization(layer, name, Halved())
         halved = layer.step(x, state)[0]
         torch.testing.assert_close(halved, general(layer, x, state))
-        parametrize.remove_parametrizations(layer.directions[0], name, leave_parametrized=True)
+        parametrize.remove_parametrizations(layer, name, leave_parametrized=True)
         torch.testing.assert_close(layer.step(x, state)[0], halved)
 
 
@@ -268,11 +247,11 @@ def test_threads_step_on_backends_of_their_own(kind: str):
 
     def step() -> None:
         with torch.no_grad():
-            assert streaming_step(layer.directions, x, state) is not None
+            assert layer._short_step(x, state) is not None
             results.append(layer.step(x, state)[0])
 
     with ops.use_backend("reference"), torch.no_grad():
-        assert streaming_step(layer.directions, x, state) is None
+        assert layer._short_step(x, state) is None
         thread = threading.Thread(target=step)
         thread.start()
         thread.join()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 from collections.abc import Callable
 from typing import Any
 
@@ -107,3 +109,47 @@ def test_checks_return_what_they_let_pass():
     assert check_probability("p", 1) == 1.0
     assert zoneout_pair(0.1) == (0.1, 0.1)
     assert zoneout_pair((0.1, 0.2)) == (0.1, 0.2)
+
+
+SIGNATURES = {
+    **nn.TABLE1,
+    "RAN": nn.RAN,
+    "RKM": nn.RKM,
+    "strings": nn.StringKernelRNN,
+    "KBRN": nn.KBRN,
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_a_signature_shows_every_option_with_type_and_default(name: str):
+    constructor = getattr(SIGNATURES[name], "func", SIGNATURES[name])
+    parameters = inspect.signature(constructor).parameters
+    assert not [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+    assert list(parameters)[:2] == ["input_size", "hidden_size"]
+    assert list(parameters)[-2:] == ["device", "dtype"]
+    optional = {
+        n: p.default for n, p in parameters.items() if n not in ("input_size", "hidden_size")
+    }
+    explicit = {n: v for n, v in optional.items() if n != "self"}
+    assert repr(constructor(3, 4, **explicit)) == repr(constructor(3, 4))
+    for option in parameters:
+        assert option in pydoc.render_doc(constructor)
+
+
+def test_filter_options_are_shown_by_every_machine():
+    for machine in (nn.RKMLSTM, nn.LinearKernelRNN, nn.RKM):
+        parameters = inspect.signature(machine).parameters
+        assert parameters["filter_length"].default == 1
+        assert parameters["filter_length"].annotation == int | dict[int, int]
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_an_option_that_there_is_not_is_a_type_error(name: str):
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'filter_lenght'"):
+        SIGNATURES[name](3, 4, filter_lenght=2)
+
+
+def test_what_an_rkm_has_not_is_refused_by_name():
+    for option in ("forget_bias", "output_nonlinearity", "bias"):
+        with pytest.raises(TypeError, match=option):
+            nn.RKM(3, 4, **{option: 1})

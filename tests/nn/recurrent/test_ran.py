@@ -17,8 +17,9 @@ def test_the_candidate_does_not_see_the_last_emission():
     layer = build("RAN")
     assert "candidate" not in layer.recurrent()
     with torch.no_grad():
-        layer.directions[0].bias[layer.cell.biased_gates.index("input")] = 800.0  # open
-        layer.directions[0].bias[layer.cell.biased_gates.index("forget")] = -800.0  # shut
+        assert layer.cell.biased_gates == ("input", "forget")
+        for gate, value in zip(layer.bias_l0.chunk(2), (800.0, -800.0), strict=True):
+            gate.fill_(value)  # open and shut
     x = batch()
     expected = x @ layer.filters()["candidate"][..., 0].T
     torch.testing.assert_close(layer(x)[0], expected)

@@ -10,12 +10,11 @@ from .layers import batch, build
 def test_it_is_linear_in_its_candidates():
     """Without a bias and a tanh there: twice the candidate filters, twice the output."""
     layer, x = build("RKM-LSTM", filter_length=2), batch()
-    for gate in layer.directions[0].recurrent.unbind(0):
-        torch.nn.init.zeros_(gate)  # else the gates see the larger output
+    torch.nn.init.zeros_(layer.get_parameter("weight_hh_l0"))  # gates do not see the output
     output, state = layer(x)
-    candidate = layer.cell.gates.index("candidate")
+    assert layer.cell.gates[0] == "candidate"
     with torch.no_grad():
-        layer.directions[0].filters.weights[0][candidate].mul_(2)
+        layer.get_parameter("weight_ih_l0")[: layer.hidden_size].mul_(2)
     doubled, doubled_state = layer(x)
     torch.testing.assert_close(doubled, 2 * output)
     torch.testing.assert_close(doubled_state.c, 2 * state.c)

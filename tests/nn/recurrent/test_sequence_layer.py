@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence
 
 from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
+from representer.nn.recurrent.sequence_layer import Run, SequenceLayer
 
 from .layers import EVERY_LAYER, HIDDEN, INPUT, LAYERS, assert_states_equal, batch, build
 
@@ -58,8 +62,7 @@ def test_one_time_step_is_a_sequence(name: str):
 def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(name: str):
     both, x = build(name, bidirectional=True, filter_length=3), batch()
     alone = build(name, filter_length=3)
-    own = {k.replace("directions.1.", "directions.0."): v
-           for k, v in both.state_dict().items() if k.startswith("directions.1.")}  # fmt: skip
+    own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
     alone.load_state_dict(own)
     output, state = both(x)
     expected, expected_state = alone(x.flip(0))
@@ -84,7 +87,7 @@ def test_the_parts_of_a_layer_are_layers_on_its_parameters_that_make_its_output(
         assert going_on.shape == a[:2].shape
         assert forward.num_layers == backward.num_directions == 1
     torch.testing.assert_close(h, output)
-    assert (layer.num_layers, layer.num_directions, len(layer.directions)) == (2, 2, 4)
+    assert (layer.num_layers, layer.num_directions, len(layer.suffixes)) == (2, 2, 4)
     shared = {p.data_ptr() for row in parts for part in row for p in part.parameters()}
     assert shared == {p.data_ptr() for p in layer.parameters()}
     with pytest.raises(ArgumentError, match="layer is 2; expected 0 to 1"):
@@ -95,8 +98,8 @@ def test_the_parts_of_a_layer_are_layers_on_its_parameters_that_make_its_output(
 def test_a_bidirectional_layer_starts_each_direction_from_its_own_state(name: str):
     """Directions of the same weights with exchanged states mirror each other."""
     layer, x = build(name, bidirectional=True, filter_length=2), batch()
-    shared = {k.replace("directions.0.", "directions.1."): v
-              for k, v in layer.state_dict().items() if k.startswith("directions.0.")}  # fmt: skip
+    shared = {k.replace("_l0", "_l0_reverse"): v
+              for k, v in layer.state_dict().items() if "_reverse" not in k}  # fmt: skip
     layer.load_state_dict({**layer.state_dict(), **shared})
     state = layer(batch())[1]
     exchanged = type(state)(*(field.flip(0) for field in state[:-1]), state.window[::-1])
@@ -111,7 +114,7 @@ def test_dropout_acts_between_the_layers_in_training_alone():
     plain, cut = (build("LSTM", num_layers=2) for _ in range(2))
     for twin in (plain, cut):
         twin.load_state_dict(layer.state_dict())
-    torch.nn.init.zeros_(cut.get_parameter("directions.1.filters.weights.0"))
+    torch.nn.init.zeros_(cut.get_parameter("weight_ih_l1"))
     torch.testing.assert_close(layer(x)[0], cut(x)[0])
     torch.testing.assert_close(layer(x)[1].h, cut(x)[1].h)
     layer.eval()
@@ -126,10 +129,22 @@ def test_dropout_draws_a_mask_for_every_step():
     assert len(layer(x)[0][:, 0, 0].unique()) > 1
 
 
-def test_variational_dropout_keeps_one_mask_over_time_and_draws_one_for_every_sequence():
+def _watched(layer: SequenceLayer, seen: list[Tensor]) -> Callable[[int], Run]:
+    """Return a ``_direction`` that notes the inputs of the directions."""
+    direction = layer._direction
+
+    def watched(k: int) -> Run:
+        return lambda x, *rest: seen.append(x) or direction(k)(x, *rest)
+
+    return watched
+
+
+def test_variational_dropout_keeps_one_mask_over_time_and_draws_one_for_every_sequence(
+    monkeypatch: pytest.MonkeyPatch,
+):
     layer = build("CNN", variational_dropout=0.5)
     seen = []
-    layer.directions[0].register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    monkeypatch.setattr(layer, "_direction", _watched(layer, seen))
     layer(torch.ones(7, 20, INPUT, dtype=torch.float64))
     (x,) = seen
     assert sorted(x.unique().tolist()) == [0.0, 2.0]  # thinned out, and scaled up to the same mean
@@ -137,11 +152,12 @@ def test_variational_dropout_keeps_one_mask_over_time_and_draws_one_for_every_se
     assert len(x[0].unique(dim=0)) > 1
 
 
-def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation():
+def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation(
+    monkeypatch: pytest.MonkeyPatch,
+):
     layer = build("RKM-LSTM", num_layers=2, variational_dropout=1.0)
     seen = []
-    for direction in layer.directions:
-        direction.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    monkeypatch.setattr(layer, "_direction", _watched(layer, seen))
     layer(batch())
     assert [bool(x.any()) for x in seen] == [False, False]
     seen.clear()
@@ -200,10 +216,13 @@ def test_a_step_that_does_not_fit_is_named(x_t, kind, message: str):
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_there_is_a_module_for_every_layer_and_direction(bidirectional: bool):
+def test_every_layer_and_direction_has_weights_of_its_own(bidirectional: bool):
     layer = build("RKM-LSTM", num_layers=3, bidirectional=bidirectional)
-    modules = [layer.direction(k, r) for k in range(3) for r in (False, True)[: 1 + bidirectional]]
-    assert [id(m) for m in modules] == [id(m) for m in layer.directions]
+    ends = ("", "_reverse")[: 1 + bidirectional]
+    for k in range(3):
+        for reverse, end in enumerate(ends):
+            weight = layer.direction(k, bool(reverse)).filters[0]
+            assert weight is layer.get_parameter(f"weight_ih_l{k}{end}")
     with pytest.raises(ArgumentError, match="layer is 3; expected 0 to 2"):
         layer.direction(3)
     with pytest.raises(ArgumentError, match="layer is -1; expected 0 to 2"):

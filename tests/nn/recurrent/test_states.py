@@ -180,7 +180,7 @@ def test_every_field_is_stacked_over_layers_and_directions():
     torch.testing.assert_close(state.h[2], output[-1, :, :HIDDEN])  # last layer, forward
     torch.testing.assert_close(state.h[3], output[0, :, HIDDEN:])  # last layer, backward
     first = build("RKM-LSTM", bidirectional=True)
-    first.load_state_dict({k: v for k, v in layer.state_dict().items() if k[11] in "01"})
+    first.load_state_dict({k: v for k, v in layer.state_dict().items() if "_l0" in k})
     torch.testing.assert_close(state.h[:2], first(x)[1].h)
 
 

@@ -40,7 +40,7 @@ def general(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step:
 
 def quick(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step | None:
     with torch.no_grad():
-        return streaming_step(layer.directions, x_t, state)
+        return streaming_step(layer, x_t, state)
 
 
 def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
@@ -89,7 +89,7 @@ def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.Monk
     layer, x, state = ready()
     taken: list[bool] = []
     monkeypatch.setattr(
-        "representer.nn.recurrent.sequence_layer.streaming_step",
+        "representer.nn.recurrent.kernel_machine.streaming_step",
         lambda *given: taken.append(True) or streaming_step(*given),
     )
     with torch.no_grad():
@@ -114,34 +114,23 @@ def test_weights_trained_replaced_or_loaded_after_a_step_are_those_of_the_next()
     is_up_to_date()
     layer.load_state_dict(other.state_dict(), assign=True)
     is_up_to_date()
-    layer.directions[0].filters.weights[0] = torch.nn.Parameter(torch.randn(4, 4, 3, 1).double())
+    layer.weight_ih_l0 = torch.nn.Parameter(torch.randn(4 * HIDDEN, 3).double())
     is_up_to_date()
-    layer.directions[0].forget_bias = 0.0
+    layer.forget_bias = 0.0
     is_up_to_date()
-    layer.directions[0].bias = None
+    layer.bias_l0 = None
     is_up_to_date()
-
-
-def test_filters_exchanged_after_a_step_are_those_of_the_next():
-    layer, x, state = ready()
-    quick(layer, x, state)
-    layer.directions[0].filters = build("RKM-LSTM").directions[0].filters
-    with torch.no_grad():
-        torch.testing.assert_close(layer.step(x, state)[0], general(layer, x, state)[0])
 
 
 CHANGES: dict[str, Callable[[RecurrentKernelMachine], Any]] = {
-    "zoneout": lambda layer: setattr(layer.directions[0], "zoneout", (0.5, 0.5)),
-    "psi": lambda layer: setattr(layer.directions[0], "psi", torch.sin),
-    "weight drop": lambda layer: setattr(layer.directions[0], "weight_drop", 0.5),
-    "hook": lambda layer: layer.directions[0].register_forward_hook(lambda *_: None),
+    "zoneout": lambda layer: setattr(layer, "zoneout", (0.5, 0.5)),
+    "psi": lambda layer: setattr(layer, "psi", torch.sin),
+    "weight drop": lambda layer: setattr(layer, "weight_drop", 0.5),
     "weights not contiguous": lambda layer: setattr(
-        layer.directions[0].recurrent,
-        "data",
-        layer.directions[0].recurrent.data.transpose(1, 2).contiguous().transpose(1, 2),
+        layer.weight_hh_l0, "data", layer.weight_hh_l0.data.T.contiguous().T
     ),
     "weights of another dtype": lambda layer: setattr(
-        layer.directions[0].recurrent, "data", layer.directions[0].recurrent.data.float()
+        layer.weight_hh_l0, "data", layer.weight_hh_l0.data.float()
     ),
     "layer elsewhere": lambda layer: layer.to("meta"),
     "layer in another dtype": lambda layer: layer.float(),
@@ -216,7 +205,7 @@ def test_an_input_that_is_not_just_so_is_left_to_the_general_path(kind: str):
 
 def test_gradients_autocast_another_backend_and_transforms_are_left_to_the_general_path():
     layer, x, state = ready()
-    assert streaming_step(layer.directions, x, state) is None  # gradients are on
+    assert streaming_step(layer, x, state) is None  # gradients are on
     with torch.autocast("cpu", torch.bfloat16):
         assert quick(layer, x, state) is None
     with ops.use_backend("reference"):
@@ -254,14 +243,13 @@ def test_a_strided_input_is_read_as_it_is():
 def test_plans_die_with_their_layers():
     layer, x, state = ready()
     quick(layer, x, state)
-    direction = layer.directions[0]
-    assert direction in module._PLANS
-    count = len(module._PLANS)
-    del layer, direction
+    assert layer in module._STEPS
+    count = len(module._STEPS)
+    del layer
     import gc
 
     gc.collect()
-    assert len(module._PLANS) < count
+    assert len(module._STEPS) < count
 
 
 def test_the_hidden_size_of_the_state_is_that_of_the_layer():

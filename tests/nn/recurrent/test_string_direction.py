@@ -29,10 +29,10 @@ def test_there_is_a_parameter_for_what_the_cell_has_and_no_other(name: str):
     layer = build_string(name)
     products = len(layer.chain.products)
     gates = products - layer.order
-    expected = {"directions.0.input_weight": (products, HIDDEN, INPUT)}
-    expected |= {"directions.0.bias": (gates, HIDDEN)} if gates else {}
-    expected |= {"directions.0.recurrent": (HIDDEN, HIDDEN)} if layer.chain.sees_h else {}
-    expected |= {"directions.0.decay_logit": (HIDDEN,)} if layer.decay == "learned" else {}
+    expected = {"weight_ih_l0": (products * HIDDEN, INPUT)}
+    expected |= {"bias_l0": (gates * HIDDEN,)} if gates else {}
+    expected |= {"weight_hh_l0": (HIDDEN, HIDDEN)} if layer.chain.sees_h else {}
+    expected |= {"decay_logit_l0": (HIDDEN,)} if layer.decay == "learned" else {}
     assert {key: tuple(value.shape) for key, value in layer.state_dict().items()} == expected
 
 
@@ -46,9 +46,9 @@ def test_without_biases_there_are_none(name: str):
 def test_weights_start_with_the_variance_of_one_over_fan_in_and_biases_from_zero():
     layer = nn.StringKernelRNN(50, 100, decay="state", highway=True, num_layers=2)
     for k, size in enumerate((50, 100)):
-        weight = layer.get_parameter(f"directions.{k}.input_weight")
-        recurrent = layer.get_parameter(f"directions.{k}.recurrent")
-        gates = layer.get_parameter(f"directions.{k}.bias")
+        weight = layer.direction(k).input_weight
+        recurrent = layer.get_parameter(f"weight_hh_l{k}")
+        gates = layer.get_parameter(f"bias_l{k}")
         of_tokens, of_both = math.sqrt(3 / size), math.sqrt(3 / (size + 100))
         drawn = [(recurrent, of_both), (weight[2], of_both)]
         drawn += [(matrix, of_tokens) for matrix in (*weight[:2], *weight[3:])]
@@ -119,9 +119,9 @@ def test_the_decay_gate_shows_the_weights_that_act(name: str):
     of_gate = slice(layer.order, layer.order + 1)
     rows = [k for k in range(len(layer.chain.products)) if k != of_gate.start]
     with torch.no_grad():
-        given.directions[0].input_weight.copy_(layer.directions[0].input_weight[rows])
-        if given.directions[0].bias is not None:
-            given.directions[0].bias.copy_(layer.directions[0].bias[1:])
+        given.direction(0).input_weight.copy_(layer.direction(0).input_weight[rows])
+        if given.bias_l0 is not None:
+            given.direction(0).bias.copy_(layer.direction(0).bias[1:])
     torch.testing.assert_close(layer(x)[0], given(x)[0])
 
 

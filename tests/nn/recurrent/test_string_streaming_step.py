@@ -12,7 +12,7 @@ from torch import Tensor
 
 from representer import nn, ops
 from representer.nn.recurrent import string_streaming_step as module
-from representer.nn.recurrent.streaming_step import streaming_step
+from representer.nn.recurrent.string_streaming_step import string_streaming_step
 from representer.ops import core
 
 from .layers import assert_states_equal
@@ -29,7 +29,7 @@ def general(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor,
 
 def quick(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     with torch.no_grad():
-        return streaming_step(layer.directions, x_t, state)
+        return layer._short_step(x_t, state)
 
 
 def ready(name: str = "state gate", size: int = 2, **options: Any):
@@ -87,7 +87,7 @@ def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.Monk
     layer, x, state = ready()
     taken: list[bool] = []
     monkeypatch.setattr(
-        "representer.nn.recurrent.streaming_step.string_streaming_step",
+        "representer.nn.recurrent.string_kernel_rnn.string_streaming_step",
         lambda *given: taken.append(True) or module.string_streaming_step(*given),
     )
     with torch.no_grad():
@@ -113,13 +113,13 @@ def test_weights_trained_replaced_or_loaded_after_a_step_are_those_of_the_next(n
     is_up_to_date()
     layer.load_state_dict(other.state_dict(), assign=True)
     is_up_to_date()
-    layer.directions[0].bias = None
+    layer.bias_l0 = None
     is_up_to_date()
 
 
 def spoil(name: str, change: Callable[[Tensor], Tensor]) -> Callable[[nn.StringKernelRNN], Any]:
     def of(layer: nn.StringKernelRNN) -> None:
-        parameter = getattr(layer.directions[0], name)
+        parameter = layer.get_parameter(f"{name}_l0")
         parameter.data = change(parameter.data)
 
     return of
@@ -130,15 +130,13 @@ def strided(tensor: Tensor) -> Tensor:
 
 
 CHANGES: dict[str, Callable[[nn.StringKernelRNN], Any]] = {
-    "hook": lambda layer: layer.directions[0].register_forward_hook(lambda *_: None),
-    "pre-hook": lambda layer: layer.directions[0].register_forward_pre_hook(lambda *_: None),
-    "hidden dropout": lambda layer: setattr(layer.directions[0], "hidden_dropout", 0.5),
-    "strided recurrent weights": spoil("recurrent", strided),
-    "strided input weights": spoil("input_weight", strided),
+    "hidden dropout": lambda layer: setattr(layer, "hidden_dropout", 0.5),
+    "strided recurrent weights": spoil("weight_hh", strided),
+    "strided input weights": spoil("weight_ih", strided),
     "strided biases": spoil("bias", strided),
-    "narrow biases": spoil("bias", lambda bias: bias[:, :2].contiguous()),
-    "recurrent weights of another dtype": spoil("recurrent", Tensor.float),
-    "recurrent weights gone": lambda layer: setattr(layer.directions[0], "recurrent", None),
+    "narrow biases": spoil("bias", lambda bias: bias[:-1].contiguous()),
+    "recurrent weights of another dtype": spoil("weight_hh", Tensor.float),
+    "recurrent weights gone": lambda layer: setattr(layer, "weight_hh_l0", None),
     "layer elsewhere": lambda layer: layer.to("meta"),
     "layer in another dtype": lambda layer: layer.float(),
 }
@@ -162,8 +160,8 @@ def test_a_learned_decay_that_does_not_fit_is_left_to_the_general_path():
 
 def test_a_highway_for_an_input_of_another_width_is_left_to_the_general_path():
     layer, x, state = ready("highway")
-    of_five = torch.randn(*layer.directions[0].input_weight.shape[:2], 5, dtype=torch.float64)
-    layer.directions[0].input_weight = torch.nn.Parameter(of_five)
+    of_five = torch.randn(len(layer.weight_ih_l0), 5, dtype=torch.float64)
+    layer.weight_ih_l0 = torch.nn.Parameter(of_five)
     assert quick(layer, torch.cat((x, x[:, :1]), dim=1), state) is None
 
 
@@ -225,7 +223,7 @@ def test_an_input_that_is_not_just_so_is_left_to_the_general_path(kind: str):
 
 def test_gradients_autocast_and_another_backend_are_left_to_the_general_path():
     layer, x, state = ready()
-    assert streaming_step(layer.directions, x, state) is None  # gradients are on
+    assert string_streaming_step(layer, x, state) is None  # gradients are on
     with torch.autocast("cpu", torch.bfloat16):
         assert quick(layer, x, state) is None
     with ops.use_backend("reference"):
@@ -249,7 +247,7 @@ def test_a_strided_input_is_read_as_it_is():
 def test_plans_die_with_their_layers():
     layer, x, state = ready()
     quick(layer, x, state)
-    assert layer.directions[0] in module._STEPS
+    assert layer in module._STEPS
     count = len(module._STEPS)
     del layer
     gc.collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +12,6 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from representer import nn
 from representer.errors import KindError
 from representer.functional import ngram_product_definition, wavelet_filters
-from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 from representer.nn.recurrent.wavelet_filters import WaveletFilters
 
@@ -35,7 +34,7 @@ def wavelet_layer(name: str, **options: Any) -> RecurrentKernelMachine:
 
 def _bank(channels: int = INPUT, n: int = N, **options: Any) -> WaveletFilters:
     bank = WaveletFilters(2, channels, 5, n, dtype=torch.float64, **options)
-    bank.reset_parameters(0.0)
+    bank.reset_parameters()
     torch.nn.init.normal_(bank.phase)
     return bank
 
@@ -64,10 +63,10 @@ def test_a_cell_with_wavelets_is_the_dense_cell_with_the_same_filters(name: str,
     options = {"bidirectional": True, "stride": stride}
     layer = wavelet_layer(name, **options)
     dense = build(name, filter_length=N, **options)
-    state = {k: v for k, v in layer.state_dict().items() if ".filters." not in k}
-    for k, module in enumerate(layer.directions):
-        filters = cast(CellDirection, module).filters.effective().detach()
-        state[f"directions.{k}.filters.weights.0"] = filters
+    state = {k: v for k, v in layer.state_dict().items() if not k.startswith("wavelets")}
+    for suffix in layer.suffixes:
+        filters = getattr(layer, f"wavelets{suffix}").effective().detach().flatten(0, 1)
+        state[f"weight_ih{suffix}"] = filters.transpose(1, 2).flatten(1)
     dense.load_state_dict(state)
     x = batch()
     (expected, last), (output, state) = dense(x), layer(x)

@@ -17,7 +17,6 @@ from representer import nn as layers
 from representer.errors import ArgumentError, KindError
 from representer.explain import influence, top_ngrams
 from representer.nn import drop_connect
-from representer.nn.recurrent import streaming_step
 
 INPUT, H, T, B = 3, 4, 5, 2
 KINDS: dict[str, Callable[[], nn.Module]] = {
@@ -50,7 +49,7 @@ def recurrent(module: nn.Module) -> dict[str, nn.Parameter]:
     found = {}
     for name, parameter in module.named_parameters():
         plain = name.replace("parametrizations.", "").replace(".original", "")
-        if "weight_hh" in plain or plain.endswith(".recurrent"):
+        if "weight_hh" in plain:
             found[plain] = parameter
     return found
 
@@ -227,14 +226,14 @@ def test_the_streaming_step_takes_the_layer_and_its_masks(kind: str) -> None:
     layer = drop_connect(copy.deepcopy(plain), 0.5)
     with torch.no_grad():
         _, state = layer.eval()(x)
-        if streaming_step.streaming_step(plain.directions, x[0], state) is None:
+        if plain._short_step(x[0], state) is None:
             pytest.skip("the C++ core is not built")
-        quick = streaming_step.streaming_step(layer.directions, x[0], state)
+        quick = layer._short_step(x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], layer(x[:1], state)[0][0])
         layer.train()
         torch.manual_seed(8)
-        quick = streaming_step.streaming_step(layer.directions, x[0], state)
+        quick = layer._short_step(x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], thinned(kind, 8, 0.5)(x[:1], state)[0][0])
 
@@ -268,7 +267,7 @@ def test_it_can_be_taken_off() -> None:
     layer, x = build("RKM-LSTM")
     wanted = run(layer, x)
     drop_connect(layer, 0.5)
-    parametrize.remove_parametrizations(layer.directions[0], "recurrent", leave_parametrized=False)
+    parametrize.remove_parametrizations(layer, "weight_hh_l0", leave_parametrized=False)
     torch.testing.assert_close(run(layer, x), wanted)
 
 

@@ -1,88 +1,59 @@
-"""One direction of one layer of a cell of L19 Table 1: its parameters and its run.
+"""One direction of one layer of a cell of L19 Table 1: its weights, and its run.
 
-z_t = X~ . X_t + b,     then ``functional.rkm_scan``                 L19 (18), (19)
+z_t = X~ . X_t + b,     then ``functional.rkm_scan``, or its cheapest equivalent     L19 (18), (19)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from representer import functional
 from representer.functional import Cell
-from representer.nn.recurrent.filters import DenseFilters
-from representer.nn.recurrent.scan import scan
-from representer.nn.recurrent.static_gates import StaticGates
+from representer.nn.recurrent.filters import FilterBank
 from representer.nn.recurrent.wavelet_filters import WaveletFilters
 from representer.nn.recurrent.window import extend, last_inputs
-from representer.nn.regularization.undropped import undropped
+from representer.ops import gated_scan, rkm_scan
+
+Scanned = tuple[Tensor, Tensor, Tensor]
 
 
-class CellDirection(nn.Module):
-    """Filters, recurrent matrices, biases, layer norm and static gates of one direction.
+class CellDirection(NamedTuple):
+    """The weights of one direction, as they are now.
 
-    Args:
+    Attributes:
         cell: The cell.
-        filters: The bank of n-gram filters, ``(G, H, I, n)``, with the stride of the steps.
-        hidden_size: H.
-        bias: Whether the gates have biases.
-        forget_bias: A constant added to the forget gate's bias.
-        layer_norm: Whether the fresh cell is layer-normalized.
-        static: The static gates, where the cell's are static.
-        psi: An output non-linearity that has no name.
-        weight_drop: Fraction of recurrent weights dropped in training.
-        recompute: Whether the gradient computes the gates again instead of keeping them.
+        bank: The options of its filters.
+        filters: Weights of dense filters, one ``(G·H, n·I)`` for each length.
+        wavelets: The wavelet filters, where the filters are wavelets.
+        weight: Recurrent matrices of the gates that see h ``(R, H, H)``, or None.
+        bias: Biases of all gates ``(G, H)``, or None.
+        norm: Gain and bias of the layer norm on the cell ``(2, H)``, or None.
+        static: Static gates ``(2, H)``, where the cell's are static.
+        psi: An output non-linearity that has no name, or None.
         zoneout: Probability, in training, that a unit's cell, and its emission, stays as it was.
+        training: Whether the layer is in training.
+        recompute: Whether the gradient computes the gates again instead of keeping them.
     """
 
-    def __init__(
-        self,
-        cell: Cell,
-        filters: DenseFilters | WaveletFilters,
-        hidden_size: int,
-        *,
-        bias: bool,
-        forget_bias: float,
-        layer_norm: bool,
-        static: StaticGates | None,
-        psi: Callable[[Tensor], Tensor] | None,
-        weight_drop: float,
-        zoneout: tuple[float, float],
-        recompute: bool,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
-    ) -> None:
-        super().__init__()
-        self.cell, self.hidden_size = cell, hidden_size
-        self.filters, self.static, self.psi = filters, static, psi
-        self.forget_bias, self.weight_drop, self.zoneout = forget_bias, weight_drop, zoneout
-        self.recompute = recompute
-        seen, biased = len(cell.recurrent_gates), len(cell.biased_gates) if bias else 0
+    cell: Cell
+    bank: FilterBank
+    filters: tuple[Tensor, ...]
+    wavelets: WaveletFilters | None
+    weight: Tensor | None
+    bias: Tensor | None
+    norm: Tensor | None
+    static: Tensor | None
+    psi: Callable[[Tensor], Tensor] | None
+    zoneout: tuple[float, float]
+    training: bool
+    recompute: bool
 
-        def parameter(*shape: int) -> nn.Parameter | None:
-            return (
-                nn.Parameter(torch.empty(shape, device=device, dtype=dtype)) if shape[0] else None
-            )
-
-        self.recurrent = parameter(seen, hidden_size, hidden_size)
-        self.bias = parameter(biased, hidden_size)
-        self.norm = nn.LayerNorm(hidden_size, device=device, dtype=dtype) if layer_norm else None
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weights and biases from U(−1/√H, 1/√H), as ``torch.nn.LSTM``."""
-        bound = self.hidden_size**-0.5
-        self.filters.reset_parameters(bound)
-        for parameter in (undropped(self, "recurrent"), self.bias):
-            if parameter is not None:
-                nn.init.uniform_(parameter, -bound, bound)
-        for module in (self.norm, self.static):
-            if module is not None:
-                module.reset_parameters()
-
-    def forward(
+    def __call__(
         self,
         x: Tensor,
         state: tuple[Tensor, ...],
@@ -103,65 +74,108 @@ class CellDirection(nn.Module):
             Output ``(T / stride, B, H)``, the new state, the new window.
         """
         extended = extend(x, window, lengths, reverse)
-        z, input_weight, bias = self._input_part(extended, reverse)
-        weight = self.recurrent
-        if weight is not None and self.weight_drop:
-            weight = F.dropout(weight, self.weight_drop, self.training)
-        h0, c0 = state if state else (self._zeros(x.shape[1]),) * 2
-        output, h, c = scan(
-            z,
-            weight,
-            h0,
-            c0,
-            cell=self.cell,
-            static=None if self.static is None else self.static(),
-            norm=None if self.norm is None else torch.stack((self.norm.weight, self.norm.bias)),
-            hold=self._hold(*z.shape[:2]),
-            lengths=None if lengths is None else lengths // self.filters.stride,
-            reverse=reverse,
-            input_weight=input_weight,
-            bias=bias,
-            recompute=self.recompute,
-            psi=self.psi,
-        )
-        new_window = last_inputs(extended, self.filters.reach, lengths, reverse)
-        return output, (h, c) if state else (), new_window
+        new_window = last_inputs(extended, self.bank.reach, lengths, reverse)
+        if lengths is not None:
+            lengths = lengths // self.bank.stride
+        if self.bank.is_plain:  # the op multiplies
+            z = self.bank.windows(extended, reverse=reverse)
+            input_weight = self.filters[0].unflatten(0, (len(self.cell.gates), -1))
+        else:
+            z, input_weight = self._products(extended, reverse), None
+        if not state:
+            return self._at_once(z, input_weight, lengths), (), new_window
+        h0, c0 = state
+        hold = self._hold(*z.shape[:2])
+        if hold is None and self.psi is None and self.norm is None and _is_elementwise(self.cell):
+            output, h, c = self._elementwise(z, input_weight, h0, c0, lengths, reverse)
+        else:
+            output, h, c = self._recurrence(
+                z, input_weight, h0, c0, hold=hold, lengths=lengths, reverse=reverse
+            )
+        return output, (h, c), new_window
 
-    def full_bias(self) -> Tensor | None:
-        """Return the biases of all gates ``(G, H)``, 0 for those that have none."""
-        if self.bias is None:
-            return None
-        bias = F.pad(self.bias, (0, 0, len(self.cell.gates) - len(self.bias), 0))
-        if not self.forget_bias or "forget" not in self.cell.gates:
-            return bias
-        constant = torch.zeros_like(bias)
-        constant[self.cell.gates.index("forget")] = self.forget_bias
-        return bias + constant
-
-    def _input_part(
-        self, extended: Tensor, reverse: bool
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return the windows with filters and biases, or else the pre-activations alone."""
-        bias = self.full_bias()
-        if isinstance(self.filters, DenseFilters) and self.filters.is_plain:
-            return *self.filters.operands(extended, reverse=reverse), bias
-        z = self.filters(extended, reverse=reverse)
-        z = z.to(self._like.dtype)  # autocast may halve products, not the recurrence
-        if bias is not None:
-            z = z + bias
+    def _products(self, extended: Tensor, reverse: bool) -> Tensor:
+        """Return the pre-activations' part of the input ``(T / stride, B, G, H)``."""
+        gates = len(self.cell.gates)
+        if self.wavelets is not None:
+            z = self.wavelets(extended, reverse=reverse)
+            z = z.to(self.wavelets.amplitude.dtype)
+        else:
+            z = self.bank.product(self.filters, extended, gates, reverse=reverse)
+            z = z.to(self.filters[0].dtype)  # autocast may halve products, not the recurrence
+        if self.bias is not None:
+            z = z + self.bias
         # of unit vectors, -||x~ - X||^2 / 2 is their product less 1
-        return z - 1 if self.filters.unit_norm else z, None, None
+        return z - 1 if self.bank.unit_norm else z
 
-    @property
-    def _like(self) -> Tensor:
-        return next(self.filters.parameters())
+    def _recurrence(
+        self, z: Tensor, input_weight: Tensor | None, h0: Tensor, c0: Tensor, **options: Any
+    ) -> Scanned:
+        """Run the equations of the cell; a ``psi`` without a name goes through autograd."""
+        options |= {"cell": self.cell, "static": self.static, "norm": self.norm}
+        if self.psi is not None:
+            z = self._biased_products(z, input_weight)
+            return functional.rkm_scan(z, self.weight, h0, c0, psi=self.psi, **options)
+        bias = None if input_weight is None else self.bias
+        return rkm_scan(
+            z, self.weight, h0, c0, input_weight=input_weight, bias=bias,
+            recompute=self.recompute, **options,
+        )  # fmt: skip
 
-    def _zeros(self, batch: int) -> Tensor:
-        return self._like.new_zeros(batch, self.hidden_size)
+    def _at_once(self, z: Tensor, input_weight: Tensor | None, lengths: Tensor | None) -> Tensor:
+        """Run a cell without memory: one step of a batch of T·B."""
+        time, batch = z.shape[:2]
+        units = z.shape[-1] if input_weight is None else input_weight.shape[1]
+        zeros = (z if input_weight is None else input_weight).new_zeros(time * batch, units)
+        output, _, _ = self._recurrence(z.flatten(0, 1)[None], input_weight, zeros, zeros)
+        return _real(output.unflatten(1, (time, batch))[0], lengths)
+
+    def _elementwise(
+        self,
+        z: Tensor,
+        input_weight: Tensor | None,
+        h0: Tensor,
+        c0: Tensor,
+        lengths: Tensor | None,
+        reverse: bool,
+    ) -> Scanned:
+        """Run a linear cell without feedback, one elementwise recurrence."""
+        assert self.static is not None
+        u = self.static[0] * self._biased_products(z, input_weight)[:, :, 0]
+        f = self.static[1]
+        if self.cell.memory == "output":  # h_t = (u_t + f h_{t-1}) / 2
+            output, h = gated_scan(u / 2, f / 2, h0, lengths=lengths, reverse=reverse)
+            return output, h, 2 * h
+        cells, c = gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
+        emit = functional.nonlinearity(self.cell.output).value
+        return _real(emit(cells), lengths), emit(c), c
+
+    def _biased_products(self, z: Tensor, input_weight: Tensor | None) -> Tensor:
+        """Return the pre-activations where z are still the windows."""
+        if input_weight is None:
+            return z
+        bias = None if self.bias is None else self.bias.flatten()
+        products = F.linear(z, input_weight.flatten(0, 1), bias).to(input_weight.dtype)
+        return products.unflatten(-1, input_weight.shape[:2])
 
     def _hold(self, time: int, batch: int) -> Tensor | None:
         if not any(self.zoneout):
             return None
-        share = self._like.new_tensor(self.zoneout)[:, None, None, None]
-        share = share.expand(2, time, batch, self.hidden_size)
-        return torch.bernoulli(share) if self.training else share
+        like = self.filters[0] if self.wavelets is None else self.wavelets.amplitude
+        held = like.new_tensor(self.zoneout)[:, None, None, None]
+        held = held.expand(2, time, batch, sum(self.bank.lengths.values()))
+        return torch.bernoulli(held) if self.training else held
+
+
+def _is_elementwise(cell: Cell) -> bool:
+    is_static = cell.input_gate == cell.forget_gate == "static" and cell.feedback == "none"
+    carries_itself = cell.memory == "cell" or (cell.memory == "output" and cell.output == "linear")
+    return is_static and carries_itself and not cell.output_gate
+
+
+def _real(output: Tensor, lengths: Tensor | None) -> Tensor:
+    """Set the output beyond each sequence's length to 0."""
+    if lengths is None:
+        return output
+    is_real = torch.arange(len(output), device=output.device)[:, None] < lengths
+    return torch.where(is_real[:, :, None], output, 0.0)

@@ -6,90 +6,155 @@ constitute different units of the memory cell.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import ngram_product, ngram_windows
+from representer.nn.recurrent.options import check_size
 
 
-class DenseFilters(nn.Module):
-    """One free coefficient for every gate, unit, feature and slot.
+@dataclass(frozen=True)
+class FilterBank:
+    """The filters of one layer of a machine: their options, without their weights.
 
-    Args:
-        gates: G, how many gates have filters.
-        input_size: I, features of one step.
+    A dense filter has one free coefficient for every feature and slot. The weights of one length
+    are a matrix ``(G·H, n·I)``: gate by gate in its rows, slot by slot in its columns, that of the
+    present step first.
+
+    Attributes:
+        filters: ``"dense"`` or ``"wavelet"``.
         lengths: Units of each filter length, in the order of the units.
         dilation: Steps between the slots of a filter.
         stride: Steps of the input between two of the cell.
         unit_norm: Whether filters and windows are scaled to length 1 (L19 footnote 2).
+        free_phase: Whether the first channel of a wavelet has a phase of its own.
+        sampling_rate: In Hz, or None.
     """
 
-    def __init__(
-        self,
-        gates: int,
-        input_size: int,
-        lengths: dict[int, int],
-        *,
-        dilation: int = 1,
-        stride: int = 1,
-        unit_norm: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__()
-        self.lengths, self.dilation, self.stride = dict(lengths), dilation, stride
-        self.unit_norm = unit_norm
-        self.reach = (max(lengths) - 1) * dilation
-        self.weights = nn.ParameterList(
-            nn.Parameter(torch.empty(gates, units, input_size, n, device=device, dtype=dtype))
-            for n, units in lengths.items()
-        )
+    filters: str
+    lengths: dict[int, int]
+    dilation: int = 1
+    stride: int = 1
+    unit_norm: bool = False
+    free_phase: bool = False
+    sampling_rate: float | None = None
 
-    def reset_parameters(self, bound: float) -> None:
-        """Draw every coefficient from U(−bound, bound)."""
-        for weight in self.weights:
+    @classmethod
+    def read(cls, hidden_size: int, options: Any, *, unit_norm: bool) -> FilterBank:
+        """Check the options of a machine that describe its filters.
+
+        Raises:
+            ArgumentError: If a choice is not one that there is.
+        """
+        o, rate = options, options.sampling_rate
+        if o.filters not in ("dense", "wavelet"):
+            raise ArgumentError("filters", o.filters, "'dense' or 'wavelet'")
+        lengths = units_by_length(o.filter_length, hidden_size)
+        if o.filters == "wavelet":
+            if len(lengths) > 1:
+                hint = "The decay β already lets wavelets be of different lengths."
+                raise ArgumentError(
+                    "filter_length", o.filter_length, "one length for wavelets", hint=hint
+                )
+            if unit_norm:
+                raise ArgumentError("filters", o.filters, "'dense' for q='gaussian'")
+        elif o.free_phase or rate is not None:
+            name = "free_phase" if o.free_phase else "sampling_rate"
+            value = o.free_phase or rate
+            raise ArgumentError(name, value, "its default without filters='wavelet'")
+        is_rate = isinstance(rate, int | float) and not isinstance(rate, bool)
+        if rate is not None and not (is_rate and 0 < rate < math.inf):
+            raise ArgumentError("sampling_rate", rate, "a positive number of Hz")
+        check_size("dilation", o.dilation)
+        check_size("stride", o.stride)
+        return cls(o.filters, lengths, o.dilation, o.stride, unit_norm, o.free_phase, rate)
+
+    def of_layer(self, layer: int) -> FilterBank:
+        """Return the bank of a layer: wavelets and strides are for the signal, not for what h is.
+
+        Further layers have dense filters; of a wavelet layer, of length 1.
+        """
+        if not layer:
+            return self
+        if self.filters == "dense":
+            return replace(self, stride=1)
+        return FilterBank("dense", {1: sum(self.lengths.values())}, unit_norm=self.unit_norm)
+
+    @property
+    def reach(self) -> int:
+        """Steps before a step that its longest filter sees."""
+        return (max(self.lengths) - 1) * self.dilation
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the weights of dense filters, one for each length."""
+        if len(self.lengths) == 1:
+            return ("weight_ih",)
+        return tuple(f"weight_ih_n{n}" for n in self.lengths)
+
+    @property
+    def is_plain(self) -> bool:
+        """True if the products are one matrix times the windows, as ``windows`` returns them."""
+        return self.filters == "dense" and len(self.lengths) == 1 and not self.unit_norm
+
+    def reset(self, weights: Sequence[Tensor], bound: float) -> None:
+        """Draw every coefficient from U(−bound, bound), all slots of a feature in turn."""
+        for weight, n in zip(weights, self.lengths, strict=True):
             nn.init.uniform_(weight, -bound, bound)
+            if n > 1:
+                with torch.no_grad():
+                    weight.copy_(weight.unflatten(1, (-1, n)).transpose(1, 2).flatten(1))
 
-    def effective(self) -> Tensor:
+    def effective(self, weights: Sequence[Tensor], gates: int) -> Tensor:
         """Return the filters as used, ``(G, H, I, n)``, zero-padded to the longest."""
         longest = max(self.lengths)
-        return torch.cat([F.pad(w, (0, longest - w.shape[-1])) for w in self._scaled()], dim=1)
+        padded = [
+            F.pad(w, (0, longest - w.shape[-1])).unflatten(0, (gates, -1))
+            for w in self._scaled(weights)
+        ]
+        return torch.cat(padded, dim=1)
 
-    def forward(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
+    def windows(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
+        """Return the windows ``(T / stride, B, n·I)`` that plain filters are multiplied with."""
+        (n,) = self.lengths
+        return ngram_windows(extended, n, self.dilation, reverse=reverse)[self._steps(reverse)]
+
+    def product(
+        self, weights: Sequence[Tensor], extended: Tensor, gates: int, *, reverse: bool = False
+    ) -> Tensor:
         """Multiply windows of the extended ``(P + T, B, I)``; return ``(T / stride, B, G, H)``."""
         products = []
-        for weight in self._scaled():
-            gates, units, _, n = weight.shape
+        for weight in self._scaled(weights):
+            n = weight.shape[-1]
             excess = self.reach - (n - 1) * self.dilation
             seen = extended[: len(extended) - excess] if reverse else extended[excess:]
-            product = ngram_product(seen, weight.flatten(0, 1), self.dilation, reverse=reverse)
-            products.append(product.unflatten(-1, (gates, units)))
+            product = ngram_product(seen, weight, self.dilation, reverse=reverse)
+            products.append(product.unflatten(-1, (gates, -1)))
             if self.unit_norm:
                 products[-1] = products[-1] / _window_norm(seen, n, self.dilation, reverse)
         product = products[0] if len(products) == 1 else torch.cat(products, dim=-1)
         return product[self._steps(reverse)]
 
-    @property
-    def is_plain(self) -> bool:
-        """True if the products are one matrix times the windows, as ``operands`` returns them."""
-        return len(self.weights) == 1 and not self.unit_norm
-
-    def operands(self, extended: Tensor, *, reverse: bool = False) -> tuple[Tensor, Tensor]:
-        """Return windows ``(T / stride, B, n I)`` and the plain filters as ``(G, H, n I)``."""
-        (weight,) = self.weights
-        windows = ngram_windows(extended, weight.shape[-1], self.dilation, reverse=reverse)
-        return windows[self._steps(reverse)], weight.movedim(3, 2).flatten(2)
-
     def _steps(self, reverse: bool) -> slice:
         """Return where the windows end that a step sees: with the last step of each stride."""
         return slice(0 if reverse else self.stride - 1, None, self.stride)
 
-    def _scaled(self) -> list[Tensor]:
+    def _scaled(self, weights: Sequence[Tensor]) -> list[Tensor]:
+        """Return the filters of each length ``(G·H, I, n)``."""
+        slots = [
+            w.unflatten(1, (n, -1)).transpose(1, 2)
+            for w, n in zip(weights, self.lengths, strict=True)
+        ]
         if not self.unit_norm:
-            return list(self.weights)
-        return [w / w.flatten(2).norm(dim=-1)[..., None, None] for w in self.weights]
+            return slots
+        return [w / w.flatten(1).norm(dim=-1)[:, None, None] for w in slots]
 
 
 def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -10,15 +10,19 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError
 from representer.functional.kernel_activation import Green
 from representer.nn.activation.kernel_activation import Init, KernelActivation
-from representer.nn.recurrent.kbrn_direction import KBRNDirection, Start, Statistics
+from representer.nn.recurrent.kbrn_direction import KBRNDirection
 from representer.nn.recurrent.options import (
     check_probability,
     check_size,
-    warn_of_idle_dropout,
 )
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import KBRNState, StateLayout
 from representer.nn.recurrent.step_norm import StepNorm
+from representer.nn.regularization.undropped import undropped
+
+Statistics = Literal["running", "batch"]
+Start = Literal["normal", "orthogonal"]
+SMALL = 0.3  # deviation of W x beside an orthogonal start, for x of variance 1
 
 
 class KBRN(SequenceLayer):
@@ -107,16 +111,8 @@ class KBRN(SequenceLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=batch_first,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            variational_dropout=variational_dropout,
-        )
+        layout = num_layers, bias, batch_first, dropout, bidirectional, variational_dropout
+        super().__init__(input_size, hidden_size, *layout)
         if eval_statistics not in ("running", "batch"):
             raise ArgumentError("eval_statistics", eval_statistics, "'running' or 'batch'")
         if start not in ("normal", "orthogonal"):
@@ -125,34 +121,29 @@ class KBRN(SequenceLayer):
             raise ArgumentError("eps", eps, "a number above 0")
         self.normalize, self.shared, self.eval_statistics = normalize, shared, eval_statistics
         self.momentum, self.eps = check_probability("momentum", momentum), float(eps)
-        self.max_steps = check_size("max_steps", max_steps)
-        width = hidden_size * self.num_directions
-        features = [input_size if not k else width for k in range(num_layers)]
-        features = [f for f in features for _ in range(self.num_directions)]
-        made = {"device": device, "dtype": dtype}
-        self.directions = nn.ModuleList(
-            KBRNDirection(
-                size,
-                hidden_size,
-                bias=bias,
-                activation=KernelActivation(
-                    1 if shared else hidden_size, num_centers, green, limits, init, linear_term,
-                    bandwidth=bandwidth, **made,
-                ),
-                norm=StepNorm(hidden_size, max_steps, self.momentum, self.eps, **made)
-                if normalize
-                else None,
-                eval_statistics=eval_statistics,
-                start=start,
-                **made,
-            )
-            for size in features
-        )  # fmt: skip
-        zeros = (0,) * len(features)
-        self.layout = StateLayout(
-            KBRNState, {"h": (), "steps": None}, hidden_size, zeros, tuple(features)
-        )
-        warn_of_idle_dropout(dropout, num_layers, stacklevel=3)
+        self.max_steps, self.start = check_size("max_steps", max_steps), start
+        self._shown |= {
+            "num_centers": num_centers, "green": green, "limits": limits, "init": init,
+            "linear_term": linear_term, "bandwidth": bandwidth,
+        }  # fmt: skip
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        for k, suffix in enumerate(self.suffixes):
+            f = KernelActivation(
+                1 if shared else hidden_size, num_centers, green, limits, init, linear_term,
+                bandwidth=bandwidth, **made,
+            )  # fmt: skip
+            norm = None
+            if normalize:
+                norm = StepNorm(hidden_size, self.max_steps, self.momentum, self.eps, **made)
+            self._add("weight_ih", k, hidden_size, self.features[k], **made)
+            self._add("weight_hh", k, hidden_size, hidden_size, **made)
+            self._add("bias", k, hidden_size * bias, **made)
+            self.add_module("activation" + suffix, f)
+            self.add_module("step_norm" + suffix, norm)
+            self._draw_weights(k)
+        zeros = (0,) * len(self.features)
+        fields = {"h": (), "steps": None}
+        self.layout = StateLayout(KBRNState, fields, hidden_size, zeros, self.features)
 
     def activation(self, layer: int = 0, reverse: bool = False) -> KernelActivation:
         """Return the learned functions of one direction of one layer.
@@ -160,38 +151,48 @@ class KBRN(SequenceLayer):
         Raises:
             ArgumentError: If there is no such layer or direction.
         """
-        return cast(KBRNDirection, self.direction(layer, reverse)).activation
+        return self._own("activation", self.index(layer, reverse))
 
     def penalty(self) -> Tensor:
         r"""Return the l1 norm of all coefficients (M18 section 3)."""
-        parts = [cast(KBRNDirection, d).activation.penalty() for d in self.directions]
+        parts = [self._own("activation", k).penalty() for k in range(len(self.suffixes))]
         return torch.stack(parts).sum()
 
-    def extra_repr(self) -> str:
-        """Return the arguments that differ from their defaults."""
-        f = cast(KBRNDirection, self.directions[0]).activation
-        shown = {
-            "num_layers": (self.num_layers, 1),
-            "bias": (self.bias, True),
-            "batch_first": (self.batch_first, False),
-            "dropout": (self.dropout, 0.0),
-            "bidirectional": (self.bidirectional, False),
-            "num_centers": (f.num_centers, 20),
-            "green": (f.green, "abs"),
-            "limits": (f.limits, (-4.0, 4.0)),
-            "init": (f._init[0], "tanh"),
-            "linear_term": (f.line is not None, False),
-            "bandwidth": (f.bandwidth, 1.0),
-            "shared": (self.shared, False),
-            "normalize": (self.normalize, True),
-            "eval_statistics": (self.eval_statistics, "running"),
-            "momentum": (self.momentum, 0.1),
-            "eps": (self.eps, 1e-3),
-            "max_steps": (self.max_steps, 512),
-            "variational_dropout": (self.variational_dropout, 0.0),
-            "start": (cast(KBRNDirection, self.directions[0]).start, "normal"),
-        }
-        options = [
-            f"{name}={value!r}" for name, (value, default) in shown.items() if value != default
-        ]
-        return ", ".join([f"{self.input_size}, {self.hidden_size}", *options])
+    def _direction(self, k: int) -> KBRNDirection:
+        names = ("weight_ih", "weight_hh", "bias", "activation", "step_norm")
+        weight, recurrent, bias, f, norm = (self._own(name, k) for name in names)
+        of_batch = self.training or self.eval_statistics == "batch"
+        return KBRNDirection(weight, recurrent, bias, f, norm, self.training, of_batch)
+
+    def _reset_direction(self, k: int) -> None:
+        """Draw weights and functions anew, and forget the statistics."""
+        self._draw_weights(k)
+        self._own("activation", k).reset_parameters()
+        if self.normalize:
+            self._own("step_norm", k).reset_parameters()
+
+    def _draw_weights(self, k: int) -> None:
+        """Draw from a normal distribution cut at two deviations, which are 1 if they may be.
+
+        Normalization makes the scale of the weights nearly indifferent; without it outputs would
+        grow from step to step. Of an orthogonal start the sums are nearly a rotation of the state,
+        however many features the input has.
+        """
+        weight, size = self._own("weight_ih", k), self.features[k]
+        recurrent = undropped(self, "weight_hh" + self.suffixes[k])
+        deviation = 1.0 if self.normalize else (size + self.hidden_size) ** -0.5
+        _cut_normal(weight, deviation)
+        _cut_normal(recurrent, deviation)
+        if self.start == "orthogonal":
+            drawn = torch.empty_like(
+                recurrent, dtype=torch.promote_types(recurrent.dtype, torch.float32)
+            )
+            with torch.no_grad():
+                recurrent.copy_(nn.init.orthogonal_(drawn))
+            _cut_normal(weight, SMALL * size**-0.5)
+        if self._own("bias", k) is not None:
+            nn.init.zeros_(self._own("bias", k))
+
+
+def _cut_normal(weight: Tensor, deviation: float) -> None:
+    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)

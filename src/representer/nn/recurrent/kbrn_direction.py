@@ -1,98 +1,44 @@
-"""One direction of one layer of learned activations: its parameters and its run."""
+"""One direction of one layer of learned activations: its weights, and its run."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from representer import functional
 from representer.errors import ArgumentError
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.nn.recurrent.step_norm import StepNorm
-from representer.nn.regularization.undropped import undropped
 from representer.ops.kbrn_scan import run
 
-Statistics = Literal["running", "batch"]
-Start = Literal["normal", "orthogonal"]
-SMALL = 0.3  # deviation of W x beside an orthogonal start, for x of variance 1
+Scanned = tuple[Tensor, Tensor, Tensor]
 
 
-class KBRNDirection(nn.Module):
-    """Weights, learned activations and normalization of one direction.
-
-    Args:
-        input_size: I, features of one step.
-        hidden_size: H.
-        bias: Whether there is a bias.
-        activation: f, of H features or of one.
-        norm: Normalization, or None.
-        eval_statistics: Which statistics there are in evaluation.
-        start: How weights are drawn.
-        device: Of the parameters.
-        dtype: Of the parameters.
+class KBRNDirection(NamedTuple):
+    """The weights of one direction, as they are now.
 
     Attributes:
         input_weight: W ``(H, I)``.
-        recurrent: U ``(H, H)``, output by input.
+        weight: U ``(H, H)``, output by input.
         bias: b ``(H,)``, or None.
+        activation: f, of H features or of one.
+        norm: Normalization, or None.
+        training: Whether the layer is in training.
+        of_batch: Whether statistics are those of the batch.
     """
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        bias: bool,
-        activation: KernelActivation,
-        norm: StepNorm | None,
-        eval_statistics: Statistics,
-        start: Start,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
-    ) -> None:
-        super().__init__()
-        self.hidden_size, self.eval_statistics, self.start = hidden_size, eval_statistics, start
-        weight = torch.empty(hidden_size, input_size, device=device, dtype=dtype)
-        recurrent = torch.empty(hidden_size, hidden_size, device=device, dtype=dtype)
-        self.input_weight, self.recurrent = nn.Parameter(weight), nn.Parameter(recurrent)
-        empty = torch.empty(hidden_size, device=device, dtype=dtype)
-        self.bias = nn.Parameter(empty) if bias else None
-        self.activation, self.norm = activation, norm
-        self._draw_weights()
+    input_weight: Tensor
+    weight: Tensor
+    bias: Tensor | None
+    activation: KernelActivation
+    norm: StepNorm | None
+    training: bool
+    of_batch: bool
 
-    def reset_parameters(self) -> None:
-        """Draw weights and functions anew, and forget the statistics."""
-        self._draw_weights()
-        self.activation.reset_parameters()
-        if self.norm is not None:
-            self.norm.reset_parameters()
-
-    def _draw_weights(self) -> None:
-        """Draw from a normal distribution cut at two deviations, which are 1 if they may be.
-
-        Normalization makes the scale of the weights nearly indifferent; without it outputs would
-        grow from step to step. Of an orthogonal start the sums are nearly a rotation of the state,
-        however many features the input has.
-        """
-        recurrent = undropped(self, "recurrent")
-        fan_in = self.input_weight.shape[1] + self.hidden_size
-        deviation = 1.0 if self.norm is not None else fan_in**-0.5
-        for weight in (self.input_weight, recurrent):
-            _cut_normal(weight, deviation)
-        if self.start == "orthogonal":
-            drawn = torch.empty_like(
-                recurrent, dtype=torch.promote_types(recurrent.dtype, torch.float32)
-            )
-            with torch.no_grad():
-                recurrent.copy_(nn.init.orthogonal_(drawn))
-            _cut_normal(self.input_weight, SMALL * self.input_weight.shape[1] ** -0.5)
-        if self.bias is not None:
-            nn.init.zeros_(self.bias)
-
-    def forward(
+    def __call__(
         self,
         x: Tensor,
         state: tuple[Tensor, ...],
@@ -126,38 +72,32 @@ class KBRNDirection(nn.Module):
         output = _reversed(output, lengths) if reverse else output
         return output, (h, steps + (len(x) if lengths is None else lengths)), window
 
-    def _scan(
-        self, z: Tensor, h0: Tensor, steps: Tensor, lengths: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _scan(self, z: Tensor, h0: Tensor, steps: Tensor, lengths: Tensor | None) -> Scanned:
         f, norm = self.activation, self.norm
-        time, batch = z.shape[:2]
-        of_batch = self.training or self.eval_statistics == "batch"
+        time, batch, units = z.shape
         scale = statistics = None
         if norm is not None:
-            if of_batch and batch == 1:
+            if self.of_batch and batch == 1:
                 wanted = "2 or more sequences to be normalized over"
                 raise ArgumentError("batch", 1, wanted, hint="Use eval().")
-            scale, is_idle = norm.scale, of_batch and lengths is None
+            scale = torch.stack((norm.weight, norm.bias))
+            is_idle = self.of_batch and lengths is None
             statistics = norm.placeholder(time, batch) if is_idle else norm.rows(steps, time)
         _check_centers(f.centers)
         tables = (
-            f.centers.expand(self.hidden_size, -1),
-            f.coefficients.expand(self.hidden_size, -1),
+            f.centers.expand(units, -1),
+            f.coefficients.expand(units, -1),
         )
-        line = None if f.line is None else f.line.expand(self.hidden_size, -1)
+        line = None if f.line is None else f.line.expand(units, -1)
         if isinstance(f.green, str):
-            operands = (z, self.recurrent, h0, *tables, line, scale, statistics, lengths)
+            operands = (z, self.weight, h0, *tables, line, scale, statistics, lengths)
             eps = 1.0 if norm is None else norm.eps
-            return run(operands, (of_batch, f.green, f.bandwidth, eps))
+            return run(operands, (self.of_batch, f.green, f.bandwidth, eps))
         return functional.kbrn_scan(
-            z, h0, *tables, weight=self.recurrent, line=line, norm=scale, statistics=statistics,
-            batch_statistics=of_batch, lengths=lengths, green=f.green,
+            z, h0, *tables, weight=self.weight, line=line, norm=scale, statistics=statistics,
+            batch_statistics=self.of_batch, lengths=lengths, green=f.green,
             epsilon=1.0 if norm is None else norm.eps,
         )  # fmt: skip
-
-
-def _cut_normal(weight: Tensor, deviation: float) -> None:
-    nn.init.trunc_normal_(weight, std=deviation, a=-2 * deviation, b=2 * deviation)
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:

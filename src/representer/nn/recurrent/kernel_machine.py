@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
 from representer.nn.recurrent.direction import CellDirection
-from representer.nn.recurrent.filter_bank import FilterBank
+from representer.nn.recurrent.filters import FilterBank
 from representer.nn.recurrent.options import (
+    CellOptions,
+    OutputNonlinearity,
     check_probability,
-    warn_of_idle_dropout,
+    shows,
+    with_defaults,
     zoneout_pair,
 )
 from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -28,13 +31,13 @@ from representer.nn.recurrent.states import (
     WindowState,
 )
 from representer.nn.recurrent.static_gates import StaticGates
+from representer.nn.recurrent.streaming_step import streaming_step
 from representer.nn.recurrent.wavelet_filters import WaveletFilters, Wavelets
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
     from representer.kernels import RecurrentKernel
 
-OutputNonlinearity = str | Callable[[Tensor], Tensor] | None
 _STATES = {  # by memory, and by n-gram filters
     (True, True): WindowedRecurrentState,
     (True, False): RecurrentState,
@@ -77,6 +80,14 @@ class RecurrentKernelMachine(SequenceLayer):
         device: Of the parameters.
         dtype: Of the parameters.
 
+    Attributes:
+        weight_ih_l0: Filters ``(G·H, n·I)``: gate by gate, in the order of ``filters()``, in its
+            rows; slot by slot, that of the present step first, in its columns. With a dict of
+            filter lengths there is one matrix for each, ``weight_ih_n2_l0`` for length 2; wavelets
+            are parameters of the module ``wavelets_l0``.
+        weight_hh_l0: Recurrent matrices ``(R·H, H)`` of the R gates of ``recurrent()``.
+        bias_l0: Biases ``(b·H,)`` of the b gates of ``biases()``.
+
     Shape:
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
         - output the same with ``D·H``; state: see ``RecurrentState``; with n-gram filters
@@ -86,8 +97,8 @@ class RecurrentKernelMachine(SequenceLayer):
     cell: Cell
     static: tuple[float, float] = (1.0, 1.0)
     learn_static: bool = False
-    own_options: Mapping[str, tuple[Any, Any]] = MappingProxyType({})  # value, default; for repr
 
+    @shows(CellOptions)
     def __init__(
         self,
         input_size: int,
@@ -97,93 +108,44 @@ class RecurrentKernelMachine(SequenceLayer):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        *,
-        filter_length: int | dict[int, int] = 1,
-        dilation: int = 1,
-        filters: Literal["dense", "wavelet"] = "dense",
-        stride: int = 1,
-        free_phase: bool = False,
-        sampling_rate: float | None = None,
-        layer_norm: bool = False,
-        output_nonlinearity: OutputNonlinearity = None,
-        forget_bias: float = 0.0,
-        weight_drop: float = 0.0,
-        variational_dropout: float = 0.0,
-        zoneout: float | tuple[float, float] = 0.0,
-        recompute_gates: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[CellOptions],
     ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=batch_first,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            variational_dropout=variational_dropout,
+        o = with_defaults(CellOptions, options)
+        layout = num_layers, bias, batch_first, dropout, bidirectional, o.variational_dropout
+        super().__init__(input_size, hidden_size, *layout)
+        self.filter_length, self.dilation, self.stride = o.filter_length, o.dilation, o.stride
+        self.layer_norm, self.forget_bias = o.layer_norm, o.forget_bias
+        self.weight_drop = check_probability("weight_drop", o.weight_drop)
+        self.zoneout, self.recompute_gates = zoneout_pair(o.zoneout), o.recompute_gates
+        self.cell, self.psi = _with_output(self.cell, o.output_nonlinearity)
+        if not self.cell.has_memory and any(self.zoneout):
+            hint = "It has nothing to keep."
+            raise ArgumentError("zoneout", self.zoneout, "0 for a cell without memory", hint=hint)
+        self.bank = FilterBank.read(hidden_size, o, unit_norm=self.cell.memory == "expm1")
+        self.specs = tuple(
+            self.bank.of_layer(k // self.num_directions) for k in range(len(self.suffixes))
         )
-        self.filter_length, self.dilation, self.stride = filter_length, dilation, stride
-        self.layer_norm, self.forget_bias = layer_norm, forget_bias
-        self.weight_drop = check_probability("weight_drop", weight_drop)
-        self.zoneout = zoneout_pair(zoneout)
-        self.own_options = {
-            "output_nonlinearity": (name_of(output_nonlinearity), None),
-            **self.own_options,
-        }
-        self.cell, psi = _with_output(self.cell, output_nonlinearity)
-        self._refuse_what_has_no_meaning()
-        bank = FilterBank.read(
-            hidden_size,
-            filters,
-            filter_length,
-            dilation=dilation,
-            stride=stride,
-            unit_norm=self.cell.memory == "expm1",
-            free_phase=free_phase,
-            sampling_rate=sampling_rate,
-        )
-        self.bank = bank
-        banks = [bank.of_layer(k) for k in range(num_layers) for _ in range(self.num_directions)]
-        width = hidden_size * self.num_directions
-        features = [input_size if not k else width for k in range(num_layers)]
-        features = [f for f in features for _ in range(self.num_directions)]
-        has_static = "static" in (self.cell.input_gate, self.cell.forget_gate)
-        self.directions = nn.ModuleList(
-            CellDirection(
-                self.cell,
-                own.build(len(self.cell.gates), size, device=device, dtype=dtype),
-                hidden_size,
-                bias=bias,
-                forget_bias=forget_bias,
-                layer_norm=layer_norm,
-                static=StaticGates(
-                    self.static,
-                    hidden_size,
-                    learned=self.learn_static,
-                    device=device,
-                    dtype=dtype,
-                )
-                if has_static
-                else None,
-                psi=psi,
-                weight_drop=self.weight_drop,
-                zoneout=self.zoneout,
-                recompute=recompute_gates,
-                device=device,
-                dtype=dtype,
-            )
-            for own, size in zip(banks, features, strict=True)
-        )
-        reaches = tuple(own.reach for own in banks)
+        self._shown |= {
+            "filters": o.filters, "free_phase": o.free_phase, "sampling_rate": o.sampling_rate,
+            "output_nonlinearity": name_of(o.output_nonlinearity),
+            "zoneout": self.zoneout if any(self.zoneout) else 0.0,
+        }  # fmt: skip
+        reaches = tuple(bank.reach for bank in self.banks)
         self.layout = StateLayout(
             _STATES[self.cell.has_memory, any(reaches)],
             {"h": (), "c": ()} if self.cell.has_memory else {},
             hidden_size,
             reaches,
-            tuple(features),
+            self.features,
         )
+        for k in range(len(self.suffixes)):
+            self._add_direction(k, {"device": o.device, "dtype": o.dtype})
+            self._reset_direction(k)
+
+    @property
+    def banks(self) -> tuple[FilterBank, ...]:
+        """The filters of each direction of each layer."""
+        return self.specs
 
     @property
     def kernel(self) -> RecurrentKernel:
@@ -199,8 +161,12 @@ class RecurrentKernelMachine(SequenceLayer):
 
     def filters(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's filters ``(H, I, n)``; slot s multiplies x_{t − s·dilation}."""
-        direction = self._direction(layer, reverse)
-        return dict(zip(self.cell.gates, direction.filters.effective().detach(), strict=True))
+        k, gates = self.index(layer, reverse), self.cell.gates
+        if self.banks[k].filters == "wavelet":
+            effective = self._own("wavelets", k).effective()
+        else:
+            effective = self.banks[k].effective(self._filters(k), len(gates))
+        return dict(zip(gates, effective.detach(), strict=True))
 
     def wavelets(self, layer: int = 0, reverse: bool = False) -> dict[str, Wavelets]:
         """Return the wavelets of each gate; ω/2π is in Hz if the layer has a sampling rate.
@@ -208,21 +174,21 @@ class RecurrentKernelMachine(SequenceLayer):
         Raises:
             KindError: If the layer has no wavelet filters.
         """
-        filters = self._direction(layer, reverse).filters
-        if not isinstance(filters, WaveletFilters):
+        k = self.index(layer, reverse)
+        if self.banks[k].filters != "wavelet":
             raise KindError("layer", repr(self), "one with filters='wavelet'")
-        return {gate: filters.wavelets(k) for k, gate in enumerate(self.cell.gates)}
+        wavelets = self._own("wavelets", k)
+        return {gate: wavelets.wavelets(g) for g, gate in enumerate(self.cell.gates)}
 
     def recurrent(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's recurrent matrix ``(H, H)``, output by input, of those that see h."""
-        weight = undropped(self._direction(layer, reverse), "recurrent")
-        if weight is None:
-            return {}
-        return dict(zip(self.cell.recurrent_gates, weight.detach(), strict=True))
+        gates = self.cell.recurrent_gates
+        weight = undropped(self, "weight_hh" + self.suffixes[self.index(layer, reverse)])
+        return dict(zip(gates, weight.detach().chunk(len(gates)), strict=True)) if gates else {}
 
     def biases(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's effective bias ``(H,)``, of those that have one."""
-        bias = self._direction(layer, reverse).full_bias()
+        bias = self.full_bias(self.index(layer, reverse))
         if bias is None:
             return {}
         named = dict(zip(self.cell.gates, bias.detach(), strict=True))
@@ -230,51 +196,83 @@ class RecurrentKernelMachine(SequenceLayer):
 
     def static_gates(self, layer: int = 0, reverse: bool = False) -> Tensor | None:
         """Return σ_i² and σ_f² of each unit ``(2, H)``, or None if the gates are dynamic."""
-        static = self._direction(layer, reverse).static
+        static = self._own("static_gates", self.index(layer, reverse))
         return None if static is None else static().detach()
 
     def cell_norm(self, layer: int = 0, reverse: bool = False) -> nn.LayerNorm | None:
         """Return the layer norm on the cell, or None if there is none."""
-        return self._direction(layer, reverse).norm
+        return self._own("cell_norm", self.index(layer, reverse))
 
-    def extra_repr(self) -> str:
-        """Return the arguments that differ from their defaults."""
-        shown = {
-            "num_layers": (self.num_layers, 1),
-            "bias": (self.bias, True),
-            "batch_first": (self.batch_first, False),
-            "dropout": (self.dropout, 0.0),
-            "bidirectional": (self.bidirectional, False),
-            "filter_length": (self.filter_length, 1),
-            "dilation": (self.dilation, 1),
-            "filters": (self.bank.filters, "dense"),
-            "stride": (self.stride, 1),
-            "free_phase": (self.bank.free_phase, False),
-            "sampling_rate": (self.bank.sampling_rate, None),
-            "layer_norm": (self.layer_norm, False),
-            "forget_bias": (self.forget_bias, 0.0),
-            "weight_drop": (self.weight_drop, 0.0),
-            "variational_dropout": (self.variational_dropout, 0.0),
-            "zoneout": (self.zoneout, (0.0, 0.0)),
-            **self.own_options,
-        }
-        options = [
-            f"{name}={value!r}" for name, (value, default) in shown.items() if value != default
-        ]
-        return ", ".join([f"{self.input_size}, {self.hidden_size}", *options])
+    def full_bias(self, k: int) -> Tensor | None:
+        """Return the biases of all gates of a direction ``(G, H)``, 0 for those without."""
+        bias, units, gates = self._own("bias", k), self.hidden_size, self.cell.gates
+        if bias is None:
+            return None
+        missing = len(gates) * units - len(bias)
+        bias = (F.pad(bias, (missing, 0)) if missing else bias).unflatten(0, (-1, units))
+        if not self.forget_bias or "forget" not in gates:
+            return bias
+        constant = torch.zeros_like(bias)
+        constant[gates.index("forget")] = self.forget_bias
+        return bias + constant
 
-    def _direction(self, layer: int, reverse: bool) -> CellDirection:
-        return cast(CellDirection, self.direction(layer, reverse))
+    def _add_direction(self, k: int, made: dict[str, Any]) -> None:
+        cell, bank, units = self.cell, self.banks[k], self.hidden_size
+        gates, suffix, wavelets = len(cell.gates), self.suffixes[k], None
+        if bank.filters == "wavelet":
+            ((n, _),) = bank.lengths.items()
+            wavelets = WaveletFilters(
+                gates, self.features[k], units, n, dilation=bank.dilation, stride=bank.stride,
+                free_phase=bank.free_phase, sampling_rate=bank.sampling_rate, **made,
+            )  # fmt: skip
+        else:
+            for name, (n, own) in zip(bank.names, bank.lengths.items(), strict=True):
+                self._add(name, k, gates * own, n * self.features[k], **made)
+        self._add("weight_hh", k, len(cell.recurrent_gates) * units, units, **made)
+        self._add("bias", k, len(cell.biased_gates) * units * self.bias, **made)
+        self.add_module("wavelets" + suffix, wavelets)
+        norm = nn.LayerNorm(units, **made) if self.layer_norm else None
+        self.add_module("cell_norm" + suffix, norm)
+        static = None
+        if "static" in (cell.input_gate, cell.forget_gate):
+            static = StaticGates(self.static, units, learned=self.learn_static, **made)
+        self.add_module("static_gates" + suffix, static)
 
-    def _refuse_what_has_no_meaning(self) -> None:
-        if not self.cell.has_memory and any(self.zoneout):
-            raise ArgumentError(
-                "zoneout",
-                self.zoneout,
-                "0 for a cell without memory",
-                hint="It has nothing to keep.",
-            )
-        warn_of_idle_dropout(self.dropout, self.num_layers, stacklevel=5)
+    def _reset_direction(self, k: int) -> None:
+        """Draw weights and biases from U(−1/√H, 1/√H), as ``torch.nn.LSTM``."""
+        bound = self.hidden_size**-0.5
+        if self.banks[k].filters == "dense":
+            self.banks[k].reset(self._filters(k), bound)
+        else:
+            self._own("wavelets", k).reset_parameters()
+        for parameter in (undropped(self, "weight_hh" + self.suffixes[k]), self._own("bias", k)):
+            if parameter is not None:
+                nn.init.uniform_(parameter, -bound, bound)
+        for name in ("cell_norm", "static_gates"):
+            module = self._own(name, k)
+            if module is not None:
+                module.reset_parameters()
+
+    def _direction(self, k: int) -> CellDirection:
+        bank, units = self.banks[k], self.hidden_size
+        weight, norm, static = (self._own(n, k) for n in ("weight_hh", "cell_norm", "static_gates"))
+        if weight is not None:
+            weight = weight.unflatten(0, (-1, units))
+            if self.weight_drop:
+                weight = F.dropout(weight, self.weight_drop, self.training)
+        return CellDirection(
+            self.cell, bank, self._filters(k) if bank.filters == "dense" else (),
+            self._own("wavelets", k), weight, self.full_bias(k),
+            None if norm is None else torch.stack((norm.weight, norm.bias)),
+            None if static is None else static(),
+            self.psi, self.zoneout, self.training, self.recompute_gates,
+        )  # fmt: skip
+
+    def _filters(self, k: int) -> tuple[Tensor, ...]:
+        return tuple(self._own(name, k) for name in self.banks[k].names)
+
+    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, RecurrentState] | None:
+        return streaming_step(self, x_t, state)
 
 
 def name_of(function: OutputNonlinearity) -> str | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
-
-import torch
+from typing import Unpack
 
 from representer.functional import cell as cells
-from representer.nn.recurrent.kernel_machine import OutputNonlinearity, RecurrentKernelMachine
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.options import CellOptions, shows
 
 
 class LinearKernelRNN(RecurrentKernelMachine):
@@ -36,6 +35,7 @@ class LinearKernelRNN(RecurrentKernelMachine):
         (9), (15).
     """
 
+    @shows(CellOptions)
     def __init__(
         self,
         input_size: int,
@@ -50,52 +50,12 @@ class LinearKernelRNN(RecurrentKernelMachine):
         static_gates: tuple[float, float] = (0.5, 0.5),
         learn_static_gates: bool = False,
         feedback: bool = True,
-        filter_length: int | dict[int, int] = 1,
-        dilation: int = 1,
-        filters: Literal["dense", "wavelet"] = "dense",
-        stride: int = 1,
-        free_phase: bool = False,
-        sampling_rate: float | None = None,
-        layer_norm: bool = False,
-        output_nonlinearity: OutputNonlinearity = None,
-        forget_bias: float = 0.0,
-        weight_drop: float = 0.0,
-        variational_dropout: float = 0.0,
-        zoneout: float | tuple[float, float] = 0.0,
-        recompute_gates: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[CellOptions],
     ) -> None:
         row = cells.LINEAR_KERNEL_GATED if output_gate else cells.LINEAR_KERNEL
         self.cell = row if feedback else replace(row, feedback="none")
+        self.output_gate, self.feedback = output_gate, feedback
         self.static, self.learn_static = static_gates, learn_static_gates
-        self.own_options = {
-            "output_gate": (output_gate, True),
-            "static_gates": (static_gates, (0.5, 0.5)),
-            "learn_static_gates": (learn_static_gates, False),
-            "feedback": (feedback, True),
-        }
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias,
-            batch_first,
-            dropout,
-            bidirectional,
-            filter_length=filter_length,
-            dilation=dilation,
-            filters=filters,
-            stride=stride,
-            free_phase=free_phase,
-            sampling_rate=sampling_rate,
-            layer_norm=layer_norm,
-            output_nonlinearity=output_nonlinearity,
-            forget_bias=forget_bias,
-            weight_drop=weight_drop,
-            variational_dropout=variational_dropout,
-            zoneout=zoneout,
-            recompute_gates=recompute_gates,
-            device=device,
-            dtype=dtype,
-        )
+        layout = num_layers, bias, batch_first, dropout, bidirectional
+        super().__init__(input_size, hidden_size, *layout, **options)
+        self._shown |= {"static_gates": static_gates, "learn_static_gates": learn_static_gates}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import cell as cells
-from representer.nn.recurrent.direction import CellDirection
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 
 TORCH_ORDER = ("input", "forget", "candidate", "output")  # of torch.nn.LSTM's gates
@@ -65,17 +62,15 @@ class NgramLSTM(RecurrentKernelMachine):
         )
         order = [TORCH_ORDER.index(gate) for gate in cls.cell.gates]
 
-        def gates(name: str, end: str) -> Tensor:
-            stacked = getattr(lstm, f"{name}_{end}").detach()
-            return stacked.unflatten(0, (len(order), lstm.hidden_size))[order]
+        def gates(name: str) -> Tensor:
+            stacked = getattr(lstm, name).detach()
+            return stacked.unflatten(0, (len(order), lstm.hidden_size))[order].flatten(0, 1)
 
-        for k, module in enumerate(layer.directions):
-            direction = cast(CellDirection, module)
-            number, reverse = divmod(k, layer.num_directions)
-            end = f"l{number}{'_reverse' if reverse else ''}"
-            weights = {"filters.weights.0": gates("weight_ih", end)[..., None]}
-            weights["recurrent"] = gates("weight_hh", end)
+        weights = {}
+        for suffix in layer.suffixes:
+            for name in ("weight_ih", "weight_hh"):
+                weights[name + suffix] = gates(name + suffix)
             if lstm.bias:
-                weights["bias"] = gates("bias_ih", end) + gates("bias_hh", end)
-            direction.load_state_dict(weights)
+                weights["bias" + suffix] = gates("bias_ih" + suffix) + gates("bias_hh" + suffix)
+        layer.load_state_dict(weights)
         return layer.train(lstm.training)

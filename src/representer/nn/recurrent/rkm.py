@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Unpack
 
-import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES, Cell
 from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine, name_of
+from representer.nn.recurrent.options import MachineOptions, shows, with_defaults
 
 
 class RKM(RecurrentKernelMachine):
@@ -37,6 +37,7 @@ class RKM(RecurrentKernelMachine):
         (5)-(8), (17).
     """
 
+    @shows(MachineOptions)
     def __init__(
         self,
         input_size: int,
@@ -48,65 +49,22 @@ class RKM(RecurrentKernelMachine):
         *,
         q: str | Callable[[Tensor], Tensor] = "tanh",
         feedback: bool = True,
-        filter_length: int | dict[int, int] = 1,
-        dilation: int = 1,
-        filters: Literal["dense", "wavelet"] = "dense",
-        stride: int = 1,
-        free_phase: bool = False,
-        sampling_rate: float | None = None,
-        layer_norm: bool = False,
-        weight_drop: float = 0.0,
-        variational_dropout: float = 0.0,
-        zoneout: float | tuple[float, float] = 0.0,
-        recompute_gates: bool = False,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[MachineOptions],
     ) -> None:
         if not callable(q) and q not in NONLINEARITIES:
             raise ArgumentError("q", q, f"a callable or one of {', '.join(NONLINEARITIES)}")
+        with_defaults(MachineOptions, options)
         self.feedback = feedback
-        self.own_options = {
-            "q": (name_of(q), "tanh"),
-            "feedback": (feedback, True),
-            "bias": (False, False),
-            "output_nonlinearity": (None, None),
-        }
-        self.cell = Cell(
-            "static",
-            "static",
-            False,
-            feedback="all" if feedback else "none",
-            memory="expm1" if q == "gaussian" else "output",
-        )
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            False,
-            batch_first,
-            dropout,
-            bidirectional,
-            filter_length=filter_length,
-            dilation=dilation,
-            filters=filters,
-            stride=stride,
-            free_phase=free_phase,
-            sampling_rate=sampling_rate,
-            layer_norm=layer_norm,
-            output_nonlinearity=q,
-            weight_drop=weight_drop,
-            variational_dropout=variational_dropout,
-            zoneout=zoneout,
-            recompute_gates=recompute_gates,
-            device=device,
-            dtype=dtype,
-        )
+        seen, memory = "all" if feedback else "none", "expm1" if q == "gaussian" else "output"
+        self.cell = Cell("static", "static", False, feedback=seen, memory=memory)
+        layout = num_layers, False, batch_first, dropout, bidirectional
+        super().__init__(input_size, hidden_size, *layout, output_nonlinearity=q, **options)
+        self._shown["q"] = name_of(q)
 
     @property
     def q(self) -> str | Callable[[Tensor], Tensor]:
         """The function q, by name where it has one."""
-        psi = self._direction(0, False).psi
-        return self.cell.output if psi is None else psi
+        return self.cell.output if self.psi is None else self.psi
 
     def references(self, layer: int = 0) -> Tensor:
         """Return the reference of each unit ``(H, n, I)``: its filter, oldest slot first."""

@@ -7,8 +7,10 @@ Other modules compute one direction; this one gives every cell of the library th
 from __future__ import annotations
 
 import copy
+import inspect
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,19 +20,29 @@ from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
-from representer.nn.recurrent.options import check_probability, check_size
+from representer.nn.recurrent.options import (
+    check_probability,
+    check_size,
+    warn_of_idle_dropout,
+)
 from representer.nn.recurrent.states import StateLayout
-from representer.nn.recurrent.streaming_step import is_hooked, streaming_step
+
+Run = Callable[
+    [Tensor, tuple[Tensor, ...], Tensor, Tensor | None, bool],
+    tuple[Tensor, tuple[Tensor, ...], Tensor],
+]
+_UNSHOWN = ("self", "input_size", "hidden_size", "device", "dtype")
 
 
 class SequenceLayer(nn.Module):
-    """Base of the sequence layers: runs ``directions``, one module a layer and direction.
+    """Base of the sequence layers.
 
-    A direction is called as ``(x, state, window, lengths, reverse)`` and returns the output, the
-    new state and the new window, all time-first.
+    Parameters are named as in ``torch.nn.LSTM``, with a suffix such as ``_l0_reverse`` for the
+    layer and direction. A subclass adds those of each direction, and returns in ``direction`` what
+    computes it: called as ``(x, state, window, lengths, reverse)``, it returns the output, the new
+    state and the new window, all time-first.
     """
 
-    directions: nn.ModuleList
     layout: StateLayout
     stride: int = 1  # steps of the input between two of the first layer
 
@@ -39,7 +51,6 @@ class SequenceLayer(nn.Module):
         input_size: int,
         hidden_size: int,
         num_layers: int,
-        *,
         bias: bool,
         batch_first: bool,
         dropout: float,
@@ -53,11 +64,28 @@ class SequenceLayer(nn.Module):
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
         self.dropout = check_probability("dropout", dropout)
         self.variational_dropout = check_probability("variational_dropout", variational_dropout)
+        warn_of_idle_dropout(self)
+        ends = ("", "_reverse")[: self.num_directions]
+        self.suffixes = tuple(f"_l{k}{end}" for k in range(num_layers) for end in ends)
+        width = hidden_size * self.num_directions
+        self.features = tuple(
+            width if k >= self.num_directions else input_size for k in range(len(self.suffixes))
+        )
+        self.specs: tuple[Any, ...] = ()  # what a subclass keeps for each direction
+        self._shown: dict[str, Any] = {}  # options that are no attributes of their name, for repr
 
     @property
     def num_directions(self) -> int:
         """D: 2 if bidirectional, else 1."""
         return 1 + self.bidirectional
+
+    @property
+    def all_weights(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer and direction, as in ``torch.nn.LSTM``."""
+        return [
+            [p for name, p in self.named_parameters() if f"{suffix}." in f"{name}."]
+            for suffix in self.suffixes
+        ]
 
     def forward(
         self, input: Tensor | PackedSequence, state: Any = None
@@ -66,7 +94,7 @@ class SequenceLayer(nn.Module):
 
         Args:
             input: ``(T, B, I)``; ``(B, T, I)`` with ``batch_first``; ``(T, I)``; or packed.
-            state: State returned by an earlier call; zeros by default.
+            state: State returned by an earlier call, or a tuple of its fields; zeros by default.
 
         Returns:
             The output, of the same kind as the input, ``(…, D·H)``, with T / stride steps; and the
@@ -126,7 +154,7 @@ class SequenceLayer(nn.Module):
             hint = "step() takes one time step."
             raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
         if self._is_plain():
-            result = streaming_step(self.directions, x_t, state)
+            result = self._short_step(x_t, state)
             if result is not None:
                 return result
         time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0
@@ -136,8 +164,16 @@ class SequenceLayer(nn.Module):
     def flatten_parameters(self) -> None:
         """Do nothing; for compatibility with ``torch.nn.LSTM``."""
 
-    def direction(self, layer: int, reverse: bool = False) -> nn.Module:
-        """Return the module of one direction of one layer.
+    def direction(self, layer: int, reverse: bool = False) -> Run:
+        """Return one direction of one layer, on the weights of this moment.
+
+        Raises:
+            ArgumentError: If there is no such layer or direction.
+        """
+        return self._direction(self.index(layer, reverse))
+
+    def index(self, layer: int, reverse: bool = False) -> int:
+        """Return the place of a direction among all.
 
         Raises:
             ArgumentError: If there is no such layer or direction.
@@ -146,33 +182,68 @@ class SequenceLayer(nn.Module):
             raise ArgumentError("layer", layer, f"0 to {self.num_layers - 1}")
         if reverse and not self.bidirectional:
             raise ArgumentError("reverse", True, "False", hint="The layer is not bidirectional.")
-        return self.directions[layer * self.num_directions + reverse]
+        return layer * self.num_directions + reverse
 
     def part(self, layer: int = 0, reverse: bool = False) -> Self:
         """Return one direction of one layer as a layer of its own, on the same parameters.
 
         It reads from the first step on; give the part of a reverse direction reversed sequences.
+        Parameters keep their names.
 
         Raises:
             ArgumentError: If there is no such layer or direction.
         """
-        direction, k = self.direction(layer, reverse), layer * self.num_directions + reverse
-        part = copy.copy(self)
-        part._modules = {"directions": nn.ModuleList([direction])}
+        k, part = self.index(layer, reverse), copy.copy(self)
+        others = (*self.suffixes[:k], *self.suffixes[k + 1 :])
+        for kind in ("_parameters", "_modules"):
+            own = {n: v for n, v in getattr(self, kind).items() if not n.endswith(others)}
+            setattr(part, kind, own)
         part.num_layers, part.bidirectional = 1, False
         part.stride = self.stride if layer == 0 else 1
-        of_layout = self.layout.reaches[k : k + 1], self.layout.features[k : k + 1]
-        part.layout = replace(self.layout, reaches=of_layout[0], features=of_layout[1])
-        part.input_size = part.layout.features[0]
+        part.specs = self.specs[k : k + 1]
+        part.suffixes, part.features = self.suffixes[k : k + 1], self.features[k : k + 1]
+        part.layout = replace(
+            self.layout, reaches=self.layout.reaches[k : k + 1], features=part.features
+        )
+        part.input_size = part.features[0]
         return part
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""
-        for direction in cast(Any, self.directions):
-            direction.reset_parameters()
+        for k in range(len(self.suffixes)):
+            self._reset_direction(k)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that differ from their defaults."""
+        shown = [f"{self.input_size}, {self.hidden_size}"]
+        for name, parameter in inspect.signature(type(self).__init__).parameters.items():
+            if name not in _UNSHOWN:
+                value = self._shown[name] if name in self._shown else getattr(self, name)
+                if value != parameter.default:
+                    shown.append(f"{name}={value!r}")
+        return ", ".join(shown)
 
     def __repr__(self) -> str:
         return f"{self._get_name()}({self.extra_repr()})"
+
+    def _direction(self, k: int) -> Run:
+        raise NotImplementedError
+
+    def _reset_direction(self, k: int) -> None:
+        raise NotImplementedError
+
+    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+        """Take a step on a shorter path, or return None where the general one is needed."""
+        return None
+
+    def _add(self, name: str, k: int, *shape: int, **options: Any) -> None:
+        """Register a parameter of a direction; None if the first axis is empty."""
+        parameter = nn.Parameter(torch.empty(shape, **options)) if shape[0] else None
+        self.register_parameter(name + self.suffixes[k], parameter)
+
+    def _own(self, name: str, k: int) -> Any:
+        """Return a parameter or module of a direction."""
+        return getattr(self, name + self.suffixes[k])
 
     def _run(
         self,
@@ -191,8 +262,8 @@ class SequenceLayer(nn.Module):
             outputs = []
             for d in range(self.num_directions):
                 k = layer * self.num_directions + d
-                before = tuple(field[k] for field in fields)
-                output, after, window = self.directions[k](x, before, windows[k], lengths, bool(d))
+                before, run = tuple(field[k] for field in fields), self._direction(k)
+                output, after, window = run(x, before, windows[k], lengths, bool(d))
                 outputs.append(output)
                 new_fields.append(after)
                 new_windows.append(window)
@@ -205,10 +276,12 @@ class SequenceLayer(nn.Module):
 
     def _is_plain(self) -> bool:
         """Return True if ``forward`` computes nothing but one step of each direction."""
-        kind = type(self)
+        kind, own = type(self), self.__dict__  # attributes of a module are slow to look up
         return not (
             (self.training and (self.dropout or self.variational_dropout))
-            or is_hooked(self)
+            or own["_forward_hooks"]
+            or own["_forward_pre_hooks"]
+            or "forward" in own
             or _has_any_global_hook()
             or kind.forward is not SequenceLayer.forward
             or kind._run is not SequenceLayer._run

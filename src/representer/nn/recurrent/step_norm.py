@@ -25,8 +25,8 @@ class StepNorm(nn.Module):
         dtype: Of the parameters.
 
     Shape:
-        - ``scale`` is gain and offset ``(2, H)``; ``running`` mean and variance ``(2, S, H)``;
-          ``batches`` how many each row has seen ``(S,)``
+        - ``weight`` is the gain and ``bias`` the offset, each ``(H,)``; ``running`` mean and
+          variance ``(2, S, H)``; ``batches`` how many each row has seen ``(S,)``
 
     References:
         Marra et al., 2018, section 3; what is printed as the deviation there is a variance.
@@ -47,7 +47,8 @@ class StepNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.momentum, self.eps = momentum, eps
-        self.scale = nn.Parameter(torch.empty(2, num_features, device=device, dtype=dtype))
+        self.weight = nn.Parameter(torch.empty(num_features, device=device, dtype=dtype))
+        self.bias = nn.Parameter(torch.empty(num_features, device=device, dtype=dtype))
         rows = torch.empty(2, max_steps, num_features, device=device, dtype=dtype)
         self.register_buffer("running", rows)
         counts = torch.empty(max_steps, device=device, dtype=torch.int64)
@@ -56,10 +57,10 @@ class StepNorm(nn.Module):
 
     def reset_parameters(self) -> None:
         """Set gains to 1 and offsets to 0, and forget the statistics."""
+        nn.init.ones_(self.weight)
+        nn.init.zeros_(self.bias)
         with torch.no_grad():
-            for tensor in (self.scale, self.running):
-                tensor[0], tensor[1] = 0.0, 1.0
-            self.scale.copy_(self.scale.flip(0))
+            self.running[0], self.running[1] = 0.0, 1.0
             self.batches.zero_()
 
     def rows(self, steps: Tensor, time: int) -> Tensor:
@@ -118,7 +119,7 @@ class StepNorm(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the sizes."""
-        return f"{self.scale.shape[1]}, max_steps={len(self.batches)}, momentum={self.momentum}"
+        return f"{len(self.weight)}, max_steps={len(self.batches)}, momentum={self.momentum}"
 
 
 def _can_be_read(steps: Tensor) -> bool:

@@ -1,85 +1,43 @@
-"""One direction of one string-kernel layer: its parameters and its run.
+"""One direction of one string-kernel layer: its weights, and its run.
 
 p_j[t] = W^(j) x_t and the gates' products, then ``functional.string_scan``       L17 (4), §4, §6.1
 """
 
 from __future__ import annotations
 
-import math
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from representer.functional import StringChain, string_states
-from representer.nn.recurrent.string_options import DecayOption
-from representer.nn.regularization.undropped import undropped
 from representer.ops import gated_scan, string_scan
 
+Scanned = tuple[Tensor, Tensor, Tensor]
 
-class StringDirection(nn.Module):
-    """References, decay and gates of one direction.
 
-    Args:
-        chain: The cell.
-        input_size: I, features of one step.
-        hidden_size: H.
-        decay: As ``StringKernelRNN`` takes it.
-        bias: Whether the gates have biases; the products with tokens never have.
-        hidden_dropout: Fraction of the hidden state that is hidden from the gates in training.
+class StringDirection(NamedTuple):
+    """The weights of one direction, as they are now.
 
     Attributes:
+        chain: The cell.
         input_weight: The references, token by token, and the gates' matrices, in the order of
             ``chain.products`` ``(P, H, I)``.
         bias: Of the gates ``(G, H)``, or None.
-        recurrent: The decay gate's matrix on h_{t−1} ``(H, H)``, or None.
-        decay_logit: σ^{−1} of a learned decay ``(H,)``, or None.
+        decay: λ where it is no gate: ``()`` if it is constant, ``(H,)`` if learned; or None.
+        weight: The decay gate's matrix on h_{t−1} ``(H, H)``, or None.
+        hidden_dropout: Fraction of the hidden state that is hidden from the gates now.
     """
 
-    def __init__(
-        self,
-        chain: StringChain,
-        input_size: int,
-        hidden_size: int,
-        *,
-        decay: DecayOption,
-        bias: bool,
-        hidden_dropout: float,
-        device: torch.device | str | None,
-        dtype: torch.dtype | None,
-    ) -> None:
-        super().__init__()
-        self.chain, self.hidden_size, self.decay = chain, hidden_size, decay
-        self.hidden_dropout = hidden_dropout
-        products = len(chain.products)
-        gates = products - chain.order
+    chain: StringChain
+    input_weight: Tensor
+    bias: Tensor | None
+    decay: Tensor | None
+    weight: Tensor | None
+    hidden_dropout: float
 
-        def parameter(is_used: bool, *shape: int) -> nn.Parameter | None:
-            empty = torch.empty(shape, device=device, dtype=dtype)
-            return nn.Parameter(empty) if is_used else None
-
-        weight = torch.empty(products, hidden_size, input_size, device=device, dtype=dtype)
-        self.input_weight = nn.Parameter(weight)
-        self.bias = parameter(bias and gates > 0, gates, hidden_size)
-        self.recurrent = parameter(chain.sees_h, hidden_size, hidden_size)
-        self.decay_logit = parameter(decay == "learned", hidden_size)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw weights from U(−√(3/fan_in), √(3/fan_in)); biases and decay logits are 0."""
-        size = self.input_weight.shape[2]
-        nn.init.uniform_(self.input_weight, -math.sqrt(3 / size), math.sqrt(3 / size))
-        recurrent = undropped(self, "recurrent")
-        if recurrent is not None:  # the gate has both for its input
-            bound = math.sqrt(3 / (size + self.hidden_size))
-            nn.init.uniform_(recurrent, -bound, bound)
-            with torch.no_grad():
-                nn.init.uniform_(self.input_weight[self.chain.order], -bound, bound)
-        for parameter in (self.bias, self.decay_logit):
-            if parameter is not None:
-                nn.init.zeros_(parameter)
-
-    def forward(
+    def __call__(
         self,
         x: Tensor,
         state: tuple[Tensor, ...],
@@ -101,21 +59,12 @@ class StringDirection(nn.Module):
         """
         h0, *parts = state
         mask = None
-        if self.hidden_dropout and self.training:  # one mask for all steps of a sequence
+        if self.hidden_dropout:  # one mask for all steps of a sequence
             mask = F.dropout(torch.ones_like(h0), self.hidden_dropout)
         c0 = torch.cat(parts).transpose(0, 1)
-        output, h, c = self._scan(
-            x, h0, c0, self.recurrent, mask=mask, lengths=lengths, reverse=reverse
-        )
+        output, h, c = self._scan(x, h0, c0, mask=mask, lengths=lengths, reverse=reverse)
         fresh = c.transpose(0, 1).split(self.chain.order)
         return output, (h, *(part.contiguous() for part in fresh)), window
-
-    def decay_value(self) -> Tensor | None:
-        """Return λ where it is no gate: ``()`` if it is constant, ``(H,)`` if learned."""
-        if self.decay_logit is not None:
-            return torch.sigmoid(self.decay_logit)
-        # made here and not kept, so that a layer brought to float64 has all digits of it
-        return None if isinstance(self.decay, str) else self.input_weight.new_full((), self.decay)
 
     def cell_states(self, x: Tensor, reverse: bool) -> Tensor:
         """Return r_1 … r_n of every step ``(T, B, n, H)``, from zeros and without dropout.
@@ -142,41 +91,18 @@ class StringDirection(nn.Module):
 
     def _decays(self, x: Tensor, z: Tensor) -> Tensor:
         """Return λ of every step ``(T, B, H)``, or as it is given."""
-        chain, given = self.chain, self.decay_value()
-        if given is not None:
-            return given
-        a = z[:, :, chain.order]
-        weight = undropped(self, "recurrent")
-        if weight is not None:
-            zeros = z.new_zeros(x.shape[1], chain.states, self.hidden_size)
-            h, _, _ = self._scan(x, zeros[:, 0], zeros, weight)
-            a = a + _before(h) @ weight.T
+        if self.decay is not None:
+            return self.decay
+        a = z[:, :, self.chain.order]
+        if self.weight is not None:
+            zeros = z.new_zeros(x.shape[1], self.chain.states, z.shape[3])
+            h, _, _ = self._scan(x, zeros[:, 0], zeros)
+            a = a + _before(h) @ self.weight.T
         return torch.sigmoid(a)
 
-    def _scan(
-        self,
-        x: Tensor,
-        h0: Tensor,
-        c0: Tensor,
-        weight: Tensor | None,
-        *,
-        mask: Tensor | None = None,
-        lengths: Tensor | None = None,
-        reverse: bool = False,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return string_scan(
-            x,
-            h0,
-            c0,
-            chain=self.chain,
-            input_weight=self.input_weight,
-            bias=self.bias,
-            decay=self.decay_value(),
-            weight=weight,
-            mask=mask,
-            lengths=lengths,
-            reverse=reverse,
-        )
+    def _scan(self, x: Tensor, h0: Tensor, c0: Tensor, **options: Any) -> Scanned:
+        weights = {"input_weight": self.input_weight, "bias": self.bias, "weight": self.weight}
+        return string_scan(x, h0, c0, chain=self.chain, decay=self.decay, **weights, **options)
 
     def _products(self, x: Tensor) -> Tensor:
         """Return W x_t of every token and gate, with the gates' biases ``(T, B, P, H)``."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from representer.errors import ArgumentError
-from representer.functional.string_chain import Combine, Readout
+from representer.functional.string_chain import Combine, Readout, StringChain
 from representer.nn.recurrent.inputs import check_input
-from representer.nn.recurrent.options import check_probability, warn_of_idle_dropout
+from representer.nn.recurrent.options import check_probability
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
 from representer.nn.recurrent.string_direction import StringDirection
@@ -22,6 +23,7 @@ from representer.nn.recurrent.string_options import (
     check_decay,
     string_chain,
 )
+from representer.nn.recurrent.string_streaming_step import string_streaming_step
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
@@ -77,6 +79,13 @@ class StringKernelRNN(SequenceLayer):
         device: Of the parameters.
         dtype: Of the parameters.
 
+    Attributes:
+        weight_ih_l0: References and gates ``(P·H, I)``: the H units' first tokens, their second
+            ones, …, then the decay gate and the highway gate where there are any.
+        weight_hh_l0: The decay gate's matrix on h_{t−1} ``(H, H)``, with ``decay="state"``.
+        bias_l0: Biases ``(G·H,)`` of the G gates.
+        decay_logit_l0: σ^{−1} of a learned decay ``(H,)``.
+
     Weights start from U(−√(3/fan_in), √(3/fan_in)) and biases from 0, as in the authors' code.
 
     Shape:
@@ -115,52 +124,40 @@ class StringKernelRNN(SequenceLayer):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        super().__init__(
-            input_size,
-            hidden_size,
-            num_layers,
-            bias=bias,
-            batch_first=batch_first,
-            dropout=dropout,
-            bidirectional=bidirectional,
-            variational_dropout=variational_dropout,
-        )
+        layout = num_layers, bias, batch_first, dropout, bidirectional, variational_dropout
+        super().__init__(input_size, hidden_size, *layout)
         self.decay, self.normalized, self.activation = check_decay(decay), normalized, activation
         self.chain = string_chain(
-            order=order,
-            decay=self.decay,
-            combine=combine,
-            normalized=normalized,
-            readout=readout,
-            activation=activation,
-            highway=highway,
-        )
+            order=order, decay=self.decay, combine=combine, normalized=normalized,
+            readout=readout, activation=activation, highway=highway,
+        )  # fmt: skip
+        self._shown |= {"combine": combine, "readout": readout, "highway": highway}
         self.hidden_dropout = check_probability("hidden_dropout", hidden_dropout)
-        width = hidden_size * self.num_directions
-        features = [input_size if not k else width for k in range(num_layers)]
-        features = [f for f in features for _ in range(self.num_directions)]
-        self._refuse_what_has_no_effect(features)
-        self.directions = nn.ModuleList(
-            StringDirection(
-                replace(self.chain, highway=highway and size == hidden_size),
-                size,
-                hidden_size,
-                decay=self.decay,
-                bias=bias,
-                hidden_dropout=self.hidden_dropout,
-                device=device,
-                dtype=dtype,
-            )
-            for size in features
-        )
+        self._refuse_what_has_no_effect()
         has_mass = self.chain.has_mass
         self.layout = StateLayout(
             StringMassState if has_mass else StringState,
             {"h": (), "c": (order,)} | ({"m": (order,)} if has_mass else {}),
             hidden_size,
-            (0,) * len(features),
-            tuple(features),
+            (0,) * len(self.features),
+            self.features,
         )
+        self.specs = tuple(
+            replace(self.chain, highway=highway and size == hidden_size) for size in self.features
+        )
+        for k, chain in enumerate(self.chains):
+            made = {"device": device, "dtype": dtype}
+            products, gates = len(chain.products), len(chain.products) - chain.order
+            self._add("weight_ih", k, products * hidden_size, self.features[k], **made)
+            self._add("weight_hh", k, hidden_size * chain.sees_h, hidden_size, **made)
+            self._add("bias", k, hidden_size * gates * bias, **made)
+            self._add("decay_logit", k, hidden_size * (decay == "learned"), **made)
+            self._reset_direction(k)
+
+    @property
+    def chains(self) -> tuple[StringChain, ...]:
+        """The cell of each direction of each layer."""
+        return self.specs
 
     @property
     def order(self) -> int:
@@ -186,7 +183,7 @@ class StringKernelRNN(SequenceLayer):
 
         What is written into it becomes the layer's reference.
         """
-        weight = self._direction(layer, reverse).input_weight
+        weight = self._products(self.index(layer, reverse))
         return weight.detach()[: self.order].transpose(0, 1)
 
     def cell_states(self, input: Tensor, reverse: bool = False) -> Tensor:
@@ -205,7 +202,7 @@ class StringKernelRNN(SequenceLayer):
             ShapeError: If the shape does not fit.
             KindError: If the input is no tensor, or of the wrong dtype or device.
         """
-        direction = self._direction(0, reverse)
+        direction = self.plain_direction(self.index(0, reverse))
         is_batched = check_input(
             input, self.input_size, self.batch_first, like=direction.input_weight
         )
@@ -222,14 +219,12 @@ class StringKernelRNN(SequenceLayer):
         The weights are a dict of ``"input"`` ``(H, I)``, of ``"state"`` ``(H, H)`` where the gate
         sees h, and of ``"bias"`` ``(H,)`` where it has one.
         """
-        direction = self._direction(layer, reverse)
-        value = direction.decay_value()
-        if value is not None:
-            return value.detach()
+        direction = self.plain_direction(self.index(layer, reverse))
+        if direction.decay is not None:
+            return direction.decay.detach()
         weights = {"input": direction.input_weight.detach()[self.order]}
-        recurrent = undropped(direction, "recurrent")
-        if recurrent is not None:
-            weights["state"] = recurrent.detach()
+        if direction.weight is not None:
+            weights["state"] = direction.weight.detach()
         if direction.bias is not None:
             weights["bias"] = direction.bias.detach()[0]
         return weights
@@ -239,48 +234,59 @@ class StringKernelRNN(SequenceLayer):
 
         A layer without a highway has neither.
         """
-        direction = self._direction(layer, reverse)
+        direction = self.plain_direction(self.index(layer, reverse))
         if not direction.chain.highway:
             return {}
         weights = {"input": direction.input_weight.detach()[-1]}
-        return (
-            weights if direction.bias is None else weights | {"bias": direction.bias.detach()[-1]}
-        )
+        bias = direction.bias
+        return weights if bias is None else weights | {"bias": bias.detach()[-1]}
 
-    def extra_repr(self) -> str:
-        """Return the arguments that differ from their defaults."""
-        chain = self.chain
-        shown = {
-            "num_layers": (self.num_layers, 1),
-            "bias": (self.bias, True),
-            "batch_first": (self.batch_first, False),
-            "dropout": (self.dropout, 0.0),
-            "bidirectional": (self.bidirectional, False),
-            "order": (chain.order, 2),
-            "decay": (self.decay, 0.5),
-            "combine": (chain.combine, "multiply"),
-            "normalized": (self.normalized, False),
-            "readout": (chain.readout, "last"),
-            "activation": (self.activation, "tanh"),
-            "highway": (chain.highway, False),
-            "variational_dropout": (self.variational_dropout, 0.0),
-            "hidden_dropout": (self.hidden_dropout, 0.0),
-        }
-        options = [
-            f"{name}={value!r}" for name, (value, default) in shown.items() if value != default
-        ]
-        return ", ".join([f"{self.input_size}, {self.hidden_size}", *options])
+    def plain_direction(self, k: int) -> StringDirection:
+        """Return a direction as evaluation sees it, in whatever mode the layer is."""
+        return self._read(k, undropped(self, "weight_hh" + self.suffixes[k]), 0.0)
 
-    def _direction(self, layer: int, reverse: bool) -> StringDirection:
-        return cast(StringDirection, self.direction(layer, reverse))
+    def _direction(self, k: int) -> StringDirection:
+        hidden_dropout = self.hidden_dropout if self.training else 0.0
+        return self._read(k, self._own("weight_hh", k), hidden_dropout)
 
-    def _refuse_what_has_no_effect(self, features: list[int]) -> None:
-        if self.chain.highway and self.hidden_size not in features:
+    def _read(self, k: int, recurrent: Tensor | None, hidden_dropout: float) -> StringDirection:
+        bias, logit = self._own("bias", k), self._own("decay_logit", k)
+        weight, decay = self._products(k), None
+        if logit is not None:
+            decay = torch.sigmoid(logit)
+        elif not isinstance(self.decay, str):
+            # made here and not kept, so that a layer brought to float64 has all digits of it
+            decay = weight.new_full((), self.decay)
+        bias = None if bias is None else bias.unflatten(0, (-1, self.hidden_size))
+        return StringDirection(self.chains[k], weight, bias, decay, recurrent, hidden_dropout)
+
+    def _products(self, k: int) -> Tensor:
+        return self._own("weight_ih", k).unflatten(0, (-1, self.hidden_size))
+
+    def _reset_direction(self, k: int) -> None:
+        """Draw weights from U(−√(3/fan_in), √(3/fan_in)); biases and decay logits are 0."""
+        weight, size = self._own("weight_ih", k), self.features[k]
+        nn.init.uniform_(weight, -math.sqrt(3 / size), math.sqrt(3 / size))
+        recurrent = undropped(self, "weight_hh" + self.suffixes[k])
+        if recurrent is not None:  # the gate has both for its input
+            bound = math.sqrt(3 / (size + self.hidden_size))
+            nn.init.uniform_(recurrent, -bound, bound)
+            with torch.no_grad():
+                nn.init.uniform_(self._products(k)[self.order], -bound, bound)
+        for name in ("bias", "decay_logit"):
+            if self._own(name, k) is not None:
+                nn.init.zeros_(self._own(name, k))
+
+    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+        return string_streaming_step(self, x_t, state)
+
+    def _refuse_what_has_no_effect(self) -> None:
+        if self.chain.highway and self.hidden_size not in self.features:
             raise ArgumentError(
                 "highway",
                 True,
                 f"False, since no layer has an input of hidden_size = {self.hidden_size} features",
-                hint=f"The layers' inputs have {sorted(set(features))}; give them that size.",
+                hint=f"The layers' inputs have {sorted(set(self.features))}; give them that size.",
             )
         if self.hidden_dropout and not (self.chain.sees_h or self.chain.highway):
             raise ArgumentError(
@@ -289,4 +295,3 @@ class StringKernelRNN(SequenceLayer):
                 "0 where no gate sees the hidden state",
                 hint="Use decay='state' or highway=True, or nn.Dropout on the output.",
             )
-        warn_of_idle_dropout(self.dropout, self.num_layers, stacklevel=4)

@@ -51,10 +51,13 @@ class WaveletFilters(nn.Module):
         free_phase: Whether the first channel's phase is free too; else it is 0, and the others
             are relative to it.
         sampling_rate: In Hz, for what `wavelets` returns; None for units of samples.
-    """
 
-    is_plain = False  # no matrix times windows that are there anyway
-    unit_norm = False
+    Attributes:
+        amplitude: α ``(G·H, I)``, gate by gate, as all parameters.
+        frequency: ω ``(G·H,)`` in radians per sample.
+        phase: φ ``(G·H, I)``, or without that of the first channel.
+        raw_decay: softplus^{−1} of β ``(G·H,)``.
+    """
 
     def __init__(
         self,
@@ -76,15 +79,18 @@ class WaveletFilters(nn.Module):
         self.free_phase, self.sampling_rate = free_phase, sampling_rate
 
         def parameter(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(gates, hidden_size, *shape, device=device, dtype=dtype))
+            return nn.Parameter(
+                torch.empty(gates * hidden_size, *shape, device=device, dtype=dtype)
+            )
 
+        self.gates = gates
         self.amplitude = parameter(input_size)
         self.frequency = parameter()
         self.phase = parameter(input_size if free_phase else input_size - 1)
         self.raw_decay = parameter()
 
-    def reset_parameters(self, bound: float) -> None:
-        """Draw the filters as Li et al. (2017) do; the bound of dense filters has no meaning."""
+    def reset_parameters(self) -> None:
+        """Draw the filters as Li et al. (2017) do."""
         nn.init.uniform_(self.amplitude, -AMPLITUDE, AMPLITUDE)
         nn.init.uniform_(self.frequency, 0, FREQUENCY)
         nn.init.normal_(self.phase, std=PHASE)
@@ -95,7 +101,9 @@ class WaveletFilters(nn.Module):
     def parts(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return α ``(G, H, I)``, ω ``(G, H)``, φ ``(G, H, I)`` and β ``(G, H)`` per sample."""
         phase = self.phase if self.free_phase else F.pad(self.phase, (1, 0))
-        return self.amplitude, self.frequency, phase, F.softplus(self.raw_decay)
+        parts = self.amplitude, self.frequency, phase, F.softplus(self.raw_decay)
+        amplitude, frequency, phase, decay = (p.unflatten(0, (self.gates, -1)) for p in parts)
+        return amplitude, frequency, phase, decay
 
     def wavelets(self, gate: int) -> Wavelets:
         """Return the filters of a gate in the units of the sampling rate."""
@@ -127,7 +135,7 @@ class WaveletFilters(nn.Module):
             product = F.conv1d(
                 seen.permute(1, 2, 0), kernel, stride=self.stride, dilation=self.dilation
             ).permute(2, 0, 1)
-        return product.unflatten(-1, self.frequency.shape)
+        return product.unflatten(-1, (self.gates, -1))
 
     def _by_factors(self, seen: Tensor, reverse: bool) -> Tensor:
         mix, taps = (part.flatten(1, 2) for part in wavelet_factors(*self.parts(), self.n))

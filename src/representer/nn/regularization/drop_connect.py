@@ -118,15 +118,15 @@ def _places(module: nn.Module) -> list[tuple[nn.Module, str]]:
     if not isinstance(module, SequenceLayer):
         kinds = "a layer of representer.nn, torch.nn.RNN, LSTM or GRU"
         raise KindError("module", type(module).__name__, kinds)
-    directions = [d for d in module.directions if getattr(d, "recurrent", None) is not None]
-    if not directions:
+    names = [f"weight_hh{suffix}" for suffix in module.suffixes]
+    if any(getattr(module, name, None) is None for name in names):
         raise ArgumentError(
             "module",
             str(module),
             "a layer with recurrent matrices",
             hint="None of this layer's gates sees the hidden state.",
         )
-    return [(direction, "recurrent") for direction in directions]
+    return [(module, name) for name in names]
 
 
 def _hold(module: nn.Module, is_held: bool) -> None:

@@ -61,9 +61,9 @@ def is_ready(tensor: Any, shape: tuple[int, ...], dtype: torch.dtype) -> bool:
 class Operands(NamedTuple):
     """The weights of a step."""
 
-    input_weight: Tensor  # (G, H, I, 1)
-    bias: Tensor | None  # (b, H), of the last b gates
-    weight: Tensor | None  # (R, H, H)
+    input_weight: Tensor  # (G·H, I)
+    bias: Tensor | None  # (b·H,), of the last b gates
+    weight: Tensor | None  # (R·H, H)
     static: Tensor | None  # (2, H)
     norm: Tensor | None  # (2, H)
 
@@ -77,6 +77,7 @@ class Step:
     """
 
     def __init__(self, cell: Cell, units: int) -> None:
+        self.cell = cell
         self.gates, self.seen, self.units = len(cell.gates), len(cell.recurrent_gates), units
         self.needs_static = "static" in (cell.input_gate, cell.forget_gate)
         self.is_known = (self.gates, self.seen) in KNOWN
@@ -89,10 +90,10 @@ class Step:
         input_weight, bias, weight, static, norm = operands
         units, dtype = self.units, x.dtype
         return (
-            is_ready(input_weight, (self.gates, units, x.shape[1], 1), dtype)
-            and (bias is None or is_ready(bias, (min(len(bias), self.gates), units), dtype))
+            is_ready(input_weight, (self.gates * units, x.shape[1]), dtype)
+            and (bias is None or is_ready(bias, (self._biased(bias) * units,), dtype))
             and (weight is not None) == (self.seen > 0)
-            and (weight is None or is_ready(weight, (self.seen, units, units), dtype))
+            and (weight is None or is_ready(weight, (self.seen * units, units), dtype))
             and (static is not None) == self.needs_static
             and (static is None or is_ready(static, (2, units), dtype))
             and (norm is None or is_ready(norm, (2, units), dtype))
@@ -120,7 +121,7 @@ class Step:
         s.h0, s.c0, s.input_weight = h0.data_ptr(), c0.data_ptr(), input_weight.data_ptr()
         s.out, s.h, s.c = output.data_ptr(), h.data_ptr(), c.data_ptr()
         if bias is not None:
-            s.bias, s.biased = bias.data_ptr(), len(bias)
+            s.bias, s.biased = bias.data_ptr(), self._biased(bias)
         if weight is not None:
             s.weight = weight.data_ptr()
         if static is not None:
@@ -131,3 +132,6 @@ class Step:
         if status:
             raise MemoryError("rkm_scan: no memory for the state of one step")
         return output, h, c
+
+    def _biased(self, bias: Tensor) -> int:
+        return min(len(bias) // self.units, self.gates)

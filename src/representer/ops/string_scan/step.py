@@ -20,8 +20,8 @@ from representer.ops.rkm_scan.step import is_ready
 class Operands(NamedTuple):
     """The weights of a step."""
 
-    input_weight: Tensor  # (P, H, I)
-    bias: Tensor | None  # (g, H), of the last g products
+    input_weight: Tensor  # (P·H, I)
+    bias: Tensor | None  # (g·H,), of the last g products
     decay: Tensor | None  # () or (H,)
     weight: Tensor | None  # (H, H)
 
@@ -47,8 +47,8 @@ class Step:
         input_weight, bias, decay, weight = operands
         chain, units, dtype = self.chain, self.units, x.dtype
         return (
-            is_ready(input_weight, (self.products, units, x.shape[1]), dtype)
-            and (bias is None or is_ready(bias, (self.products - chain.order, units), dtype))
+            is_ready(input_weight, (self.products * units, x.shape[1]), dtype)
+            and (bias is None or is_ready(bias, ((self.products - chain.order) * units,), dtype))
             and (decay is None) == chain.is_gated
             and (decay is None or is_ready(decay, self.of_decay, dtype))
             and (weight is not None) == chain.sees_h
@@ -78,7 +78,7 @@ class Step:
         s.h0, s.c0, s.input_weight = h0.data_ptr(), c0.data_ptr(), input_weight.data_ptr()
         s.out, s.h, s.c = output.data_ptr(), h.data_ptr(), c.data_ptr()
         if bias is not None:
-            s.bias, s.biased = bias.data_ptr(), len(bias)
+            s.bias, s.biased = bias.data_ptr(), len(bias) // self.units
         if decay is not None:
             s.decay = decay.data_ptr()
         if weight is not None:

@@ -1,0 +1,101 @@
+"""Parameters are named and shaped as those of torch.nn, so that recipes for ``nn.LSTM`` apply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import nn as torch_nn
+
+from representer import nn
+
+from .test_meta import SEQUENCES
+
+SIZE = 64
+CELLS = (nn.NgramLSTM, nn.RKMLSTM, nn.RKMCIFG, nn.RAN, nn.LinearKernelRNN, nn.RKM)
+LAYERS: dict[str, Callable[[], torch_nn.Module]] = {
+    **SEQUENCES,
+    "mixed lengths": partial(nn.RKMCIFG, 3, 4, filter_length={1: 2, 2: 2}, bidirectional=True),
+    "embedding dropout": nn.EmbeddingDropout,
+    "activation": partial(nn.KernelActivation, 3, linear_term=True, normalize=True),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_no_bias_norm_or_decay_has_more_than_one_dimension_and_no_weight_more_than_two(name: str):
+    for key, parameter in LAYERS[name]().named_parameters():
+        assert parameter.dim() <= 2, key
+        is_vector = ("bias", "norm", "decay", "logit", "frequency")
+        assert parameter.dim() == 1 or not any(word in key for word in is_vector), key
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_names_and_shapes_of_an_ngram_lstm_are_those_of_torchs(bias: bool, bidirectional: bool):
+    options = {"num_layers": 3, "bias": bias, "bidirectional": bidirectional}
+    theirs = torch.nn.LSTM(5, 4, **options)
+    ours = nn.NgramLSTM(5, 4, **options)
+    shapes = {n.replace("bias_ih", "bias"): p.shape for n, p in theirs.named_parameters()}
+    shapes = {name: shape for name, shape in shapes.items() if "bias_hh" not in name}
+    assert {n: p.shape for n, p in ours.named_parameters()} == shapes
+    assert list(shapes) == [name for name, _ in ours.named_parameters()]
+    wanted = [[p.shape for p in row][: 2 + bias] for row in theirs.all_weights]
+    assert [[p.shape for p in row] for row in ours.all_weights] == wanted
+    ours.flatten_parameters()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("n", [1, 3])
+def test_initializers_over_matrices_give_each_gate_the_scale_that_an_lstm_has(cell, n: int):
+    torch.manual_seed(0)
+    lstm = torch.nn.LSTM(n * SIZE, SIZE)
+    layer = cell(SIZE, SIZE, filter_length=n)
+    for module in (lstm, layer):
+        for parameter in module.parameters():
+            if parameter.dim() > 1:
+                torch.nn.init.xavier_uniform_(parameter)
+    # of G stacked gates the bound is sqrt(6 / (G H + I)), for every one of them
+    gates = len(layer.cell.gates)
+    bound = (6 / (gates * SIZE + n * SIZE)) ** 0.5
+    assert layer.weight_ih_l0.abs().max().item() == pytest.approx(bound, rel=0.02)
+    if gates == 4:
+        of_lstm = lstm.weight_ih_l0.std()
+        torch.testing.assert_close(layer.weight_ih_l0.std(), of_lstm, rtol=0.03, atol=0)
+        torch.testing.assert_close(
+            layer.weight_hh_l0.std(), lstm.weight_hh_l0.std(), rtol=0.03, atol=0
+        )
+
+
+def test_orthogonal_recurrent_weights_have_the_gate_norms_of_an_lstm():
+    torch.manual_seed(0)
+    norms = []
+    for layer in (torch.nn.LSTM(SIZE, SIZE), nn.RKMLSTM(SIZE, SIZE)):
+        torch.nn.init.orthogonal_(layer.weight_hh_l0)
+        norms.append([gate.norm().item() for gate in layer.weight_hh_l0.chunk(4)])
+        torch.testing.assert_close(
+            layer.weight_hh_l0.T @ layer.weight_hh_l0, torch.eye(SIZE), rtol=0, atol=1e-5
+        )
+    assert norms[1] == pytest.approx(norms[0], rel=0.1)
+
+
+def test_a_gate_is_a_block_of_rows_in_the_order_of_the_filters():
+    layer = nn.RKMLSTM(3, 4, filter_length=2)
+    for block, (gate, filters) in zip(
+        layer.weight_ih_l0.chunk(4), layer.filters().items(), strict=True
+    ):
+        present, before = block.chunk(2, dim=1)
+        assert torch.equal(filters[..., 0], present), gate
+        assert torch.equal(filters[..., 1], before), gate
+    blocks = dict(zip(layer.cell.recurrent_gates, layer.weight_hh_l0.chunk(4), strict=True))
+    assert all(torch.equal(blocks[gate], w) for gate, w in layer.recurrent().items())
+    blocks = dict(zip(layer.cell.biased_gates, layer.bias_l0.chunk(3), strict=True))
+    assert all(torch.equal(blocks[gate], b) for gate, b in layer.biases().items())
+
+
+def test_all_weights_lists_every_parameter_once():
+    for build in SEQUENCES.values():
+        layer = build()
+        listed = [id(p) for row in layer.all_weights for p in row]
+        assert sorted(listed) == sorted(map(id, layer.parameters()))
