@@ -133,6 +133,9 @@ COVERED_BY = {
         "training/training_result", "training/training_state",
         "training/training_step", "training/training_task",
     ),
+    "tests/estimators/test_signal.py": (
+        "estimators/signal_explanation", "estimators/signal_inputs", "estimators/signal_parameters",
+    ),
     "tests/estimators/test_text.py": (
         "estimators/__init__", "estimators/base", "estimators/division",
         "estimators/explanation", "estimators/fitting",

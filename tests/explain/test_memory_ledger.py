@@ -44,6 +44,26 @@ def test_contributions_and_constant_sum_to_what_is_read(make, layer_norm, n, dil
     assert layer_norm or ledger.constant == 0
 
 
+@pytest.mark.parametrize(("n", "dilation"), [(5, 1), (2, 1), (3, 2)])
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_layer_with_a_stride_has_contributions_by_input_and_by_window(layer_norm, n, dilation):
+    layer = layer_of(RKMLSTM, filter_length=n, dilation=dilation, stride=3, layer_norm=layer_norm)
+    x, v = torch.randn(12, 3).double(), torch.randn(4, 4).double()
+    ledger = memory_ledger(layer, x, v)
+    y = (v * layer(x)[0]).sum().item()
+    assert ledger.total == pytest.approx(y, rel=1e-10)
+    assert ledger.by_ngram.sum().item() + ledger.constant == pytest.approx(y, rel=1e-10)
+    assert (x * ledger.input_weights).sum().item() + ledger.constant == pytest.approx(y, rel=1e-10)
+    row = ledger.rows(1)[0]
+    assert row.written == ledger.written[row.step // 3, row.unit]
+    without = memory_ledger(layer, x[:3], v[:1])  # of the window that ends at the third input
+    assert (without.contribution[:, 0] != 0).tolist() == [
+        (2 - t) % dilation == 0 and 2 - t < n * dilation for t in range(3)
+    ]
+    with pytest.raises(ShapeError, match="a multiple of 3 time steps"):
+        memory_ledger(layer, x[:10], v[:3])
+
+
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
 def test_without_layer_norm_a_step_gives_what_influence_says(make):
     layer, x = layer_of(make, filter_length=2), torch.randn(7, 3).double()

@@ -229,3 +229,16 @@ def test_ngrams_are_of_string_kernels_and_rows_of_machines():
         stack_readout(SKN(3, 4), x, V).rows(1)
     with pytest.raises(ArgumentError, match="unit is 4; expected an integer from 0 to 3"):
         stack_readout(SKN(3, 4), x, V).ngrams(4, 1)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_the_first_layer_may_have_a_stride(bidirectional):
+    torch.manual_seed(0)
+    layer = nn.RKMLSTM(
+        3, 4, 2, bidirectional=bidirectional, filter_length=3, stride=2, dtype=torch.float64
+    )
+    x, v = normal(8, 3, seed=0), normal(4, 8 if bidirectional else 4, seed=1)
+    readout = stack_readout(layer, x, v)
+    assert readout.steps().shape == (8, v.shape[1])
+    y = (v * layer(x)[0]).sum()
+    assert_close(readout.steps().sum() + readout.constant, y)

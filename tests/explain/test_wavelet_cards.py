@@ -10,7 +10,12 @@ import torch
 
 from representer import nn
 from representer.errors import ArgumentError, KindError
-from representer.explain import WaveletCard, recurring_oscillations, wavelet_cards
+from representer.explain import (
+    WaveletCard,
+    recurring_oscillations,
+    wavelet_cards,
+    wavelet_frequencies,
+)
 
 RATE = 200.0
 
@@ -43,6 +48,7 @@ def test_what_is_planted_is_on_the_card():
     plant(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 2.0, 3.0], beta=200.0)
     card = card_of(machine)
     assert card.frequency == pytest.approx(12.0, abs=1e-9)
+    assert wavelet_frequencies(machine)[0] == card.frequency
     np.testing.assert_allclose(card.lags, [0, 50, -120], atol=1e-9)
     np.testing.assert_allclose(card.amplitudes, [1, 2, 3])
     # half of |exp(-(w - w0)^2 / 4 beta)|^2, both sides; the window is long enough for beta

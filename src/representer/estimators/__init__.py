@@ -8,17 +8,27 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from representer.estimators.explanation import Contribution, Explanation
     from representer.estimators.saving import load
+    from representer.estimators.signal import SignalClassifier
     from representer.estimators.text import TextClassifier, TextRegressor
 
 _HOMES = {
     "Contribution": "explanation",
     "Explanation": "explanation",
+    "SignalClassifier": "signal",
     "TextClassifier": "text",
     "TextRegressor": "text",
     "load": "saving",
 }
-ESTIMATORS = ("TextClassifier", "TextRegressor")
-__all__ = ["ESTIMATORS", "Contribution", "Explanation", "TextClassifier", "TextRegressor", "load"]
+ESTIMATORS = ("SignalClassifier", "TextClassifier", "TextRegressor")
+__all__ = [
+    "ESTIMATORS",
+    "Contribution",
+    "Explanation",
+    "SignalClassifier",
+    "TextClassifier",
+    "TextRegressor",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

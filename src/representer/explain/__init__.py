@@ -29,6 +29,7 @@ from representer.explain.wavelet_cards import (
     WaveletCard,
     recurring_oscillations,
     wavelet_cards,
+    wavelet_frequencies,
 )
 
 __all__ = [
@@ -63,4 +64,5 @@ __all__ = [
     "top_walks",
     "walk_readout",
     "wavelet_cards",
+    "wavelet_frequencies",
 ]

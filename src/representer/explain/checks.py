@@ -8,19 +8,19 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.nn.recurrent.inputs import check_input
+from representer.nn.recurrent.inputs import check_input, check_strides
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
 
-def check_sequence(layer: SequenceLayer, input: Any) -> Tensor:
+def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool = False) -> Tensor:
     """Return the input if it is one sequence for the layer.
 
     Raises:
         KindError: If it is no tensor, or has another dtype or device than the layer.
-        ShapeError: If it is not one sequence.
-        ArgumentError: If a step is not finite, or the layer has a stride.
+        ShapeError: If it is not one sequence, or its length is no multiple of the stride.
+        ArgumentError: If a step is not finite, or the layer has a stride that is not allowed.
     """
-    if layer.stride > 1:
+    if layer.stride > 1 and not is_stride_allowed:
         raise ArgumentError("layer.stride", layer.stride, "1 for an explanation")
     if not isinstance(input, Tensor):
         raise KindError("input", type(input).__name__, f"a tensor (time, {layer.input_size})")
@@ -32,6 +32,7 @@ def check_sequence(layer: SequenceLayer, input: Any) -> Tensor:
             hint="Explain the sequences of a batch one by one.",
         )
     check_input(input, layer.input_size, False, like=next(layer.parameters()))
+    check_strides(len(input), None, layer.stride)
     return check_finite("input", input)
 
 

@@ -6,7 +6,7 @@
 
 With the gates, and the std of a layer norm, held at their values, y is linear in what each step
 writes. One backward pass computes how much of it arrives. Liang et al. 2019, (9), (10),
-(20). Shapes: T time, G gates, H units.
+(20). Shapes: T time, S = T / stride steps of the cell, G gates, H units.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LedgerRow(NamedTuple):
         contribution: The sum over all units.
         unit: The unit with the largest part of it.
         unit_contribution: That unit's part.
-        written: The unit's input gate at the step.
+        written: The unit's input gate at the step, with a stride at its end.
         kept: The product of its forget gates after the step, up to the last one.
         read: Its output gate at the last step.
     """
@@ -60,14 +60,14 @@ class MemoryLedger:
 
     Attributes:
         contribution: Contribution of each step through the candidate of each unit ``(T, H)``.
-        written: Input gates ``(T, H)``.
-        kept: Products of the forget gates after each step, up to the last step ``(T, H)``.
-        read: Output gates, 1 where there are none ``(T, H)``.
+        written: Input gates ``(S, H)``.
+        kept: Products of the forget gates after each step, up to the last step ``(S, H)``.
+        read: Output gates, 1 where there are none ``(S, H)``.
         constant: The part that no step contributes, from the biases of the layer norm.
         input_weights: Weights u of the input ``(T, I)``: the contribution of step t is
             u_t · x_t. If the input is the output of another layer, they are the
             weights of the read-out of that layer.
-        by_ngram: What the n-gram that ends at the step adds ``(T, H)``: the same sum as
+        by_ngram: What the n-gram that ends at the step adds ``(S, H)``: the same sum as
             ``contribution``, grouped by windows of the filters instead of by inputs.
     """
 
@@ -92,11 +92,13 @@ class MemoryLedger:
         """
         check_index("k", k, 1)
         by_step = self.contribution.sum(1)
+        stride = len(self.contribution) // len(self.written)
         chosen = by_step.abs().sort(descending=True, stable=True).indices[:k].tolist()
         rows = []
         for t in chosen:
             unit = int((self.contribution[t] * by_step[t].sign()).argmax())
-            gates = (self.written[t, unit], self.kept[t, unit], self.read[-1, unit])
+            s = t // stride
+            gates = (self.written[s, unit], self.kept[s, unit], self.read[-1, unit])
             own = self.contribution[t, unit].item()
             rows.append(LedgerRow(t, by_step[t].item(), unit, own, *(g.item() for g in gates)))
         return rows
@@ -116,12 +118,12 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
 
     Args:
         layer: A cell without tanh on candidate and output, as in `influence`, with or without
-            layer norm. One layer, one direction.
+            layer norm. One layer, one direction, any stride.
         input: One sequence.
         weights: v.
 
     Shape:
-        - input ``(T, I)``; weights ``(T, H)``
+        - input ``(T, I)``; weights ``(S, H)`` with S = T / stride
 
     Raises:
         KindError: If the layer's output is not such a sum (the message names the reason), or if
@@ -133,20 +135,21 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (10), (20).
     """
     refuse_what_is_no_sum(layer, with_norm=True)
-    x = check_sequence(layer, input).detach().double()
-    v = check_weights(weights, len(x), layer.hidden_size)
+    x = check_sequence(layer, input, is_stride_allowed=True).detach().double()
+    v = check_weights(weights, len(x) // layer.stride, layer.hidden_size)
     z, h = pre_activations(layer, x)
     gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
     arrived, constant = _follow_back(layer, gates, _divisors(layer, gates, z[:, 0], h), v)
-    contribution, input_weights = torch.zeros_like(v), torch.zeros_like(x)
-    by_ngram = torch.zeros_like(v)
+    contribution, input_weights = v.new_zeros(len(x), layer.hidden_size), torch.zeros_like(x)
+    by_ngram, ends = torch.zeros_like(v), torch.arange(layer.stride - 1, len(x), layer.stride)
     for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):
-        reach = slot * layer.dilation
-        if reach < len(x):
-            added = (x @ weight.T)[: len(x) - reach] * arrived[reach:]
-            contribution[: len(x) - reach] += added
-            by_ngram[reach:] += added
-            input_weights[: len(x) - reach] += arrived[reach:] @ weight
+        seen = ends - slot * layer.dilation  # by each window through this slot
+        first = int((seen < 0).sum())
+        seen = seen[first:]
+        added = (x @ weight.T)[seen] * arrived[first:]
+        contribution[seen] += added
+        by_ngram[first:] += added
+        input_weights[seen] += arrived[first:] @ weight
     later = torch.cat((gates.forget[1:], torch.ones_like(v[:1])))
     kept = later.flip(0).cumprod(0).flip(0)
     return MemoryLedger(

@@ -20,13 +20,15 @@ SLOPES = {"identity": 1.0, "linear": 0.5}  # the output functions that are a mul
 def pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the pre-activations of all gates ``(T, G, H)`` and the outputs ``(T, H)``.
 
-    They have the dtype of the input, which may be more precise than that of the layer.
+    With a stride, T is the number of strides. They have the dtype of the input, which may be more
+    precise than that of the layer.
     """
     cell, units = layer.cell, layer.hidden_size
     filters_GHIn = torch.stack(list(layer.filters().values())).to(x.dtype)
     reach = (filters_GHIn.shape[-1] - 1) * layer.dilation
     extended = torch.cat((x.new_zeros(reach, x.shape[1]), x))[:, None]
     z = ngram_product(extended, filters_GHIn.flatten(0, 1), layer.dilation)
+    z = z[layer.stride - 1 :: layer.stride]
     z = z.unflatten(-1, (len(cell.gates), units))
     biases = layer.biases()
     for g, name in enumerate(cell.gates):
@@ -35,7 +37,7 @@ def pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> tuple[Tensor, T
     recurrent = layer.recurrent()
     weight = torch.stack(list(recurrent.values())).to(x.dtype) if recurrent else None
     zeros = x.new_zeros(1, units)
-    hold = x.new_tensor(layer.zoneout)[:, None, None, None].expand(2, len(x), 1, units)
+    hold = x.new_tensor(layer.zoneout)[:, None, None, None].expand(2, len(z), 1, units)
     static, norm = static_gates(layer, x), norm_of(layer, x)
     h, _, _ = rkm_scan(z, weight, zeros, zeros, cell=cell, static=static, norm=norm, hold=hold)
     if weight is not None:

@@ -116,7 +116,7 @@ def stack_readout(
             layers, the output of the last is weighted.
 
     Shape:
-        - input ``(T, I)``; weights ``(T, D·H)`` each
+        - input ``(T, I)``; weights ``(T / stride, D·H)`` each
 
     Raises:
         KindError: If the outputs of a layer are not sums over the steps (the message names the
@@ -137,12 +137,14 @@ def stack_readout(
         if not isinstance(layer, StringKernelRNN | RecurrentKernelMachine):
             kinds = "a StringKernelRNN or a recurrent kernel machine"
             raise KindError("layer", type(layer).__name__, kinds)
-    x = check_sequence(given[0], input).detach().double()
+    x = check_sequence(given[0], input, is_stride_allowed=True).detach().double()
     stack: list[tuple[Layer, ...]] = []
     read: list[Tensor | None] = []
     for layer, v in zip(given, counts, strict=True):
         width = layer.hidden_size * layer.num_directions
-        read += [None] * (layer.num_layers - 1) + [check_weights(v, len(input), width)]
+        read += [None] * (layer.num_layers - 1) + [
+            check_weights(v, len(input) // given[0].stride, width)
+        ]
         exact = copy.deepcopy(layer).double().eval()
         stack += [
             tuple(exact.part(k, bool(d)) for d in range(layer.num_directions))

@@ -79,18 +79,17 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
     References:
         Liang et al., NeurIPS 2019, (21), appendix A.
     """
-    if not isinstance(layer, RecurrentKernelMachine):
-        raise KindError("layer", type(layer).__name__, "a layer with filters='wavelet'")
+    layer = _with_wavelets(layer)
     wavelets, filters = layer.wavelets(), layer.filters()
     if gate is not None and gate not in wavelets:
         raise ArgumentError("gate", gate, "one of " + ", ".join(wavelets))
-    rate = (layer.bank.sampling_rate or 1.0) / layer.bank.dilation  # of the slots of a filter
+    rate = _slot_rate(layer)
     cards = []
     for name in wavelets if gate is None else [gate]:
         alpha, omega, phi, _ = (part.double().cpu().numpy() for part in wavelets[name])
         waves = filters[name].double().cpu().numpy()[..., ::-1]  # (H, C, n), oldest first
         for unit, wave in enumerate(waves):
-            turned = math.remainder(float(omega[unit]), 2 * math.pi * rate)
+            turned = _turned(float(omega[unit]), rate)
             behind = phi[unit, 0] - phi[unit] + math.pi * (alpha[unit] * alpha[unit, 0] < 0)
             n = wave.shape[-1]
             cards.append(
@@ -107,6 +106,17 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
                 )
             )
     return sorted(cards, key=lambda card: -card.energy)
+
+
+def wavelet_frequencies(layer: nn.Module, gate: str = "candidate") -> list[float]:
+    """Return ω/2π in Hz of the wavelet of each unit, below half the sampling rate.
+
+    Raises:
+        KindError: If the layer has no wavelets.
+    """
+    layer = _with_wavelets(layer)
+    omega = layer.wavelets()[gate].frequency.double().tolist()
+    return [abs(_turned(each, _slot_rate(layer))) / (2 * math.pi) for each in omega]
 
 
 def recurring_oscillations(
@@ -138,6 +148,22 @@ def recurring_oscillations(
         fraction = float(energies.sum()) / whole
         rows.append(RecurringOscillation(mean, spread, len(set(members)) / len(models), fraction))
     return sorted(rows, key=lambda row: (-row.models, -row.energy))
+
+
+def _with_wavelets(layer: nn.Module) -> RecurrentKernelMachine:
+    if not isinstance(layer, RecurrentKernelMachine):
+        raise KindError("layer", type(layer).__name__, "a layer with filters='wavelet'")
+    return layer
+
+
+def _slot_rate(layer: RecurrentKernelMachine) -> float:
+    """Return the sampling rate of the slots of a filter."""
+    return (layer.bank.sampling_rate or 1.0) / layer.bank.dilation
+
+
+def _turned(omega: float, rate: float) -> float:
+    """Return an angular frequency without whole turns between two slots."""
+    return math.remainder(omega, 2 * math.pi * rate)
 
 
 def _bandwidth(wave: np.ndarray, rate: float) -> float:

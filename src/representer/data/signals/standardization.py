@@ -72,6 +72,17 @@ class Standardization:
             signals[rows] = _scaled(recordings.signals[rows], *_moments(recordings.signals[rows]))
         return replace(recordings, signals=signals)
 
+    def require_channels(self, count: int) -> None:
+        """Refuse stored moments that do not fit a number of channels.
+
+        Raises:
+            ValueError: Their number differs, or a deviation is negative.
+        """
+        moments = self.mean, self.deviation
+        expected = count if self.kind == "training" else 0
+        if any(len(part) != expected for part in moments) or any(d < 0 for d in self.deviation):
+            raise ValueError("the standardization is not one of its channels")
+
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
         return {"kind": self.kind, "mean": list(self.mean), "deviation": list(self.deviation)}

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from dataclasses import replace
 
 import numpy as np
-import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from representer.data.signals import Recordings, augmented
+from representer.data.signals import Recordings, Standardization
+from representer.estimators import fitting
+from representer.estimators.fitting import Examples, outputs_of
+from representer.estimators.signal import augmentation, network_config
+from representer.estimators.signal_inputs import SignalInputs
+from representer.estimators.signal_parameters import SignalParameters
+from representer.estimators.targets import Classes
 from representer.models import SignalClassifier, SignalClassifierConfig
 from representer.tasks.signal.signal_config import SignalConfig
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 
-EVALUATION_BATCH = 256
+_OF_THE_NETWORK = (
+    "cell", "hidden_size", "filters", "filter_length", "stride", "num_layers", "layer_norm",
+    "free_phase", "channel_dropout", "dropout", "pooling",
+)  # fmt: skip
 SAVE_EVERY = 50  # epochs; an epoch takes hardly longer than writing a checkpoint
 
 
@@ -27,22 +35,9 @@ def model_config(config: SignalConfig, recordings: Recordings) -> SignalClassifi
     Raises:
         ArgumentError: If a value is out of its range.
     """
-    return SignalClassifierConfig(
-        num_channels=len(recordings.channels),
-        num_classes=len(recordings.classes),
-        sampling_rate=recordings.sampling_rate,
-        cell=config.cell,
-        hidden_size=config.hidden_size,
-        filters=config.filters,  # type: ignore[arg-type]
-        filter_length=config.filter_length,
-        stride=config.stride,
-        num_layers=config.num_layers,
-        layer_norm=config.layer_norm,
-        free_phase=config.free_phase,
-        channel_dropout=config.channel_dropout,
-        dropout=config.dropout,
-        pooling=config.pooling,  # type: ignore[arg-type]
-    )
+    chosen = {name: getattr(config, name) for name in _OF_THE_NETWORK}
+    parameters = SignalParameters(sampling_rate=recordings.sampling_rate, **chosen)
+    return network_config(parameters, len(recordings.channels), len(recordings.classes))
 
 
 def build_model(config: SignalConfig, recordings: Recordings, seed: int) -> SignalClassifier:
@@ -79,49 +74,28 @@ def training_task(
         valid: Standardized validation windows; none without early stopping.
         seed: Random seed of the order.
     """
-    signals, labels = torch.from_numpy(train.signals), torch.from_numpy(train.labels)
-    order = generators.derive(seed, "order")
-
-    def batches(epoch: int) -> list[list[int]]:
-        draw = generators.generator(order, epoch)
-        places = torch.randperm(len(train), generator=draw).tolist()
-        size = config.batch_size
-        return [places[start : start + size] for start in range(0, len(places), size)]
-
-    def load(description: Sequence[int]) -> tuple[Tensor, Tensor]:
-        places = torch.as_tensor(description)
-        return signals[places], labels[places]
-
-    def loss(model: nn.Module, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, int]:
-        x, y = batch
-        x = augmented(x) if config.augment else x
-        return F.cross_entropy(model(x), y), len(y)
-
-    def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
-        if not len(valid):  # no epoch is best, so the last weights are kept
-            return {"valid_loss": float("nan"), "valid_accuracy": float("nan")}
-        chances = probabilities_of(model, valid, check)
-        chosen = np.clip(chances[np.arange(len(valid)), valid.labels], 1e-12, None)
-        right = chances.argmax(axis=1) == valid.labels
-        return {"valid_loss": float(-np.log(chosen).mean()), "valid_accuracy": float(right.mean())}
-
-    return TrainingTask(batches, load, loss, evaluate)
+    inputs, target = _inputs(train), Classes(train.classes)
+    examples, held_out = (Examples(list(part.signals), part.labels) for part in (train, valid))
+    augment = augmentation if config.augment else None
+    size = config.batch_size
+    task = fitting.training_task(inputs, target, examples, held_out, size, seed, augment)
+    if len(valid):
+        return task
+    nothing = {"valid_loss": math.nan, "valid_accuracy": math.nan}
+    return replace(task, evaluate=lambda model, check: nothing)  # the last weights are kept
 
 
-@torch.no_grad()
-def probabilities_of(
-    model: nn.Module, recordings: Recordings, check: Callable[[], None] = lambda: None
-) -> NDArray[np.float64]:
+def probabilities_of(model: nn.Module, recordings: Recordings) -> NDArray[np.float64]:
     """Return the probability of each class for each window ``(N, classes)``.
 
     Args:
         model: The network, in evaluation mode.
         recordings: Standardized windows.
-        check: Called after every batch.
     """
-    device = next(model.parameters()).device
-    batches = []
-    for windows in torch.from_numpy(recordings.signals).split(EVALUATION_BATCH):
-        batches.append(model(windows.to(device)).double().softmax(dim=1).cpu().numpy())
-        check()
-    return np.concatenate(batches)
+    outputs = outputs_of(model, _inputs(recordings), list(recordings.signals))
+    return Classes(recordings.classes).probabilities(outputs)
+
+
+def _inputs(recordings: Recordings) -> SignalInputs:
+    """Return the inputs of windows that are standardized already."""
+    return SignalInputs(Standardization("none"), len(recordings.channels))

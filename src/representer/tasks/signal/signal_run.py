@@ -68,10 +68,7 @@ class _Described:
             values, expected = getattr(self, name), getattr(self.model, number)
             if len(values) != expected or len(set(values)) < expected:
                 raise ValueError(f"{name} are {len(values)}; expected {expected} different ones")
-        moments = self.standardization.mean, self.standardization.deviation
-        count = len(self.channels) if self.standardization.kind == "training" else 0
-        if any(len(part) != count for part in moments) or any(d < 0 for d in moments[1]):
-            raise ValueError("the standardization is not one of its channels")
+        self.standardization.require_channels(len(self.channels))
         if self.samples < 1:
             raise ValueError(f"samples is {self.samples}; expected a positive integer")
 

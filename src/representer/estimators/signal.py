@@ -1,0 +1,114 @@
+"""The estimator of signals: standardized windows, wavelet filters in a recurrent cell, a head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from representer import models
+from representer.data.signals import augmented
+from representer.estimators.explanation import Contribution
+from representer.estimators.kinds import Classifier
+from representer.estimators.signal_explanation import filter_sum
+from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
+from representer.estimators.signal_parameters import SignalParameters
+from representer.models import SignalClassifierConfig
+from representer.storage.fields import from_values
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+
+
+class SignalClassifier(SignalParameters, Classifier):
+    """A classifier of windows of a multichannel signal.
+
+    Wavelet filters feed a recurrent cell (L19 section 6); one linear layer classifies the mean of
+    its outputs. X is an array ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape. Pass
+    subjects as `groups`, and validation holds out whole subjects.
+
+    `explain` returns the contribution of each filter at each step, ``where`` being the first and
+    the last sample that the filter sees.
+
+    Examples:
+        >>> import numpy as np
+        >>> from representer.estimators import SignalClassifier
+        >>> time, rng = np.arange(200) / 100, np.random.default_rng(0)
+        >>> waves = [np.sin(2 * np.pi * hertz * time) for hertz in (8, 20)]
+        >>> X = np.stack([waves[i % 2] + rng.normal(size=(2, 200)) for i in range(20)])
+        >>> model = SignalClassifier(sampling_rate=100, epochs=1, random_state=0, verbose=0)
+        >>> model.fit(X, ["alpha", "beta"] * 10).predict(X[:3]).shape
+        (3,)
+
+    References:
+        Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, section 6.
+    """
+
+    _noun: ClassVar[str] = "window"
+    _config: ClassVar[type[SignalClassifierConfig]] = SignalClassifierConfig
+    inputs_: SignalInputs
+    network_: models.SignalClassifier
+
+    def _check_objects(self, X: Any) -> Any:
+        return check_windows(X, self.stride)
+
+    def _learn_inputs(self, objects: Sequence[Windows], seed: int) -> SignalInputs:
+        return SignalInputs.learn(self.standardize, np.asarray(objects))
+
+    def _configure(self, inputs: SignalInputs, width: int) -> SignalClassifierConfig:
+        return network_config(self, inputs.num_channels, width)
+
+    _make = staticmethod(models.SignalClassifier)
+
+    def _augmentation(self) -> Callable[[Tensor], tuple[Tensor]] | None:
+        return augmentation if self.augment else None
+
+    def _explain(self, one: Windows) -> tuple[float, float, list[Contribution]]:
+        parameter = next(self.network_.parameters())
+        signal = torch.from_numpy(self.inputs_.encode(one[None])[0]).to(parameter)
+        result = filter_sum(self.network_, signal)
+        parts = [
+            Contribution(each.name, (each.first, each.last), "network", each.contribution)
+            for each in result.windows
+        ]
+        return result.score, result.constant, parts
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        return asdict(self.inputs_)
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> SignalInputs:
+        return from_values(SignalInputs, values)
+
+
+def augmentation(signals: Tensor) -> tuple[Tensor]:
+    """Return augmented windows as the arguments of the network."""
+    return (augmented(signals),)
+
+
+def network_config(
+    parameters: SignalParameters, num_channels: int, num_classes: int
+) -> SignalClassifierConfig:
+    """Return the configuration of the network.
+
+    Raises:
+        ArgumentError: If a value is out of its range.
+    """
+    return SignalClassifierConfig(
+        num_channels=num_channels,
+        num_classes=num_classes,
+        sampling_rate=float(parameters.sampling_rate or 0),
+        cell=parameters.cell,
+        hidden_size=parameters.hidden_size,
+        filters=parameters.filters,  # type: ignore[arg-type]
+        filter_length=parameters.filter_length,
+        stride=parameters.stride,
+        num_layers=parameters.num_layers,
+        layer_norm=parameters.layer_norm,
+        free_phase=parameters.free_phase,
+        channel_dropout=parameters.channel_dropout,
+        dropout=parameters.dropout,
+        pooling=parameters.pooling,  # type: ignore[arg-type]
+    )

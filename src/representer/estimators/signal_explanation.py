@@ -1,0 +1,99 @@
+"""The output of a signal network as an exact sum over filters and windows of the signal.
+
+A logit is a linear function of the mean of the cell's outputs, or of the last one, which
+``representer.explain`` decomposes into what each filter of the first layer's candidate adds at each
+step. As for texts, the explained score is the logit of the predicted class minus the mean.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from representer.errors import KindError
+from representer.estimators.targets import centered
+from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
+from representer.models import SignalClassifier
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+
+
+class FilterWindow(NamedTuple):
+    """What one filter adds to a score at one step.
+
+    Attributes:
+        name: The filter, with the frequency of a wavelet.
+        first: First sample of the window that the filter sees.
+        last: Its last sample.
+        contribution: The summand.
+    """
+
+    name: str
+    first: int
+    last: int
+    contribution: float
+
+
+class FilterSum(NamedTuple):
+    """The score of a window of a signal, and the contributions that sum to it.
+
+    Attributes:
+        windows: The contributions.
+        constant: Contribution of the biases.
+        score: The score, from a forward pass of the network in float64.
+    """
+
+    windows: list[FilterWindow]
+    constant: float
+    score: float
+
+
+@torch.no_grad()
+def filter_sum(model: SignalClassifier, signal: Tensor) -> FilterSum:
+    """Return the score of the predicted class as a sum over filters and steps.
+
+    The contributions are exact, given the values of the gates and of the divisors of layer norms.
+
+    Args:
+        model: The network, in evaluation mode.
+        signal: Standardized ``(C, T)``.
+
+    Raises:
+        KindError: If the output of the cell is not a sum over the steps.
+    """
+    config, cell = model.config, model.cell
+    if not isinstance(cell, RecurrentKernelMachine):
+        expected = "one of the recurrent kernel machines"
+        hint = "Its output is not a sum of contributions."
+        raise KindError("the cell", config.cell, expected, hint=hint)
+    outputs = centered(copy.deepcopy(model).double()(signal[None].double())[0])
+    label = int(outputs.argmax())
+    skipped = signal.shape[1] % config.stride
+    x = signal[:, skipped:].T
+    steps = len(x) // config.stride
+    row = centered(model.head.weight.double())[label]
+    weights = torch.zeros(steps, config.hidden_size, dtype=torch.float64, device=row.device)
+    weights[:] = row / steps
+    if config.pooling == "last":
+        weights[:-1], weights[-1] = 0.0, row
+    readout = stack_readout(cell, x, weights)
+    ledger = readout.readouts[0]
+    assert isinstance(ledger, MemoryLedger)
+    names = _names(cell, config.filters == "wavelet")
+    last = [skipped + (step + 1) * config.stride - 1 for step in range(steps)]
+    windows = [
+        FilterWindow(name, max(skipped, last[step] - config.filter_length + 1), last[step], value)
+        for step, values in enumerate(ledger.by_ngram.tolist())
+        for name, value in zip(names, values, strict=True)
+    ]
+    constant = centered(model.head.bias.double())[label].item() + readout.constant
+    return FilterSum(windows, constant, outputs[label].item())
+
+
+def _names(cell: RecurrentKernelMachine, is_wavelet: bool) -> list[str]:
+    if not is_wavelet:
+        return [f"filter {unit}" for unit in range(cell.hidden_size)]
+    return [f"filter {unit} ({hertz:.1f} Hz)" for unit, hertz in enumerate(
+        wavelet_frequencies(cell))]  # fmt: skip

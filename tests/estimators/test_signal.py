@@ -1,0 +1,199 @@
+"""`SignalClassifier`: windows, subjects, standardization, contributions of filters, saving."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+
+from representer import estimators
+from representer.data.signals import Standardization, recordings
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators import SignalClassifier
+from representer.estimators.division import held_out_groups
+from representer.estimators.signal_parameters import SignalParameters
+
+RATE, SAMPLES = 100, 85  # 85 is no multiple of the stride
+SMALL = {
+    "sampling_rate": RATE, "hidden_size": 4, "stride": 10, "filter_length": 20, "random_state": 0,
+    "verbose": 0,
+}  # fmt: skip
+
+
+def windows(count=40, seed=0):
+    """Return noisy oscillations of 3 channels, and their classes."""
+    rng, time = np.random.default_rng(seed), np.arange(SAMPLES) / RATE
+    labels = np.array(["alpha", "beta"] * (count // 2))
+    hertz = np.where(labels == "alpha", 6.0, 25.0)
+    phases = rng.uniform(0, 2 * np.pi, size=count)
+    waves = np.sin(2 * np.pi * hertz[:, None] * time + phases[:, None])
+    gains = np.array([50.0, 20.0, 10.0])
+    noise = 0.3 * rng.normal(size=(count, 3, SAMPLES))
+    return (waves[:, None] + noise) * gains[:, None] + 100, labels
+
+
+X, Y = windows()
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return SignalClassifier(**SMALL, epochs=40, lr=2e-2).fit(X, Y)
+
+
+def test_it_learns_oscillations(classifier):
+    assert classifier.score(*windows(seed=1)) > 0.9
+    assert classifier.classes_.tolist() == ["alpha", "beta"]
+    np.testing.assert_allclose(classifier.predict_proba(X[:5]).sum(1), 1)
+    assert classifier.predict(list(X[:2])).tolist() == classifier.predict(X[:2]).tolist()
+
+
+def test_standardization_is_learned_from_training_windows_alone():
+    groups = np.repeat(["a", "b", "c", "d"], 10)
+    shifted = X + 1000.0 * (groups == "d")[:, None, None]
+    for seed in range(20):  # until the subject with the offset is held out
+        if held_out_groups((Y == "beta").astype(int), groups, list("abcd"), 0.1, seed, "final") == {
+            "d"
+        }:
+            break
+    model = SignalClassifier(**SMALL | {"random_state": seed}, epochs=1)
+    model.fit(shifted, Y, groups=groups)
+    np.testing.assert_allclose(model.inputs_.standardization.mean, 100, atol=3)
+    own = recordings(X[:30], Y[:30], groups[:30], RATE)
+    assert model.inputs_.standardization == Standardization.fit("training", own)
+
+
+def test_a_group_that_alone_has_a_class_is_not_held_out():
+    labels = np.array([0, 0, 0, 0, 1, 1])
+    groups = np.array(["a", "a", "b", "b", "c", "c"])
+    for seed in range(10):
+        assert held_out_groups(labels, groups, ["a", "b", "c"], 0.1, seed, "final") < {"a", "b"}
+    with pytest.raises(
+        DataError, match="all examples of the class '(alpha|beta)' are in one group"
+    ):
+        SignalClassifier(**SMALL).fit(X, Y, groups=np.where(Y == "beta", "b", "a"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pooling": "last", "layer_norm": True},
+        {"filters": "dense", "num_layers": 2, "cell": "rkm-cifg"},
+        {"standardize": "window", "cell": "gated-cnn", "filter_length": 7},
+    ],
+)
+def test_contributions_of_filters_and_steps_sum_to_the_score(options):
+    model = SignalClassifier(**SMALL | options, epochs=1).fit(X, Y)
+    for explanation, chances in zip(model.explain(X[:2]), model.predict_proba(X[:2]), strict=True):
+        total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
+        assert total == pytest.approx(explanation.score, abs=1e-9)
+        assert len(explanation.contributions) == 4 * 8
+        assert 2 * explanation.score == pytest.approx(abs(np.log(chances[0] / chances[1])), 1e-3)
+        where = {c.where for c in explanation.contributions}
+        length = model.filter_length
+        assert where == {(max(5, 15 + k * 10 - length), 14 + k * 10) for k in range(8)}
+    name = explanation.contributions[0].what
+    assert ("Hz" in name) == (model.filters == "wavelet")
+
+
+def test_a_window_contributes_only_where_its_samples_are(classifier):
+    silent = (
+        np.full((1, 3, SAMPLES), 0.0) + np.asarray(classifier.inputs_.standardization.mean)[:, None]
+    )
+    silent[:, :, 60:] = X[0, :, 60:]
+    for c in classifier.explain(silent)[0].contributions:
+        assert (abs(c.contribution) > 1e-5) <= (c.where[1] >= 60)
+
+
+def test_a_cell_without_contributions_says_so():
+    model = SignalClassifier(**SMALL, epochs=1, cell="lstm").fit(X, Y)
+    with pytest.raises(KindError, match="sum over the steps"):
+        model.explain(X[:1])
+
+
+def test_a_saved_estimator_comes_back(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    for loaded in (SignalClassifier.load(tmp_path / "run"), estimators.load(tmp_path / "run")):
+        assert np.array_equal(loaded.predict_proba(X), classifier.predict_proba(X))
+        assert loaded.inputs_ == classifier.inputs_
+        assert loaded.sampling_rate == RATE
+    again = pickle.loads(pickle.dumps(classifier))
+    assert np.array_equal(again.predict(X), classifier.predict(X))
+    warm = clone(classifier).set_params(warm_start=str(tmp_path / "run"), epochs=1, lr=1e-12)
+    np.testing.assert_allclose(warm.fit(X, Y).predict_proba(X), classifier.predict_proba(X), 1e-5)
+
+
+def test_moments_that_do_not_fit_the_channels_are_refused(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    path = tmp_path / "run" / "model.json"
+    path.write_text(path.read_text().replace('"num_channels": 3', '"num_channels": 2'))
+    (tmp_path / "run" / "manifest.json").unlink()
+    with pytest.raises(DataError, match="not one of its channels"):
+        SignalClassifier.load(tmp_path / "run")
+
+
+def changed(row, value):
+    X_changed = list(X)
+    X_changed[row] = value
+    return X_changed
+
+
+def with_nan(value):
+    broken = X.copy()
+    broken[5, 2, 7] = value
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (changed(3, np.zeros((4, SAMPLES))), r"X\[3\] has 4 channels, the others have 3"),
+        (changed(0, np.zeros((3, 90))), r"X\[0\] has 90 samples, the others have 85"),
+        (changed(2, [[1.0], [1.0, 2.0]]), r"X\[2\] has channels of unequal lengths"),
+        (changed(1, np.zeros(SAMPLES)), r"X\[1\] is float64 of shape \(85,\)"),
+        (changed(1, np.full((3, SAMPLES), "a")), r"X\[1\] is <U1 of shape"),
+        (with_nan(np.nan), r"X\[5\] contains NaN in channel 2"),
+        (with_nan(1e300), r"X\[5\] contains infinity in channel 2"),
+        (X[:, :, :9], "windows of 9 samples, fewer than the stride, 10"),
+        (X[0], r"X\[0\] is float64 of shape \(85,\); expected numbers \(C, T\)"),
+        ("a file", "X is a str"),
+        (X[:0], "X has 0 sample"),
+    ],
+)
+def test_errors_name_the_row(bad, message):
+    with pytest.raises(DataError, match=message):
+        SignalClassifier(**SMALL).fit(bad, Y[: len(bad)])
+
+
+def test_other_channels_than_in_training_are_refused(classifier):
+    with pytest.raises(DataError, match="X has 2 channels; the model has 3"):
+        classifier.predict(X[:, :2])
+
+
+def test_parameters_are_checked_by_fit():
+    with pytest.raises(ArgumentError, match="sampling_rate is None; expected the sampling rate"):
+        SignalClassifier().fit(X, Y)
+    with pytest.raises(ArgumentError, match="standardize is 'subject'; expected one of training"):
+        SignalClassifier(**SMALL, standardize="subject").fit(X, Y)
+    with pytest.raises(NotFittedError):
+        SignalClassifier(**SMALL).predict(X)
+    for field in SignalParameters.__dataclass_fields__.values():
+        assert field.metadata["help"], field.name
+
+
+def test_augmentation_changes_training_alone():
+    plain, changed = (SignalClassifier(**SMALL, epochs=1, augment=a).fit(X, Y) for a in (0, 1))
+    assert plain.history_[0]["train_loss"] != changed.history_[0]["train_loss"]
+    assert np.array_equal(changed.predict_proba(X), changed.predict_proba(X))
+
+
+def test_scikit_learn_searches_and_validates_over_subjects():
+    model = SignalClassifier(**SMALL, epochs=1)
+    assert cross_val_score(model, X, Y, cv=2).shape == (2,)
+    groups = np.arange(40) % 5
+    search = GridSearchCV(model, {"hidden_size": [2, 4]}, cv=GroupKFold(2)).fit(X, Y, groups=groups)
+    assert search.best_params_["hidden_size"] in (2, 4)
