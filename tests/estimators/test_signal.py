@@ -72,7 +72,7 @@ def test_a_group_that_alone_has_a_class_is_not_held_out():
     for seed in range(10):
         assert held_out_groups(labels, groups, ["a", "b", "c"], 0.1, seed, "final") < {"a", "b"}
     with pytest.raises(
-        DataError, match="all examples of the class '(alpha|beta)' are in one group"
+        DataError, match=r"all examples of the class '(alpha|beta)' are in one group"
     ):
         SignalClassifier(**SMALL).fit(X, Y, groups=np.where(Y == "beta", "b", "a"))
 
