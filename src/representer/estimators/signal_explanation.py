@@ -21,7 +21,7 @@ from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 
 
 class FilterWindow(NamedTuple):
-    """What one filter adds to a score at one step.
+    """The contribution of one filter to a score at one step.
 
     Attributes:
         name: The filter, with the frequency of a wavelet.
