@@ -6,16 +6,16 @@ import math
 
 import pytest
 import torch
-from language_samples import small_model
 from torch import Tensor
 
+from language_samples import small_model
 from representer.errors import ArgumentError
+from representer.estimators.perplexity import negative_log_likelihood
 from representer.tasks.language import continuous_cache
 from representer.tasks.language.continuous_cache import (
     ContinuousCache,
     cached_negative_log_likelihood,
 )
-from representer.tasks.language.perplexity import negative_log_likelihood
 
 STEPS, SIZE, WORDS = 20, 5, 7
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from language_samples import small_model
 from torch import Tensor
 
+from language_samples import small_model
 from representer.errors import ArgumentError, TrainingError
+from representer.estimators.perplexity import negative_log_likelihood
 from representer.tasks.language import dynamic_evaluation as module
 from representer.tasks.language.dynamic_evaluation import (
     dynamic_evaluation,
     mean_squared_gradients,
 )
-from representer.tasks.language.perplexity import negative_log_likelihood
 
 TOKENS = torch.randint(11, (24,), generator=torch.Generator().manual_seed(1))
 LR, DECAY = 0.3, 0.2

@@ -11,18 +11,18 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.nn.functional as F
-from language_samples import made_up_text, small_config
 from safetensors.torch import load_file
 
+from language_samples import made_up_text, small_config
 from representer.data.language import cut, fold, read_corpus
 from representer.errors import CheckpointError, DataError, Interrupted
+from representer.estimators.perplexity import negative_log_likelihood
 from representer.storage.run_folder import RunFolder
 from representer.tasks.language.kneser_ney import kneser_ney
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.language_fit import train
 from representer.tasks.language.language_results import EXCERPT, metrics_of, surprisals
 from representer.tasks.language.language_training import build_model, training_task
-from representer.tasks.language.perplexity import negative_log_likelihood
 from representer.training import trainer
 from representer.training.training_result import TrainingResult
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from representer.data.language import fixed_segments, fold
 from representer.errors import ArgumentError
+from representer.estimators.carried_state import detached
 from representer.models import LanguageModel
-from representer.tasks.language.carried_state import detached
 
 _SEGMENT = 64  # steps at once; the figures do not depend on it
 

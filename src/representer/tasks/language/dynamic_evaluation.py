@@ -12,8 +12,8 @@ from torch import Tensor
 
 from representer.data.language import fixed_segments, fold
 from representer.errors import ArgumentError, TrainingError
+from representer.estimators.carried_state import detached
 from representer.models import LanguageModel
-from representer.tasks.language.carried_state import detached
 
 
 def dynamic_evaluation(

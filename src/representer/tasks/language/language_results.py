@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
+from representer.estimators.generate import generate
+from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.models import LanguageModel
-from representer.tasks.language.generate import generate
 from representer.tasks.language.kneser_ney import kneser_ney
 from representer.tasks.language.language_config import LanguageConfig, defaults
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.language.language_run import TASK
-from representer.tasks.language.perplexity import figures, negative_log_likelihood
 from representer.tasks.options import command_of
 from representer.training.fingerprint import fingerprint
 from representer.training.training_result import TrainingResult

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from representer.data.language import fixed_segments, fold, variable_segments
+from representer.estimators.carried_state import CarriedState, detached, example_state
+from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.functional import activation_regularization
 from representer.models import LanguageModel, LanguageModelConfig
-from representer.tasks.language.carried_state import CarriedState, detached, example_state
 from representer.tasks.language.language_config import DECAYS, LanguageConfig
 from representer.tasks.language.language_data import LanguageData
-from representer.tasks.language.perplexity import figures, negative_log_likelihood
 from representer.training import generators
 from representer.training.averaged_sgd import NonMonotonicASGD
 from representer.training.trainer_config import TrainerConfig

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from representer.data.language import encode_lines, text_lines, tokens_of_line
 from representer.errors import DataError
+from representer.estimators.generate import generate
+from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.printable import say
 from representer.storage.run_files import require_finite
 from representer.tasks.language.adaptation import Adaptation
@@ -19,9 +21,7 @@ from representer.tasks.language.continuous_cache import (
     cached_negative_log_likelihood,
 )
 from representer.tasks.language.dynamic_evaluation import dynamic_evaluation
-from representer.tasks.language.generate import generate
 from representer.tasks.language.language_run import TrainedLanguage, load_run
-from representer.tasks.language.perplexity import figures, negative_log_likelihood
 
 
 def evaluate(

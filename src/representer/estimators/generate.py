@@ -1,4 +1,4 @@
-"""Writing on: tokens drawn one by one from a language model."""
+"""Generate text token by token with a language model."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ def generate(
     never: Sequence[int] = (),
     seed: int = 0,
 ) -> Iterator[int]:
-    """Yield tokens that go on from a prompt, in time and memory per token that do not grow.
+    """Yield the continuation of a prompt; time and memory per token do not grow.
 
     Args:
         model: In evaluation mode.
-        prompt: Tokens to go on from, at least one.
-        count: How many to yield.
-        temperature: Log-probabilities are divided by it; 0 takes the most probable token.
-        top_p: Draw from the most probable tokens alone that together have this probability.
-        never: Tokens that are not drawn, such as the one for unknown words.
-        seed: The same seed draws the same tokens.
+        prompt: Tokens to continue, at least one.
+        count: Number of tokens to yield.
+        temperature: Softmax temperature; below 1 sharpens the distribution; 0 takes the most
+            probable token.
+        top_p: Sample from the smallest set of tokens with this total probability.
+        never: Tokens that are not sampled, such as the one for unknown words.
+        seed: Random seed.
 
     Raises:
         ArgumentError: If a value is out of its range.
@@ -45,12 +46,12 @@ def generate(
     if not 0 < top_p <= 1:
         raise ArgumentError("top_p", top_p, "above 0 and up to 1")
     if len(set(never)) >= model.config.vocabulary_size:
-        raise ArgumentError("never", sorted(never), "not every token that there is")
-    return _drawn(model, prompt, count, temperature, top_p, list(never), seed)
+        raise ArgumentError("never", sorted(never), "not all tokens")
+    return _sampled(model, prompt, count, temperature, top_p, list(never), seed)
 
 
 @torch.no_grad()
-def _drawn(
+def _sampled(
     model: LanguageModel,
     prompt: Sequence[int],
     count: int,
@@ -69,19 +70,17 @@ def _drawn(
         if not scores.isfinite().all():
             raise CheckpointError("The model's predictions are not finite. Train again.")
         scores[never] = -float("inf")
-        token = _draw(scores, temperature, top_p, generator)
+        token = _sample(scores, temperature, top_p, generator)
         yield token
         logs, state = model.step(torch.tensor([token], device=device), state)
 
 
-def _draw(scores: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> int:
+def _sample(scores: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> int:
     if temperature == 0:
         return int(scores.argmax())
     chances = torch.softmax(scores / temperature, dim=0)
     if top_p < 1:
         ordered, places = chances.sort(descending=True, stable=True)
-        before = (
-            ordered.cumsum(0) - ordered
-        )  # of the more probable ones: the first has 0, and stays
+        before = ordered.cumsum(0) - ordered  # of all more probable tokens; 0 for the first
         chances = chances.index_fill(0, places[before >= top_p], 0.0)
     return int(torch.multinomial(chances, 1, generator=generator))

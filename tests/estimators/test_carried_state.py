@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from language_samples import small_model
 
+from language_samples import small_model
+from representer.estimators.carried_state import CarriedState, detached, example_state
 from representer.models import CELLS
-from representer.tasks.language.carried_state import CarriedState, detached, example_state
 
 
 def flat(state):

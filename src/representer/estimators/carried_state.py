@@ -1,4 +1,4 @@
-"""The state of a recurrent model that one segment of a text hands on to the next."""
+"""The state of a recurrent model, carried from one segment of a text to the next."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch import Tensor
 
 
 def detached(state: Any) -> Any:
-    """Return a state of tensors, tuples and named tuples, cut off from what made it."""
+    """Return a state of tensors, tuples and named tuples, detached from its graph."""
     return _like(state, lambda tensor: tensor.detach())
 
 
 class CarriedState:
-    """Keeps the state between the segments of an epoch, and in checkpoints.
+    """The state between the segments of an epoch, and in checkpoints.
 
     Args:
-        example: ``example(rows)`` returns a state of the right form for so many streams.
+        example: ``example(rows)`` returns a state of the right form for this number of streams.
 
     Attributes:
         value: The state; None before the first segment of a text.
@@ -29,11 +29,11 @@ class CarriedState:
         self._example = example
 
     def state_dict(self) -> list[Tensor] | None:
-        """Return the tensors of the state, as a checkpoint can hold them."""
+        """Return the tensors of the state for a checkpoint."""
         return None if self.value is None else [t.cpu().clone() for t in _tensors(self.value)]
 
     def load_state_dict(self, saved: list[Tensor] | None) -> None:
-        """Go on from what `state_dict` returned."""
+        """Continue from what `state_dict` returned."""
         if saved is None:
             self.value = None
             return
@@ -50,13 +50,13 @@ def _rows(saved: list[Tensor]) -> int:
 
 
 def _tensors(state: Any) -> list[Tensor]:
-    found: list[Tensor] = []
-    _like(state, lambda tensor: found.append(tensor) or tensor)
-    return found
+    tensors: list[Tensor] = []
+    _like(state, lambda tensor: tensors.append(tensor) or tensor)
+    return tensors
 
 
 def _like(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """Return a state of the same form, with each tensor changed, in a fixed order."""
+    """Return a state of the same form with each tensor changed, in a fixed order."""
     if isinstance(state, Tensor):
         return change(state)
     parts = [_like(part, change) for part in state]
@@ -65,7 +65,7 @@ def _like(state: Any, change: Callable[[Tensor], Tensor]) -> Any:
 
 @torch.no_grad()
 def example_state(model: torch.nn.Module, rows: int) -> Any:
-    """Return a state of a language model for so many streams; random states stay as they are."""
+    """Return a state of a language model for a number of streams; no random state changes."""
     device = next(model.parameters()).device
     was_training = model.training
     try:

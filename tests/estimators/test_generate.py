@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 import torch
-from language_samples import small_model
 
+from language_samples import small_model
 from representer.errors import ArgumentError
-from representer.tasks.language.generate import generate
+from representer.estimators.generate import generate
 
 MODEL = small_model().eval()
 
@@ -80,7 +80,7 @@ def test_the_global_random_state_is_left_alone():
         ({"temperature": float("nan")}, "temperature is nan"),
         ({"top_p": 0}, "top_p is 0; expected above 0 and up to 1"),
         ({"top_p": 1.5}, "top_p is 1.5"),
-        ({"never": range(11)}, "not every token that there is"),
+        ({"never": range(11)}, "not all tokens"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_before_anything_is(options, message):

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from representer.data.language import Level, fixed_segments, fold
+from representer.estimators.carried_state import detached
 from representer.models import LanguageModel
-from representer.tasks.language.carried_state import detached
 
-SEGMENT = 256  # steps at once; the figures do not depend on it
+SEGMENT = 256  # steps at a time; the metrics do not depend on it
 
 
 @torch.no_grad()
@@ -25,12 +25,13 @@ def negative_log_likelihood(
 ) -> float:
     """Return the mean negative log-likelihood of a text in nats per token.
 
-    The state is carried through the whole text; its first token alone is given.
+    The state is carried through the whole text; its first token is given, not predicted.
 
     Args:
         model: In evaluation mode.
         tokens: ``(N,)``.
-        rows: Parallel streams; with more than one, each starts anew and a few tokens are left out.
+        rows: Parallel streams; with more than one, each starts from zeros and a few tokens are left
+            out.
         check: Called after every segment.
     """
     device = next(model.parameters()).device
@@ -38,20 +39,24 @@ def negative_log_likelihood(
     total, state = 0.0, None
     for start, length in fixed_segments(len(inputs), max(1, SEGMENT // inputs.shape[1])):
         span = slice(start, start + length)
-        found = model(inputs[span].to(device), state)
-        total += model.output.loss(found.features, targets[span].to(device)).item()
-        state = detached(found.state)
+        result = model(inputs[span].to(device), state)
+        total += model.output.loss(result.features, targets[span].to(device)).item()
+        state = detached(result.state)
         check()
     return total / targets.numel()
 
 
 def figures(nats: float, tokens: int, level: Level) -> dict[str, Any]:
-    """Return what is reported of a text.
+    """Return the metrics of a text.
 
     Args:
         nats: Mean negative log-likelihood per token.
-        tokens: How many were predicted.
-        level: Words have a perplexity, characters bits per character too.
+        tokens: Number of predicted tokens.
+        level: Characters have bits per character, too.
     """
-    found: dict[str, Any] = {"tokens": tokens, "loss": nats, "perplexity": math.exp(min(nats, 700))}
-    return found | ({"bits_per_character": nats / math.log(2)} if level == "char" else {})
+    metrics: dict[str, Any] = {
+        "tokens": tokens,
+        "loss": nats,
+        "perplexity": math.exp(min(nats, 700)),
+    }
+    return metrics | ({"bits_per_character": nats / math.log(2)} if level == "char" else {})
