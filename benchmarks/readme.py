@@ -98,7 +98,7 @@ def draw(path: Path) -> None:
     assert isinstance(layer, nn.StringKernelRNN)
     references = vectors(REFERENCE)
     with torch.no_grad():
-        next(layer.parameters()).copy_(references[:, None])  # (n, H, I)
+        layer.get_parameter("weight_ih_l0").copy_(references)  # one unit: (n, I)
     sentence = vectors(WORDS)
     ngrams = [each for each in top_ngrams(layer, sentence, 0, k=10) if each.contribution]
     with torch.no_grad():

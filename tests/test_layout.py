@@ -46,8 +46,8 @@ COVERED_BY = {
         "kernels/local_kernels", "kernels/walk_features",
     ),
     "tests/nn/graph/test_random_walk_kernel_nn.py": (
-        "nn/graph/graph_inputs", "nn/graph/graph_options", "nn/graph/path_graph",
-        "nn/graph/walk_states",
+        "nn/graph/graph_inputs", "nn/graph/graph_network", "nn/graph/graph_options",
+        "nn/graph/path_graph", "nn/graph/walk_states",
     ),
     "tests/nn/activation/test_kernel_activation.py": (
         "nn/activation/compaction", "nn/activation/initial", "nn/activation/piecewise_linear",

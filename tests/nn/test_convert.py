@@ -94,6 +94,36 @@ def test_the_references_of_an_old_string_layer_are_those_of_the_new():
     assert torch.equal(layer.decay_gate()["input"], old[2])
 
 
+def test_the_stacked_weights_of_old_graph_layers_become_matrices():
+    pytest.importorskip("torch_geometric")
+    options = {"order": 3, "decay": "gated", "edge_dim": 2}
+    walks = {
+        "weight": (3, H, I), "edge_weight": (2, H, 2), "gate_weight": (2, H, I),
+        "gate_edge": (H, 2), "gate_bias": (H,),
+    }  # fmt: skip
+    later = {**walks, "weight": (3, H, H), "gate_weight": (2, H, H)}
+    relabeling = {"weight": (2, I, I), "neighbors": (I, I), "edge_weight": (I, 2), "bias": (2, I)}
+    cases = {
+        nn.RandomWalkKernelNN(I, H, **options): {f"walks.{n}": s for n, s in walks.items()},
+        nn.DeepGraphKernelNN(I, H, **options): {
+            "mixing": (2, H, H),
+            **{f"walks.0.{n}": s for n, s in walks.items()},
+            **{f"walks.1.{n}": s for n, s in later.items()},
+        },
+        nn.WLKernelNN(I, H, **options): {
+            **{f"walks.0.{n}": s for n, s in walks.items()},
+            **{f"relabeling.{n}": s for n, s in relabeling.items()},
+        },
+    }
+    for layer, shapes in cases.items():
+        old = {name: torch.rand(shape) for name, shape in shapes.items()}
+        layer.load_state_dict(nn.convert_state_dict(old, layer))
+        references = old.get("walks.weight", old.get("walks.0.weight"))
+        assert torch.equal(layer.references(), references.transpose(0, 1))
+        if "mixing" in old:
+            assert all(map(torch.equal, layer.mixing, old["mixing"]))
+
+
 def test_a_state_dict_of_today_stays_as_it_is():
     model = torch.nn.Sequential(nn.RKMLSTM(I, H, filter_length=2), torch.nn.Linear(2, 3))
     state = model.state_dict()

@@ -31,6 +31,19 @@ def test_no_bias_norm_or_decay_has_more_than_one_dimension_and_no_weight_more_th
         assert parameter.dim() == 1 or not any(word in key for word in is_vector), key
 
 
+GRAPHS = ("RandomWalkKernelNN", "WLKernelNN", "DeepGraphKernelNN")
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_graph_layer_has_matrices_and_vectors_alone(name: str):
+    pytest.importorskip("torch_geometric")
+    for decay in ("gated", "learned"):
+        layer = getattr(nn, name)(3, 4, order=3, decay=decay, edge_dim=2)
+        for key, parameter in layer.named_parameters():
+            is_vector = any(word in key for word in ("bias", "logit"))
+            assert parameter.dim() == (1 if is_vector else 2), key
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_the_names_and_shapes_of_an_ngram_lstm_are_those_of_torchs(bias: bool, bidirectional: bool):

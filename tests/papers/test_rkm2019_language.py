@@ -38,7 +38,7 @@ def missing_biases(model: LanguageModel) -> int:
     missing = 0
     for layer in model.layers:
         assert isinstance(layer, RecurrentKernelMachine)
-        own = sum(p.numel() for name, p in layer.named_parameters() if name.endswith("bias"))
+        own = sum(p.numel() for name, p in layer.named_parameters() if "bias" in name)
         missing += 2 * len(layer.cell.gates) * layer.hidden_size - own
     return missing
 

@@ -121,9 +121,9 @@ def test_first_weights_are_the_authors(store):
     layer = MoleculeNetwork("wl-gated", 82, 6, 175).body.layer
     relabeling, walks = layer.relabeling, layer.walks[0]
     stds = {
-        relabeling.weight[1]: 350**-0.5,  # U1 [h, sum]
+        relabeling.weight.chunk(2)[1]: 350**-0.5,  # U1 [h, sum]
         relabeling.neighbors: 350**-0.5,
-        relabeling.weight[0]: 181**-0.5,  # U2 [h, bond]
+        relabeling.weight.chunk(2)[0]: 181**-0.5,  # U2 [h, bond]
         relabeling.edge_weight: 181**-0.5,
         walks.weight: 175**-0.5,
         walks.edge_weight: 0.1,

@@ -80,7 +80,7 @@ def references(net: DeepGraphKernelNN, lam: float, combine: str, psi_sigma):
     psi: dict[tuple[int, int, int], Tensor] = {}
     of_output: dict[tuple[int, int], Tensor] = {}
     for k in range(1, net.num_layers + 1):
-        weight = net.walks[k - 1].weight.detach()
+        weight = net.walks[k - 1].nodes.detach()
         for j, i in product(range(1, net.order + 1), range(2)):
             row = weight[j - 1, i]
             if k > 1:
@@ -91,7 +91,7 @@ def references(net: DeepGraphKernelNN, lam: float, combine: str, psi_sigma):
             below = math.sqrt(lam) * psi_sigma(psi[k, j - 1, i])
             psi[k, j, i] = outer([row, below]) if combine == "multiply" else torch.cat((row, below))
         for i in range(2):
-            mixed = sum(net.mixing.detach()[k - 1, i, m] * psi[k, net.order, m] for m in range(2))
+            mixed = sum(net.mixing[k - 1].detach()[i, m] * psi[k, net.order, m] for m in range(2))
             of_output[k, i] = psi_sigma(mixed)
     return psi, of_output
 
@@ -193,9 +193,9 @@ def test_9_layers_of_two_nodes_that_add_are_a_relabeling(seed):
     G = random_graph(4, 9, 2, 1, seed)
     net = network(seed, 1, 2, combine="add")
     relabeling = Relabeling(2, activation="tanh", bias=False, dtype=torch.float64)
-    first, second = net.walks[0].weight.detach()
+    first, second = net.walks[0].nodes.detach()
     with torch.no_grad():
-        relabeling.weight[:] = torch.stack((first, net.mixing[0] @ second))
+        relabeling.weight[:] = torch.cat((first, net.mixing[0] @ second))
         relabeling.neighbors[:] = net.mixing[0]
     c = net.node_states(G.x, G.edge_index)[:, -1]
     h = torch.tanh(c @ net.mixing[0].T)

@@ -135,7 +135,8 @@ def relabeling(seed: int, channels: int = 3, **options) -> Relabeling:
 def test_10_the_generalized_relabeling(activation, edge_dim, G, seed):
     r = relabeling(seed, edge_dim=edge_dim, activation=activation)
     sigma = getattr(torch, activation)
-    (V, U1), U2, (b, b_out) = r.weight.detach(), r.neighbors.detach(), r.bias.detach()
+    (V, U1), U2 = r.weight.detach().chunk(2), r.neighbors.detach()
+    b, b_out = r.bias.detach().chunk(2)
     expected = []
     for v in range(len(G.x)):
         total = torch.zeros(3, dtype=torch.float64)

@@ -94,7 +94,7 @@ def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
         raise KindError("net", repr(net), "a RandomWalkKernelNN or WLKernelNN")
     is_wl = isinstance(net, WLKernelNN)
     chains = [net._walks(level) for level in range(net.depth)] if is_wl else [net.walks]
-    if chains[0].combine != "multiply" or chains[0].sigma != "identity":
+    if net.combine != "multiply" or net.options.sigma != "identity":
         hint = "A sum, or an activation of a sum over neighbors, is not a sum over walks."
         expected = "one with combine='multiply' and nonlinear=False"
         raise KindError("net", repr(net), expected, hint=hint)
@@ -124,22 +124,22 @@ def walk_factors(
         attributes: Of the edges, or None.
         unit: One unit, or a slice of units, which adds an axis before the last.
     """
-    nodes = walks.weight[:, unit] @ x.T
-    steps = nodes.new_ones(walks.order - 1, *nodes.shape[1:-1], edges.shape[1])
+    nodes = walks.nodes[:, unit] @ x.T
+    steps = nodes.new_ones(len(nodes) - 1, *nodes.shape[1:-1], edges.shape[1])
     given = nodes.new_zeros(0) if attributes is None else attributes
     of_edges = (given[:, None] if given.dim() == 1 else given).T
-    if walks.edge_weight is not None:
-        steps = walks.edge_weight[:, unit] @ of_edges
+    if walks.edges is not None:
+        steps = walks.edges[:, unit] @ of_edges
     value = walks.decay_value()
     if value is not None:
         return nodes, steps * (value[unit][..., None] if value.dim() else value)
-    assert walks.gate_weight is not None
+    assert walks.gates is not None
     assert walks.gate_bias is not None
-    of_source, of_target = walks.gate_weight[:, unit] @ x.T
+    of_source, of_target = walks.gates[:, unit] @ x.T
     z = of_source[..., edges[0]] + of_target[..., edges[1]] + walks.gate_bias[unit][..., None]
     if walks.gate_edge is not None:
         z = z + walks.gate_edge[unit] @ of_edges
-    return nodes, steps * walks.gate_scale * torch.sigmoid(z)
+    return nodes, steps * walks.options.gate_scale * torch.sigmoid(z)
 
 
 def _best(

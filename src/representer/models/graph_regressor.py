@@ -140,7 +140,8 @@ def _draw(module: nn.Module) -> None:
         if name in _BIASES:
             nn.init.zeros_(parameter)
         elif isinstance(module, Relabeling):
-            (V, U_1), U_2, B = module.weight, module.neighbors, module.edge_weight
+            V, U_1 = module.weight.chunk(2)
+            U_2, B = module.neighbors, module.edge_weight
             _draw_from(2 * module.channels, U_1, U_2)
             _draw_from(module.channels + (0 if B is None else B.shape[1]), V, B)
         else:

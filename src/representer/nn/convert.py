@@ -54,6 +54,8 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], module: nn.Module) -> d
         if place and layer is not None and int(place[1]) < len(layer.suffixes):
             own = _of_direction(layer, int(place[1]), place[2], tensor)
             new = {name[: place.start()] + key: value for key, value in own.items()} or new
+        if name not in shapes and f"{name}.0" in shapes:  # one parameter a layer was a part of it
+            new = {f"{name}.{layer}": own for layer, own in enumerate(tensor)}
         for key, value in new.items():
             # what was stacked along a further axis is now a matrix, or a vector
             is_stacked = value.dim() > 1 and value.flatten(0, 1).shape == shapes.get(key)

@@ -44,14 +44,14 @@ def layer(dtype: torch.dtype = F64, **options) -> RandomWalkKernelNN:
 def test_the_states_are_those_of_the_recurrence(options):
     G, net = graph(), layer(**options)
     w = net.walks
-    products = torch.einsum("vd,jhd->vjh", G.x, w.weight)
+    products = torch.einsum("vd,jhd->vjh", G.x, w.nodes)
     of_edges = gates = None
     if options["edge_dim"]:
-        of_edges = torch.einsum("ek,jhk->ejh", G.edge_attr, w.edge_weight)
+        of_edges = torch.einsum("ek,jhk->ejh", G.edge_attr, w.edges)
     decay = net.decay_gate()
     if options["decay"] == "gated":
         u, v = G.edge_index
-        z = G.x[u] @ w.gate_weight[0].T + G.x[v] @ w.gate_weight[1].T + w.gate_bias
+        z = G.x[u] @ w.gates[0].T + G.x[v] @ w.gates[1].T + w.gate_bias
         if options["edge_dim"]:
             z = z + G.edge_attr @ w.gate_edge.T
         decay, gates = 1.0, torch.sigmoid(z)
@@ -74,7 +74,7 @@ def test_a_layer_brought_to_float64_has_all_digits_of_its_decay():
 def test_what_is_written_into_a_reference_is_the_layers():
     net = layer()
     net.references()[1] = 2.0
-    assert (net.walks.weight[:, 1] == 2).all()
+    assert (net.walks.nodes[:, 1] == 2).all()
     assert net.edge_references() is None
 
 

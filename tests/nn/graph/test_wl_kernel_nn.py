@@ -29,17 +29,18 @@ def test_the_authors_code_is_a_choice_of_options():
     w, r = net.walks[0], net.relabeling
     torch.nn.init.normal_(w.gate_bias)
     torch.nn.init.normal_(r.bias)
-    (P, S), (Q,), (G1, G3), G2 = w.weight, w.edge_weight, w.gate_weight, w.gate_edge
-    (V, U1), U2, B = r.weight, r.neighbors, r.edge_weight
+    (P, S), (Q,), (G1, G3), G2 = w.nodes, w.edges, w.gates, w.gate_edge
+    (V, U1), U2, B = r.weight.chunk(2), r.neighbors, r.edge_weight
+    b_in, b_out = r.bias.chunk(2)
     h = (f @ net.embedding.T).relu()
     for level in range(4):
         K, sums = torch.zeros(6, 4, dtype=F64), torch.zeros(6, 4, dtype=F64)
         for (u, v), bond in zip(ends.T.tolist(), b, strict=True):
             gate = 10 * torch.sigmoid(G1 @ h[u] + G2 @ bond + G3 @ h[v] + w.gate_bias)
             K[v] += gate * (P @ h[u]) * (Q @ bond) * (S @ h[v])
-            sums[v] += (V @ h[u] + B @ bond + r.bias[0]).relu()
+            sums[v] += (V @ h[u] + B @ bond + b_in).relu()
         if level < 3:
-            h = (h @ U1.T + sums @ U2.T + r.bias[1]).relu()
+            h = (h @ U1.T + sums @ U2.T + b_out).relu()
     found = net(f, ends, b)
     torch.testing.assert_close(found, K.sum(0, keepdim=True), rtol=1e-10, atol=1e-10)
 

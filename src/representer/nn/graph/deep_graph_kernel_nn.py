@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Unpack, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
-from representer.nn.graph.graph_inputs import check_graph, sum_of_graphs
-from representer.nn.graph.graph_options import (
-    CombineOption,
-    DecayOption,
-    check_combine,
-    check_decay,
-    checked_name,
-    sigma_of,
-)
+from representer.nn.graph.graph_inputs import check_graph
+from representer.nn.graph.graph_network import GraphNetwork
+from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates, draw
-from representer.nn.recurrent.options import check_size
+from representer.nn.recurrent.options import check_size, shows, with_defaults
 
 if TYPE_CHECKING:
     from representer.kernels import Kernel
 
 
-class DeepGraphKernelNN(nn.Module):
+class DeepGraphKernelNN(GraphNetwork):
     r"""Graph-kernel layers on top of each other.
 
     .. math::
@@ -65,6 +59,7 @@ class DeepGraphKernelNN(nn.Module):
         section 3.3, Theorem 4, appendix E.
     """
 
+    @shows(GraphOptions)
     def __init__(
         self,
         in_channels: int,
@@ -76,40 +71,22 @@ class DeepGraphKernelNN(nn.Module):
         edge_dim: int | None = None,
         activation: str | None = None,
         num_layers: int = 2,
-        *,
-        gate_scale: float = 1.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[GraphOptions],
     ) -> None:
-        super().__init__()
-        self.in_channels = check_size("in_channels", in_channels)
-        self.hidden_channels = check_size("hidden_channels", hidden_channels)
-        self.order, self.decay = check_size("order", order), check_decay(decay)
-        self.num_layers = check_size("num_layers", num_layers)
-        self.combine, self.sigma = check_combine(combine), sigma_of(nonlinear)
-        self.edge_dim = None if edge_dim is None else check_size("edge_dim", edge_dim)
-        checked_name("activation", activation)
-        self.activation, self.gate_scale = activation, gate_scale
+        o = with_defaults(GraphOptions, options)
+        walks = Walks.read(
+            order, decay, edge_dim, o.gate_scale, combine=combine, nonlinear=nonlinear
+        )
+        super().__init__(in_channels, hidden_channels, walks, activation)
+        self.num_layers, self.nonlinear = check_size("num_layers", num_layers), nonlinear
+        made = {"device": o.device, "dtype": o.dtype}
         self.walks = nn.ModuleList(
-            WalkStates(
-                hidden_channels if layer else in_channels,
-                hidden_channels,
-                order=order,
-                decay=self.decay,
-                combine=self.combine,
-                sigma=self.sigma,
-                edge_dim=self.edge_dim,
-                gate_scale=gate_scale,
-                device=device,
-                dtype=dtype,
-            )
+            WalkStates(hidden_channels if layer else in_channels, hidden_channels, walks, **made)
             for layer in range(num_layers)
         )
-        mixed = torch.empty(
-            num_layers, hidden_channels, hidden_channels, device=device, dtype=dtype
-        )
-        self.mixing = nn.Parameter(mixed)  # U
-        draw(self.mixing)
+        shape = hidden_channels, hidden_channels
+        self.mixing = nn.ParameterList(torch.empty(shape, **made) for _ in self.walks)  # U
+        self._draw_mixing()
 
     @property
     def kernel(self) -> Kernel:
@@ -136,8 +113,7 @@ class DeepGraphKernelNN(nn.Module):
     ) -> Tensor:
         """Return h_G of each graph; arguments and errors as of ``RandomWalkKernelNN``."""
         *_, h = self._layers(x, edge_index, edge_attr)[-1]
-        final = NONLINEARITIES[self.activation or "identity"]
-        return final.value(sum_of_graphs(h, batch, batch_size))
+        return self._read_out(h, batch, batch_size)
 
     def node_states(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, layer: int = -1
@@ -152,24 +128,20 @@ class DeepGraphKernelNN(nn.Module):
         ``(H, n, d)``, in later layers ``(H, n, H)``; a view.
         """
         walks = cast(WalkStates, self.walks[layer])
-        return walks.weight.detach().transpose(0, 1)
+        return walks.nodes.detach().transpose(0, 1)
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""
-        draw(self.mixing)
+        self._draw_mixing()
         for walks in self.walks:
             cast(WalkStates, walks).reset_parameters()
 
-    def extra_repr(self) -> str:
-        """Return the arguments that differ from their defaults."""
-        shown = {
-            "order": (self.order, 2), "decay": (self.decay, 1.0),
-            "combine": (self.combine, "multiply"), "nonlinear": (self.sigma, "tanh"),
-            "edge_dim": (self.edge_dim, None), "activation": (self.activation, None),
-            "num_layers": (self.num_layers, 2), "gate_scale": (self.gate_scale, 1.0),
-        }  # fmt: skip
-        options = [f"{name}={v!r}" for name, (v, default) in shown.items() if v != default]
-        return ", ".join([f"{self.in_channels}, {self.hidden_channels}", *options])
+    def _draw_mixing(self) -> None:
+        with torch.no_grad():
+            drawn = torch.stack(list(self.mixing))
+            draw(drawn)
+            for mixing, own in zip(self.mixing, drawn, strict=True):
+                mixing.copy_(own)
 
     def _layers(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None
@@ -180,7 +152,7 @@ class DeepGraphKernelNN(nn.Module):
             x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
             like=first.weight,
         )  # fmt: skip
-        sigma, layers, h = NONLINEARITIES[self.sigma].value, [], x
+        sigma, layers, h = NONLINEARITIES[self.options.sigma].value, [], x
         for walks, mixing in zip(self.walks, self.mixing, strict=True):
             states = walks(h, edge_index, edges)
             h = sigma(F.linear(states[-1], mixing).to(mixing.dtype))

@@ -1,14 +1,69 @@
-"""Checks of the options of a graph layer."""
+"""The options of the graph layers, declared and checked once."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
+
+import torch
 
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
+from representer.nn.recurrent.options import Default, check_size
 
 DecayOption = float | Literal["learned", "gated"]
 CombineOption = Literal["multiply", "add"]
+
+
+class GraphOptions(TypedDict, total=False):
+    """Options of every network of a graph kernel; the classes describe them."""
+
+    gate_scale: Annotated[float, Default(1.0)]
+    device: Annotated[torch.device | str | None, Default(None)]
+    dtype: Annotated[torch.dtype | None, Default(None)]
+
+
+@dataclass(frozen=True)
+class Walks:
+    """The reference walks of a layer, without their weights.
+
+    Attributes:
+        order: n, nodes of a walk.
+        decay: λ: a number, ``"learned"`` or ``"gated"``.
+        combine: How nodes join walks.
+        sigma: Name of σ between the steps of a walk.
+        edge_dim: K, features of an edge, or None.
+        gate_scale: What an open gate lets through.
+    """
+
+    order: int
+    decay: DecayOption
+    combine: CombineOption
+    sigma: str
+    edge_dim: int | None
+    gate_scale: float
+
+    @classmethod
+    def read(
+        cls,
+        order: Any,
+        decay: Any,
+        edge_dim: Any,
+        gate_scale: float,
+        *,
+        combine: Any = "multiply",
+        nonlinear: Any = False,
+    ) -> Walks:
+        """Check the options of a network.
+
+        Raises:
+            ArgumentError: If one has a value that is not allowed.
+        """
+        edges = None if edge_dim is None else check_size("edge_dim", edge_dim)
+        return cls(
+            check_size("order", order), check_decay(decay), check_combine(combine),
+            sigma_of(nonlinear), edges, gate_scale,
+        )  # fmt: skip
 
 
 def check_decay(decay: Any) -> DecayOption:

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from representer.functional import NONLINEARITIES
-from representer.nn.graph.graph_inputs import check_graph, sum_of_graphs
-from representer.nn.graph.graph_options import (
-    CombineOption,
-    DecayOption,
-    check_combine,
-    check_decay,
-    checked_name,
-    sigma_of,
-)
+from representer.nn.graph.graph_inputs import check_graph
+from representer.nn.graph.graph_network import GraphNetwork
+from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates
-from representer.nn.recurrent.options import check_size
+from representer.nn.recurrent.options import shows, with_defaults
 
 if TYPE_CHECKING:
     from representer.kernels import RandomWalkKernel
 
 
-class RandomWalkKernelNN(nn.Module):
+class RandomWalkKernelNN(GraphNetwork):
     r"""The network of the random-walk kernel: unit i compares a graph with reference walk i.
 
     .. math::
@@ -80,6 +73,7 @@ class RandomWalkKernelNN(nn.Module):
         (5)-(8), Theorem 3, section 4, appendices D and E.
     """
 
+    @shows(GraphOptions)
     def __init__(
         self,
         in_channels: int,
@@ -90,31 +84,16 @@ class RandomWalkKernelNN(nn.Module):
         nonlinear: bool | str = False,
         edge_dim: int | None = None,
         activation: str | None = None,
-        *,
-        gate_scale: float = 1.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[GraphOptions],
     ) -> None:
-        super().__init__()
-        self.in_channels = check_size("in_channels", in_channels)
-        self.hidden_channels = check_size("hidden_channels", hidden_channels)
-        self.order, self.decay = check_size("order", order), check_decay(decay)
-        self.combine, self.nonlinear = check_combine(combine), nonlinear
-        self.edge_dim = None if edge_dim is None else check_size("edge_dim", edge_dim)
-        self.activation, self.gate_scale = activation, gate_scale
-        checked_name("activation", activation)
-        self.walks = WalkStates(
-            in_channels,
-            hidden_channels,
-            order=order,
-            decay=self.decay,
-            combine=self.combine,
-            sigma=sigma_of(nonlinear),
-            edge_dim=self.edge_dim,
-            gate_scale=gate_scale,
-            device=device,
-            dtype=dtype,
+        o = with_defaults(GraphOptions, options)
+        walks = Walks.read(
+            order, decay, edge_dim, o.gate_scale, combine=combine, nonlinear=nonlinear
         )
+        super().__init__(in_channels, hidden_channels, walks, activation)
+        self.nonlinear = nonlinear
+        made = {"device": o.device, "dtype": o.dtype}
+        self.walks = WalkStates(in_channels, hidden_channels, walks, **made)
 
     @property
     def kernel(self) -> RandomWalkKernel:
@@ -151,8 +130,7 @@ class RandomWalkKernelNN(nn.Module):
             ArgumentError: If an edge joins a node that there is not.
         """
         last = self._states(x, edge_index, edge_attr)[-1]
-        final = NONLINEARITIES[self.activation or "identity"]
-        return final.value(sum_of_graphs(last, batch, batch_size))
+        return self._read_out(last, batch, batch_size)
 
     def node_states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None) -> Tensor:
         """Return c_1 … c_n of every node ``(N, n, H)``."""
@@ -163,12 +141,12 @@ class RandomWalkKernelNN(nn.Module):
 
         What is written into it becomes the layer's reference; ``nn.path_graph`` makes one a graph.
         """
-        return self.walks.weight.detach().transpose(0, 1)
+        return self.walks.nodes.detach().transpose(0, 1)
 
     def edge_references(self) -> Tensor | None:
         """Return the edges of the references ``(H, n - 1, K)``, or None without ``edge_dim``."""
-        weight = self.walks.edge_weight
-        return None if weight is None else weight.detach().transpose(0, 1)
+        edges = self.walks.edges
+        return None if edges is None else edges.detach().transpose(0, 1)
 
     def decay_gate(self) -> Tensor | dict[str, Tensor]:
         """Return λ, ``()`` if it is constant, ``(H,)`` if learned; or the weights of its gate.
@@ -179,10 +157,10 @@ class RandomWalkKernelNN(nn.Module):
         value = self.walks.decay_value()
         if value is not None:
             return value.detach()
-        w = self.walks
-        assert w.gate_weight is not None
+        w, gates = self.walks, self.walks.gates
+        assert gates is not None
         assert w.gate_bias is not None
-        weights = {"source": w.gate_weight.detach()[0], "target": w.gate_weight.detach()[1]}
+        weights = {"source": gates.detach()[0], "target": gates.detach()[1]}
         if w.gate_edge is not None:
             weights["edge"] = w.gate_edge.detach()
         return weights | {"bias": w.gate_bias.detach()}
@@ -190,19 +168,6 @@ class RandomWalkKernelNN(nn.Module):
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""
         self.walks.reset_parameters()
-
-    def extra_repr(self) -> str:
-        """Return the arguments that differ from their defaults."""
-        shown = {
-            "order": 2, "decay": 1.0, "combine": "multiply", "nonlinear": False, "edge_dim": None,
-            "activation": None, "gate_scale": 1.0,
-        }  # fmt: skip
-        options = [
-            f"{name}={getattr(self, name)!r}"
-            for name, default in shown.items()
-            if getattr(self, name) != default
-        ]
-        return ", ".join([f"{self.in_channels}, {self.hidden_channels}", *options])
 
     def _states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
         edges = check_graph(

@@ -63,10 +63,10 @@ class Relabeling(nn.Module):
             return nn.Parameter(empty) if used else None
 
         d = channels
-        self.weight = nn.Parameter(torch.empty(2, d, d, device=device, dtype=dtype))  # V, U_1
+        self.weight = nn.Parameter(torch.empty(2 * d, d, device=device, dtype=dtype))  # V, U_1
         self.neighbors = nn.Parameter(torch.empty(d, d, device=device, dtype=dtype))  # U_2
         self.edge_weight = parameter(d, edge_dim or 0, used=edge_dim is not None)
-        self.bias = parameter(2, d, used=bias)
+        self.bias = parameter(2 * d, used=bias)  # b, b'
         self.sums = NeighborSum()
         self.reset_parameters()
 
@@ -85,8 +85,7 @@ class Relabeling(nn.Module):
             like=self.weight,
         )  # fmt: skip
         sigma = NONLINEARITIES[self.activation].value
-        bias = None if self.bias is None else self.bias.flatten()
-        products = F.linear(x, self.weight.flatten(0, 1), bias).to(self.weight.dtype)
+        products = F.linear(x, self.weight, self.bias).to(self.weight.dtype)
         inner, own = products.split(self.channels, dim=1)
         if self.edge_weight is None:
             sums = self.sums(sigma(inner), edge_index)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES, walks_end
-from representer.nn.graph.graph_options import CombineOption, DecayOption
+from representer.nn.graph.graph_options import Walks
 from representer.nn.graph.neighbor_sum import NeighborSum
 
 
@@ -20,20 +20,15 @@ class WalkStates(nn.Module):
     Args:
         in_channels: I, features of a node.
         hidden_channels: H.
-        order: n.
-        decay: As ``RandomWalkKernelNN`` takes it.
-        combine: As ``RandomWalkKernelNN`` takes it.
-        sigma: Name of σ.
-        edge_dim: K, or None.
-        gate_scale: What an open gate lets through.
+        options: The walks.
         device: Of the parameters.
         dtype: Of the parameters.
 
     Attributes:
-        weight: The references, node by node ``(n, H, I)``.
-        edge_weight: Their edges ``(n - 1, H, K)``, or None.
+        weight: The references, node by node ``(n·H, I)``.
+        edge_weight: Their edges ``((n − 1)·H, K)``, or None.
         decay_logit: σ^{−1} of a learned decay ``(H,)``, or None.
-        gate_weight: Of source and target, output by input ``(2, H, I)``, or None.
+        gate_weight: Of source and target, output by input ``(2·H, I)``, or None.
         gate_edge: ``(H, K)``, or None.
         gate_bias: ``(H,)``, or None.
     """
@@ -42,33 +37,45 @@ class WalkStates(nn.Module):
         self,
         in_channels: int,
         hidden_channels: int,
+        options: Walks,
         *,
-        order: int,
-        decay: DecayOption,
-        combine: CombineOption,
-        sigma: str,
-        edge_dim: int | None,
-        gate_scale: float,
         device: torch.device | str | None,
         dtype: torch.dtype | None,
     ) -> None:
         super().__init__()
-        self.order, self.decay, self.combine, self.sigma = order, decay, combine, sigma
-        self.gate_scale = gate_scale
+        self.options, self.hidden_channels = options, hidden_channels
 
         def parameter(*shape: int, used: bool = True) -> nn.Parameter | None:
             empty = torch.empty(shape, device=device, dtype=dtype)
             return nn.Parameter(empty) if used else None
 
-        H, K, is_gated = hidden_channels, edge_dim or 0, decay == "gated"
-        self.weight = nn.Parameter(torch.empty(order, H, in_channels, device=device, dtype=dtype))
-        self.edge_weight = parameter(order - 1, H, K, used=edge_dim is not None)
-        self.decay_logit = parameter(H, used=decay == "learned")
-        self.gate_weight = parameter(2, H, in_channels, used=is_gated)
-        self.gate_edge = parameter(H, K, used=is_gated and edge_dim is not None)
+        H, K, has_edges = hidden_channels, options.edge_dim or 0, options.edge_dim is not None
+        n, is_gated = options.order, options.decay == "gated"
+        self.weight = nn.Parameter(torch.empty(n * H, in_channels, device=device, dtype=dtype))
+        self.edge_weight = parameter((n - 1) * H, K, used=has_edges)
+        self.decay_logit = parameter(H, used=options.decay == "learned")
+        self.gate_weight = parameter(2 * H, in_channels, used=is_gated)
+        self.gate_edge = parameter(H, K, used=is_gated and has_edges)
         self.gate_bias = parameter(H, used=is_gated)
         self.sums = NeighborSum()
         self.reset_parameters()
+
+    @property
+    def nodes(self) -> Tensor:
+        """The nodes of the references ``(n, H, I)``, a view."""
+        return self.weight.unflatten(0, (self.options.order, self.hidden_channels))
+
+    @property
+    def edges(self) -> Tensor | None:
+        """The edges of the references ``(n − 1, H, K)``, a view, or None."""
+        shape = self.options.order - 1, self.hidden_channels
+        return None if self.edge_weight is None else self.edge_weight.unflatten(0, shape)
+
+    @property
+    def gates(self) -> Tensor | None:
+        """The gate's matrices on source and target ``(2, H, I)``, a view, or None."""
+        shape = 2, self.hidden_channels
+        return None if self.gate_weight is None else self.gate_weight.unflatten(0, shape)
 
     def reset_parameters(self) -> None:
         """Draw weights from N(0, 1/fan_in); biases and logits are 0."""
@@ -83,42 +90,43 @@ class WalkStates(nn.Module):
         """Return λ where it is no gate: ``()`` if it is constant, ``(H,)`` if learned."""
         if self.decay_logit is not None:
             return torch.sigmoid(self.decay_logit)
+        decay = self.options.decay
         # made here and not kept, so that a layer brought to float64 has all digits of it
-        return None if isinstance(self.decay, str) else self.weight.new_full((), self.decay)
+        return None if isinstance(decay, str) else self.weight.new_full((), decay)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
         """Return c_1 … c_n of every node, each ``(N, H)``."""
-        order, H, _ = self.weight.shape
-        weights, bias = self.weight.flatten(0, 1), None
+        o, H = self.options, self.hidden_channels
+        weights, bias, edges = self.weight, None, self.edges
         if self.gate_weight is not None:
-            weights = torch.cat((weights, self.gate_weight.flatten(0, 1)))
+            weights = torch.cat((weights, self.gate_weight))
             assert self.gate_bias is not None
-            bias = F.pad(self.gate_bias, ((order + 1) * H, 0))
+            bias = F.pad(self.gate_bias, ((o.order + 1) * H, 0))
         # autocast may halve products, not the sums
         products = F.linear(x, weights, bias).to(self.weight.dtype).split(H, dim=1)
         gates = {}
         if self.gate_weight is not None:
             gates = {
-                "source_gate": products[order],
-                "target_gate": products[order + 1],
+                "source_gate": products[o.order],
+                "target_gate": products[o.order + 1],
                 "edge_gate": self.gate_edge,
-                "scale": self.gate_scale,
+                "scale": o.gate_scale,
             }
-        is_masked = self.combine == "add" or self.sigma != "identity"
-        ends = walks_end(edge_index, len(x), order) if is_masked else None
-        lam, sigma = self.decay_value(), NONLINEARITIES[self.sigma].value
+        is_masked = o.combine == "add" or o.sigma != "identity"
+        ends = walks_end(edge_index, len(x), o.order) if is_masked else None
+        lam, sigma = self.decay_value(), NONLINEARITIES[o.sigma].value
         states = [products[0]]
-        for j in range(1, order):
+        for j in range(1, o.order):
             sums = self.sums(
                 sigma(states[-1]),
                 edge_index,
                 edge_attr=edge_attr,
-                factor=None if self.edge_weight is None else self.edge_weight[j - 1],
+                factor=None if edges is None else edges[j - 1],
                 **gates,
             )
-            if lam is not None and not (self.decay_logit is None and self.decay == 1.0):
+            if lam is not None and not (self.decay_logit is None and o.decay == 1.0):
                 sums = lam * sums
-            fresh = sums * products[j] if self.combine == "multiply" else sums + products[j]
+            fresh = sums * products[j] if o.combine == "multiply" else sums + products[j]
             states.append(fresh if ends is None else torch.where(ends[:, j, None], fresh, 0.0))
         return states
 

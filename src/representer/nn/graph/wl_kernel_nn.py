@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal, Unpack, cast
 
 import torch
 import torch.nn.functional as F
@@ -10,18 +10,19 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
-from representer.nn.graph.graph_inputs import check_graph, sum_of_graphs
-from representer.nn.graph.graph_options import DecayOption, check_decay, checked_name
+from representer.nn.graph.graph_inputs import check_graph
+from representer.nn.graph.graph_network import GraphNetwork
+from representer.nn.graph.graph_options import DecayOption, GraphOptions, Walks
 from representer.nn.graph.relabeling import Relabeling
 from representer.nn.graph.walk_states import WalkStates, draw
-from representer.nn.recurrent.options import check_size
+from representer.nn.recurrent.options import check_size, shows, with_defaults
 from representer.ops import walk_rounds
 
 if TYPE_CHECKING:
     from representer.kernels import WeisfeilerLehmanKernel
 
 
-class WLKernelNN(nn.Module):
+class WLKernelNN(GraphNetwork):
     r"""The network of the Weisfeiler-Lehman kernel with random walks as its base kernel.
 
     .. math::
@@ -71,6 +72,7 @@ class WLKernelNN(nn.Module):
         (9)-(11), section 3.4, Proposition 2, section 4.
     """
 
+    @shows(GraphOptions)
     def __init__(
         self,
         in_channels: int,
@@ -86,40 +88,28 @@ class WLKernelNN(nn.Module):
         share_references: bool = True,
         sigma: str = "relu",
         bias: bool = True,
-        gate_scale: float = 1.0,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **options: Unpack[GraphOptions],
     ) -> None:
-        super().__init__()
-        self.in_channels = check_size("in_channels", in_channels)
-        self.hidden_channels = check_size("hidden_channels", hidden_channels)
-        self.depth, self.order = check_size("depth", depth), check_size("order", order)
-        self.decay, self.gate_scale = check_decay(decay), gate_scale
-        self.edge_dim = None if edge_dim is None else check_size("edge_dim", edge_dim)
+        o = with_defaults(GraphOptions, options)
+        walks = Walks.read(order, decay, edge_dim, o.gate_scale)
+        super().__init__(in_channels, hidden_channels, walks, activation)
+        self.depth = check_size("depth", depth)
         if readout not in ("sum", "last"):
             raise ArgumentError("readout", readout, "'sum' or 'last'")
-        checked_name("activation", activation)
-        self.readout, self.activation, self.sigma = readout, activation, sigma
+        self.readout, self.sigma, self.bias = readout, sigma, bias
         self.share_references = share_references
         self.label_channels = label_channels
-        channels = in_channels
+        channels, made = in_channels, {"device": o.device, "dtype": o.dtype}
         self.embedding = None
         if label_channels is not None:
             channels = check_size("label_channels", label_channels)
-            embedding = torch.empty(channels, in_channels, device=device, dtype=dtype)
-            self.embedding = nn.Parameter(embedding)  # A
+            self.embedding = nn.Parameter(torch.empty(channels, in_channels, **made))  # A
             draw(self.embedding)
-        self.relabeling = Relabeling(
-            channels, edge_dim, sigma, bias=bias, device=device, dtype=dtype
-        )
+        self.relabeling = Relabeling(channels, self.edge_dim, sigma, bias=bias, **made)
         self.walks = nn.ModuleList(
-            WalkStates(
-                channels, hidden_channels, order=order, decay=self.decay, combine="multiply",
-                sigma="identity", edge_dim=self.edge_dim, gate_scale=gate_scale, device=device,
-                dtype=dtype,
-            )
+            WalkStates(channels, hidden_channels, walks, **made)
             for _ in range(1 if share_references else depth)
-        )  # fmt: skip
+        )
 
     @property
     def kernel(self) -> WeisfeilerLehmanKernel:
@@ -151,8 +141,7 @@ class WLKernelNN(nn.Module):
             total = levels[0][-1]
             for states in levels[1:]:
                 total = total + states[-1]
-        final = NONLINEARITIES[self.activation or "identity"]
-        return final.value(sum_of_graphs(total, batch, batch_size))
+        return self._read_out(total, batch, batch_size)
 
     def node_states(
         self,
@@ -189,12 +178,12 @@ class WLKernelNN(nn.Module):
 
         They are walks of labels, which are nodes' features unless there are ``label_channels``.
         """
-        return self._walks(level).weight.detach().transpose(0, 1)
+        return self._walks(level).nodes.detach().transpose(0, 1)
 
     def edge_references(self, level: int = 0) -> Tensor | None:
         """Return the edges of the references ``(H, n - 1, K)``, or None without ``edge_dim``."""
-        weight = self._walks(level).edge_weight
-        return None if weight is None else weight.detach().transpose(0, 1)
+        edges = self._walks(level).edges
+        return None if edges is None else edges.detach().transpose(0, 1)
 
     def reset_parameters(self) -> None:
         """Reinitialize all parameters."""
@@ -203,16 +192,6 @@ class WLKernelNN(nn.Module):
         self.relabeling.reset_parameters()
         for walks in self.walks:
             cast(WalkStates, walks).reset_parameters()
-
-    def extra_repr(self) -> str:
-        """Return the arguments that differ from their defaults."""
-        shown = {
-            "depth": 4, "order": 2, "decay": 1.0, "edge_dim": None, "readout": "sum",
-            "activation": None, "label_channels": None, "share_references": True, "sigma": "relu",
-            "gate_scale": 1.0,
-        }  # fmt: skip
-        options = [f"{n}={getattr(self, n)!r}" for n, v in shown.items() if getattr(self, n) != v]
-        return ", ".join([f"{self.in_channels}, {self.hidden_channels}", *options])
 
     @property
     def _read(self) -> tuple[int, ...]:
@@ -245,17 +224,18 @@ class WLKernelNN(nn.Module):
         walks, r = self._walks(0), self.relabeling
         assert edges is not None
         assert r.edge_weight is not None
-        assert walks.edge_weight is not None
-        weights = [r.weight.flatten(0, 1), walks.weight.flatten(0, 1)]
-        bias = r.weight.new_zeros(2 * r.channels) if r.bias is None else r.bias.flatten()
+        references = walks.edges
+        assert references is not None
+        weights: list[Tensor] = [r.weight, walks.weight]
+        bias = r.weight.new_zeros(2 * r.channels) if r.bias is None else r.bias
         biases = [bias, r.weight.new_zeros(len(weights[1]))]
         if walks.gate_weight is not None and walks.gate_bias is not None:
-            weights.append(walks.gate_weight.flatten(0, 1))
+            weights.append(walks.gate_weight)
             biases += [torch.zeros_like(walks.gate_bias), walks.gate_bias]
         total = walk_rounds(
             self._first(x), edge_index, edges, torch.cat(weights), torch.cat(biases),
-            r.neighbors, r.edge_weight, walks.edge_weight, walks.gate_edge, depth=self.depth,
-            first=self._read[0], scale=walks.gate_scale, activation=self.sigma,
+            r.neighbors, r.edge_weight, references, walks.gate_edge, depth=self.depth,
+            first=self._read[0], scale=self.gate_scale, activation=self.sigma,
         )  # fmt: skip
         lam = walks.decay_value()
         return total if lam is None or self.decay == 1.0 else lam ** (self.order - 1) * total
