@@ -133,13 +133,18 @@ COVERED_BY = {
         "training/training_result", "training/training_state",
         "training/training_step", "training/training_task",
     ),
+    "tests/estimators/test_language.py": (
+        "estimators/language_explanation", "estimators/language_inputs",
+        "estimators/language_parameters", "estimators/language_training",
+    ),
     "tests/estimators/test_signal.py": (
         "estimators/signal_explanation", "estimators/signal_inputs", "estimators/signal_parameters",
     ),
     "tests/estimators/test_text.py": (
         "estimators/__init__", "estimators/base", "estimators/division",
         "estimators/explanation", "estimators/fitting",
-        "estimators/kinds", "estimators/network_estimator", "estimators/parameters",
+        "estimators/kinds", "estimators/network_estimator",
+        "estimators/ngram_contributions", "estimators/parameters",
         "estimators/saving", "estimators/targets",
         "estimators/text_explanation", "estimators/text_parameters",
     ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from representer.estimators.explanation import Contribution, Explanation
+    from representer.estimators.language import LanguageModel
     from representer.estimators.saving import load
     from representer.estimators.signal import SignalClassifier
     from representer.estimators.text import TextClassifier, TextRegressor
@@ -14,16 +15,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "Contribution": "explanation",
     "Explanation": "explanation",
+    "LanguageModel": "language",
     "SignalClassifier": "signal",
     "TextClassifier": "text",
     "TextRegressor": "text",
     "load": "saving",
 }
-ESTIMATORS = ("SignalClassifier", "TextClassifier", "TextRegressor")
+ESTIMATORS = ("LanguageModel", "SignalClassifier", "TextClassifier", "TextRegressor")
 __all__ = [
     "ESTIMATORS",
     "Contribution",
     "Explanation",
+    "LanguageModel",
     "SignalClassifier",
     "TextClassifier",
     "TextRegressor",

@@ -29,7 +29,6 @@ from representer.estimators.fitting import (
 )
 from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.targets import Target, require_same_length
-from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
 
@@ -149,8 +148,6 @@ class Estimator(NetworkEstimator):
         self._initialize(network, self.inputs_, seed)
         if start:
             network.load_state_dict(start.network_.state_dict())
-        if run.is_saved and not checkpoint.steps(run.checkpoints):
-            saving.describe(run, self, network)
         encode = self.inputs_.encode
         examples = [Examples(encode(objects), values) for objects, values in (train, valid)]
         self._train(run, network, examples[0], examples[1], seed)

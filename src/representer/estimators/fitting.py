@@ -113,7 +113,7 @@ def trainer_config(
     )
     is_accuracy = chosen == "accuracy" and isinstance(target, Classes)
     steps_per_epoch = -(-count // batch_size_for(parameters, count))
-    epochs = parameters.epochs or int(np.clip(-(-ENOUGH_STEPS // steps_per_epoch), 10, 100))
+    epochs = parameters.epochs or epochs_for(steps_per_epoch)
     patience = max(3, epochs // 5) if parameters.patience is None else parameters.patience
     return TrainerConfig(
         epochs=epochs,
@@ -132,6 +132,11 @@ def trainer_config(
         device=parameters.device,  # type: ignore[arg-type]
         show_progress=parameters.verbose > 0,
     )
+
+
+def epochs_for(steps_per_epoch: int) -> int:
+    """Return a number of epochs from 10 to 100 that makes enough steps if it can."""
+    return int(np.clip(-(-ENOUGH_STEPS // max(1, steps_per_epoch)), 10, 100))
 
 
 def batch_size_for(parameters: TrainingParameters, count: int) -> int:

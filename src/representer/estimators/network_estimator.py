@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from representer.estimators import saving
 from representer.estimators.fitting import restored_state
 from representer.estimators.parameters import TrainingParameters
+from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
@@ -83,10 +84,7 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
     # ---- how it is done
 
     def _seed(self) -> int:
-        """Return the seed, which an integer `random_state` is itself."""
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return seed_of(self.random_state)
 
     def _load_start(self) -> Self | None:
         """Return the estimator that training starts from, or None."""
@@ -100,7 +98,9 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
         config: TrainerConfig,
         optimizer: Optimizer | None = None,
     ) -> None:
-        """Train a network and keep its best weights."""
+        """Train a network and keep its best weights; a new run gets its description first."""
+        if run.is_saved and not checkpoint.steps(run.checkpoints):
+            saving.describe(run, self, network)
         with restored_state(self.n_jobs):
             trainer = Trainer(
                 network, task, config, run,
@@ -110,3 +110,10 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
             trainer.restore_best()
         self.network_ = network.eval()
         self.history_ = result.rows
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed of a random state, which an integer is itself."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -19,6 +19,7 @@ from representer.limits import LIMITS
 AUTO = "auto"
 MONITORS = (AUTO, "accuracy", "loss")
 DEVICES = (AUTO, "cpu", "cuda")
+DECAYS = ("learned", "input", "state")
 
 
 def option(default: Any, help_text: str, **metadata: Any) -> Any:
@@ -113,3 +114,17 @@ def require_choices(parameters: Any, **choices: Sequence[Any]) -> None:
     for name, known in choices.items():
         listed = ", ".join(map(str, known))
         require(parameters, name, getattr(parameters, name) in known, f"one of {listed}")
+
+
+def require_decay(parameters: Any) -> None:
+    """Require a decay of a string kernel: a number in [0, 1], or one of `DECAYS`."""
+    expected = f"a number in [0, 1], {', '.join(DECAYS[:-1])} or {DECAYS[-1]}"
+    is_fine = parameters.decay in DECAYS or _is_fraction(parameters.decay)
+    require(parameters, "decay", is_fine, expected)
+
+
+def _is_fraction(value: float | str) -> bool:
+    try:
+        return 0 <= float(value) <= 1
+    except (TypeError, ValueError):
+        return False

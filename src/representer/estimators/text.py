@@ -18,8 +18,9 @@ from representer.errors import DataError
 from representer.estimators.base import Estimator
 from representer.estimators.explanation import Contribution
 from representer.estimators.kinds import Classifier, Regressor
+from representer.estimators.parameters import DECAYS
 from representer.estimators.text_explanation import ngram_sum
-from representer.estimators.text_parameters import DECAYS, TextParameters
+from representer.estimators.text_parameters import TextParameters
 from representer.models import SequenceClassifier, SequenceClassifierConfig
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles

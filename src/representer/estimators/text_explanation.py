@@ -16,12 +16,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from representer.errors import KindError
+from representer.estimators.ngram_contributions import (
+    Layer,
+    ngram_contributions,
+    require_layers,
+)
 from representer.estimators.targets import centered
-from representer.explain import MemoryLedger, stack_readout
 from representer.models import SequenceClassifier, StackedClassifier
-from representer.nn import StringKernelRNN
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
 
 TextModel = SequenceClassifier | StackedClassifier
 
@@ -61,11 +62,7 @@ class NgramSum(NamedTuple):
 
 
 def ngram_sum(model: TextModel, ids: Sequence[int]) -> NgramSum:
-    """Return the score of a document as a sum over its n-grams.
-
-    The contributions are exact, given the values of the gates and of the divisors of layer norms.
-    For one layer and one direction of a recurrent kernel machine, they are those of the windows of
-    its filters; for any other network, those of the single words.
+    """Return the score of a document as a sum over its n-grams; see `ngram_contributions`.
 
     Args:
         model: The network.
@@ -80,42 +77,24 @@ def ngram_sum(model: TextModel, ids: Sequence[int]) -> NgramSum:
         evidence = evidence_of(model, tokens)
         x = model.embedding(tokens)
         outputs = exact(tokens[None], torch.tensor([len(ids)]))[0]
-    readout = stack_readout(layers, x, evidence.weights)
-    values, length, dilation = readout.steps().sum(1), 1, 1
-    layer, ledger = layers[0], readout.readouts[0]
-    is_flat = len(layers) == layer.num_layers == layer.num_directions == 1
-    if is_flat and isinstance(layer, RecurrentKernelMachine) and isinstance(ledger, MemoryLedger):
-        values, dilation = ledger.by_ngram.sum(1), layer.dilation
-        length = layer.filters()["candidate"].shape[-1]
-    reach = (length - 1) * dilation
-    windows = [
-        tuple(s for s in range(t - reach, t + 1, dilation) if s >= 0) for t in range(len(ids))
-    ]
+    ngrams, constant = ngram_contributions(layers, x, evidence.weights)
     return NgramSum(
         label=evidence.label,
         probability=evidence.probability,
-        ngrams=list(zip(windows, values.tolist(), strict=True)),
-        constant=evidence.constant + readout.constant,
+        ngrams=ngrams,
+        constant=evidence.constant + constant,
         score=centered(outputs)[evidence.label].item(),
     )
 
 
-def layers_of(model: TextModel) -> list[StringKernelRNN | RecurrentKernelMachine]:
+def layers_of(model: TextModel) -> list[Layer]:
     """Return the recurrent layers of a text network.
 
     Raises:
         KindError: If contributions are not defined for one of them.
     """
     layers = [model.cell] if isinstance(model, SequenceClassifier) else list(model.layers)
-    known = [x for x in layers if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
-    if len(known) < len(layers):
-        raise KindError(
-            "the cell of the run",
-            getattr(model.config, "cell", type(model).__name__),
-            "string-kernel, or one of the recurrent kernel machines",
-            hint="Its output is not a sum of contributions.",
-        )
-    return known
+    return require_layers(layers, getattr(model.config, "cell", type(model).__name__))
 
 
 def evidence_of(model: TextModel, ids: Tensor) -> Evidence:

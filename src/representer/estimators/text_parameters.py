@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from representer.errors import ArgumentError
 from representer.estimators.parameters import (
     TrainingParameters,
     option,
     require,
     require_choices,
+    require_decay,
     require_integers,
 )
 
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "padded_mean")
-DECAYS = ("learned", "input", "state")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -56,13 +55,4 @@ class TextParameters(TrainingParameters):
         )  # fmt: skip
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
         require_choices(self, pooling=POOLINGS, tokenizer=TOKENIZERS)
-        if self.decay not in DECAYS and not _is_share(self.decay):
-            expected = f"a number in [0, 1], {', '.join(DECAYS[:-1])} or {DECAYS[-1]}"
-            raise ArgumentError("decay", self.decay, expected)
-
-
-def _is_share(value: float | str) -> bool:
-    try:
-        return 0 <= float(value) <= 1
-    except ValueError:
-        return False
+        require_decay(self)

@@ -9,9 +9,10 @@ from typing import Any
 
 from torch import Tensor
 
-from representer.data.language import encode_lines, text_lines, tokens_of_line
+from representer.data.language import encode_lines, text_lines
 from representer.errors import DataError
 from representer.estimators.generate import generate
+from representer.estimators.language_inputs import LanguageInputs
 from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.printable import say
 from representer.storage.run_files import require_finite
@@ -91,8 +92,12 @@ def write_on(run: str | Path, prompt: str, sampling: Sampling) -> Iterator[str]:
         sampling: How many tokens, and how they are drawn.
     """
     trained = load_run(run)
-    tokens = _encode_prompt(trained, prompt)
-    drawn = generate(
+    inputs = LanguageInputs(trained.vocabulary, trained.level)
+    if unknown := inputs.unknown(prompt):
+        shown = ", ".join(map(repr, unknown))
+        say(f"the model does not know {shown}; read as {trained.vocabulary.MARKS[1]}")
+    tokens = inputs.encode_prompt(prompt)
+    sampled = generate(
         trained.model,
         tokens,
         sampling.count,
@@ -101,30 +106,4 @@ def write_on(run: str | Path, prompt: str, sampling: Sampling) -> Iterator[str]:
         never=[trained.vocabulary.UNKNOWN],
         seed=sampling.seed,
     )
-    return _pieces(trained, drawn, starts_line=len(tokens) == 1 or prompt.endswith("\n"))
-
-
-def _encode_prompt(trained: TrainedLanguage, prompt: str) -> list[int]:
-    """Return the numbers of a prompt after the end of a line, as texts begin in training."""
-    vocabulary = trained.vocabulary
-    tokens, unknown = [vocabulary.END], []
-    lines = prompt.split("\n")
-    for number, line in enumerate(lines):
-        words = tokens_of_line(line, trained.level)
-        unknown += [word for word in words if word not in vocabulary]
-        tokens += vocabulary.encode(words)
-        tokens += [vocabulary.END] if number < len(lines) - 1 else []
-    if unknown:
-        shown = ", ".join(dict.fromkeys(map(repr, unknown)))
-        say(f"the model does not know {shown}; read as {vocabulary.MARKS[1]}")
-    return tokens
-
-
-def _pieces(trained: TrainedLanguage, drawn: Iterator[int], *, starts_line: bool) -> Iterator[str]:
-    vocabulary, blank = trained.vocabulary, " " if trained.level == "word" else ""
-    for token in drawn:
-        if token == vocabulary.END:
-            yield "\n"
-        else:
-            yield ("" if starts_line else blank) + vocabulary.words[token]
-        starts_line = token == vocabulary.END
+    return inputs.pieces(sampled, starts_line=tokens[-1] == trained.vocabulary.END)

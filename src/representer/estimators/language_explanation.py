@@ -1,0 +1,66 @@
+"""The score of the next token as an exact sum over the tokens of a text.
+
+The logits are E h + b with the last output h of the last layer, so the logit of a token minus the
+mean of all logits is a weighted sum of h, which ``representer.explain`` decomposes through all
+layers down to the tokens.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from representer.errors import KindError
+from representer.estimators.ngram_contributions import ngram_contributions, require_layers
+from representer.estimators.targets import centered
+from representer.models import LanguageModel
+from representer.models.tied_softmax import TiedSoftmax
+
+
+class NextToken(NamedTuple):
+    """The most probable next token, and the contributions that sum to its score.
+
+    Attributes:
+        token: Its number.
+        ngrams: Positions of the tokens of each n-gram, and its contribution.
+        constant: Contribution of the biases.
+        score: The score, from a forward pass of the network in float64.
+    """
+
+    token: int
+    ngrams: list[tuple[tuple[int, ...], float]]
+    constant: float
+    score: float
+
+
+@torch.no_grad()
+def explain_next(model: LanguageModel, ids: Sequence[int]) -> NextToken:
+    """Return the score of the most probable next token as a sum over the tokens of a text.
+
+    Args:
+        model: The network, in evaluation mode.
+        ids: Numbers of the tokens, at least one.
+
+    Raises:
+        KindError: If the score is not a sum over the tokens.
+    """
+    if not isinstance(model.output, TiedSoftmax):
+        hint = "The probability of a rare token is a product over clusters."
+        raise KindError(
+            "the softmax", type(model.output).__name__, "one without cutoffs", hint=hint
+        )
+    layers = require_layers(model.layers, model.config.cell)
+    exact = copy.deepcopy(model).double()
+    tokens = torch.tensor(ids, device=exact.embedding.weight.device)
+    logits = centered(exact.output(exact(tokens[:, None]).features[-1, 0]))
+    token = int(logits.argmax())
+    sizes = [units for _, units in model.config.layer_sizes]
+    weights = [exact.embedding.weight.new_zeros(len(ids), units) for units in sizes]
+    weights[-1][-1] = centered(exact.embedding.weight)[token]
+    ngrams, constant = ngram_contributions(layers, model.embedding(tokens), weights)
+    bias = exact.output.bias
+    constant += 0.0 if bias is None else centered(bias)[token].item()
+    return NextToken(token, ngrams, constant, logits[token].item())

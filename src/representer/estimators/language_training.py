@@ -1,0 +1,165 @@
+"""The network of a language model, and how it is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from representer.data.language import Level, fixed_segments, fold, variable_segments
+from representer.estimators.carried_state import CarriedState, detached, example_state
+from representer.estimators.fitting import epochs_for
+from representer.estimators.language_parameters import LanguageParameters
+from representer.estimators.parameters import DECAYS
+from representer.estimators.perplexity import figures, negative_log_likelihood
+from representer.functional import activation_regularization
+from representer.models import LanguageModel, LanguageModelConfig
+from representer.training import generators
+from representer.training.averaged_sgd import NonMonotonicASGD
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import Loss, TrainingTask
+
+RECENT = 5  # validations that do not count where the last is compared with those before
+
+
+def network_config(parameters: LanguageParameters, vocabulary_size: int) -> LanguageModelConfig:
+    """Return the configuration of the network.
+
+    Raises:
+        ArgumentError: If a value is out of its range.
+    """
+    p = parameters
+    return LanguageModelConfig(
+        vocabulary_size=vocabulary_size,
+        embedding_size=p.embedding_size or p.hidden_size,
+        hidden_size=p.hidden_size,
+        num_layers=p.num_layers,
+        cell=p.cell,
+        order=p.order,
+        combine=p.combine,  # type: ignore[arg-type]
+        decay=p.decay if p.decay in DECAYS else float(p.decay),  # type: ignore[arg-type]
+        highway=p.highway,
+        filter_length=p.filter_length,
+        layer_norm=p.layer_norm,
+        embedding_dropout=p.embedding_dropout,
+        input_dropout=p.input_dropout,
+        layer_dropout=p.layer_dropout,
+        output_dropout=p.output_dropout,
+        is_locked=p.locked,
+        rnn_dropout=p.rnn_dropout,
+        weight_dropout=p.weight_dropout,
+        cutoffs=tuple(p.cutoffs),
+        initial=p.initial,  # type: ignore[arg-type]
+    )
+
+
+def streams_for(parameters: LanguageParameters, tokens: int) -> int:
+    """Return the number of parallel streams: by default 32, fewer for less than 11,000 tokens."""
+    by_size = int(np.clip(tokens // (10 * parameters.unroll), 1, 32))
+    return parameters.batch_size or by_size
+
+
+def trainer_config(parameters: LanguageParameters, tokens: int, seed: int) -> TrainerConfig:
+    """Return the configuration of the trainer; what is not given follows the number of tokens."""
+    p = parameters
+    epochs = p.epochs or epochs_for(tokens // (streams_for(p, tokens) * p.unroll))
+    patience = max(3, epochs // 5) if p.patience is None else p.patience
+    return TrainerConfig(
+        epochs=epochs,
+        max_steps=p.max_steps or None,
+        evaluate_every=p.evaluate_every or None,
+        lr=p.lr,
+        lr_decay=p.lr_decay if p.lr_decay != 1 else None,
+        lr_decay_from=p.lr_decay_from,
+        weight_decay=p.weight_decay,
+        clip_norm=p.clip_norm or None,
+        clip_value=p.clip_value or None,
+        patience=patience or None,
+        nonmonotone=RECENT if p.optimizer == "asgd" else None,
+        time_limit=p.time_limit,
+        monitor="valid_loss",
+        direction="min",
+        seed=seed,
+        threads=p.n_jobs,
+        device=p.device,  # type: ignore[arg-type]
+        show_progress=p.verbose > 0,
+    )
+
+
+def optimizer_for(parameters: LanguageParameters, model: nn.Module) -> torch.optim.Optimizer | None:
+    """Return the optimizer; None for the trainer's own Adam."""
+    p = parameters
+    if p.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), p.lr, weight_decay=p.weight_decay)
+    if p.optimizer in ("nt-asgd", "asgd"):
+        return NonMonotonicASGD(
+            model.parameters(),
+            p.lr,
+            p.weight_decay,
+            RECENT,
+            starts_averaging=p.optimizer == "asgd",
+        )
+    return None
+
+
+def training_task(
+    parameters: LanguageParameters, train: Tensor, valid: Tensor, model: LanguageModel, seed: int
+) -> TrainingTask:
+    """Return segments, loss and validation for the trainer.
+
+    A batch is described by (stream, start, length) of each of its streams.
+
+    Args:
+        parameters: Of the estimator.
+        train: Tokens of the training text ``(N,)``.
+        valid: Tokens of the validation text ``(M,)``.
+        model: The network.
+        seed: Random seed of the lengths of segments.
+    """
+    p, streams = parameters, streams_for(parameters, len(train))
+    level: Level = p.level  # type: ignore[assignment]
+    inputs, targets = fold(train, streams)
+    carried = CarriedState(lambda rows: example_state(model, rows))
+    order = generators.derive(seed, "order")
+
+    def batches(epoch: int) -> list[list[tuple[int, int, int]]]:
+        steps = len(inputs)
+        if p.variable_unroll:
+            segments = variable_segments(steps, p.unroll, order, epoch)
+        else:
+            segments = fixed_segments(steps, p.unroll)
+        return [[(row, *segment) for row in range(streams)] for segment in segments]
+
+    def load(description: Sequence[tuple[int, int, int]]) -> tuple[Tensor, Tensor, bool]:
+        rows = [row for row, _, _ in description]
+        _, start, length = description[0]
+        span = slice(start, start + length)
+        return inputs[span, rows].contiguous(), targets[span, rows].contiguous(), start == 0
+
+    def loss(wrapped: nn.Module, batch: Any) -> Loss:
+        tokens, following, is_first = batch
+        result = wrapped(tokens, None if is_first else carried.value)
+        carried.value = detached(result.state)
+        mean = model.output.loss(result.features, following) / following.numel()
+        penalty = activation_regularization(
+            result.features, result.raw, p.activation_penalty, p.slowness_penalty
+        )
+        return Loss(mean + penalty, following.numel(), mean)
+
+    def evaluate(trained: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        own = cast(LanguageModel, trained)
+        nats = negative_log_likelihood(own, valid, p.evaluation_rows, check)
+        metrics = figures(nats, len(valid) - 1, level)
+        return {f"valid_{name}": value for name, value in metrics.items() if name != "tokens"}
+
+    return TrainingTask(
+        batches,
+        load,
+        loss,
+        evaluate,
+        carried=carried,
+        lr_scale=lambda description: description[0][2] / p.unroll,
+    )

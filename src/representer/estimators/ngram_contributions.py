@@ -1,0 +1,75 @@
+"""A weighted sum of the outputs of recurrent layers as a sum over the words of a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from representer.errors import KindError
+from representer.explain import MemoryLedger, stack_readout
+from representer.nn import StringKernelRNN
+from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+
+Layer = StringKernelRNN | RecurrentKernelMachine
+
+
+class NgramContributions(NamedTuple):
+    """The contributions that, with the constant, sum to what is read of the layers.
+
+    Attributes:
+        ngrams: Positions of the words of each n-gram, and its contribution, in reading order.
+        constant: The part that no word contributes.
+    """
+
+    ngrams: list[tuple[tuple[int, ...], float]]
+    constant: float
+
+
+def ngram_contributions(
+    layers: Sequence[Layer], x: Tensor, weights: Sequence[Tensor]
+) -> NgramContributions:
+    """Return the contributions of the n-grams of a text to a weighted sum of outputs.
+
+    The contributions are exact, given the values of the gates and of the divisors of layer norms.
+    For one layer and one direction of a recurrent kernel machine, they are those of the windows of
+    its filters; for any other network, those of the single words.
+
+    Args:
+        layers: From the lowest.
+        x: Vectors of the words ``(T, I)``.
+        weights: Weight of the output of every step, for each layer ``(T, D·H)``.
+    """
+    readout = stack_readout(layers, x, weights)
+    values, length, dilation = readout.steps().sum(1), 1, 1
+    layer, ledger = layers[0], readout.readouts[0]
+    is_flat = len(layers) == layer.num_layers == layer.num_directions == 1
+    if is_flat and isinstance(layer, RecurrentKernelMachine) and isinstance(ledger, MemoryLedger):
+        values, dilation = ledger.by_ngram.sum(1), layer.dilation
+        length = layer.filters()["candidate"].shape[-1]
+    reach = (length - 1) * dilation
+    windows = [tuple(s for s in range(t - reach, t + 1, dilation) if s >= 0) for t in range(len(x))]
+    return NgramContributions(list(zip(windows, values.tolist(), strict=True)), readout.constant)
+
+
+def require_layers(layers: Iterable[nn.Module], cell: str) -> list[Layer]:
+    """Return layers that have contributions.
+
+    Args:
+        layers: The layers.
+        cell: Their name, for the message.
+
+    Raises:
+        KindError: If contributions are not defined for one of them.
+    """
+    given = list(layers)
+    known = [x for x in given if isinstance(x, StringKernelRNN | RecurrentKernelMachine)]
+    if len(known) < len(given):
+        raise KindError(
+            "the cell of the run",
+            cell,
+            "string-kernel, or one of the recurrent kernel machines",
+            hint="Its output is not a sum of contributions.",
+        )
+    return known

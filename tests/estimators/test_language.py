@@ -1,0 +1,194 @@
+"""`LanguageModel`: texts, perplexity, sampling, contributions to the next token, saving."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from language_samples import made_up_text
+from representer import estimators
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators import LanguageModel
+from representer.estimators.language_inputs import hold_out, lines_of
+from representer.estimators.language_parameters import LanguageParameters
+
+TEXT = made_up_text(120)
+SMALL = {
+    "hidden_size": 8, "unroll": 7, "input_dropout": 0.0, "output_dropout": 0.0, "random_state": 0,
+    "verbose": 0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model():
+    return LanguageModel(**SMALL, epochs=12, lr=0.03).fit(TEXT)
+
+
+def test_it_learns_which_word_follows(model):
+    assert model.tokens_[:2] == ("<eos>", "<unk>")
+    # 2.86 from the token before alone: 1 of 8 is one of 4; else <eos> 1 of 7 times, or one of 2
+    assert model.perplexity(made_up_text(40, seed=1)) < 2.86
+    assert model.score(TEXT) == pytest.approx(-np.log(model.perplexity(TEXT)))
+    chances = model.predict_proba(["a", "a b\nd"])
+    np.testing.assert_allclose(chances.sum(1), 1)
+    following = {model.tokens_[k] for k in chances[1].argsort()[-2:]}
+    assert following == {"a", "b"}
+    assert model.predict(["a", "a b\nd"]).tolist()[1] in following
+
+
+def test_a_score_is_the_mean_log_probability_of_each_token_after_the_first(model):
+    text = "a b d\nc d"  # the prompts of `predict_proba` start after <eos>, as the empty line does
+    beginnings = ["", "a", "a b", "a b d", "a b d\n", "a b d\nc", "a b d\nc d"]
+    following = ["a", "b", "d", "<eos>", "c", "d", "<eos>"]
+    chances = model.predict_proba(beginnings)
+    own = [chances[k, model.tokens_.index(token)] for k, token in enumerate(following)]
+    assert model.score("\n" + text) == pytest.approx(np.log(own).mean(), rel=1e-5)
+
+
+def test_a_text_is_a_string_a_path_or_lines(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a b\r\n\nc", encoding="latin-1", newline="")
+    lines = [line.rstrip("\r\n") for line in lines_of(path, "latin-1")]
+    assert lines == ["a b", "", "c"]
+    assert lines_of("a b\n\nc", "utf-8") == ["a b\n", "\n", "c"]
+    assert lines_of(iter(["a b", "", "c\nd"]), "utf-8") == ["a b", "", "c\n", "d"]
+    fitted = [LanguageModel(**SMALL, epochs=1).fit(text) for text in (TEXT, TEXT.splitlines())]
+    assert fitted[0].score(TEXT) == fitted[1].score(TEXT)
+
+
+def test_the_end_of_the_text_is_held_out():
+    assert hold_out(list("abcdefghij"), 0.2, "word") == (list("abcdefgh"), ["i", "j"])
+    assert hold_out(["a b c d e f g h i j"], 0.2, "word") == (["a b c d e f g h"], ["i j"])
+    assert hold_out(["abcde"], 0.2, "char") == (["abcd"], ["e"])
+    held_out = TEXT + "new words " * 100
+    assert "new" not in LanguageModel(**SMALL, epochs=1).fit(held_out).tokens_
+    own = LanguageModel(**SMALL, epochs=3, lr=0.03).fit(TEXT, validation="a a a a\n" * 20)
+    assert own.history_[-1]["valid_loss"] > 1.5 * -own.score(TEXT)
+
+
+def test_generating_is_repeatable_and_keeps_lines(model):
+    text = model.generate("a b", 60, random_state=0)
+    assert text == model.generate("a b", 60, random_state=0) != model.generate("a b", 60)
+    assert text.startswith((" ", "\n"))
+    assert not model.generate("", 5, random_state=0).startswith(" ")
+    assert "<" not in text
+    greedy = model.generate("a b", 3, temperature=0).split(" ")
+    assert greedy[1] == model.predict(["a b"])[0]
+    char = LanguageModel(**SMALL, level="char", epochs=1).fit(TEXT)
+    assert len(char.generate("a", 20, random_state=0)) == 20
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"order": 2, "decay": 0.7, "highway": False},
+        {"cell": "rkm-lstm", "num_layers": 1, "filter_length": 2},
+        {"cell": "rkm-cifg", "layer_norm": True, "embedding_size": 5},
+    ],
+)
+def test_contributions_of_tokens_sum_to_the_score_of_the_next(options):
+    model = LanguageModel(**SMALL | options, epochs=1).fit(TEXT)
+    prompts = ["a b\nd a", ""]
+    chances = model.predict_proba(prompts)
+    for prompt, row, explanation in zip(prompts, chances, model.explain(prompts), strict=True):
+        total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
+        assert total == pytest.approx(explanation.score, abs=1e-9)
+        logits = np.log(row)
+        assert explanation.score == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
+        assert explanation.prediction == model.predict([prompt])[0]
+        places = {c.what: c.where for c in explanation.contributions}
+        if prompt and model.filter_length == 1:
+            assert places["b"] == (1,)
+            assert len(places) == 4  # "a" and "<eos>" occur twice
+        elif prompt:
+            assert places["a b"] == (0, 1)
+            assert places["<eos> a"] == (0,)
+
+
+def test_what_has_no_contributions_says_so():
+    lstm = LanguageModel(**SMALL, epochs=1, cell="lstm").fit(TEXT)
+    with pytest.raises(KindError, match="sum over the steps"):
+        lstm.explain(["a"])
+    adaptive = LanguageModel(**SMALL, epochs=1, cutoffs=(3,)).fit(TEXT)
+    with pytest.raises(KindError, match="without cutoffs"):
+        adaptive.explain(["a"])
+
+
+def test_a_saved_estimator_comes_back(model, tmp_path):
+    model.save(tmp_path / "run")
+    for loaded in (LanguageModel.load(tmp_path / "run"), estimators.load(tmp_path / "run")):
+        assert loaded.score(TEXT) == model.score(TEXT)
+        assert loaded.generate("a", 9, random_state=1) == model.generate("a", 9, random_state=1)
+        assert loaded.history_ == model.history_
+        assert loaded.get_params()["unroll"] == 7
+    assert pickle.loads(pickle.dumps(model)).score(TEXT) == model.score(TEXT)
+    warm = clone(model).set_params(warm_start=str(tmp_path / "run"), epochs=1, lr=1e-12)
+    assert warm.fit(TEXT).score(TEXT) == pytest.approx(model.score(TEXT), rel=1e-5)
+
+
+def test_the_same_seed_gives_the_same_network_and_no_global_state_changes():
+    before = torch.get_rng_state(), np.random.get_state()[1].copy()
+    one, two = (LanguageModel(**SMALL, epochs=1).fit(TEXT) for _ in "ab")
+    assert one.score(TEXT) == two.score(TEXT)
+    one.generate("a", 3, random_state=0)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert np.array_equal(np.random.get_state()[1], before[1])
+
+
+def test_callbacks_and_an_optimizer_that_averages():
+    seen: list[dict] = []
+    LanguageModel(**SMALL, epochs=2, optimizer="asgd", callbacks=[seen.append]).fit(TEXT)
+    assert [row["epoch"] for row in seen] == [1, 2]
+    assert seen[-1]["averaged_steps"] == seen[-1]["step"]
+
+
+def test_unknown_tokens_are_named(model, capsys):
+    model.set_params(verbose=1).predict(["a z\nzz z"])
+    assert "unknown tokens, read as <unk>: 'z', 'zz'" in capsys.readouterr().err
+    model.set_params(verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (["a b", 7], r"text\[1\] is 7 of type int; expected a line"),
+        (7, "the text is a int"),
+        ("a b", "the training text has 2 token"),
+        ("", "no token occurs 1 times"),
+        ("\n" * 50, "no token occurs 1 times"),
+    ],
+)
+def test_texts_that_cannot_be_used_are_named(text, message):
+    with pytest.raises(DataError, match=message):
+        LanguageModel(**SMALL).fit(text)
+
+
+def test_arguments_are_checked(model):
+    with pytest.raises(ArgumentError, match="decay is 'slow'; expected a number in"):
+        LanguageModel(decay="slow").fit(TEXT)
+    with pytest.raises(ArgumentError, match="max_vocabulary is 2; expected 3 or more, or 0"):
+        LanguageModel(max_vocabulary=2).fit(TEXT)
+    with pytest.raises(ArgumentError, match="monitor is 'accuracy'; expected one of auto, loss"):
+        LanguageModel(monitor="accuracy").fit(TEXT)
+    with pytest.raises(ArgumentError, match="length is 0; expected a positive integer"):
+        model.generate("a", 0)
+    with pytest.raises(DataError, match="X is one string"):
+        model.predict("a b")
+    with pytest.raises(DataError, match="no token to predict"):
+        model.score("")
+    with pytest.raises(NotFittedError):
+        LanguageModel().score(TEXT)
+    for field in LanguageParameters.__dataclass_fields__.values():
+        assert field.metadata["help"], field.name
+
+
+def test_scikit_learn_searches_over_lines():
+    search = GridSearchCV(LanguageModel(**SMALL, epochs=1), {"hidden_size": [4, 8]}, cv=2)
+    assert search.fit(TEXT.splitlines()).best_score_ < 0
