@@ -148,10 +148,12 @@ COVERED_BY = {
         "estimators/saving", "estimators/targets",
         "estimators/text_explanation", "estimators/text_parameters",
     ),
-    "tests/estimators/test_last_layer_gp.py": ("estimators/graph_uncertainty",),
-    "tests/tasks/molecule/test_molecule_targets.py": ("estimators/classes",),
-    "tests/tasks/molecule/test_molecule_model.py": (
-        "estimators/graph_batches", "estimators/graph_explanation",
+    "tests/estimators/test_graph.py": (
+        "estimators/graph_batches", "estimators/graph_explanation", "estimators/graph_inputs",
+        "estimators/graph_parameters", "estimators/graph_reading",
+    ),
+    "tests/estimators/test_molecule.py": (
+        "estimators/classes", "estimators/graph_uncertainty", "estimators/molecule_parameters",
     ),
     "tests/training/test_workers.py": ("storage/main_process",),
     "tests/training/test_averaged_sgd.py": ("training/weight_averaging",),

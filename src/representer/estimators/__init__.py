@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from representer.estimators.explanation import Contribution, Explanation
+    from representer.estimators.graph import GraphClassifier, GraphRegressor
     from representer.estimators.language import LanguageModel
+    from representer.estimators.molecule import MoleculeClassifier, MoleculeRegressor
     from representer.estimators.saving import load
     from representer.estimators.signal import SignalClassifier
     from representer.estimators.text import TextClassifier, TextRegressor
@@ -15,18 +17,35 @@ if TYPE_CHECKING:
 _HOMES = {
     "Contribution": "explanation",
     "Explanation": "explanation",
+    "GraphClassifier": "graph",
+    "GraphRegressor": "graph",
     "LanguageModel": "language",
+    "MoleculeClassifier": "molecule",
+    "MoleculeRegressor": "molecule",
     "SignalClassifier": "signal",
     "TextClassifier": "text",
     "TextRegressor": "text",
     "load": "saving",
 }
-ESTIMATORS = ("LanguageModel", "SignalClassifier", "TextClassifier", "TextRegressor")
+ESTIMATORS = (
+    "GraphClassifier",
+    "GraphRegressor",
+    "LanguageModel",
+    "MoleculeClassifier",
+    "MoleculeRegressor",
+    "SignalClassifier",
+    "TextClassifier",
+    "TextRegressor",
+)
 __all__ = [
     "ESTIMATORS",
     "Contribution",
     "Explanation",
+    "GraphClassifier",
+    "GraphRegressor",
     "LanguageModel",
+    "MoleculeClassifier",
+    "MoleculeRegressor",
     "SignalClassifier",
     "TextClassifier",
     "TextRegressor",

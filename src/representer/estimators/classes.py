@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -126,8 +127,8 @@ class ClassTable:
             DataError: A label is not one of the classes, or the number of targets differs.
         """
         table = _label_table(y)
-        if table.shape[1] != len(self.columns):
-            raise DataError(f"y has {table.shape[1]} columns; expected {len(self.columns)}")
+        if table.ndim != 2 or table.shape[1] != len(self.columns):
+            raise DataError(f"y has shape {table.shape}; expected (N, {len(self.columns)})")
         result = np.full(table.shape, np.nan)
         for (row, k), label in np.ndenumerate(table):
             if not _is_missing(label):
@@ -183,13 +184,25 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
         return Classes(tuple(sorted(rows, key=lambda label: (type(label).__name__, str(label)))))
 
 
+def is_table(y: Any) -> bool:
+    """Return True if there are several labels per object: an array (N, K), or lists."""
+    if hasattr(y, "ndim"):
+        return y.ndim == 2
+    return len(y) > 0 and all(isinstance(labels, list) for labels in y)
+
+
 def _label_table(y: Any) -> NDArray[Any]:
-    table = np.empty((len(y), len(y[0]) if len(y) else 0), dtype=object)
-    for row, labels in enumerate(y):
-        if len(labels) != table.shape[1]:
-            problem = f"y[{row}] has {len(labels)} labels; expected {table.shape[1]}"
+    if hasattr(y, "ndim"):
+        return np.asarray(y, dtype=object)
+    rows = [labels if isinstance(labels, Sequence | np.ndarray) else [labels] for labels in y]
+    for row, labels in enumerate(rows):
+        if len(labels) != len(rows[0]):
+            problem = f"y[{row}] has {len(labels)} labels; expected {len(rows[0])}"
             raise DataError(problem, fix="Use None for unknown labels.")
-        table[row] = list(labels)
+    table = np.empty((len(rows), len(rows[0]) if rows else 0), dtype=object)
+    for row, labels in enumerate(rows):
+        for k, label in enumerate(labels):
+            table[row, k] = label
     return table
 
 

@@ -35,16 +35,17 @@ def divide(
     Raises:
         DataError: There are too few rows or groups.
     """
-    count = len(values)
     if groups is not None:
         return _by_groups(target, values, groups, fraction, seed)
     if isinstance(target, Classes):
         train, valid = split([str(value) for value in values], (1 - fraction, fraction), seed)
         return train, valid
-    if count < 3:
-        raise DataError(f"X has {count} rows; at least 3 are needed", fix="Add examples.")
-    order = np.random.default_rng(generators.derive(seed, "split")).permutation(count)
-    held_out = max(1, round(fraction * count))
+    missing = np.isnan(values.reshape(len(values), -1)).all(1)
+    known = np.flatnonzero(~missing)  # a row without any target has nothing to learn from
+    if len(known) < 3:
+        raise DataError(f"X has {len(known)} rows with a target; at least 3 are needed")
+    order = np.random.default_rng(generators.derive(seed, "split")).permutation(known)
+    held_out = max(1, round(fraction * len(known)))
     return sorted(order[held_out:].tolist()), sorted(order[:held_out].tolist())
 
 

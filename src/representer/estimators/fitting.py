@@ -11,9 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from representer.estimators.classes import Classes
 from representer.estimators.parameters import AUTO, TrainingParameters
-from representer.estimators.targets import Target
+from representer.estimators.targets import Numbers, Target
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
@@ -111,7 +110,7 @@ def trainer_config(
     chosen = (
         ("accuracy" if is_fine else "loss") if parameters.monitor == AUTO else parameters.monitor
     )
-    is_accuracy = chosen == "accuracy" and isinstance(target, Classes)
+    is_accuracy = chosen == "accuracy" and not isinstance(target, Numbers)
     steps_per_epoch = -(-count // batch_size_for(parameters, count))
     epochs = parameters.epochs or epochs_for(steps_per_epoch)
     patience = max(3, epochs // 5) if parameters.patience is None else parameters.patience
@@ -120,6 +119,7 @@ def trainer_config(
         max_steps=parameters.max_steps or None,
         evaluate_every=parameters.evaluate_every or None,
         lr=parameters.lr,
+        lr_decay=None if parameters.lr_decay == 1 else parameters.lr_decay,
         weight_decay=parameters.weight_decay,
         clip_norm=parameters.clip_norm or None,
         clip_value=parameters.clip_value or None,

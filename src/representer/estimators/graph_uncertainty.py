@@ -85,13 +85,15 @@ class Uncertainty:
             target: The targets.
             train: Graphs and values ``(N, K)`` for the Gaussian process.
             valid: Graphs and values for its weights and the calibration.
-            has_gp: Add a Gaussian process if there are at most `last_layer_gp.MOST` examples.
+            has_gp: Add a Gaussian process if there are at most `last_layer_gp.MOST` examples, with
+                values of every target.
             seed: Random seed of the Gaussian process.
             name: The model, for messages.
         """
         graphs, truth = valid
         result = cls.uncalibrated(target.width)
-        if has_gp and len(train[0]) <= last_layer_gp.MOST:
+        is_known = not np.isnan(train[1]).all(0).any()
+        if has_gp and is_known and len(train[0]) <= last_layer_gp.MOST:
             layers, _ = layers_and_outputs_of(model, train[0])
             gp = fit_gp(layers, train[1], seed)
             layers, outputs = layers_and_outputs_of(model, graphs)

@@ -7,37 +7,64 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 
 from representer.estimators.base import Estimator
-from representer.estimators.classes import Classes
+from representer.estimators.classes import Classes, ClassTable, is_table
 from representer.estimators.targets import Numbers
 
 
 class Classifier(ClassifierMixin, Estimator):
-    """A classifier; fitted, it has ``classes_`` ``(C,)``."""
+    """A classifier of one target ``(N,)``, or of several ``(N, K)``.
 
-    target_: Classes
+    Fitted, it has ``classes_`` ``(C,)``; of several targets, a list of them.
+    """
 
-    def _find_target(self, y: Any) -> Classes:
-        return Classes.find(y)
+    target_: Classes | ClassTable
+
+    def _find_target(self, y: Any) -> Classes | ClassTable:
+        return ClassTable.find(y) if is_table(y) else Classes.find(y)
 
     @property
-    def classes_(self) -> NDArray[Any]:
+    def classes_(self) -> Any:
         """The labels, in the order of the columns of `predict_proba`."""
-        names = np.empty(self.target_.width, dtype=object)
-        names[:] = self.target_.names
-        plain = np.asarray(self.target_.names) if len({*map(type, names)}) == 1 else names
-        return plain if plain.shape == names.shape else names
+        if isinstance(self.target_, ClassTable):
+            return [_as_array(column.names) for column in self.target_.columns]
+        return _as_array(self.target_.names)
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each class ``(N, C)``."""
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class ``(N, C)``; of several targets, a list of them."""
         outputs = self._predicted(X)
         return self.target_.probabilities(outputs)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class of each object ``(N,)``."""
-        chances = self.predict_proba(X)
-        return self.classes_[chances.argmax(axis=1)]
+        """Return the most probable class of each object ``(N,)`` or ``(N, K)``."""
+        chances, classes = self.predict_proba(X), self.classes_
+        if isinstance(self.target_, Classes):
+            return classes[chances.argmax(axis=1)]
+        columns = [own[p.argmax(axis=1)] for own, p in zip(classes, chances, strict=True)]
+        kinds = {column.dtype.kind for column in columns}
+        result = np.empty((len(columns[0]), len(columns)), dtype=object)
+        for k, column in enumerate(columns):
+            result[:, k] = column
+        return result.astype(np.result_type(*columns)) if len(kinds) == 1 else result
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy, of several targets over all known labels."""
+        if isinstance(self.target_, Classes):
+            return super().score(X, y, sample_weight)
+        values = self.target_.encode(y)
+        predicted = np.stack([p.argmax(axis=1) for p in self.predict_proba(X)], axis=1)
+        weights = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight)
+        weights = weights[:, None] * ~np.isnan(values)
+        return float(np.average(predicted == values, weights=weights))
+
+
+def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
+    labels = np.empty(len(names), dtype=object)
+    labels[:] = names
+    plain = np.asarray(names) if len({*map(type, names)}) == 1 else labels
+    return plain if plain.shape == labels.shape else labels
 
 
 class Regressor(RegressorMixin, Estimator):
@@ -75,3 +102,13 @@ class Regressor(RegressorMixin, Estimator):
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.target_.is_single else values
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the known numbers, the mean over all targets."""
+        truth, predicted = self.target_.encode(y), self.predict(X).reshape(len(y), -1)
+        weights = np.ones(len(truth)) if sample_weight is None else np.asarray(sample_weight)
+        scores = []
+        for k in range(truth.shape[1]):
+            rows = ~np.isnan(truth[:, k])
+            scores.append(r2_score(truth[rows, k], predicted[rows, k], sample_weight=weights[rows]))
+        return float(np.mean(scores))

@@ -53,6 +53,12 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
     def _load_target(self, values: dict[str, Any]) -> None:
         """Restore what `_save_target` returned."""
 
+    def _save_fitted(self, run: RunFolder) -> None:
+        """Write what is fitted besides the network."""
+
+    def _load_fitted(self, files: RunFiles) -> None:
+        """Restore what `_save_fitted` wrote; the network is there already."""
+
     # ---- what a user calls
 
     def save(self, folder: str | Path) -> None:

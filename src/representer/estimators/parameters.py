@@ -36,6 +36,7 @@ class TrainingParameters:
     evaluate_every: int = option(0, "validate every this many steps; 0: once per epoch")
     batch_size: int | None = option(None, "examples per step (default: by their number)")
     lr: float = option(1e-3, "learning rate of Adam")
+    lr_decay: float = option(1.0, "factor of the learning rate after every epoch")
     weight_decay: float = option(0.0, "L2 penalty")
     clip_norm: float = option(0.0, "clip the norm of the gradient; 0: no clipping")
     clip_value: float = option(0.0, "clip the entries of the gradient; 0: no clipping")
@@ -74,6 +75,7 @@ class TrainingParameters:
             raise ArgumentError("n_jobs", self.n_jobs, f"at most {most}")
         require_numbers(self, "weight_decay", "clip_norm", "clip_value")
         require(self, "lr", 0 < self.lr < math.inf, "a positive number")
+        require(self, "lr_decay", 0 < self.lr_decay < math.inf, "a positive number")
         require(self, "valid_fraction", 0 < self.valid_fraction < 1, "a number between 0 and 1")
         is_time = self.time_limit is None or 0 < self.time_limit < math.inf
         require(self, "time_limit", is_time, "a positive number of seconds, or None")

@@ -10,7 +10,7 @@ from torch import nn
 
 from representer import __version__
 from representer.errors import DataError
-from representer.estimators.classes import Classes
+from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers, Target
 from representer.models import to_dict
 from representer.storage.fields import from_values
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "representer estimator 1"
 _NOT_SAVED = ("callbacks", "warm_start", "verbose", "n_jobs", "device")
-_PLAIN = (str, int, float, bool)
+PLAIN = (str, int, float, bool)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Saved:
         version: The version of the library that wrote it.
         estimator: Name of the class.
         parameters: Parameters of the constructor that differ from their defaults.
-        target: Fields of `Classes` or `Numbers`; empty for an estimator without targets.
+        target: Fields of the target; empty for an estimator without targets.
         inputs: How objects become batches.
         network: Configuration of the network.
     """
@@ -58,6 +58,7 @@ def save(estimator: NetworkEstimator, folder: str | Path) -> None:
         describe(run, estimator, estimator.network_)
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
         run.write_tensors(WEIGHTS, estimator.network_.state_dict())
+        estimator._save_fitted(run)
 
 
 def describe(run: RunFolder, estimator: NetworkEstimator, network: Any) -> None:
@@ -67,7 +68,7 @@ def describe(run: RunFolder, estimator: NetworkEstimator, network: Any) -> None:
         name: value
         for name, value in estimator.get_params(deep=False).items()
         if name not in _NOT_SAVED and value != getattr(default, name)
-        if value is None or isinstance(value, _PLAIN)
+        if value is None or isinstance(value, PLAIN)
     }
     saved = Saved(
         FORMAT, __version__, type(estimator).__name__, chosen, estimator._save_target(),
@@ -112,6 +113,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     lines = files.bytes(METRICS_JSONL).splitlines()
     estimator.history_ = files.parsed(METRICS_JSONL, lambda: [parse_json(line) for line in lines])
     estimator.network_ = network
+    estimator._load_fitted(files)
     return estimator
 
 
@@ -121,8 +123,8 @@ def target_values(target: Target) -> dict[str, Any]:
     Raises:
         DataError: A class label is no text, number or truth value.
     """
-    for label in target.names if isinstance(target, Classes) else ():
-        if not isinstance(label, _PLAIN):
+    for label in _labels(target):
+        if not isinstance(label, PLAIN):
             problem = f"the class {label!r} cannot be saved"
             raise DataError(problem, fix="Use texts or integers as labels.")
     return asdict(target)
@@ -134,11 +136,19 @@ def read_target(values: dict[str, Any]) -> Target:
     Raises:
         ValueError: It is damaged.
     """
-    kind = Classes if "names" in values else Numbers
+    kind = Classes if "names" in values else ClassTable if "columns" in values else Numbers
     target = from_values(kind, values)
-    if isinstance(target, Classes) and (
-        len(set(target.names)) < max(2, target.width)
-        or not all(isinstance(name, _PLAIN) for name in target.names)
-    ):
-        raise ValueError("the classes are not at least two distinct labels")
+    columns = target.columns if isinstance(target, ClassTable) else (target,)
+    for column in columns:
+        if isinstance(column, Classes) and len(set(column.names)) < max(2, column.width):
+            raise ValueError("the classes are not at least two distinct labels")
+    if not all(isinstance(name, PLAIN) for name in _labels(target)):
+        raise ValueError("a class is no plain label")
     return target
+
+
+def _labels(target: Target) -> list[Any]:
+    if isinstance(target, Numbers):
+        return []
+    columns = target.columns if isinstance(target, ClassTable) else (target,)
+    return [name for column in columns for name in column.names]

@@ -1,0 +1,77 @@
+"""Parameters of the estimators of graphs. Free of torch, see `parameters`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from representer.estimators.parameters import (
+    TrainingParameters,
+    option,
+    require,
+    require_choices,
+    require_integers,
+)
+
+NETWORKS = ("wl", "random-walk", "gine")
+READOUTS = ("sum", "last")
+INITIALS = ("authors", "fan-in")
+DECAYS = ("learned", "gated")
+UNCERTAINTIES = ("gp", "ensemble")
+MAX_MEMBERS = 100
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GraphParameters(TrainingParameters):
+    """Parameters of the networks for graphs."""
+
+    lr: float = option(2e-3, "learning rate of Adam")
+    network: str = option("wl", "kind of network", choices=NETWORKS)
+    hidden_size: int = option(64, "units of the network")
+    depth: int = option(4, "levels of wl, or layers of gine")
+    order: int = option(2, "number of nodes of a walk")
+    decay: float | str = option(
+        "gated", "decay of walks: a number, learned or gated", metavar="NAME"
+    )
+    readout: str = option(
+        "last", "readout of wl: sum over its levels, or the last level", choices=READOUTS
+    )
+    gate_scale: float = option(1.0, "scale of the gates")
+    initial: str = option("fan-in", "initialization of the weights", choices=INITIALS)
+    dropout: float = option(0.0, "dropout before the last layer")
+    members: int = option(1, "number of ensemble members")
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_integers(self, 1, "hidden_size", "depth", "order", "members")
+        require(self, "members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
+        require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
+        require(self, "gate_scale", 0 < self.gate_scale < math.inf, "a positive number")
+        require_choices(self, network=NETWORKS, readout=READOUTS, initial=INITIALS)
+        is_decay = self.decay in DECAYS or _is_decay(self.decay)
+        require(self, "decay", is_decay, "a non-negative number, learned or gated")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class GraphRegressorParameters(GraphParameters):
+    """Parameters of the regressors of graphs."""
+
+    uncertainty: str = option(
+        "ensemble",
+        "predict with a Gaussian process on the last layers, too, or with the ensemble alone",
+        choices=UNCERTAINTIES,
+    )
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_choices(self, uncertainty=UNCERTAINTIES)
+
+
+def _is_decay(value: Any) -> bool:
+    try:
+        return 0 <= float(value) < math.inf
+    except (TypeError, ValueError):
+        return False

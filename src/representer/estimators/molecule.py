@@ -1,0 +1,117 @@
+"""Estimators of molecules: SMILES, the atom and bond features of L17, and graph networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from representer.data.molecules import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    invalid_reason,
+    molecule_graph,
+)
+from representer.errors import DataError
+from representer.estimators.graph import GraphEnsembleEstimator, GraphEnsembleRegressor
+from representer.estimators.graph_batches import GraphBatches
+from representer.estimators.kinds import Classifier
+from representer.estimators.molecule_parameters import (
+    MoleculeParameters,
+    MoleculeRegressorParameters,
+)
+from representer.kernels.smiles import parse_smiles
+from representer.storage.fields import from_values
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class MoleculeInputs(GraphBatches):
+    """Molecules as graphs with features of atoms and bonds.
+
+    Args:
+        features: Number of atom features, 62 or 82.
+    """
+
+    features: int
+
+    def __post_init__(self) -> None:
+        """Refuse a number without a list of features, since it may come from a file."""
+        if self.features not in ATOM_FEATURES:
+            raise ValueError(f"features is {self.features}; expected 62 or 82")
+
+    def encode(self, X: Sequence[str]) -> list[Any]:
+        """Return the graph of each molecule."""
+        return [molecule_graph(smiles, self.features) for smiles in X]
+
+
+class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
+    """The networks for molecules, see `MoleculeClassifier`."""
+
+    _noun: ClassVar[str] = "molecule"
+    inputs_: MoleculeInputs
+
+    def _check_objects(self, X: Any) -> list[str]:
+        if isinstance(X, str):
+            problem = "X is one string; expected a sequence of SMILES"
+            raise DataError(problem, fix="Pass [smiles].")
+        molecules = list(X)
+        for row, smiles in enumerate(molecules):
+            if not isinstance(smiles, str):
+                kind = type(smiles).__name__
+                raise DataError(f"X[{row}] is {smiles!r:.40} of type {kind}; expected a SMILES")
+            if reason := invalid_reason(smiles):
+                raise DataError(f"X[{row}]: {reason}", fix="Correct it or leave this row out.")
+        return [str(smiles) for smiles in molecules]
+
+    def _learn_inputs(self, objects: Sequence[str], seed: int) -> MoleculeInputs:
+        return MoleculeInputs(self.features)
+
+    def _widths(self, inputs: MoleculeInputs) -> tuple[int, int]:
+        return len(ATOM_FEATURES[inputs.features]), len(BOND_FEATURES)
+
+    def _node_names(self, one: str) -> list[str]:
+        return [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in parse_smiles(one).GetAtoms()]
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        return {"features": self.inputs_.features}
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> MoleculeInputs:
+        return from_values(MoleculeInputs, values)
+
+
+class MoleculeClassifier(MoleculeNetwork, Classifier):
+    """A classifier of molecules: an ensemble of graph-kernel networks (L17).
+
+    X is a sequence of SMILES. y has one label per molecule ``(N,)``, or labels of several targets
+    ``(N, K)``, None or NaN where unknown; `explain` then explains the first target.
+
+    Examples:
+        >>> from representer.estimators import MoleculeClassifier
+        >>> X = ["CCO", "CCCO", "CO", "CCCCO", "CC", "CCC", "CCCC", "CCCCC"]
+        >>> y = ["alcohol"] * 4 + ["alkane"] * 4
+        >>> model = MoleculeClassifier(epochs=1, members=1, random_state=0, verbose=0).fit(X, y)
+        >>> model.predict(["CCCCCO"]).shape
+        (1,)
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        section 6.3.
+    """
+
+
+class MoleculeRegressor(MoleculeRegressorParameters, GraphEnsembleRegressor, MoleculeNetwork):
+    """A regressor of molecules: networks, and a Gaussian process on their last layers.
+
+    X is a sequence of SMILES, y has numbers ``(N,)`` or ``(N, K)``, NaN where unknown. With several
+    targets, `explain` explains the first one.
+
+    Examples:
+        >>> from representer.estimators import MoleculeRegressor
+        >>> X = ["C" * n for n in range(1, 13)]
+        >>> model = MoleculeRegressor(epochs=1, members=2, random_state=0, verbose=0)
+        >>> mean, std = model.fit(X, range(1, 13)).predict(["CCO"], return_std=True)
+        >>> mean.shape, std.shape
+        ((1,), (1,))
+    """

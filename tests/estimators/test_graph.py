@@ -1,0 +1,277 @@
+"""`GraphClassifier` and `GraphRegressor`: inputs, fitting, explaining, saving."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+pytest.importorskip("torch_geometric")
+pytest.importorskip("networkx")
+
+import networkx as nx
+from torch_geometric.data import Data
+
+from representer import estimators
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators import GraphClassifier, GraphRegressor
+from representer.estimators.graph_inputs import FeatureCode, GraphInputs, degrees
+from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.estimators.graph_reading import read_graphs
+
+SMALL = {"hidden_size": 8, "depth": 2, "random_state": 0, "verbose": 0}
+TRAINED = {**SMALL, "epochs": 20, "lr": 2e-2}
+
+
+def labeled(count: int, letter: str) -> nx.Graph:
+    """A path of nodes labeled a, with one label changed and labels at the edges."""
+    graph = nx.path_graph(count)
+    nx.set_node_attributes(graph, "a", "label")
+    graph.nodes[count // 2]["label"] = letter
+    nx.set_edge_attributes(graph, {edge: "xy"[edge[0] % 2] for edge in graph.edges}, "label")
+    return graph
+
+
+GRAPHS = [labeled(count, letter) for count in range(3, 13) for letter in "bc"]
+LABELS = ["b", "c"] * 10
+NUMBERS = np.array([float(len(graph)) for graph in GRAPHS])
+
+
+@pytest.fixture(scope="module")
+def classifier() -> GraphClassifier:
+    return GraphClassifier(**TRAINED, members=2).fit(GRAPHS, LABELS)
+
+
+@pytest.fixture(scope="module")
+def regressor() -> GraphRegressor:
+    return GraphRegressor(**TRAINED, members=2, uncertainty="gp").fit(GRAPHS, NUMBERS)
+
+
+def test_it_learns_what_can_be_learned(classifier, regressor):
+    assert classifier.score(GRAPHS, LABELS) == 1
+    assert classifier.classes_.tolist() == ["b", "c"]
+    np.testing.assert_allclose(classifier.predict_proba(GRAPHS[:5]).sum(1), 1)
+    assert regressor.score(GRAPHS, NUMBERS) > 0.9
+    mean, std = regressor.predict(GRAPHS[:3], return_std=True)
+    assert mean.shape == std.shape == (3,)
+    assert (std > 0).all()
+
+
+@pytest.mark.parametrize("network", ["wl", "random-walk"])
+@pytest.mark.parametrize("decay", [0.5, "learned"])
+def test_contributions_and_baseline_sum_to_the_score(network, decay):
+    parameters = {**SMALL, "epochs": 2, "network": network, "decay": decay, "order": 3}
+    model = GraphClassifier(**parameters, members=2, dropout=0.2).fit(GRAPHS, LABELS)
+    (explanation,) = model.explain(GRAPHS[5:6])
+    total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
+    assert total == pytest.approx(explanation.score, abs=1e-9)
+    assert explanation.prediction == model.predict(GRAPHS[5:6])[0]
+    walks = {c.where for c in explanation.contributions}
+    assert (0, 1, 2) in walks
+    assert (2, 1, 2) in walks
+    assert all(len(walk) == 3 for walk in walks)
+
+
+def test_the_score_of_a_number_is_the_prediction(regressor):
+    (explanation,) = regressor.explain(GRAPHS[3:4])
+    total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
+    assert total == pytest.approx(explanation.score, abs=1e-9)
+    assert explanation.score == pytest.approx(regressor.predict(GRAPHS[3:4])[0], rel=1e-12)
+    assert {c.part for c in explanation.contributions} == {"network", "kernel"}
+    names = {c.where: c.what for c in explanation.contributions}
+    assert names[1, 2] == "a 1–c 2"
+
+
+def test_a_network_without_contributions_says_so():
+    model = GraphClassifier(**SMALL, epochs=1, network="gine").fit(GRAPHS, LABELS)
+    with pytest.raises(KindError, match="not a sum of contributions"):
+        model.explain(GRAPHS[:1])
+
+
+def test_constructing_stores_and_checks_nothing():
+    model = GraphClassifier(depth=0)
+    with pytest.raises(ArgumentError, match="depth is 0; expected a positive integer"):
+        model.fit(GRAPHS, LABELS)
+    with pytest.raises(ArgumentError, match="decay is 'gate'; expected a non-negative number"):
+        GraphClassifier(decay="gate").fit(GRAPHS, LABELS)
+    with pytest.raises(NotFittedError):
+        model.predict(GRAPHS)
+
+
+def test_the_same_seed_gives_the_same_network():
+    one, two = (GraphClassifier(**SMALL, epochs=1).fit(GRAPHS, LABELS) for _ in "ab")
+    for a, b in zip(one.network_.parameters(), two.network_.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_a_saved_estimator_comes_back(kind, request, tmp_path):
+    model = request.getfixturevalue(kind)
+    model.save(tmp_path / "run")
+    for loaded in (type(model).load(tmp_path / "run"), estimators.load(tmp_path / "run")):
+        assert type(loaded) is type(model)
+        assert np.array_equal(loaded.predict(GRAPHS), model.predict(GRAPHS))
+        assert loaded.get_params()["hidden_size"] == 8
+    if kind == "regressor":
+        stds = [each.predict(GRAPHS, return_std=True)[1] for each in (loaded, model)]
+        assert np.array_equal(*stds)
+    assert not list((tmp_path / "run").glob("*.pkl"))
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict(GRAPHS), model.predict(GRAPHS))
+    again = clone(model).set_params(warm_start=str(tmp_path / "run"), epochs=1, lr=1e-12)
+    again.fit(GRAPHS, LABELS if kind == "classifier" else NUMBERS)
+    assert again.inputs_ == model.inputs_
+    for a, b in zip(again.network_.parameters(), model.network_.parameters(), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_inputs_that_do_not_fit_the_network_are_damage(classifier, tmp_path):
+    classifier.save(tmp_path / "run")
+    path = tmp_path / "run" / "model.json"
+    values = json.loads(path.read_text())
+    values["inputs"]["nodes"]["labels"].append("d")
+    path.write_text(json.dumps(values))
+    (tmp_path / "run" / "manifest.json").unlink()
+    with pytest.raises(DataError, match="it has 5 features of a node; the model has 4"):
+        GraphClassifier.load(tmp_path / "run")
+
+
+def test_scikit_learn_searches_and_validates():
+    model = GraphClassifier(**SMALL, epochs=1)
+    assert cross_val_score(model, GRAPHS, LABELS, cv=2).shape == (2,)
+    search = GridSearchCV(model, {"network": ["wl", "random-walk"]}, cv=2).fit(GRAPHS, LABELS)
+    assert search.best_params_["network"] in ("wl", "random-walk")
+
+
+def test_pyg_and_networkx_graphs_become_the_same_input():
+    edges = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    data = Data(x=torch.tensor([7, 8, 7]), edge_index=edges, edge_attr=torch.tensor([0, 0, 1, 1]))
+    graph = nx.Graph()
+    graph.add_nodes_from(
+        [(node, {"label": label}) for node, label in zip("uvw", (7, 8, 7), strict=True)]
+    )
+    graph.add_edges_from([("u", "v", {"label": 0}), ("v", "w", {"label": 1})])
+    read = read_graphs([data, graph])
+    inputs = GraphInputs.find(read)
+    first, second = inputs.encode(read)
+    order = [0, 1, 2, 3]
+    assert torch.equal(first.x, second.x)
+    assert first.x.tolist() == [[1, 0, 0], [0, 1, 0], [1, 0, 0]]
+    assert torch.equal(first.edge_index[:, order], second.edge_index[:, order])
+    assert torch.equal(first.edge_attr, second.edge_attr)
+    unknown = read_graphs([Data(x=torch.tensor([9]), edge_index=edges[:, :0])])
+    (encoded,) = inputs.encode(unknown)
+    assert encoded.x.tolist() == [[0, 0, 1]]
+    assert encoded.edge_attr.shape == (0, 3)
+
+
+def test_numbers_are_standardized_except_for_constant_and_binary_columns():
+    numbers = np.array([[1.0, 0, 5, 0], [3.0, 1, 5, 0], [5.0, 0, 5, 0]])
+    code = FeatureCode.find([numbers[:2], numbers[2:]])
+    s = 1.5**0.5
+    wanted = [[-s, 0, 1, 0, 1], [0, 1, 1, 0, 1], [s, 0, 1, 0, 1]]
+    np.testing.assert_allclose(code.encode(numbers), wanted, rtol=1e-6)
+    assert code.width == 5
+
+
+def test_nodes_without_features_are_labeled_by_degree():
+    star, path = nx.star_graph(40), nx.path_graph(3)
+    read = read_graphs([star, path])
+    assert degrees(read[0]) == (64, *[1] * 40)
+    inputs = GraphInputs.find(read)
+    assert inputs.nodes.labels == (1, 2, 64)
+    assert inputs.edges is None
+    model = GraphRegressor(**SMALL, epochs=1).fit([star, path] * 5, range(10))
+    assert model.predict([path]).shape == (1,)
+
+
+def test_a_directed_graph_keeps_its_directions_and_a_loop_is_one_edge():
+    one, two = read_graphs([nx.DiGraph([(0, 1)]), nx.Graph([(0, 0), (0, 1)])])
+    assert one.edge_index.tolist() == [[0], [1]]
+    assert two.edge_index.tolist() == [[0, 0, 1], [0, 1, 0]]
+
+
+def test_several_targets_may_be_partly_unknown():
+    values = np.stack([NUMBERS, -NUMBERS], axis=1)
+    values[::3, 0] = np.nan
+    values[1, :] = np.nan
+    model = GraphRegressor(**SMALL, epochs=2, uncertainty="gp").fit(GRAPHS, values)
+    mean, std = model.predict(GRAPHS, return_std=True)
+    assert mean.shape == std.shape == (20, 2)
+    assert np.isfinite(std).all()
+    assert np.isfinite(model.score(GRAPHS, values))
+
+
+EDGES = torch.tensor([[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (nx.Graph(), r"X\[3\] has no nodes"),
+        ("CCO", r"X\[3\] is of type str; expected a PyG Data or a networkx graph"),
+        (Data(x=torch.ones(1, 2), edge_index=EDGES), r"X\[3\] has an edge of node 1 in edge_index"),
+        (Data(x=torch.ones(2, 2), edge_index=-EDGES), r"X\[3\] has an edge of node -1"),
+        (Data(x=torch.ones(2, 2), edge_index=EDGES[0]), r"X\[3\] has an edge_index of \(2,\)"),
+        (
+            Data(x=torch.ones(2, 3), edge_index=EDGES),
+            r"X\[3\] has 3 numbers per node; X\[0\] has 2",
+        ),
+        (Data(x=torch.tensor([1, 2]), edge_index=EDGES), r"X\[3\] has labels per node"),
+        (Data(edge_index=EDGES, num_nodes=2), r"X\[3\] has no node features; X\[0\] has 2 numbers"),
+        (
+            Data(x=torch.tensor([[1.0, 2], [3, float("nan")]]), edge_index=EDGES),
+            r"X\[3\] has the feature nan at node 1",
+        ),
+        (
+            Data(x=torch.ones(2, 2), edge_index=EDGES, edge_attr=torch.ones(3, 1)),
+            r"X\[3\] has 3 rows of features for 2 edges",
+        ),
+        (
+            Data(x=torch.ones(2, 2), edge_index=EDGES, edge_attr=torch.ones(2, 1)),
+            r"X\[3\] has 1 number per edge; X\[0\] has none",
+        ),
+    ],
+)
+def test_errors_name_the_row(graph, message):
+    fine = [Data(x=torch.randn(2, 2), edge_index=EDGES) for _ in range(9)]
+    model = GraphRegressor(**SMALL, epochs=1, valid_fraction=0.1)
+    given = [*fine[:3], graph, *fine[4:]]
+    with pytest.raises(DataError, match=message):
+        model.fit(given, range(9), validation=(fine, range(9)))
+    if isinstance(graph, Data):
+        model.fit(fine, range(9))
+        with pytest.raises(
+            DataError, match=message.replace(r"X\[0\] has", "the training graphs have")
+        ):
+            model.predict(given)
+
+
+def test_a_graph_in_which_one_node_lacks_its_label_is_named():
+    graph = labeled(4, "b")
+    del graph.nodes[2]["label"]
+    with pytest.raises(DataError, match=r"X\[1\] has 1 nodes without 'label'"):
+        GraphClassifier(**SMALL).fit([GRAPHS[0], graph], LABELS[:2])
+    with pytest.raises(DataError, match="X is one graph"):
+        GraphClassifier(**SMALL).fit(graph, LABELS)
+
+
+def test_a_label_that_json_cannot_hold_is_named(tmp_path):
+    graphs = [nx.relabel_nodes(graph, str) for graph in GRAPHS]
+    for graph in graphs:
+        for node in graph:
+            graph.nodes[node]["label"] = (graph.nodes[node]["label"],)
+    model = GraphClassifier(**SMALL, epochs=1).fit(graphs, LABELS)
+    with pytest.raises(DataError, match=r"the label \('a',\) cannot be saved"):
+        model.save(tmp_path / "run")
+
+
+def test_every_parameter_has_a_help_text():
+    for field in GraphRegressorParameters.__dataclass_fields__.values():
+        assert field.metadata["help"], field.name

@@ -1,0 +1,179 @@
+"""`MoleculeClassifier` and `MoleculeRegressor`: fitting, uncertainties, several targets, saving."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rdkit")
+pytest.importorskip("torch_geometric")
+
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+from representer import estimators
+from representer.errors import ArgumentError, CheckpointError, DataError
+from representer.estimators import MoleculeClassifier, MoleculeRegressor
+from representer.estimators.classes import Classes, ClassTable
+from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+
+SMALL = {"hidden_size": 8, "depth": 2, "members": 2, "random_state": 0, "verbose": 0}
+MOLECULES = [f"{'C' * count}{end}" for count in range(1, 11) for end in ("O", "N")]
+NUMBERS = np.array([float(len(smiles)) for smiles in MOLECULES])
+KINDS = ["alcohol", "amine"] * 10
+SIZES = [None if i % 5 == 0 else len(s) > 5 for i, s in enumerate(MOLECULES)]
+TABLE = [[kind, size] for kind, size in zip(KINDS, SIZES, strict=True)]
+TABLE[3][0] = float("nan")
+
+
+@pytest.fixture(scope="module")
+def regressor() -> MoleculeRegressor:
+    return MoleculeRegressor(**SMALL, epochs=15, lr=1e-2).fit(MOLECULES, NUMBERS)
+
+
+@pytest.fixture(scope="module")
+def classifier() -> MoleculeClassifier:
+    model = MoleculeClassifier(**SMALL, epochs=20, lr=2e-2, initial="fan-in")
+    return model.fit(MOLECULES, TABLE, validation=(MOLECULES, TABLE))
+
+
+def test_it_learns_numbers_with_a_gaussian_process(regressor):
+    assert regressor.score(MOLECULES, NUMBERS) > 0.9
+    assert regressor.uncertainty_.gp is not None
+    mean, std = regressor.predict(MOLECULES, return_std=True)
+    assert mean.shape == std.shape == (20,)
+    assert (std > 0).all()
+
+
+def test_it_learns_several_classes_with_missing_labels(classifier):
+    assert classifier.score(MOLECULES, TABLE) > 0.9
+    assert [names.tolist() for names in classifier.classes_] == [
+        ["alcohol", "amine"], [False, True]
+    ]  # fmt: skip
+    predicted = classifier.predict(MOLECULES)
+    assert predicted.shape == (20, 2)
+    assert [p.shape for p in classifier.predict_proba(MOLECULES)] == [(20, 2), (20, 2)]
+    known = [i for i in range(20) if SIZES[i] is not None]
+    right = [[row[0] == kind, row[1] == size] for row, kind, size in
+             zip(predicted, KINDS, SIZES, strict=True)]  # fmt: skip
+    hits = sum(right[i][0] for i in range(20) if i != 3) + sum(right[i][1] for i in known)
+    assert classifier.score(MOLECULES, TABLE) == pytest.approx(hits / (19 + len(known)))
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_contributions_and_baseline_sum_to_the_score(kind, request):
+    model = request.getfixturevalue(kind)
+    for explanation in model.explain(["CCO", "CC.N"]):
+        total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
+        assert total == pytest.approx(explanation.score, abs=1e-9)
+    names = {c.where: c.what for c in model.explain(["CCO"])[0].contributions}
+    assert names[1, 2] == "C1–O2"
+    if kind == "regressor":
+        score = model.explain(["CCO"])[0].score
+        assert score == pytest.approx(model.predict(["CCO"])[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_a_saved_estimator_comes_back(kind, request, tmp_path):
+    model = request.getfixturevalue(kind)
+    model.save(tmp_path / "run")
+    for loaded in (type(model).load(tmp_path / "run"), estimators.load(tmp_path / "run")):
+        assert type(loaded) is type(model)
+        assert np.array_equal(loaded.predict(MOLECULES), model.predict(MOLECULES))
+        assert loaded.target_ == model.target_
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict(MOLECULES), model.predict(MOLECULES))
+    again = clone(model).set_params(warm_start=str(tmp_path / "run"), epochs=1, lr=1e-12)
+    again.fit(MOLECULES, TABLE if kind == "classifier" else NUMBERS)
+    assert again.target_ == model.target_
+
+
+def test_damage_to_the_uncertainty_is_reported(regressor, tmp_path):
+    regressor.save(tmp_path / "run")
+    (tmp_path / "run" / "manifest.json").unlink()
+    path = tmp_path / "run" / "uncertainty.json"
+    saved = json.loads(path.read_text())
+    path.write_text(json.dumps(saved | {"scales": [1.0, 1.0]}))
+    with pytest.raises(DataError, match="numbers of other targets"):
+        MoleculeRegressor.load(tmp_path / "run")
+    path.write_text(json.dumps(saved | {"parts": [2.0]}))
+    with pytest.raises(DataError, match="out of their range"):
+        MoleculeRegressor.load(tmp_path / "run")
+    path.write_text(json.dumps(saved))
+    (tmp_path / "run" / "process.safetensors").write_bytes(b"no")
+    with pytest.raises(CheckpointError):
+        MoleculeRegressor.load(tmp_path / "run")
+
+
+def test_the_ensemble_alone_predicts_where_a_gaussian_process_is_not_wanted(tmp_path):
+    model = MoleculeRegressor(**SMALL, epochs=1, uncertainty="ensemble").fit(MOLECULES, NUMBERS)
+    assert model.uncertainty_.gp is None
+    assert {c.part for c in model.explain(["CCO"])[0].contributions} == {"network"}
+    model.save(tmp_path / "run")
+    stds = [m.predict(MOLECULES, return_std=True)[1]
+            for m in (model, estimators.load(tmp_path / "run"))]  # fmt: skip
+    assert np.array_equal(*stds)
+    with pytest.raises(ArgumentError, match="uncertainty is 'process'; expected one of gp"):
+        MoleculeRegressor(uncertainty="process").fit(MOLECULES, NUMBERS)
+
+
+def test_one_target_of_classes_has_one_column():
+    model = MoleculeClassifier(**SMALL, epochs=1).fit(MOLECULES, KINDS)
+    assert model.predict_proba(MOLECULES[:3]).shape == (3, 2)
+    assert cross_val_score(model, MOLECULES, KINDS, cv=2).shape == (2,)
+
+
+def test_whole_groups_are_held_out_for_validation():
+    groups = [i // 4 for i in range(20)]
+    model = MoleculeRegressor(**SMALL, epochs=1).fit(MOLECULES, NUMBERS, groups=groups)
+    assert model.uncertainty_.gp is not None
+    assert len(model.uncertainty_.gp.layers) == 16
+
+
+@pytest.mark.parametrize(
+    ("smiles", "message"),
+    [
+        ("C(C", r"X\[2\]: invalid SMILES 'C\(C': It has an open bracket or ring"),
+        ("C(C)(C)(C)(C)C", r"X\[2\]: .*Explicit valence for atom # 0 C"),
+        (" ", r"X\[2\]: empty SMILES"),
+        (7, r"X\[2\] is 7 of type int; expected a SMILES"),
+    ],
+)
+def test_errors_name_the_row(smiles, message):
+    with pytest.raises(DataError, match=message):
+        MoleculeRegressor(**SMALL).fit([*MOLECULES[:2], smiles, *MOLECULES[3:]], NUMBERS)
+    with pytest.raises(DataError, match="X is one string"):
+        MoleculeRegressor(**SMALL).fit("CCO", NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([["a", "x"], ["b"]], r"y\[1\] has 1 labels; expected 2"),
+        ([["a", "x"], ["a", None]], "y has one class, 'a' in column 0"),
+        ([["a", None], ["a", None], ["b", None], ["b", None]], "y has no label in column 1"),
+        ([["a", 1], ["a", 1], ["b", 2], ["b", 2], ["c", 2]], r"y\[4, 0\] is the only example"),
+        ([["a", []], ["a", 1], ["b", 1], ["b", 1]], r"y\[0, 1\] is a list; expected a label"),
+    ],
+)
+def test_errors_of_several_targets_name_the_cell(y, message):
+    with pytest.raises(DataError, match=message):
+        ClassTable.find(y)
+
+
+def test_labels_become_numbers_and_unknown_ones_are_nan():
+    table = ClassTable((Classes(("a", "b")), Classes((1, 2, 3))))
+    encoded = table.encode([["b", 3], [None, 1], ["a", np.float64("nan")]])
+    np.testing.assert_array_equal(encoded, [[1, 2], [np.nan, 0], [0, np.nan]])
+    with pytest.raises(DataError, match=r"y\[0, 1\] is 4; the classes are 1, 2, 3"):
+        table.encode([["a", 4]])
+    with pytest.raises(DataError, match=r"y has shape \(1, 1\); expected \(N, 2\)"):
+        table.encode([["a"]])
+
+
+def test_every_parameter_has_a_help_text():
+    for field in MoleculeRegressorParameters.__dataclass_fields__.values():
+        assert field.metadata["help"], field.name
