@@ -131,14 +131,27 @@ def test_a_saved_estimator_comes_back(kind, request, tmp_path):
         torch.testing.assert_close(a, b)
 
 
-def test_inputs_that_do_not_fit_the_network_are_damage(classifier, tmp_path):
+@pytest.mark.parametrize(
+    ("part", "name", "value", "message"),
+    [
+        ("inputs", "nodes", {"labels": ["a"]}, "it has 2 features of a node; the model has 4"),
+        ("inputs", "nodes", {"labels": [["a"]]}, "a label is not plain"),
+        ("inputs", "nodes", {"labels": ["a"], "means": [0.0]}, "neither labels nor numbers"),
+        ("inputs", "edges", None, "it has 0 features of an edge; the model has 3"),
+        ("target", "names", ["b", "c", "d"], "it has 3 outputs; the model has 2"),
+        ("network", "members", 0, "members is 0; expected 1 to 100"),
+    ],
+)
+def test_values_that_do_not_fit_each_other_are_damage(
+    classifier, tmp_path, part, name, value, message
+):
     classifier.save(tmp_path / "run")
     path = tmp_path / "run" / "model.json"
     values = json.loads(path.read_text())
-    values["inputs"]["nodes"]["labels"].append("d")
+    values[part][name] = value
     path.write_text(json.dumps(values))
     (tmp_path / "run" / "manifest.json").unlink()
-    with pytest.raises(DataError, match="it has 5 features of a node; the model has 4"):
+    with pytest.raises(DataError, match=message):
         GraphClassifier.load(tmp_path / "run")
 
 

@@ -18,6 +18,7 @@ from representer.estimators.graph_explanation import walk_sum
 from representer.estimators.graph_inputs import GraphInputs
 from representer.estimators.graph_parameters import (
     DECAYS,
+    MAX_MEMBERS,
     GraphParameters,
     GraphRegressorParameters,
 )
@@ -39,6 +40,11 @@ class EnsembleConfig(GraphRegressorConfig):
     """
 
     members: int = 1
+
+    def __post_init__(self) -> None:
+        """Check the values, which may come from a file."""
+        super().__post_init__()
+        self._require("members", 1 <= self.members <= MAX_MEMBERS, f"1 to {MAX_MEMBERS}")
 
 
 class GraphEnsembleEstimator(GraphParameters, Estimator):
@@ -98,6 +104,7 @@ class GraphEnsembleEstimator(GraphParameters, Estimator):
         in_channels, edge_dim = self._widths(self.inputs_)
         config = self.network_.config
         files.require(MODEL, "features of a node", in_channels, config.in_channels)
+        files.require(MODEL, "outputs", self.target_.width, config.outputs)
         files.require(MODEL, "features of an edge", edge_dim or 0, config.edge_dim or 0)
 
 

@@ -35,7 +35,7 @@ class GraphParameters(TrainingParameters):
         "gated", "decay of walks: a number, learned or gated", metavar="NAME"
     )
     readout: str = option(
-        "last", "readout of wl: sum over its levels, or the last level", choices=READOUTS
+        "sum", "readout of wl: sum over its levels, or the last level", choices=READOUTS
     )
     gate_scale: float = option(1.0, "scale of the gates")
     initial: str = option("fan-in", "initialization of the weights", choices=INITIALS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from representer.estimators.graph_parameters import (
+    INITIALS,
+    READOUTS,
     UNCERTAINTIES,
     GraphParameters,
     GraphRegressorParameters,
@@ -19,6 +21,10 @@ class MoleculeParameters(GraphParameters):
     """Parameters of the networks for molecules."""
 
     features: int = option(82, "number of atom features: 62 or 82")
+    initial: str = option("authors", "initialization of the weights", choices=INITIALS)
+    readout: str = option(
+        "last", "readout of wl: sum over its levels, or the last level", choices=READOUTS
+    )
     gate_scale: float = option(10.0, "scale of the gates")
     members: int = option(5, "number of ensemble members")
     lr_decay: float = option(0.93, "factor of the learning rate after every epoch")
