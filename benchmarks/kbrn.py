@@ -20,7 +20,7 @@ from torch import Tensor
 from machine import load
 from report import machine_table, number, publish, table
 from representer import functional, nn
-from representer.nn.recurrent.step_norm import StepNorm
+from representer.nn.recurrent.kbrn.step_norm import StepNorm
 from representer.ops import core, use_backend
 from representer.training.freed_memory import keep_freed_memory
 from timing import Candidate, Rounds, interleave

@@ -58,11 +58,11 @@ COVERED_BY = {
     "tests/models/test_signal_classifier.py": ("models/signal_classifier_config",),
     "tests/models/test_stacked_classifier.py": ("models/stacked_classifier_config",),
     "tests/models/test_tied_softmax.py": ("models/cross_entropy",),
-    "tests/nn/recurrent/test_streaming_step.py": ("ops/rkm_scan/step",),
-    "tests/nn/recurrent/test_string_streaming_step.py": ("ops/string_scan/step",),
+    "tests/nn/recurrent/machine/test_streaming_step.py": ("ops/rkm_scan/step",),
+    "tests/nn/recurrent/string/test_streaming_step.py": ("ops/string_scan/step",),
     "tests/nn/regularization/test_drop_connect.py": ("nn/regularization/undropped",),
-    "tests/nn/recurrent/test_kbrn.py": (
-        "nn/recurrent/kbrn_direction", "nn/recurrent/step_norm",
+    "tests/nn/recurrent/kbrn/test_kbrn.py": (
+        "nn/recurrent/kbrn/direction", "nn/recurrent/kbrn/step_norm",
     ),
     "tests/ops/kbrn_scan/test_kbrn_scan.py": (
         "ops/kbrn_scan/arguments", "ops/kbrn_scan/samples",

@@ -10,7 +10,7 @@ import torch
 from papers.language_text import write_text
 from representer.errors import ArgumentError
 from representer.models import LanguageModel
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_training import model_config
 from representer.tasks.recipe import Request

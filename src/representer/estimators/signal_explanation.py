@@ -17,7 +17,7 @@ from representer.errors import KindError
 from representer.estimators.targets import centered
 from representer.explain import MemoryLedger, stack_readout, wavelet_frequencies
 from representer.models import SignalClassifier
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 
 class FilterWindow(NamedTuple):

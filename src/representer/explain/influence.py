@@ -10,7 +10,7 @@ from representer.explain.checks import check_sequence
 from representer.explain.recurrent_contributions import recurrent_contributions
 from representer.explain.string_readout import string_readout
 from representer.nn import StringKernelRNN
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 
 def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) -> Tensor:

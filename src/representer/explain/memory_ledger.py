@@ -29,7 +29,7 @@ from representer.explain.recurrent_parts import (
 )
 from representer.explain.string_readout import check_weights
 from representer.functional.rkm_scan import EPS
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 
 class LedgerRow(NamedTuple):

@@ -24,7 +24,7 @@ from representer.explain.recurrent_parts import (
     pre_activations,
     refuse_what_is_no_sum,
 )
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 
 def recurrent_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from representer.errors import KindError
 from representer.functional import Cell, ngram_product, rkm_scan
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 SLOPES = {"identity": 1.0, "linear": 0.5}  # the output functions that are a multiple of the cell
 

@@ -22,7 +22,7 @@ from representer.explain.checks import check_index, check_sequence
 from representer.explain.memory_ledger import LedgerRow, MemoryLedger, memory_ledger
 from representer.explain.string_readout import StringReadout, check_weights, string_readout
 from representer.nn import StringKernelRNN
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 Layer = StringKernelRNN | RecurrentKernelMachine
 

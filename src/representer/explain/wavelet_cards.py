@@ -11,7 +11,7 @@ import numpy as np
 from torch import nn
 
 from representer.errors import ArgumentError, KindError
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 _FINE = 4096  # points of a spectrum
 

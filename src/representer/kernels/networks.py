@@ -13,7 +13,7 @@ from representer.kernels.mercer import mercer_violation
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
 from representer.nn import RKM, StringKernelRNN
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 
 @overload

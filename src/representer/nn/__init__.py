@@ -17,15 +17,16 @@ from representer.nn.activation.replace import (
     replace_activations,
 )
 from representer.nn.convert import convert_state_dict
-from representer.nn.recurrent.cnn import CNN
-from representer.nn.recurrent.gated_cnn import GatedCNN
-from representer.nn.recurrent.kbrn import KBRN
-from representer.nn.recurrent.linear_kernel_rnn import LinearKernelRNN
-from representer.nn.recurrent.ngram_lstm import NgramLSTM
-from representer.nn.recurrent.ran import RAN
-from representer.nn.recurrent.rkm import RKM
-from representer.nn.recurrent.rkm_cifg import RKMCIFG
-from representer.nn.recurrent.rkm_lstm import RKMLSTM
+from representer.nn.recurrent.cells.cnn import CNN
+from representer.nn.recurrent.cells.gated_cnn import GatedCNN
+from representer.nn.recurrent.cells.linear_kernel_rnn import LinearKernelRNN
+from representer.nn.recurrent.cells.ngram_lstm import NgramLSTM
+from representer.nn.recurrent.cells.ran import RAN
+from representer.nn.recurrent.cells.rkm import RKM
+from representer.nn.recurrent.cells.rkm_cifg import RKMCIFG
+from representer.nn.recurrent.cells.rkm_lstm import RKMLSTM
+from representer.nn.recurrent.cells.table1 import TABLE1
+from representer.nn.recurrent.kbrn.kbrn import KBRN
 from representer.nn.recurrent.states import (
     EmptyState,
     KBRNState,
@@ -35,8 +36,7 @@ from representer.nn.recurrent.states import (
     WindowedRecurrentState,
     WindowState,
 )
-from representer.nn.recurrent.string_kernel_rnn import StringKernelRNN
-from representer.nn.recurrent.table1 import TABLE1
+from representer.nn.recurrent.string.string_kernel_rnn import StringKernelRNN
 from representer.nn.regularization.drop_connect import DropConnect, drop_connect
 from representer.nn.regularization.embedding_dropout import EmbeddingDropout
 from representer.nn.regularization.locked_dropout import LockedDropout

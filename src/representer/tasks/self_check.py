@@ -7,7 +7,7 @@ from torch import Tensor
 
 from representer.functional import ngram_product_definition, rkm_scan
 from representer.nn import TABLE1
-from representer.nn.recurrent.kernel_machine import RecurrentKernelMachine
+from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 TIME, BATCH, FEATURES, UNITS, LENGTH = 6, 2, 3, 4, 3
 

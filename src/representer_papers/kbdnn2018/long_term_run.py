@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.nn import KBRN
-from representer.nn.recurrent.step_norm import StepNorm
+from representer.nn.recurrent.kbrn.step_norm import StepNorm
 from representer.storage.checkpoint import Checkpoint, latest, save_step
 from representer.storage.run_folder import RunFolder
 from representer.training import generators

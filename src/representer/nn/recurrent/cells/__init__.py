@@ -1,0 +1,1 @@
+"""The cells of L19 as layers, and its Table 1."""

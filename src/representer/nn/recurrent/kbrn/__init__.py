@@ -1,0 +1,1 @@
+"""The recurrent network of learned activations."""

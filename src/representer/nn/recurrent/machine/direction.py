@@ -1,0 +1,181 @@
+"""One direction of one layer of a cell of L19 Table 1: its weights, and its run.
+
+z_t = X~ . X_t + b,     then ``functional.rkm_scan``, or its cheapest equivalent     L19 (18), (19)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from representer import functional
+from representer.functional import Cell
+from representer.nn.recurrent.machine.filters import FilterBank
+from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters
+from representer.nn.recurrent.machine.window import extend, last_inputs
+from representer.ops import gated_scan, rkm_scan
+
+Scanned = tuple[Tensor, Tensor, Tensor]
+
+
+class CellDirection(NamedTuple):
+    """The weights of one direction, as they are now.
+
+    Attributes:
+        cell: The cell.
+        bank: The options of its filters.
+        filters: Weights of dense filters, one ``(G·H, n·I)`` for each length.
+        wavelets: The wavelet filters, where the filters are wavelets.
+        weight: Recurrent matrices of the gates that see h ``(R, H, H)``, or None.
+        bias: Biases of all gates ``(G, H)``, or None.
+        norm: Gain and bias of the layer norm on the cell ``(2, H)``, or None.
+        static: Static gates ``(2, H)``, where the cell's are static.
+        psi: An output non-linearity that has no name, or None.
+        zoneout: Probability, in training, that a unit's cell, and its emission, stays as it was.
+        training: Whether the layer is in training.
+        recompute: Whether the gradient computes the gates again instead of keeping them.
+    """
+
+    cell: Cell
+    bank: FilterBank
+    filters: tuple[Tensor, ...]
+    wavelets: WaveletFilters | None
+    weight: Tensor | None
+    bias: Tensor | None
+    norm: Tensor | None
+    static: Tensor | None
+    psi: Callable[[Tensor], Tensor] | None
+    zoneout: tuple[float, float]
+    training: bool
+    recompute: bool
+
+    def __call__(
+        self,
+        x: Tensor,
+        state: tuple[Tensor, ...],
+        window: Tensor,
+        lengths: Tensor | None,
+        reverse: bool,
+    ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+        """Run over a sequence.
+
+        Args:
+            x: ``(T, B, I)``.
+            state: h and c, each ``(B, H)``; nothing for a cell without memory.
+            window: Inputs before the first ``(B, (n−1)·dilation, I)``, oldest first.
+            lengths: True lengths ``(B,)``, or None.
+            reverse: Whether to run from the true end to the start.
+
+        Returns:
+            Output ``(T / stride, B, H)``, the new state, the new window.
+        """
+        extended = extend(x, window, lengths, reverse)
+        new_window = last_inputs(extended, self.bank.reach, lengths, reverse)
+        if lengths is not None:
+            lengths = lengths // self.bank.stride
+        if self.bank.is_plain:  # the op multiplies
+            z = self.bank.windows(extended, reverse=reverse)
+            input_weight = self.filters[0].unflatten(0, (len(self.cell.gates), -1))
+        else:
+            z, input_weight = self._products(extended, reverse), None
+        if not state:
+            return self._at_once(z, input_weight, lengths), (), new_window
+        h0, c0 = state
+        hold = self._hold(*z.shape[:2])
+        if hold is None and self.psi is None and self.norm is None and _is_elementwise(self.cell):
+            output, h, c = self._elementwise(z, input_weight, h0, c0, lengths, reverse)
+        else:
+            output, h, c = self._recurrence(
+                z, input_weight, h0, c0, hold=hold, lengths=lengths, reverse=reverse
+            )
+        return output, (h, c), new_window
+
+    def _products(self, extended: Tensor, reverse: bool) -> Tensor:
+        """Return the pre-activations' part of the input ``(T / stride, B, G, H)``."""
+        gates = len(self.cell.gates)
+        if self.wavelets is not None:
+            z = self.wavelets(extended, reverse=reverse)
+            z = z.to(self.wavelets.amplitude.dtype)
+        else:
+            z = self.bank.product(self.filters, extended, gates, reverse=reverse)
+            z = z.to(self.filters[0].dtype)  # autocast may halve products, not the recurrence
+        if self.bias is not None:
+            z = z + self.bias
+        # of unit vectors, -||x~ - X||^2 / 2 is their product less 1
+        return z - 1 if self.bank.unit_norm else z
+
+    def _recurrence(
+        self, z: Tensor, input_weight: Tensor | None, h0: Tensor, c0: Tensor, **options: Any
+    ) -> Scanned:
+        """Run the equations of the cell; a ``psi`` without a name goes through autograd."""
+        options |= {"cell": self.cell, "static": self.static, "norm": self.norm}
+        if self.psi is not None:
+            z = self._biased_products(z, input_weight)
+            return functional.rkm_scan(z, self.weight, h0, c0, psi=self.psi, **options)
+        bias = None if input_weight is None else self.bias
+        return rkm_scan(
+            z, self.weight, h0, c0, input_weight=input_weight, bias=bias,
+            recompute=self.recompute, **options,
+        )  # fmt: skip
+
+    def _at_once(self, z: Tensor, input_weight: Tensor | None, lengths: Tensor | None) -> Tensor:
+        """Run a cell without memory: one step of a batch of T·B."""
+        time, batch = z.shape[:2]
+        units = z.shape[-1] if input_weight is None else input_weight.shape[1]
+        zeros = (z if input_weight is None else input_weight).new_zeros(time * batch, units)
+        output, _, _ = self._recurrence(z.flatten(0, 1)[None], input_weight, zeros, zeros)
+        return _real(output.unflatten(1, (time, batch))[0], lengths)
+
+    def _elementwise(
+        self,
+        z: Tensor,
+        input_weight: Tensor | None,
+        h0: Tensor,
+        c0: Tensor,
+        lengths: Tensor | None,
+        reverse: bool,
+    ) -> Scanned:
+        """Run a linear cell without feedback, one elementwise recurrence."""
+        assert self.static is not None
+        u = self.static[0] * self._biased_products(z, input_weight)[:, :, 0]
+        f = self.static[1]
+        if self.cell.memory == "output":  # h_t = (u_t + f h_{t-1}) / 2
+            output, h = gated_scan(u / 2, f / 2, h0, lengths=lengths, reverse=reverse)
+            return output, h, 2 * h
+        cells, c = gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
+        emit = functional.nonlinearity(self.cell.output).value
+        return _real(emit(cells), lengths), emit(c), c
+
+    def _biased_products(self, z: Tensor, input_weight: Tensor | None) -> Tensor:
+        """Return the pre-activations where z are still the windows."""
+        if input_weight is None:
+            return z
+        bias = None if self.bias is None else self.bias.flatten()
+        products = F.linear(z, input_weight.flatten(0, 1), bias).to(input_weight.dtype)
+        return products.unflatten(-1, input_weight.shape[:2])
+
+    def _hold(self, time: int, batch: int) -> Tensor | None:
+        if not any(self.zoneout):
+            return None
+        like = self.filters[0] if self.wavelets is None else self.wavelets.amplitude
+        held = like.new_tensor(self.zoneout)[:, None, None, None]
+        held = held.expand(2, time, batch, sum(self.bank.lengths.values()))
+        return torch.bernoulli(held) if self.training else held
+
+
+def _is_elementwise(cell: Cell) -> bool:
+    is_static = cell.input_gate == cell.forget_gate == "static" and cell.feedback == "none"
+    carries_itself = cell.memory == "cell" or (cell.memory == "output" and cell.output == "linear")
+    return is_static and carries_itself and not cell.output_gate
+
+
+def _real(output: Tensor, lengths: Tensor | None) -> Tensor:
+    """Set the output beyond each sequence's length to 0."""
+    if lengths is None:
+        return output
+    is_real = torch.arange(len(output), device=output.device)[:, None] < lengths
+    return torch.where(is_real[:, :, None], output, 0.0)

@@ -1,0 +1,295 @@
+"""The machine behind every cell of L19 Table 1: a spec, filters, and the layout of a layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError, KindError
+from representer.functional import Cell, nonlinearity
+from representer.nn.recurrent.machine.direction import CellDirection
+from representer.nn.recurrent.machine.filters import FilterBank
+from representer.nn.recurrent.machine.static_gates import StaticGates
+from representer.nn.recurrent.machine.streaming_step import streaming_step
+from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters, Wavelets
+from representer.nn.recurrent.options import (
+    CellOptions,
+    OutputNonlinearity,
+    check_probability,
+    shows,
+    with_defaults,
+    zoneout_pair,
+)
+from representer.nn.recurrent.sequence_layer import SequenceLayer
+from representer.nn.recurrent.states import (
+    EmptyState,
+    RecurrentState,
+    StateLayout,
+    WindowedRecurrentState,
+    WindowState,
+)
+from representer.nn.regularization.undropped import undropped
+
+if TYPE_CHECKING:
+    from representer.kernels import RecurrentKernel
+
+_STATES = {  # by memory, and by n-gram filters
+    (True, True): WindowedRecurrentState,
+    (True, False): RecurrentState,
+    (False, True): WindowState,
+    (False, False): EmptyState,
+}
+
+
+class RecurrentKernelMachine(SequenceLayer):
+    """A recurrent layer whose equations are those of a ``Cell``.
+
+    A subclass names its ``cell`` and, where the cell's gates are static, their values.
+
+    Args:
+        input_size: I, features of one step.
+        hidden_size: H, units.
+        num_layers: L, layers on top of each other.
+        bias: Whether the gates have biases.
+        batch_first: Whether input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
+        dropout: Dropout between layers.
+        bidirectional: Whether a second direction reads each sequence from its true end.
+        filter_length: n, steps that a filter sees, or a dict ``{length: units}`` in unit order.
+        dilation: Steps between the slots of a filter.
+        filters: ``"dense"``, every coefficient free, or ``"wavelet"``, in the first layer
+            oscillations α cos(ωt + φ) exp(−βt²) (L19 (21)); further layers, whose input is no
+            signal, have dense ones of length 1.
+        stride: Steps of the input between two of the first layer, which sees the window that ends
+            with each; an input has a multiple of it.
+        free_phase: Whether the first channel of a wavelet has a phase of its own; else it is 0.
+        sampling_rate: Of a signal in Hz, so that `wavelets` speaks of seconds; None for samples.
+        layer_norm: Whether the fresh cell state is layer-normalized, and so carried on.
+        output_nonlinearity: Replaces the cell's: a name of ``functional.NONLINEARITIES``, or an
+            elementwise callable or module, which then runs through autograd.
+        forget_bias: A constant added to the forget gate's bias, where there is one.
+        weight_drop: Fraction of the recurrent weights dropped in training (Merity et al. 2018).
+        variational_dropout: Dropout on each layer's input with one mask a sequence (Gal 2016).
+        zoneout: Probability that a unit keeps its cell and emission, or a pair (Krueger 2017).
+        recompute_gates: Whether the gradient computes the gates again instead of keeping them:
+            slower, with far less memory.
+        device: Of the parameters.
+        dtype: Of the parameters.
+
+    Attributes:
+        weight_ih_l0: Filters ``(G·H, n·I)``: gate by gate, in the order of ``filters()``, in its
+            rows; slot by slot, that of the present step first, in its columns. With a dict of
+            filter lengths there is one matrix for each, ``weight_ih_n2_l0`` for length 2; wavelets
+            are parameters of the module ``wavelets_l0``.
+        weight_hh_l0: Recurrent matrices ``(R·H, H)`` of the R gates of ``recurrent()``.
+        bias_l0: Biases ``(b·H,)`` of the b gates of ``biases()``.
+
+    Shape:
+        - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
+        - output the same with ``D·H``; state: see ``RecurrentState``; with n-gram filters
+          ``WindowedRecurrentState``
+    """
+
+    cell: Cell
+    static: tuple[float, float] = (1.0, 1.0)
+    learn_static: bool = False
+
+    @shows(CellOptions)
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        **options: Unpack[CellOptions],
+    ) -> None:
+        o = with_defaults(CellOptions, options)
+        layout = num_layers, bias, batch_first, dropout, bidirectional, o.variational_dropout
+        super().__init__(input_size, hidden_size, *layout)
+        self.filter_length, self.dilation, self.stride = o.filter_length, o.dilation, o.stride
+        self.layer_norm, self.forget_bias = o.layer_norm, o.forget_bias
+        self.weight_drop = check_probability("weight_drop", o.weight_drop)
+        self.zoneout, self.recompute_gates = zoneout_pair(o.zoneout), o.recompute_gates
+        self.cell, self.psi = _with_output(self.cell, o.output_nonlinearity)
+        if not self.cell.has_memory and any(self.zoneout):
+            hint = "It has nothing to keep."
+            raise ArgumentError("zoneout", self.zoneout, "0 for a cell without memory", hint=hint)
+        self.bank = FilterBank.read(hidden_size, o, unit_norm=self.cell.memory == "expm1")
+        self.specs = tuple(
+            self.bank.of_layer(k // self.num_directions) for k in range(len(self.suffixes))
+        )
+        self._shown |= {
+            "filters": o.filters, "free_phase": o.free_phase, "sampling_rate": o.sampling_rate,
+            "output_nonlinearity": name_of(o.output_nonlinearity),
+            "zoneout": self.zoneout if any(self.zoneout) else 0.0,
+        }  # fmt: skip
+        reaches = tuple(bank.reach for bank in self.banks)
+        self.layout = StateLayout(
+            _STATES[self.cell.has_memory, any(reaches)],
+            {"h": (), "c": ()} if self.cell.has_memory else {},
+            hidden_size,
+            reaches,
+            self.features,
+        )
+        for k in range(len(self.suffixes)):
+            self._add_direction(k, {"device": o.device, "dtype": o.dtype})
+            self._reset_direction(k)
+
+    @property
+    def banks(self) -> tuple[FilterBank, ...]:
+        """The filters of each direction of each layer."""
+        return self.specs
+
+    @property
+    def kernel(self) -> RecurrentKernel:
+        """The exact kernel that each unit evaluates against its reference.
+
+        Raises:
+            KindError: If there is none, with the reason; no layer with dynamic gates has one.
+            MissingExtraError: If the extra ``kernels`` is not installed.
+        """
+        from representer.kernels.networks import kernel_of
+
+        return kernel_of(self)
+
+    def filters(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
+        """Return each gate's filters ``(H, I, n)``; slot s multiplies x_{t − s·dilation}."""
+        k, gates = self.index(layer, reverse), self.cell.gates
+        if self.banks[k].filters == "wavelet":
+            effective = self._own("wavelets", k).effective()
+        else:
+            effective = self.banks[k].effective(self._filters(k), len(gates))
+        return dict(zip(gates, effective.detach(), strict=True))
+
+    def wavelets(self, layer: int = 0, reverse: bool = False) -> dict[str, Wavelets]:
+        """Return the wavelets of each gate; ω/2π is in Hz if the layer has a sampling rate.
+
+        Raises:
+            KindError: If the layer has no wavelet filters.
+        """
+        k = self.index(layer, reverse)
+        if self.banks[k].filters != "wavelet":
+            raise KindError("layer", repr(self), "one with filters='wavelet'")
+        wavelets = self._own("wavelets", k)
+        return {gate: wavelets.wavelets(g) for g, gate in enumerate(self.cell.gates)}
+
+    def recurrent(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
+        """Return each gate's recurrent matrix ``(H, H)``, output by input, of those that see h."""
+        gates = self.cell.recurrent_gates
+        weight = undropped(self, "weight_hh" + self.suffixes[self.index(layer, reverse)])
+        return dict(zip(gates, weight.detach().chunk(len(gates)), strict=True)) if gates else {}
+
+    def biases(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
+        """Return each gate's effective bias ``(H,)``, of those that have one."""
+        bias = self.full_bias(self.index(layer, reverse))
+        if bias is None:
+            return {}
+        named = dict(zip(self.cell.gates, bias.detach(), strict=True))
+        return {gate: named[gate] for gate in self.cell.biased_gates}
+
+    def static_gates(self, layer: int = 0, reverse: bool = False) -> Tensor | None:
+        """Return σ_i² and σ_f² of each unit ``(2, H)``, or None if the gates are dynamic."""
+        static = self._own("static_gates", self.index(layer, reverse))
+        return None if static is None else static().detach()
+
+    def cell_norm(self, layer: int = 0, reverse: bool = False) -> nn.LayerNorm | None:
+        """Return the layer norm on the cell, or None if there is none."""
+        return self._own("cell_norm", self.index(layer, reverse))
+
+    def full_bias(self, k: int) -> Tensor | None:
+        """Return the biases of all gates of a direction ``(G, H)``, 0 for those without."""
+        bias, units, gates = self._own("bias", k), self.hidden_size, self.cell.gates
+        if bias is None:
+            return None
+        missing = len(gates) * units - len(bias)
+        bias = (F.pad(bias, (missing, 0)) if missing else bias).unflatten(0, (-1, units))
+        if not self.forget_bias or "forget" not in gates:
+            return bias
+        constant = torch.zeros_like(bias)
+        constant[gates.index("forget")] = self.forget_bias
+        return bias + constant
+
+    def _add_direction(self, k: int, made: dict[str, Any]) -> None:
+        cell, bank, units = self.cell, self.banks[k], self.hidden_size
+        gates, suffix, wavelets = len(cell.gates), self.suffixes[k], None
+        if bank.filters == "wavelet":
+            ((n, _),) = bank.lengths.items()
+            wavelets = WaveletFilters(
+                gates, self.features[k], units, n, dilation=bank.dilation, stride=bank.stride,
+                free_phase=bank.free_phase, sampling_rate=bank.sampling_rate, **made,
+            )  # fmt: skip
+        else:
+            for name, (n, own) in zip(bank.names, bank.lengths.items(), strict=True):
+                self._add(name, k, gates * own, n * self.features[k], **made)
+        self._add("weight_hh", k, len(cell.recurrent_gates) * units, units, **made)
+        self._add("bias", k, len(cell.biased_gates) * units * self.bias, **made)
+        self.add_module("wavelets" + suffix, wavelets)
+        norm = nn.LayerNorm(units, **made) if self.layer_norm else None
+        self.add_module("cell_norm" + suffix, norm)
+        static = None
+        if "static" in (cell.input_gate, cell.forget_gate):
+            static = StaticGates(self.static, units, learned=self.learn_static, **made)
+        self.add_module("static_gates" + suffix, static)
+
+    def _reset_direction(self, k: int) -> None:
+        """Draw weights and biases from U(−1/√H, 1/√H), as ``torch.nn.LSTM``."""
+        bound = self.hidden_size**-0.5
+        if self.banks[k].filters == "dense":
+            self.banks[k].reset(self._filters(k), bound)
+        else:
+            self._own("wavelets", k).reset_parameters()
+        for parameter in (undropped(self, "weight_hh" + self.suffixes[k]), self._own("bias", k)):
+            if parameter is not None:
+                nn.init.uniform_(parameter, -bound, bound)
+        for name in ("cell_norm", "static_gates"):
+            module = self._own(name, k)
+            if module is not None:
+                module.reset_parameters()
+
+    def _direction(self, k: int) -> CellDirection:
+        bank, units = self.banks[k], self.hidden_size
+        weight, norm, static = (self._own(n, k) for n in ("weight_hh", "cell_norm", "static_gates"))
+        if weight is not None:
+            weight = weight.unflatten(0, (-1, units))
+            if self.weight_drop:
+                weight = F.dropout(weight, self.weight_drop, self.training)
+        return CellDirection(
+            self.cell, bank, self._filters(k) if bank.filters == "dense" else (),
+            self._own("wavelets", k), weight, self.full_bias(k),
+            None if norm is None else torch.stack((norm.weight, norm.bias)),
+            None if static is None else static(),
+            self.psi, self.zoneout, self.training, self.recompute_gates,
+        )  # fmt: skip
+
+    def _filters(self, k: int) -> tuple[Tensor, ...]:
+        return tuple(self._own(name, k) for name in self.banks[k].names)
+
+    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, RecurrentState] | None:
+        return streaming_step(self, x_t, state)
+
+
+def name_of(function: OutputNonlinearity) -> str | None:
+    """Return a short name of a non-linearity, for ``repr``."""
+    if function is None or isinstance(function, str):
+        return function
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _with_output(
+    cell: Cell, output: OutputNonlinearity
+) -> tuple[Cell, Callable[[Tensor], Tensor] | None]:
+    if output is None:
+        return cell, None
+    if isinstance(output, str):
+        nonlinearity(output, "output_nonlinearity")
+        return replace(cell, output=output), None
+    if not callable(output):
+        raise ArgumentError("output_nonlinearity", output, "a name, a callable or None")
+    return cell, output

@@ -1,0 +1,79 @@
+"""The short path of ``step()``: streaming on the compiled core without gradients.
+
+The layers compute the same by the general path; this one only leaves out what a single step does
+not need. Whatever is unusual about a call is left to the general path, which has the messages. The
+core reads bare memory, so nothing reaches it that was not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from representer.nn.recurrent.states import RecurrentState
+from representer.ops.rkm_scan import step as core_step
+
+if TYPE_CHECKING:
+    from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
+
+
+def streaming_step(
+    layer: RecurrentKernelMachine, x_t: Tensor, state: Any
+) -> tuple[Tensor, RecurrentState] | None:
+    """Take one step through all layers, or return None where the general path is needed.
+
+    Args:
+        layer: The layer; of one direction.
+        x_t: Input ``(B, I)``.
+        state: State returned by the last step.
+    """
+    if type(state) is not RecurrentState or x_t.dim() != 2 or not core_step.is_usable(x_t):
+        return None
+    if layer.psi is not None or any(layer.zoneout) or (layer.weight_drop and layer.training):
+        return None
+    shape = (layer.num_layers, x_t.shape[0], layer.hidden_size)
+    if not all(core_step.is_ready(part, shape, x_t.dtype) for part in state):
+        return None
+    step = _STEPS.get(layer)
+    if step is None or step.cell is not layer.cell:
+        step = _STEPS[layer] = core_step.Step(layer.cell, layer.hidden_size)
+    if not step.is_known:
+        return None
+    hs, cs, x = [], [], x_t.contiguous()
+    for k in range(layer.num_layers):
+        operands = _operands(layer, k)
+        if operands is None or not step.fits(x, operands):
+            return None
+        x, h, c = step(x, state.h[k], state.c[k], operands)
+        hs.append(h)
+        cs.append(c)
+    single = len(hs) == 1
+    h, c = (hs[0][None], cs[0][None]) if single else (torch.stack(hs), torch.stack(cs))
+    return x, RecurrentState(h, c)
+
+
+_STEPS: WeakKeyDictionary[RecurrentKernelMachine, core_step.Step] = WeakKeyDictionary()
+
+
+def _operands(layer: RecurrentKernelMachine, k: int) -> core_step.Operands | None:
+    """Return the weights of a layer as they are now, or None where its filters are no matrix."""
+    bank, suffix = layer.banks[k], layer.suffixes[k]
+    if not bank.is_plain or bank.reach:
+        return None
+    bias = getattr(layer, "bias" + suffix)
+    if layer.forget_bias and bias is not None:
+        full = layer.full_bias(k)
+        bias = None if full is None else full.flatten()
+    norm, static = (
+        cast(Any, layer._modules[name + suffix]) for name in ("cell_norm", "static_gates")
+    )
+    return core_step.Operands(
+        getattr(layer, "weight_ih" + suffix),
+        bias,
+        getattr(layer, "weight_hh" + suffix),
+        None if static is None else static().contiguous(),
+        None if norm is None else torch.stack((norm.weight, norm.bias)),
+    )

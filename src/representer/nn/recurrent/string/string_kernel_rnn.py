@@ -1,0 +1,297 @@
+"""The string-kernel network, L17 (4), Tables 4 and 5, sections 4 and 6.1."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError
+from representer.functional.string_chain import Combine, Readout, StringChain
+from representer.nn.recurrent.inputs import check_input
+from representer.nn.recurrent.options import check_probability
+from representer.nn.recurrent.sequence_layer import SequenceLayer
+from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
+from representer.nn.recurrent.string.direction import StringDirection
+from representer.nn.recurrent.string.options import (
+    ActivationOption,
+    DecayOption,
+    NormalizedOption,
+    check_decay,
+    string_chain,
+)
+from representer.nn.recurrent.string.streaming_step import string_streaming_step
+from representer.nn.regularization.undropped import undropped
+
+if TYPE_CHECKING:
+    from representer.kernels import StringKernel
+
+
+class StringKernelRNN(SequenceLayer):
+    r"""The network of the string kernel: unit i compares a sequence with reference sequence i.
+
+    .. math::
+        c_j[t] = \lambda \, c_j[t-1] + c_{j-1}[t-1] \odot W^{(j)} x_t, \qquad
+        h_t = \sigma(c_n[t])
+
+    with :math:`c_0 = 1` and :math:`c_j[0] = 0`. The reference of unit i is the i-th rows of
+    :math:`W^{(1)} \dots W^{(n)}`, and :math:`c_n[t][i]` is the string kernel of order n between
+    :math:`x_1 \dots x_t` and that reference (Theorem 1): every n-gram with gaps
+    :math:`i_1 < \dots < i_n` counts :math:`\prod_j \langle x_{i_j}, w_j \rangle`, weighed by
+    :math:`\lambda^{t - i_1 - n + 1}`. A decay that is a gate, ``"input"`` or ``"state"``, is
+
+    .. math::
+        \lambda_t = \sigma(U [x_t, h_{t-1}] + b)
+
+    in place of λ, without h for ``"input"``; the weight is then the product of the gates at the
+    steps after i₁ that the n-gram skips (section 4). With ``highway`` (section 6.1)
+
+    .. math::
+        h_t = g_t \odot \sigma(c_n[t]) + (1 - g_t) \odot x_t, \qquad g_t = \sigma(U' x_t + b')
+
+    Args:
+        input_size: I, features of one step.
+        hidden_size: H, units.
+        num_layers: L, layers on top of each other.
+        bias: Whether the gates have biases; the products with references never have.
+        batch_first: Whether input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
+        dropout: Dropout between layers.
+        bidirectional: Whether a second direction reads each sequence from its true end.
+        order: n, tokens of an n-gram and of a reference.
+        decay: λ: a number in [0, 1]; ``"learned"``, one number in (0, 1) a unit that starts at
+            1/2; ``"input"``, a gate on x_t; ``"state"``, a gate on x_t and h_{t−1}.
+        combine: How a token joins a shorter n-gram: ``"multiply"``; ``"add"``, Table 4 as printed,
+            :math:`c_{j-1}[t-1] + W^{(j)} x_t` with :math:`c_0 = 0`; ``"add_exact"``, where the new
+            token weighs the mass :math:`m_{j-1}[t-1]`, which is Table 5's kernel for every t.
+        normalized: True is Table 4 as printed, 1 − λ before each new term; ``"exact"`` divides by
+            the mass :math:`m_j[t] = \lambda m_j[t-1] + m_{j-1}[t-1]`, which is Table 5's kernel
+            for every t (0 while t < j).
+        readout: ``"last"``, c_n; or ``"sum"``, c_1 + … + c_n, before the activation.
+        activation: σ: ``"tanh"``, ``"relu"``, ``"sigmoid"``, or None for none.
+        highway: Whether the layers whose input has H features mix it with their output.
+        variational_dropout: Dropout on each layer's input with one mask a sequence, which the
+            highway sees too.
+        hidden_dropout: Dropout with one mask a sequence on h_{t−1} as the decay gate sees it, and
+            on σ(c_n[t]) as the highway takes it.
+        device: Of the parameters.
+        dtype: Of the parameters.
+
+    Attributes:
+        weight_ih_l0: References and gates ``(P·H, I)``: the H units' first tokens, their second
+            ones, …, then the decay gate and the highway gate where there are any.
+        weight_hh_l0: The decay gate's matrix on h_{t−1} ``(H, H)``, with ``decay="state"``.
+        bias_l0: Biases ``(G·H,)`` of the G gates.
+        decay_logit_l0: σ^{−1} of a learned decay ``(H,)``.
+
+    Weights start from U(−√(3/fan_in), √(3/fan_in)) and biases from 0, as in the authors' code.
+
+    Shape:
+        - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
+        - output the same with ``D·H``
+        - state: see ``StringState``; with masses (``"add_exact"``, ``"exact"``)
+          ``StringMassState``
+
+    Raises:
+        ArgumentError: If an option has a value that is not allowed, or no effect in this layer.
+
+    References:
+        Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
+        (4), Theorem 1, sections 4 and 6.1, Tables 4 and 5.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        order: int = 2,
+        decay: DecayOption = 0.5,
+        combine: Combine = "multiply",
+        normalized: NormalizedOption = False,
+        readout: Readout = "last",
+        activation: ActivationOption = "tanh",
+        highway: bool = False,
+        variational_dropout: float = 0.0,
+        hidden_dropout: float = 0.0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        layout = num_layers, bias, batch_first, dropout, bidirectional, variational_dropout
+        super().__init__(input_size, hidden_size, *layout)
+        self.decay, self.normalized, self.activation = check_decay(decay), normalized, activation
+        self.chain = string_chain(
+            order=order, decay=self.decay, combine=combine, normalized=normalized,
+            readout=readout, activation=activation, highway=highway,
+        )  # fmt: skip
+        self._shown |= {"combine": combine, "readout": readout, "highway": highway}
+        self.hidden_dropout = check_probability("hidden_dropout", hidden_dropout)
+        self._refuse_what_has_no_effect()
+        has_mass = self.chain.has_mass
+        self.layout = StateLayout(
+            StringMassState if has_mass else StringState,
+            {"h": (), "c": (order,)} | ({"m": (order,)} if has_mass else {}),
+            hidden_size,
+            (0,) * len(self.features),
+            self.features,
+        )
+        self.specs = tuple(
+            replace(self.chain, highway=highway and size == hidden_size) for size in self.features
+        )
+        for k, chain in enumerate(self.chains):
+            made = {"device": device, "dtype": dtype}
+            products, gates = len(chain.products), len(chain.products) - chain.order
+            self._add("weight_ih", k, products * hidden_size, self.features[k], **made)
+            self._add("weight_hh", k, hidden_size * chain.sees_h, hidden_size, **made)
+            self._add("bias", k, hidden_size * gates * bias, **made)
+            self._add("decay_logit", k, hidden_size * (decay == "learned"), **made)
+            self._reset_direction(k)
+
+    @property
+    def chains(self) -> tuple[StringChain, ...]:
+        """The cell of each direction of each layer."""
+        return self.specs
+
+    @property
+    def order(self) -> int:
+        """n, tokens of an n-gram and of a reference."""
+        return self.chain.order
+
+    @property
+    def kernel(self) -> StringKernel:
+        """The exact kernel that each unit evaluates against its reference.
+
+        There is one without activation, for a constant decay and a single layer and direction.
+
+        Raises:
+            KindError: If there is none, with the reason.
+            MissingExtraError: If the extra ``kernels`` is not installed.
+        """
+        from representer.kernels.networks import kernel_of
+
+        return kernel_of(self)
+
+    def references(self, layer: int = 0, reverse: bool = False) -> Tensor:
+        """Return the reference of each unit ``(H, n, I)``, a view of the weights.
+
+        What is written into it becomes the layer's reference.
+        """
+        weight = self._products(self.index(layer, reverse))
+        return weight.detach()[: self.order].transpose(0, 1)
+
+    def cell_states(self, input: Tensor, reverse: bool = False) -> Tensor:
+        """Return c_1 … c_n of the first layer at every step, before readout and activation.
+
+        With ``normalized="exact"`` they are divided by their masses. Dropout is left out.
+
+        Args:
+            input: ``(T, B, I)``; ``(B, T, I)`` with ``batch_first``; ``(T, I)``.
+            reverse: Whether to show the reverse direction of a bidirectional layer.
+
+        Returns:
+            ``(T, B, n, H)``, ``(B, T, n, H)`` or ``(T, n, H)``.
+
+        Raises:
+            ShapeError: If the shape does not fit.
+            KindError: If the input is no tensor, or of the wrong dtype or device.
+        """
+        direction = self.plain_direction(self.index(0, reverse))
+        is_batched = check_input(
+            input, self.input_size, self.batch_first, like=direction.input_weight
+        )
+        x = input if is_batched else input[:, None]
+        swaps = self.batch_first and is_batched
+        states = direction.cell_states(x.transpose(0, 1) if swaps else x, reverse)
+        if not is_batched:
+            return states[:, 0]
+        return states.transpose(0, 1) if swaps else states
+
+    def decay_gate(self, layer: int = 0, reverse: bool = False) -> Tensor | dict[str, Tensor]:
+        """Return λ, ``()`` if it is constant, ``(H,)`` if learned; or the weights of its gate.
+
+        The weights are a dict of ``"input"`` ``(H, I)``, of ``"state"`` ``(H, H)`` where the gate
+        sees h, and of ``"bias"`` ``(H,)`` where it has one.
+        """
+        direction = self.plain_direction(self.index(layer, reverse))
+        if direction.decay is not None:
+            return direction.decay.detach()
+        weights = {"input": direction.input_weight.detach()[self.order]}
+        if direction.weight is not None:
+            weights["state"] = direction.weight.detach()
+        if direction.bias is not None:
+            weights["bias"] = direction.bias.detach()[0]
+        return weights
+
+    def highway_gate(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
+        """Return the highway gate's ``"input"`` ``(H, I)`` and, if it has one, ``"bias"`` ``(H,)``.
+
+        A layer without a highway has neither.
+        """
+        direction = self.plain_direction(self.index(layer, reverse))
+        if not direction.chain.highway:
+            return {}
+        weights = {"input": direction.input_weight.detach()[-1]}
+        bias = direction.bias
+        return weights if bias is None else weights | {"bias": bias.detach()[-1]}
+
+    def plain_direction(self, k: int) -> StringDirection:
+        """Return a direction as evaluation sees it, in whatever mode the layer is."""
+        return self._read(k, undropped(self, "weight_hh" + self.suffixes[k]), 0.0)
+
+    def _direction(self, k: int) -> StringDirection:
+        hidden_dropout = self.hidden_dropout if self.training else 0.0
+        return self._read(k, self._own("weight_hh", k), hidden_dropout)
+
+    def _read(self, k: int, recurrent: Tensor | None, hidden_dropout: float) -> StringDirection:
+        bias, logit = self._own("bias", k), self._own("decay_logit", k)
+        weight, decay = self._products(k), None
+        if logit is not None:
+            decay = torch.sigmoid(logit)
+        elif not isinstance(self.decay, str):
+            # made here and not kept, so that a layer brought to float64 has all digits of it
+            decay = weight.new_full((), self.decay)
+        bias = None if bias is None else bias.unflatten(0, (-1, self.hidden_size))
+        return StringDirection(self.chains[k], weight, bias, decay, recurrent, hidden_dropout)
+
+    def _products(self, k: int) -> Tensor:
+        return self._own("weight_ih", k).unflatten(0, (-1, self.hidden_size))
+
+    def _reset_direction(self, k: int) -> None:
+        """Draw weights from U(−√(3/fan_in), √(3/fan_in)); biases and decay logits are 0."""
+        weight, size = self._own("weight_ih", k), self.features[k]
+        nn.init.uniform_(weight, -math.sqrt(3 / size), math.sqrt(3 / size))
+        recurrent = undropped(self, "weight_hh" + self.suffixes[k])
+        if recurrent is not None:  # the gate has both for its input
+            bound = math.sqrt(3 / (size + self.hidden_size))
+            nn.init.uniform_(recurrent, -bound, bound)
+            with torch.no_grad():
+                nn.init.uniform_(self._products(k)[self.order], -bound, bound)
+        for name in ("bias", "decay_logit"):
+            if self._own(name, k) is not None:
+                nn.init.zeros_(self._own(name, k))
+
+    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+        return string_streaming_step(self, x_t, state)
+
+    def _refuse_what_has_no_effect(self) -> None:
+        if self.chain.highway and self.hidden_size not in self.features:
+            raise ArgumentError(
+                "highway",
+                True,
+                f"False, since no layer has an input of hidden_size = {self.hidden_size} features",
+                hint=f"The layers' inputs have {sorted(set(self.features))}; give them that size.",
+            )
+        if self.hidden_dropout and not (self.chain.sees_h or self.chain.highway):
+            raise ArgumentError(
+                "hidden_dropout",
+                self.hidden_dropout,
+                "0 where no gate sees the hidden state",
+                hint="Use decay='state' or highway=True, or nn.Dropout on the output.",
+            )

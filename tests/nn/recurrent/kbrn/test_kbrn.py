@@ -1,0 +1,445 @@
+"""The recurrent network of learned activations: its equation, statistics and errors."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
+
+from representer import nn, ops
+from representer.errors import ArgumentError, KindError, ShapeError
+
+from ..layers import assert_states_equal
+
+TIME, BATCH, INPUT, HIDDEN = 6, 5, 3, 4
+LAYERS = {
+    "plain": {"normalize": False, "init": "random", "bandwidth": 1.0},
+    "normalized": {},
+    "shared": {"shared": True, "linear_term": True},
+    "batch": {"eval_statistics": "batch", "green": "relu"},
+    "gaussian": {"green": "gaussian", "bandwidth": 0.7},
+    "long": {"start": "orthogonal"},
+    "own": {"green": torch.cos, "init": "random"},
+}
+EVERY = pytest.mark.parametrize("name", LAYERS)
+ALONE = pytest.mark.parametrize("name", [n for n in LAYERS if n != "batch"])  # sequences apart
+LENGTHS = (3, 6, 1, 6, 2)
+
+
+def build(name: str, **options) -> nn.KBRN:
+    """Return a layer in float64 that has seen some batches, in evaluation."""
+    torch.manual_seed(1)
+    layer = nn.KBRN(INPUT, HIDDEN, **{"dtype": torch.float64, **LAYERS[name], **options})
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+        for _ in range(3):
+            x = batch().to(layer.weight_hh_l0.dtype)
+            layer(x.transpose(0, 1) if layer.batch_first else x)
+    return layer.eval()
+
+
+def batch(time: int = TIME, size: int = BATCH) -> Tensor:
+    return torch.randn(time, size, INPUT, dtype=torch.float64)
+
+
+def by_hand(layer: nn.KBRN, x: Tensor) -> Tensor:
+    """Run a layer in training on sequences of one length."""
+    part, h, outputs = layer.direction(0), x.new_zeros(x.shape[1], HIDDEN), []
+    for x_t in x:
+        a = x_t @ part.input_weight.T + h @ part.weight.T + part.bias
+        if part.norm is not None:
+            deviation = (a.var(0, unbiased=False) + layer.eps).sqrt()
+            a = part.norm.weight * (a - a.mean(0)) / deviation + part.norm.bias
+        h = part.activation(a)
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("features", [1, 64])
+def test_an_orthogonal_start_is_drawn_again_on_reset(features: int):
+    torch.manual_seed(0)
+    layer = nn.KBRN(features, 40, 2, bidirectional=True, start="orthogonal", dtype=torch.float64)
+    for suffix in layer.suffixes:
+        weight = layer.get_parameter(f"weight_hh{suffix}")
+        before = weight.detach().clone()
+        layer.reset_parameters()
+        assert not torch.allclose(weight, before)
+        torch.testing.assert_close(weight @ weight.T, torch.eye(40).double())
+        # W x of x of variance 1: the deviation is that of 0.3, cut at two: 0.264
+        of_sums = layer.get_parameter(f"weight_ih{suffix}").square().sum(1).mean().sqrt()
+        assert of_sums.item() == pytest.approx(0.264, rel=0.2)  # of 40 units or more
+
+
+def test_an_orthogonal_start_remembers_the_first_step_of_wide_inputs():
+    """The normal start of 64 features forgets it: 1e-9 and less."""
+    shares = {}
+    for start in ("normal", "orthogonal"):
+        torch.manual_seed(0)
+        layer = nn.KBRN(64, 64, start=start, dtype=torch.float64)
+        x = torch.randn(30, 16, 64, dtype=torch.float64, requires_grad=True)
+        layer(x)[0][-1].square().sum().backward()
+        shares[start] = (x.grad[0].norm() / x.grad[-1].norm()).item()
+    assert shares["normal"] < 1e-3
+    assert shares["orthogonal"] > 0.1
+
+
+def test_an_orthogonal_start_may_be_of_half_precision():
+    part = nn.KBRN(3, 4, start="orthogonal", dtype=torch.bfloat16).direction(0)
+    product = (part.weight @ part.weight.T).float()
+    torch.testing.assert_close(product, torch.eye(4), rtol=0, atol=0.03)  # bfloat16 has 8 bits
+
+
+@EVERY
+def test_it_is_its_equation_in_training(name: str):
+    layer, x = build(name).train(), batch()
+    output, state = layer(x)
+    expected = by_hand(layer, x)
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(state.h[0], expected[-1])
+    wanted = torch.autograd.grad(expected.square().sum(), list(layer.parameters()))
+    found = torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
+    torch.testing.assert_close(found, wanted)
+
+
+def test_the_running_statistics_of_one_batch_are_those_of_the_batch():
+    torch.manual_seed(0)
+    layer, x = nn.KBRN(INPUT, HIDDEN, dtype=torch.float64), batch()
+    trained = layer(x)[0]
+    torch.testing.assert_close(layer.eval()(x)[0], trained)
+
+
+def test_they_are_means_at_first_and_decay_later():
+    torch.manual_seed(0)
+    layer = nn.KBRN(INPUT, HIDDEN, momentum=0.25, dtype=torch.float64)
+    norm, seen = layer.step_norm_l0, []
+    for count in range(1, 8):
+        x = batch(1)
+        layer(x)
+        a = torch.nn.functional.linear(x[0], layer.weight_ih_l0, layer.bias_l0)
+        seen.append(a.mean(0))
+        if count <= 4:
+            torch.testing.assert_close(norm.running[0, 0], torch.stack(seen).mean(0))
+    mean = torch.stack(seen[:4]).mean(0)
+    for fresh in seen[4:]:
+        mean = 0.75 * mean + 0.25 * fresh
+    torch.testing.assert_close(norm.running[0, 0], mean)
+    assert norm.batches.tolist()[:2] == [7, 0]
+
+
+def test_beyond_the_steps_of_training_the_last_statistics_are_used_again():
+    layer = build("normalized")
+    norm = layer.step_norm_l0
+    with torch.no_grad():
+        norm.running[:, TIME:] = float("nan")  # nothing may read there
+    longer = layer(batch(TIME + 5))[0]
+    assert longer.isfinite().all()
+    by_rows = norm.rows(torch.zeros(1, dtype=torch.int64), TIME + 5)[:, :, 0]
+    assert all(torch.equal(by_rows[:, t], norm.running[:, TIME - 1]) for t in range(TIME, TIME + 5))
+
+
+def test_each_step_has_its_own_statistics_in_evaluation():
+    layer, x = build("normalized"), batch()
+    expected = layer(x)[0]
+    with torch.no_grad():
+        layer.step_norm_l0.running[0, 3] += 1
+    changed = layer(x)[0]
+    assert torch.equal(changed[:3], expected[:3])
+    assert not torch.isclose(changed[3], expected[3]).any(1).all()
+
+
+def test_steps_beyond_those_that_are_kept_share_the_last_row():
+    torch.manual_seed(0)
+    layer = nn.KBRN(INPUT, HIDDEN, max_steps=3, dtype=torch.float64)
+    layer(batch())
+    norm = layer.step_norm_l0
+    assert norm.running.shape == (2, 3, HIDDEN)
+    assert norm.batches.tolist() == [1, 1, 1]
+    whole = nn.KBRN(INPUT, HIDDEN, dtype=torch.float64)
+    whole.load_state_dict(layer.state_dict() | {
+        "step_norm_l0.running": whole.step_norm_l0.running,
+        "step_norm_l0.batches": whole.step_norm_l0.batches,
+    })  # fmt: skip
+    torch.manual_seed(0)
+    nn.KBRN(INPUT, HIDDEN, dtype=torch.float64)
+    whole(batch())
+    pooled = whole.step_norm_l0.running[:, 2:TIME].mean(1)
+    torch.testing.assert_close(norm.running[:, 2], pooled)
+
+
+def test_statistics_of_the_same_steps_are_taken_in_alike_whether_or_not_that_can_be_seen():
+    generator = torch.Generator().manual_seed(0)
+    norms = [nn.KBRN(INPUT, HIDDEN, max_steps=9, momentum=0.5).step_norm_l0 for _ in range(2)]
+    for start in (0, 3, 3, 3, 5):
+        used = torch.rand(2, 4, HIDDEN, generator=generator)
+        norms[0].update(used, torch.tensor([start]).expand(6), None)
+        norms[1].update(used, torch.full((6,), start), None)
+    assert norms[0].batches.tolist() == [1, 1, 1, 4, 3, 4, 4, 1, 1] == norms[1].batches.tolist()
+    torch.testing.assert_close(norms[0].running, norms[1].running)
+
+
+def test_the_authors_statistics_are_those_of_the_batch_in_evaluation_too():
+    layer, x = build("batch"), batch()
+    torch.testing.assert_close(layer(x)[0], by_hand(layer, x))
+    before = copy.deepcopy(layer.state_dict())
+    layer(batch())
+    assert all(
+        torch.equal(a, b) for a, b in zip(layer.state_dict().values(), before.values(), strict=True)
+    )
+
+
+def test_a_packed_batch_in_training_takes_statistics_over_those_that_have_the_step():
+    torch.manual_seed(0)
+    layer = build("normalized").train()
+    norm, sequences = layer.step_norm_l0, [batch(length, 1)[:, 0] for length in (4, 4, 2)]
+    running = norm.running.clone()
+    padded, _ = pad_packed_sequence(layer(pack_sequence(sequences))[0])
+    expected = by_hand(layer, torch.stack([s[:2] for s in sequences], dim=1))
+    torch.testing.assert_close(padded[:2], expected)
+    tail = by_hand_from(layer, torch.stack([s[2:] for s in sequences[:2]], dim=1), expected[-1, :2])
+    torch.testing.assert_close(padded[2:, :2], tail)
+    changed = (norm.running != running).flatten(2).any(2).any(0)
+    assert changed.tolist()[:TIME] == [True] * 4 + [False] * 2
+
+
+def by_hand_from(layer: nn.KBRN, x: Tensor, h: Tensor) -> Tensor:
+    """Run the normalized layer on from h."""
+    part, outputs = layer.direction(0), []
+    for x_t in x:
+        a = x_t @ part.input_weight.T + h @ part.weight.T + part.bias
+        a = (a - a.mean(0)) / (a.var(0, unbiased=False) + layer.eps).sqrt()
+        h = part.activation(part.norm.weight * a + part.norm.bias)
+        outputs.append(h)
+    return torch.stack(outputs)
+
+
+def test_a_sequence_that_is_alone_at_a_step_takes_the_running_statistics():
+    layer = build("normalized").train()
+    sequences = [batch(4, 1)[:, 0], batch(1, 1)[:, 0]]
+    layer.step_norm_l0.momentum = 0.0
+    running = layer.step_norm_l0.running.clone()
+    packed, state = layer(pack_sequence(sequences))
+    padded, _ = pad_packed_sequence(packed)
+    assert torch.equal(running[:, 1:], layer.step_norm_l0.running[:, 1:])
+    before = nn.KBRNState(padded[0, :1][None], torch.ones(1, 1, dtype=torch.int64))
+    after = layer.eval()(sequences[0][1:, None], before)[0]
+    torch.testing.assert_close(padded[1:, 0], after[:, 0])
+    assert state.steps.tolist() == [[4, 1]]
+
+
+@ALONE
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_a_packed_batch_equals_its_sequences_one_by_one(name: str, bidirectional: bool):
+    layer = build(name, bidirectional=bidirectional, num_layers=2)
+    sequences = [batch(length, 1)[:, 0] for length in LENGTHS]
+    output, state = layer(pack_sequence(sequences, enforce_sorted=False))
+    padded, lengths = pad_packed_sequence(output)
+    assert lengths.tolist() == list(LENGTHS)
+    for b, sequence in enumerate(sequences):
+        expected, alone = layer(sequence)
+        torch.testing.assert_close(padded[: LENGTHS[b], b], expected)
+        torch.testing.assert_close(state.h[:, b], alone.h)
+        assert state.steps[:, b].tolist() == alone.steps.tolist() == [LENGTHS[b]] * len(state.h)
+
+
+@ALONE
+def test_a_packed_batch_continues_from_the_end_of_each_sequence(name: str):
+    layer = build(name, num_layers=2)
+    sequences = [batch(length, 1)[:, 0] for length in LENGTHS]
+    _, state = layer(pack_sequence(sequences, enforce_sorted=False))
+    more = batch(4)
+    output, _ = layer(more, state)
+    for b, sequence in enumerate(sequences):
+        whole = layer(torch.cat((sequence, more[:, b])))[0]
+        torch.testing.assert_close(output[:, b], whole[len(sequence) :])
+
+
+@EVERY
+@pytest.mark.parametrize("split", [[1, 5], [3, 2, 1], [1] * 6])
+@pytest.mark.parametrize("training", [False, True])
+def test_any_split_into_chunks_is_the_whole_sequence(name: str, split: list[int], training: bool):
+    layer, x = build(name, num_layers=2).train(training), batch()
+    whole, final = layer(x)
+    state, outputs = None, []
+    for chunk in x.split(split):
+        output, state = layer(chunk, state)
+        outputs.append(output)
+    torch.testing.assert_close(torch.cat(outputs), whole)
+    assert_states_equal(state, final)
+
+
+@ALONE
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
+    layer, x = build(name, batch_first=batch_first, num_layers=2), batch()
+    whole, final = layer(x.transpose(0, 1) if batch_first else x)
+    state, outputs = None, []
+    for x_t in x:
+        output, state = layer.step(x_t, state)
+        outputs.append(output)
+    torch.testing.assert_close(torch.stack(outputs, dim=int(batch_first)), whole)
+    assert_states_equal(state, final)
+    alone, _ = layer.step(x[1, 0], layer.step(x[0, 0])[1])
+    torch.testing.assert_close(alone, outputs[1][0])
+
+
+@ALONE
+def test_an_unbatched_sequence_is_a_batch_of_one(name: str):
+    layer, x = build(name, bidirectional=True), batch(size=1)
+    output, state = layer(x)
+    alone, own = layer(x[:, 0])
+    torch.testing.assert_close(alone, output[:, 0])
+    torch.testing.assert_close(own.h, state.h[:, 0])
+    torch.testing.assert_close(layer(x[:, 0], own)[0], layer(x, state)[0][:, 0])
+
+
+@EVERY
+def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(name: str):
+    both, x = build(name, bidirectional=True), batch()
+    alone = build(name)
+    own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
+    alone.load_state_dict(own)
+    torch.testing.assert_close(both(x)[0][..., HIDDEN:], alone(x.flip(0))[0].flip(0))
+    torch.testing.assert_close(both.part(0, reverse=True)(x.flip(0))[0], alone(x.flip(0))[0])
+
+
+@EVERY
+def test_a_plain_tuple_is_a_state_and_a_detached_one_has_no_graph(name: str):
+    layer, x = build(name), batch()
+    expected, state = layer(x, layer(x)[1])
+    for given in (tuple(layer(x)[1]), layer(x)[1].detach()):
+        torch.testing.assert_close(layer(x, given)[0], expected)
+    assert state.h.requires_grad
+    assert not state.detach().h.requires_grad
+    assert state.steps.tolist() == [[2 * TIME] * BATCH]
+
+
+@EVERY
+def test_copies_stored_weights_and_the_repr_are_the_same_layer(name: str):
+    layer, x = build(name, num_layers=2), batch()
+    expected = layer(x)[0]
+    torch.testing.assert_close(copy.deepcopy(layer)(x)[0], expected)
+    loaded = build(name, num_layers=2)
+    loaded.reset_parameters()
+    assert not torch.equal(loaded(x)[0], expected)
+    loaded.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(loaded(x)[0], expected)
+    if name != "own":  # a function is no literal
+        again = eval(repr(layer), {"KBRN": nn.KBRN})
+        assert repr(again) == repr(layer)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_it_compiles_to_one_graph(training: bool):
+    torch._dynamo.reset()
+    layer, x = build("normalized").train(training), batch(3)
+    expected, twin = layer(x)[0], copy.deepcopy(layer)
+    compiled = torch.compile(twin, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x)[0], expected)
+    layer(x)
+    torch.testing.assert_close(twin.state_dict(), layer.state_dict())
+
+
+def test_under_autocast_the_recurrence_is_not_halved():
+    layer, x = build("normalized", dtype=torch.float32), batch().float()
+    with torch.autocast("cpu", torch.bfloat16):
+        output, state = layer(x.bfloat16())
+        again, _ = layer(x, state)
+    assert output.dtype == again.dtype == state.h.dtype == torch.float32
+    torch.testing.assert_close(output, layer(x)[0], rtol=0.1, atol=0.1)  # products of 8 bits
+
+
+def test_the_whole_sequence_is_one_call_of_one_operator():
+    (choice,) = ops.explain_backend(build("normalized"), batch())
+    assert choice.op == "kbrn_scan"
+
+
+def test_dropped_recurrent_weights_and_groups_find_their_way():
+    layer = nn.drop_connect(build("normalized"), 0.5).train()
+    x = batch()
+    assert not torch.equal(layer(x)[0], layer(x)[0])
+    rest, own = nn.activation_groups(layer)
+    assert {tuple(p.shape) for p in own["params"]} == {(HIDDEN, 20)}
+    assert len(rest["params"]) == 5
+    torch.testing.assert_close(nn.activation_penalty(layer), layer.penalty())
+
+
+def test_it_learns_which_of_two_bits_came_first():
+    torch.manual_seed(0)
+    layer, readout = nn.KBRN(1, 8), torch.nn.Linear(8, 1)
+    optimizer = torch.optim.Adam([*layer.parameters(), *readout.parameters()], 1e-2)
+    for _ in range(60):
+        x = torch.randint(0, 2, (6, 100, 1)).float()
+        wanted = (x[0] == x[1]).float()
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            readout(layer(x)[1].h[0]), wanted
+        )
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.3  # chance is 0.69
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_centers": 0}, "num_centers is 0"),
+        ({"limits": (2.0, -2.0)}, r"limits is \(2.0, -2.0\); expected two finite numbers"),
+        ({"green": "spline"}, "green is 'spline'"),
+        ({"init": "sinus"}, "init is 'sinus'"),
+        ({"eval_statistics": "none"}, "eval_statistics is 'none'; expected 'running' or 'batch'"),
+        ({"start": "zeros"}, "start is 'zeros'; expected 'normal' or 'orthogonal'"),
+        ({"momentum": 2.0}, "momentum is 2.0"),
+        ({"eps": 0.0}, "eps is 0.0"),
+        ({"max_steps": 0}, "max_steps is 0"),
+        ({"hidden_size": 0}, "hidden_size is 0"),
+    ],
+)
+def test_options_that_cannot_be_are_named(options, message):
+    with pytest.raises(ArgumentError, match=message):
+        nn.KBRN(**{"input_size": INPUT, "hidden_size": HIDDEN, **options})
+
+
+def test_a_batch_of_one_cannot_be_normalized_over():
+    layer = nn.KBRN(INPUT, HIDDEN)
+    for run in (lambda x: layer(x[:, None]), layer):  # batched and not
+        with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* eval\(\)"):
+            run(torch.zeros(TIME, INPUT))
+    layer.eval()(torch.zeros(TIME, INPUT))
+    authors = nn.KBRN(INPUT, HIDDEN, eval_statistics="batch").eval()
+    with pytest.raises(ArgumentError, match="batch is 1"):
+        authors(torch.zeros(TIME, 1, INPUT))
+    nn.KBRN(INPUT, HIDDEN, normalize=False)(torch.zeros(TIME, INPUT))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_centers_that_are_no_numbers_are_named(value: float):
+    layer = nn.KBRN(INPUT, HIDDEN).eval()
+    with torch.no_grad():
+        layer.activation().centers[1, 2] = value
+    with pytest.raises(ArgumentError, match="centers is 'not finite'; expected finite numbers"):
+        layer(torch.zeros(TIME, 2, INPUT))
+
+
+def test_inputs_and_states_that_do_not_fit_are_named():
+    layer, x = nn.KBRN(INPUT, HIDDEN).eval(), torch.zeros(TIME, BATCH, INPUT)
+    with pytest.raises(ShapeError, match=r"\(5, 2, 7\); expected \(time, batch, 3\)"):
+        layer(torch.zeros(5, 2, 7))
+    state = layer(x)[1]
+    with pytest.raises(KindError, match=r"one tensor .* KBRNState\(h \(1, 5, 4\), steps \(1, 5\)"):
+        layer(x, state.h)
+    with pytest.raises(ShapeError, match=r"state.steps has shape \(1, 2\); expected \(1, 5\)"):
+        layer(x, state._replace(steps=state.steps[:, :2]))
+    with pytest.raises(KindError, match=r"state.steps is torch.float32"):
+        layer(x, state._replace(steps=state.steps.float()))
+    with pytest.raises(KindError, match=r"state.steps is int"):
+        layer(x, state._replace(steps=3))
+    with pytest.raises(ShapeError, match=r"state.h has shape"):
+        layer(x, state._replace(h=state.h[:, :2]))
+    with pytest.raises(ArgumentError, match=r"bidirectional is True; expected False for step\(\)"):
+        nn.KBRN(INPUT, HIDDEN, bidirectional=True).step(x[0])
+    with pytest.raises(ArgumentError, match="layer is 1; expected 0 to 0"):
+        layer.activation(1)

@@ -1,0 +1,144 @@
+"""Banks of n-gram filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from representer.errors import ArgumentError
+from representer.functional import ngram_product_definition
+from representer.nn.recurrent.machine.filters import FilterBank, units_by_length
+
+from ..layers import HIDDEN, INPUT, MIXED, batch, build
+
+G, I = 2, 3  # noqa: E741
+
+
+def _bank(lengths: dict[int, int], **options: Any) -> tuple[FilterBank, list[Tensor]]:
+    """Return a bank and weights for it."""
+    bank = FilterBank("dense", lengths, **options)
+    weights = [torch.empty(G * u, n * I, dtype=torch.float64) for n, u in lengths.items()]
+    bank.reset(weights, 0.7)
+    return bank, [weight.requires_grad_() for weight in weights]
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    lengths=st.dictionaries(st.integers(1, 4), st.integers(1, 3), min_size=1, max_size=3),
+    dilation=st.integers(1, 3),
+    time=st.integers(1, 6),
+    reverse=st.booleans(),
+)
+def test_every_unit_multiplies_its_own_window_in_the_order_of_the_units(
+    lengths: dict[int, int], dilation: int, time: int, reverse: bool
+):
+    bank, weights = _bank(lengths, dilation=dilation)
+    x = torch.randn(time, 2, I, dtype=torch.float64)
+    zeros = x.new_zeros(bank.reach, 2, I)
+    extended = torch.cat((x, zeros) if reverse else (zeros, x))
+    products = bank.product(weights, extended, G, reverse=reverse)
+    effective = bank.effective(weights, G)
+    units = [n for n, count in lengths.items() for _ in range(count)]
+    assert effective.shape == (G, len(units), I, max(lengths))
+    for unit, n in enumerate(units):
+        assert not effective[:, unit, :, n:].any()  # padded with zeros to the longest
+        assert effective[:, unit, :, :n].all()
+    for gate in range(G):
+        order = [0] if reverse else []
+        expected = ngram_product_definition(x.flip(order), effective[gate].detach(), dilation)
+        torch.testing.assert_close(products[:, :, gate], expected.flip(order))
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_windows_and_the_matrix_of_plain_filters_have_the_same_product(n: int, reverse: bool):
+    bank, weights = _bank({n: 4}, dilation=2)
+    assert bank.is_plain
+    extended = torch.randn(5 + bank.reach, 2, I, dtype=torch.float64)
+    windows = bank.windows(extended, reverse=reverse)
+    assert windows.shape == (5, 2, n * I)
+    products = (windows @ weights[0].T).unflatten(-1, (G, 4))
+    torch.testing.assert_close(products, bank.product(weights, extended, G, reverse=reverse))
+    assert not _bank({1: 2, 2: 2})[0].is_plain
+    assert not _bank({1: 4}, unit_norm=True)[0].is_plain
+
+
+def test_filters_of_mixed_lengths_stay_in_the_order_in_which_they_were_given():
+    one, other = (build("CNN", filter_length=lengths) for lengths in ({3: 1, 1: 3}, {1: 3, 3: 1}))
+    used = [(layer.filters()["candidate"] != 0).any(1).sum(1).tolist() for layer in (one, other)]
+    assert used == [[3, 1, 1, 1], [1, 1, 1, 3]]
+
+
+def test_filters_and_windows_of_unit_length_compare_by_angle():
+    bank, weights = _bank({2: 3, 1: 1}, unit_norm=True)
+    lengths = bank.effective(weights, G).flatten(2).norm(dim=-1)
+    torch.testing.assert_close(lengths, torch.ones_like(lengths))
+    extended = torch.randn(6, 2, I, dtype=torch.float64)
+    products = bank.product(weights, extended, G)
+    assert (products.abs() <= 1).all()
+    torch.testing.assert_close(bank.product(weights, extended * 5, G), products)
+
+
+def test_a_window_of_zeros_has_product_0_and_a_finite_gradient():
+    bank, weights = _bank({1: 2}, unit_norm=True)
+    x = torch.randn(4, 1, I, dtype=torch.float64)
+    x[1] = 0
+    x.requires_grad_()
+    products = bank.product(weights, x, G)
+    assert not products[1].any()
+    products.sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert weights[0].grad is not None
+    assert weights[0].grad.isfinite().all()
+
+
+def test_coefficients_start_within_the_bound_that_torch_uses():
+    layer = build("LSTM", filter_length=MIXED)
+    for tensor in (*layer.filters().values(), *layer.recurrent().values()):
+        assert 0 < tensor.abs().max() <= HIDDEN**-0.5
+    assert layer.filters()["candidate"].shape == (HIDDEN, INPUT, 3)
+
+
+def test_a_number_gives_all_units_one_length_and_a_dict_keeps_its_order():
+    assert units_by_length(3, 8) == {3: 8}
+    assert list(units_by_length({5: 2, 1: 6}, 8).items()) == [(5, 2), (1, 6)]
+
+
+@pytest.mark.parametrize(
+    "given_length", [0, -1, 2.0, "3", True, None, {}, [1, 2], {0: 4}, {1.5: 4}]
+)
+def test_a_length_that_is_no_whole_number_from_1_on_is_refused(given_length: Any):
+    with pytest.raises(ArgumentError) as error:
+        units_by_length(given_length, 4)
+    assert f"filter_length is {given_length!r}" in str(error.value)
+    assert "a positive integer, or a dict {length: units}" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("given_length", "sum_text"),
+    [
+        ({1: 1, 3: 2}, "These sum to 3."),
+        ({1: 9}, "These sum to 9."),
+        ({1: 4, 2: 0}, ""),
+        ({1: "4"}, ""),
+    ],
+)
+def test_units_that_do_not_sum_to_the_hidden_size_are_refused(given_length: Any, sum_text: str):
+    with pytest.raises(ArgumentError) as error:
+        units_by_length(given_length, 4)
+    assert f"filter_length is {given_length!r}" in str(error.value)
+    assert "units that sum to hidden_size = 4" in str(error.value)
+    assert str(error.value).endswith(sum_text)
+
+
+def test_a_filter_longer_than_the_sequence_reads_zeros():
+    layer, x = build("CNN", filter_length=9), batch(2)
+    filters = layer.filters()["candidate"]
+    expected = torch.tanh(filters[..., 0] @ x[1, 0] + filters[..., 1] @ x[0, 0])
+    torch.testing.assert_close(layer(x)[0][1, 0], expected)

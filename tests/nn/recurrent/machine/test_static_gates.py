@@ -1,0 +1,93 @@
+"""Static gates: one number on the input, one a unit on the memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from representer.errors import ArgumentError
+from representer.nn.recurrent.machine.static_gates import StaticGates
+
+from ..layers import HIDDEN, batch, build
+
+
+def test_fixed_gates_are_the_given_pair_and_no_parameters():
+    gates = StaticGates((0.25, 2.0), 3, dtype=torch.float64)
+    assert gates().tolist() == [[0.25] * 3, [2.0] * 3]
+    assert list(gates.parameters()) == []
+    assert gates.state_dict() == {}
+
+
+def test_learned_gates_start_from_the_pair_and_have_one_input_gate_for_all_units():
+    gates = StaticGates((0.25, 0.75), 3, learned=True, dtype=torch.float64)
+    gates.reset_parameters()
+    torch.testing.assert_close(gates(), torch.tensor([[0.25] * 3, [0.75] * 3], dtype=torch.float64))
+    assert {name: p.shape for name, p in gates.named_parameters()} == {
+        "input_logit": (1,),
+        "forget_logit": (3,),
+    }
+
+
+def test_learned_gates_stay_inside_0_and_1_and_are_trained():
+    layer = build("Linear Kernel", learn_static_gates=True)
+    gates = layer.static_gates()
+    assert gates is not None
+    assert not gates.requires_grad
+    optimizer = torch.optim.SGD(layer.parameters(), lr=3.0)
+    for _ in range(3):
+        optimizer.zero_grad()
+        layer(batch())[0].square().sum().backward()
+        optimizer.step()
+    after = layer.static_gates()
+    assert after is not None
+    assert ((after > 0) & (after < 1)).all()
+    assert (after[1] != gates[1]).all()
+    assert (after[0] != gates[0]).all()
+    assert len(after[0].unique()) == 1
+    assert len(after[1].unique()) == HIDDEN
+
+
+def test_static_gates_returns_the_values_or_none_where_gates_are_dynamic():
+    assert build("RKM-LSTM").static_gates() is None
+    shown = build("Linear Kernel", static_gates=(0.1, 0.9)).static_gates()
+    assert shown is not None
+    torch.testing.assert_close(shown[:, 0], torch.tensor([0.1, 0.9], dtype=torch.float64))
+    for name in ("CNN", "Gated CNN"):
+        shown = build(name).static_gates()
+        assert shown is not None
+        assert (shown[0] == 1).all()
+
+
+def test_resetting_restores_the_gates_after_a_layer_was_made_without_memory():
+    gates = StaticGates((0.25, 0.75), 3, device="meta").to_empty(device="cpu")
+    gates.values.fill_(float("nan"))
+    gates.reset_parameters()
+    assert gates().tolist() == [[0.25] * 3, [0.75] * 3]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        0.5,
+        (0.5,),
+        (0.5, 0.5, 0.5),
+        (-1, 0.5),
+        (0.5, float("nan")),
+        (float("inf"), 1),
+        ("a", 1),
+        None,
+    ],
+)
+def test_gates_are_two_finite_numbers_from_0_on(values: Any):
+    message = r"static_gates is .*; expected two finite, non-negative numbers"
+    with pytest.raises(ArgumentError, match=message):
+        StaticGates(values, 3)
+
+
+@pytest.mark.parametrize("values", [(0.0, 0.5), (0.5, 1.0), (2.0, 0.5)])
+def test_learned_gates_begin_inside_0_and_1(values: tuple[float, float]):
+    StaticGates(values, 3)
+    with pytest.raises(ArgumentError, match=r"numbers in \(0, 1\), since they are learned"):
+        StaticGates(values, 3, learned=True)

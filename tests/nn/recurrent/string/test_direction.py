@@ -1,0 +1,137 @@
+"""One direction of a string-kernel layer: its parameters, its start, its states at every step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from representer import nn
+from representer.functional import string_states
+
+from ..string_layers import (
+    BATCH,
+    EVERY_STRING_LAYER,
+    HIDDEN,
+    INPUT,
+    STRING_LAYERS,
+    build_string,
+    string_batch,
+)
+
+GATED = [name for name, o in STRING_LAYERS.items() if o.get("decay") in ("input", "state")]
+
+
+@EVERY_STRING_LAYER
+def test_there_is_a_parameter_for_what_the_cell_has_and_no_other(name: str):
+    layer = build_string(name)
+    products = len(layer.chain.products)
+    gates = products - layer.order
+    expected = {"weight_ih_l0": (products * HIDDEN, INPUT)}
+    expected |= {"bias_l0": (gates * HIDDEN,)} if gates else {}
+    expected |= {"weight_hh_l0": (HIDDEN, HIDDEN)} if layer.chain.sees_h else {}
+    expected |= {"decay_logit_l0": (HIDDEN,)} if layer.decay == "learned" else {}
+    assert {key: tuple(value.shape) for key, value in layer.state_dict().items()} == expected
+
+
+@EVERY_STRING_LAYER
+def test_without_biases_there_are_none(name: str):
+    layer = build_string(name, bias=False)
+    assert not [key for key in layer.state_dict() if "bias" in key]
+    assert layer(string_batch())[0].shape == (6, BATCH, HIDDEN)
+
+
+def test_weights_start_with_the_variance_of_one_over_fan_in_and_biases_from_zero():
+    layer = nn.StringKernelRNN(50, 100, decay="state", highway=True, num_layers=2)
+    for k, size in enumerate((50, 100)):
+        weight = layer.direction(k).input_weight
+        recurrent = layer.get_parameter(f"weight_hh_l{k}")
+        gates = layer.get_parameter(f"bias_l{k}")
+        of_tokens, of_both = math.sqrt(3 / size), math.sqrt(3 / (size + 100))
+        drawn = [(recurrent, of_both), (weight[2], of_both)]
+        drawn += [(matrix, of_tokens) for matrix in (*weight[:2], *weight[3:])]
+        for matrix, bound in drawn:
+            assert 0.98 * bound < matrix.abs().max() <= bound
+        assert len(weight) == 3 + k  # the first layer's input is too small for a highway
+        assert not gates.any()
+
+
+def test_a_learned_decay_starts_at_one_half():
+    assert torch.equal(build_string("learned").decay_gate(), torch.full((HIDDEN,), 0.5).double())
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@EVERY_STRING_LAYER
+def test_the_states_of_every_step_are_those_that_the_layer_carries(name: str, reverse: bool):
+    layer, x = build_string(name, bidirectional=reverse), string_batch()
+    shown = layer.cell_states(x, reverse)
+    for t in range(len(x)):
+        _, state = layer(x[t:] if reverse else x[: t + 1])
+        carried = torch.cat([field[-1] for field in state[1:]]).movedim(0, 1)
+        torch.testing.assert_close(shown[t], string_states(layer.chain, carried))
+
+
+@EVERY_STRING_LAYER
+def test_the_states_have_the_layout_of_the_input(name: str):
+    layer, first = build_string(name), build_string(name, batch_first=True)
+    first.load_state_dict(layer.state_dict())
+    x = string_batch()
+    states = layer.cell_states(x)
+    assert states.shape == (6, BATCH, layer.order, HIDDEN)
+    torch.testing.assert_close(first.cell_states(x.transpose(0, 1)), states.transpose(0, 1))
+    torch.testing.assert_close(layer.cell_states(x[:, 0]), states[:, 0])
+
+
+def test_the_states_are_shown_without_dropout_and_may_be_differentiated():
+    layer = build_string("state gate", hidden_dropout=0.5, variational_dropout=0.5)
+    x = string_batch().requires_grad_()
+    states = layer.cell_states(x)
+    layer.eval()
+    torch.testing.assert_close(states, layer.cell_states(x))
+    (slope,) = torch.autograd.grad(states[-1].sum(), x)
+    assert slope.ne(0).all()
+
+
+@pytest.mark.parametrize("decay", [0.1, "learned"])
+def test_a_layer_brought_to_float64_has_all_digits_of_its_decay(decay: float | str):
+    layer = nn.StringKernelRNN(3, 4, decay=decay).double()
+    value = layer.decay_gate()
+    assert isinstance(value, torch.Tensor)
+    assert value.dtype == torch.float64
+    assert (value == (0.1 if decay == 0.1 else 0.5)).all()
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_the_decay_gate_shows_the_weights_that_act(name: str):
+    """A gate with weights 0 and the bias b is the decay sigma(b)."""
+    layer, x = build_string(name), string_batch()
+    gate = layer.decay_gate()
+    assert isinstance(gate, dict)
+    sees_h = layer.decay == "state"
+    assert list(gate) == ["input", *(["state"] if sees_h else []), "bias"]
+    gate["bias"].fill_(math.log(0.3 / 0.7))
+    for weight in (gate["input"], *([gate["state"]] if sees_h else [])):
+        assert weight.any()
+        weight.zero_()
+    given = build_string(name, decay=0.3)
+    of_gate = slice(layer.order, layer.order + 1)
+    rows = [k for k in range(len(layer.chain.products)) if k != of_gate.start]
+    with torch.no_grad():
+        given.direction(0).input_weight.copy_(layer.direction(0).input_weight[rows])
+        if given.bias_l0 is not None:
+            given.direction(0).bias.copy_(layer.direction(0).bias[1:])
+    torch.testing.assert_close(layer(x)[0], given(x)[0])
+
+
+@pytest.mark.parametrize("options", [{"decay": "state"}, {"highway": True}])
+@pytest.mark.parametrize("dropout", ["hidden_dropout", "variational_dropout"])
+def test_every_sequence_of_a_batch_has_a_mask_of_its_own(dropout: str, options: dict[str, Any]):
+    layer = nn.StringKernelRNN(16, 16, dtype=torch.float64, **{dropout: 0.5}, **options)
+    one = torch.randn(5, 1, 16, dtype=torch.float64)
+    output, _ = layer(one.expand(-1, 2, -1))
+    assert not torch.allclose(output[-1, 0], output[-1, 1])
+    layer.eval()
+    output, _ = layer(one.expand(-1, 2, -1))
+    torch.testing.assert_close(output[:, 0], output[:, 1])

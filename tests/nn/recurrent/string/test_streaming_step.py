@@ -1,0 +1,254 @@
+"""The short path of a string-kernel ``step()`` gives what the general one gives, and no more."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from representer import nn, ops
+from representer.nn.recurrent.string import streaming_step as module
+from representer.nn.recurrent.string.streaming_step import string_streaming_step
+from representer.ops import core
+
+from ..layers import assert_states_equal
+from ..string_layers import EVERY_STRING_LAYER, INPUT, build_string, string_batch
+
+pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
+
+
+def general(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any]:
+    """Take a step on the general path, which gradients need."""
+    with torch.enable_grad():
+        return layer.step(x_t, state)
+
+
+def quick(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+    with torch.no_grad():
+        return layer._short_step(x_t, state)
+
+
+def ready(name: str = "state gate", size: int = 2, **options: Any):
+    """Return a layer, an input and a state that the short path takes."""
+    layer, x = build_string(name, **options), string_batch(2, size)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_()  # biases too
+    return layer, x[1], layer.step(x[0])[1].detach()
+
+
+def moved(state: Any, dtype: torch.dtype) -> Any:
+    return type(state)(*(field.to(dtype) for field in state))
+
+
+@EVERY_STRING_LAYER
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("size", [1, 3, 8])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_streaming_step_is_a_step(name: str, layers: int, size: int, dtype: torch.dtype):
+    layer, x, state = ready(name, size, num_layers=layers)
+    layer, x, state = layer.to(dtype), x.to(dtype), moved(state, dtype)
+    found, expected = quick(layer, x, state), general(layer, x, state)
+    assert found is not None
+    torch.testing.assert_close(found[0], expected[0])
+    assert_states_equal(found[1], expected[1])
+    assert all(part.is_contiguous() for part in found[1])
+    assert found[0].data_ptr() != found[1].h.data_ptr()
+    again = quick(layer, x, found[1])
+    assert again is not None
+    torch.testing.assert_close(again[0], general(layer, x, expected[1])[0])
+
+
+@EVERY_STRING_LAYER
+def test_gates_without_biases_are_taken(name: str):
+    layer, x, state = ready(name, bias=False)
+    found = quick(layer, x, state)
+    assert found is not None
+    torch.testing.assert_close(found[0], general(layer, x, state)[0])
+
+
+@pytest.mark.parametrize("isa", core.USABLE)
+@pytest.mark.parametrize("sizes", [(1, 1), (5, 17), (33, 70), (64, 64)])
+def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
+    layer = nn.StringKernelRNN(*sizes, order=3, decay="state", dtype=torch.float64)
+    x = torch.randn(3, sizes[0], dtype=torch.float64)
+    state = layer.step(x)[1].detach()
+    with core.instruction_set(isa):
+        found = quick(layer, x, state)
+    assert found is not None
+    torch.testing.assert_close(found[0], general(layer, x, state)[0])
+
+
+def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.MonkeyPatch):
+    layer, x, state = ready()
+    taken: list[bool] = []
+    monkeypatch.setattr(
+        "representer.nn.recurrent.string.string_kernel_rnn.string_streaming_step",
+        lambda *given: taken.append(True) or module.string_streaming_step(*given),
+    )
+    with torch.no_grad():
+        output, _ = layer.step(x, state)
+    assert taken
+    torch.testing.assert_close(output, general(layer, x, state)[0])
+
+
+@pytest.mark.parametrize("name", ["state gate", "learned", "multiply"])
+def test_weights_trained_replaced_or_loaded_after_a_step_are_those_of_the_next(name: str):
+    layer, x, state = ready(name)
+    other, *_ = ready(name)
+
+    def is_up_to_date() -> None:
+        found = quick(layer, x, state)
+        assert found is not None
+        torch.testing.assert_close(found[0], general(layer, x, state)[0])
+
+    is_up_to_date()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.mul_(1.5)
+    is_up_to_date()
+    layer.load_state_dict(other.state_dict(), assign=True)
+    is_up_to_date()
+    layer.bias_l0 = None
+    is_up_to_date()
+
+
+def spoil(name: str, change: Callable[[Tensor], Tensor]) -> Callable[[nn.StringKernelRNN], Any]:
+    def of(layer: nn.StringKernelRNN) -> None:
+        parameter = layer.get_parameter(f"{name}_l0")
+        parameter.data = change(parameter.data)
+
+    return of
+
+
+def strided(tensor: Tensor) -> Tensor:
+    return torch.stack((tensor, tensor), dim=-1)[..., 0]
+
+
+CHANGES: dict[str, Callable[[nn.StringKernelRNN], Any]] = {
+    "hidden dropout": lambda layer: setattr(layer, "hidden_dropout", 0.5),
+    "strided recurrent weights": spoil("weight_hh", strided),
+    "strided input weights": spoil("weight_ih", strided),
+    "strided biases": spoil("bias", strided),
+    "narrow biases": spoil("bias", lambda bias: bias[:-1].contiguous()),
+    "recurrent weights of another dtype": spoil("weight_hh", Tensor.float),
+    "recurrent weights gone": lambda layer: setattr(layer, "weight_hh_l0", None),
+    "layer elsewhere": lambda layer: layer.to("meta"),
+    "layer in another dtype": lambda layer: layer.float(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("used_before", [False, True])
+def test_a_layer_that_became_unusual_is_left_to_the_general_path(change: str, used_before: bool):
+    layer, x, state = ready()
+    if used_before:
+        assert quick(layer, x, state) is not None
+    CHANGES[change](layer)
+    assert quick(layer, x, state) is None
+
+
+def test_a_learned_decay_that_does_not_fit_is_left_to_the_general_path():
+    layer, x, state = ready("learned")
+    spoil("decay_logit", lambda logit: logit[:1])(layer)
+    assert quick(layer, x, state) is None
+
+
+def test_a_highway_for_an_input_of_another_width_is_left_to_the_general_path():
+    layer, x, state = ready("highway")
+    of_five = torch.randn(len(layer.weight_ih_l0), 5, dtype=torch.float64)
+    layer.weight_ih_l0 = torch.nn.Parameter(of_five)
+    assert quick(layer, torch.cat((x, x[:, :1]), dim=1), state) is None
+
+
+def all_parts(change: Callable[[Tensor], Any]) -> Callable[[Any], Any]:
+    return lambda s: type(s)(*map(change, s))
+
+
+STATES: dict[str, Callable[[Any], Any]] = {
+    "none": lambda s: None,
+    "a plain tuple": tuple,
+    "narrow": all_parts(lambda part: part[..., :2].contiguous()),
+    "wide": all_parts(lambda part: torch.cat((part, part), dim=-1)),
+    "of one state less": lambda s: s._replace(c=s.c[:, 1:].contiguous()),
+    "of another batch": lambda s: s._replace(h=s.h[:, :1].contiguous()),
+    "of two layers": all_parts(lambda part: torch.cat((part, part))),
+    "strided": lambda s: s._replace(c=strided(s.c)),
+    "of another dtype": lambda s: s._replace(c=s.c.float()),
+    "elsewhere": all_parts(lambda part: part.to("meta")),
+    "a number": lambda s: s._replace(h=0.0),
+}
+
+
+@pytest.mark.parametrize("kind", STATES)
+@pytest.mark.parametrize("name", ["state gate", "exact"])
+def test_a_state_that_is_not_just_so_is_left_to_the_general_path(kind: str, name: str):
+    layer, x, state = ready(name)
+    assert quick(layer, x, state) is not None
+    assert quick(layer, x, STATES[kind](state)) is None
+
+
+def test_a_state_with_masses_is_not_that_of_a_layer_without():
+    layer, x, state = ready("multiply")
+    assert quick(layer, x, nn.StringMassState(*state, state.c)) is None
+    exact, x, state = ready("exact", order=2)
+    assert quick(exact, x, nn.StringState(state.h, state.c)) is None
+
+
+def test_the_state_of_a_string_kernel_is_not_taken_by_another_cell():
+    _, x, state = ready("multiply")
+    cell = nn.RKMLSTM(INPUT, 4, dtype=torch.float64)
+    assert quick(cell, x, state) is None  # type: ignore[arg-type]
+
+
+INPUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "unbatched": lambda x: x[0],
+    "of many sequences": lambda x: x.repeat(5, 1),
+    "of another dtype": lambda x: x.float(),
+    "elsewhere": lambda x: x.to("meta"),
+    "of other features": lambda x: x[:, :2],
+    "of a subclass": lambda x: torch.nn.Parameter(x),
+}
+
+
+@pytest.mark.parametrize("kind", INPUTS)
+def test_an_input_that_is_not_just_so_is_left_to_the_general_path(kind: str):
+    layer, x, state = ready()
+    assert quick(layer, INPUTS[kind](x), state) is None
+
+
+def test_gradients_autocast_and_another_backend_are_left_to_the_general_path():
+    layer, x, state = ready()
+    assert string_streaming_step(layer, x, state) is None  # gradients are on
+    with torch.autocast("cpu", torch.bfloat16):
+        assert quick(layer, x, state) is None
+    with ops.use_backend("reference"):
+        assert quick(layer, x, state) is None
+
+
+def test_dropout_is_not_left_out():
+    layer, x, state = ready(num_layers=2, dropout=1.0, variational_dropout=1.0)
+    with torch.no_grad():
+        output, _ = layer.step(x, state)
+        torch.testing.assert_close(output, layer.step(torch.zeros_like(x), state)[0])
+
+
+def test_a_strided_input_is_read_as_it_is():
+    layer, x, state = ready("highway")
+    found = quick(layer, torch.stack((x, x + 1), dim=-1)[..., 0], state)
+    assert found is not None
+    torch.testing.assert_close(found[0], general(layer, x, state)[0])
+
+
+def test_plans_die_with_their_layers():
+    layer, x, state = ready()
+    quick(layer, x, state)
+    assert layer in module._STEPS
+    count = len(module._STEPS)
+    del layer
+    gc.collect()
+    assert len(module._STEPS) < count
