@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from representer import data, estimators, explain, functional, kernels, models, nn, ops, tasks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["data", "estimators", "explain", "functional", "kernels", "models", "nn", "ops", "tasks"]
 
 

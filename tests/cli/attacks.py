@@ -207,7 +207,7 @@ def swap(run: Path, outside: Path, draw: random.Random) -> str:
 
 def change_json(run: Path, outside: Path, draw: random.Random) -> str:
     path = run / draw.choice(
-        ["model.json"] * 4 + ["metrics.json", "details.json", "labels.json", "vocabulary.json",
+        ["model.json"] * 4 + ["metrics.json", "details.json", "model.json", "vocabulary.json",
                               "uncertainty.json", MANIFEST]
     )  # fmt: skip
     if not path.is_file():

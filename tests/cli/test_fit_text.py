@@ -28,7 +28,7 @@ def digest(path: Path) -> str:
 def test_a_run_holds_everything_that_was_promised(trained):
     names = {path.name for path in trained.iterdir()}
     assert names >= {
-        "config.yaml", "vocabulary.json", "labels.json", "model.safetensors", "metrics.jsonl",
+        "config.yaml", "vocabulary.json", "model.json", "model.safetensors", "metrics.jsonl",
         "metrics.csv", "metrics.json", "splits.json", "report.html",
     }  # fmt: skip
     assert not [name for name in names if name.endswith(".tmp")]

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import TINY
+from representer import estimators
+from representer.estimators import TextClassifier
 from representer.storage.manifest import MANIFEST
 
 
@@ -126,7 +128,7 @@ def test_a_disk_that_fills_up_leaves_the_old_output(run, trained, table, tmp_pat
 
 @pytest.mark.parametrize("column", [None, ""])
 @pytest.mark.parametrize("command", ["predict", "explain"])
-def test_a_run_that_names_no_column_of_texts_is_damaged(
+def test_a_run_that_names_no_column_of_texts_asks_for_one(
     run, trained, table, tmp_path, command, column
 ):
     folder = tmp_path / "run"
@@ -136,4 +138,19 @@ def test_a_run_that_names_no_column_of_texts_is_damaged(
     described["reading"]["text"] = column
     (folder / "model.json").write_text(json.dumps(described), encoding="utf-8")
     outcome = run(command, folder, table)
-    assert (outcome.code, "names no column of texts" in outcome.error) == (2, True)
+    assert (outcome.code, "expected the column with the texts" in outcome.error) == (2, True)
+    assert run(command, folder, table, "--text", "text").code == 0
+
+
+def test_a_run_saved_from_python_is_used_by_the_command_line(run, table, tmp_path):
+    texts, labels = ["good film", "bad film"] * 10, ["+", "-"] * 10
+    model = TextClassifier(hidden_size=4, embedding_size=4, epochs=1, random_state=0, verbose=0)
+    model.fit(texts, labels).save(tmp_path / "run")
+    outcome = run("predict", tmp_path / "run", table, "--text", "text")
+    assert outcome.out.splitlines()[0].endswith("prediction,probability_+,probability_-")
+
+
+def test_a_run_of_the_command_line_is_loaded_in_python(trained):
+    model = estimators.load(trained)
+    assert model.predict(["wave tide"]).shape == (1,)
+    assert model.explain(["wave tide"])[0].score

@@ -85,18 +85,18 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
     data, vectors, tmp_path, monkeypatch
 ):
     seen, accuracies = [], iter((0.9, 0.4))
-    make_task, predict = sentiment_run.classification_task, sentiment_run.probabilities
+    make_task, predict = sentiment_run.training_task, sentiment_run.outputs_of
 
     def task(*given):
         scores = ({"valid_accuracy": a, "valid_loss": 1.0} for a in accuracies)
         return replace(make_task(*given), evaluate=lambda model, check: next(scores))
 
-    def record(model, texts):
+    def record(model, inputs, texts):
         seen.append((texts, {k: v.clone() for k, v in model.state_dict().items()}))
-        return predict(model, texts)
+        return predict(model, inputs, texts)
 
-    monkeypatch.setattr(sentiment_run, "classification_task", task)
-    monkeypatch.setattr(sentiment_run, "probabilities", record)
+    monkeypatch.setattr(sentiment_run, "training_task", task)
+    monkeypatch.setattr(sentiment_run, "outputs_of", record)
     with RunFolder(tmp_path / "run") as folder:
         sentiment_run.run(folder, replace(TINY, epochs=2, max_drop=1.0), data, vectors, 1)
     ((texts, weights),) = seen

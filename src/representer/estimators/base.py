@@ -31,6 +31,8 @@ from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.targets import Target, require_same_length
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_result import TrainingResult
 
 
 class Estimator(NetworkEstimator):
@@ -142,28 +144,51 @@ class Estimator(NetworkEstimator):
             valid = self._objects(validation[0]), self.target_.encode(validation[1])
             require_same_length(*valid)
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
-        config = self._configure(self.inputs_, self.target_.width)
-        with generators.initializing(seed):
-            network = self._make(config)
-        self._initialize(network, self.inputs_, seed)
+        network = self.new_network(seed)
         if start:
             network.load_state_dict(start.network_.state_dict())
         encode = self.inputs_.encode
         examples = [Examples(encode(objects), values) for objects, values in (train, valid)]
-        self._train(run, network, examples[0], examples[1], seed)
+        self.train_on(run, network, examples[0], examples[1], seed)
         self.n_features_in_ = 1
         return self
 
-    def _train(
-        self, run: RunFolder, network: nn.Module, train: Examples, valid: Examples, seed: int
-    ) -> None:
-        """Train the network on examples."""
+    def new_network(self, seed: int) -> nn.Module:
+        """Return the network with its initial weights, which depend on the seed alone."""
+        config = self._configure(self.inputs_, self.target_.width)
+        with generators.initializing(seed):
+            network = self._make(config)
+        self._initialize(network, self.inputs_, seed)
+        return network
+
+    def train_on(
+        self,
+        run: RunFolder,
+        network: nn.Module,
+        train: Examples,
+        valid: Examples,
+        seed: int,
+        settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
+        reading: dict[str, Any] | None = None,
+    ) -> TrainingResult:
+        """Train the network on examples.
+
+        Args:
+            run: The folder for checkpoints and metrics.
+            network: With its initial weights.
+            train: The training examples.
+            valid: The validation examples.
+            seed: Of the order of the examples and of dropout.
+            settings: What else determines a run that is resumed, from the trainer's configuration.
+            reading: How the command line read the training data.
+        """
         batch_size = batch_size_for(self, len(train.objects))
         task = training_task(
             self.inputs_, self.target_, train, valid, batch_size, seed, self._augmentation()
         )
         config = trainer_config(self, self.target_, train, valid, seed)
-        self._train_network(run, network, task, config)
+        about = {"settings": settings(config), "reading": reading}
+        return self._train_network(run, network, task, config, **about)
 
     def _objects(self, X: Any) -> Sequence[Any]:
         objects = self._check_objects(X)

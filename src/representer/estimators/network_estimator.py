@@ -15,9 +15,11 @@ from representer.estimators import saving
 from representer.estimators.fitting import restored_state
 from representer.estimators.parameters import TrainingParameters
 from representer.storage import checkpoint
+from representer.storage.fields import from_values
 from representer.storage.run_folder import RunFolder
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
+from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 class NetworkEstimator(TrainingParameters, BaseEstimator):
     """An estimator with a trained network, whatever it is fitted to."""
 
+    _task: ClassVar[str] = ""  # on the command line
     _config: ClassVar[type[Any]]  # of the network's configuration
 
     # ---- what a subclass gives
@@ -37,6 +40,17 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
     def _make(config: Any) -> nn.Module:
         """Return the network of a configuration; it keeps it as ``config``."""
         raise NotImplementedError
+
+    def _read_config(self, values: dict[str, Any]) -> Any:
+        """Return the configuration of the network that was saved as plain values."""
+        return from_values(self._config, values)
+
+    def _require_sizes(self, config: Any) -> None:
+        """Require a network that fits inputs and targets.
+
+        Raises:
+            ValueError: It does not.
+        """
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         """Return the inputs as plain values, after writing larger parts as files of their own."""
@@ -103,19 +117,32 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
         task: TrainingTask,
         config: TrainerConfig,
         optimizer: Optimizer | None = None,
-    ) -> None:
-        """Train a network and keep its best weights; a new run gets its description first."""
+        settings: dict[str, Any] | None = None,
+        reading: dict[str, Any] | None = None,
+    ) -> TrainingResult:
+        """Train a network and keep its best weights; a new run gets its description first.
+
+        Args:
+            run: The folder for description, checkpoints and metrics.
+            network: With its initial weights.
+            task: Batches, loss and evaluation.
+            config: Of the trainer.
+            optimizer: Adam if left out.
+            settings: What else determines a run that is resumed.
+            reading: How the command line read the training data.
+        """
         if run.is_saved and not checkpoint.steps(run.checkpoints):
-            saving.describe(run, self, network)
+            saving.describe(run, self, network, reading)
         with restored_state(self.n_jobs):
             trainer = Trainer(
                 network, task, config, run,
-                optimizer=optimizer, callbacks=tuple(self.callbacks or ()),
+                optimizer=optimizer, settings=settings, callbacks=tuple(self.callbacks or ()),
             )  # fmt: skip
             result = trainer.fit()
             trainer.restore_best()
         self.network_ = network.eval()
         self.history_ = result.rows
+        return result
 
 
 def seed_of(random_state: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,6 +41,8 @@ class Saved:
         target: Fields of the target; empty for an estimator without targets.
         inputs: How objects become batches.
         network: Configuration of the network.
+        task: Its task on the command line.
+        reading: How the command line read the training data.
     """
 
     format: str
@@ -50,6 +52,8 @@ class Saved:
     target: dict[str, Any]
     inputs: dict[str, Any]
     network: dict[str, Any]
+    task: str = ""
+    reading: dict[str, Any] = field(default_factory=dict)
 
 
 def save(estimator: NetworkEstimator, folder: str | Path) -> None:
@@ -61,8 +65,20 @@ def save(estimator: NetworkEstimator, folder: str | Path) -> None:
         estimator._save_fitted(run)
 
 
-def describe(run: RunFolder, estimator: NetworkEstimator, network: Any) -> None:
-    """Write everything but the weights and the metrics."""
+def describe(
+    run: RunFolder,
+    estimator: NetworkEstimator,
+    network: Any,
+    reading: dict[str, Any] | None = None,
+) -> None:
+    """Write everything but the weights and the metrics.
+
+    Args:
+        run: The folder.
+        estimator: Its inputs and targets are fitted.
+        network: Its network.
+        reading: How the command line read the training data.
+    """
     default = type(estimator)()
     chosen = {
         name: value
@@ -72,7 +88,7 @@ def describe(run: RunFolder, estimator: NetworkEstimator, network: Any) -> None:
     }
     saved = Saved(
         FORMAT, __version__, type(estimator).__name__, chosen, estimator._save_target(),
-        estimator._save_inputs(run), to_dict(network.config),
+        estimator._save_inputs(run), to_dict(network.config), estimator._task, reading or {},
     )  # fmt: skip
     run.write_json(MODEL, asdict(saved))
 
@@ -91,13 +107,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     from representer import estimators
 
     files = RunFiles(folder)
-    values = files.json(MODEL)
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        written = values.get("version", "0.1.0") if isinstance(values, dict) else "0.1.0"
-        problem = f"was written by version {written}; this is version {__version__}"
-        fix = f"Train again, or install version {written}."
-        raise DataError(problem, file=files.folder / MODEL, fix=fix)
-    saved = files.read(MODEL, Saved)
+    saved = read_description(files)
     if saved.estimator not in estimators.ESTIMATORS:
         problem = f"{saved.estimator!r:.60} is not an estimator"
         raise DataError(problem, file=files.folder / MODEL, fix="Name another run folder.")
@@ -108,13 +118,29 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     estimator = files.parsed(MODEL, lambda: own(**saved.parameters))
     files.parsed(MODEL, lambda: estimator._load_target(saved.target))
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
-    config = files.parsed(MODEL, lambda: from_values(own._config, saved.network))
+    config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
+    files.parsed(MODEL, lambda: estimator._require_sizes(config))
     network: nn.Module = files.load_model(lambda: own._make(config))
     lines = files.bytes(METRICS_JSONL).splitlines()
     estimator.history_ = files.parsed(METRICS_JSONL, lambda: [parse_json(line) for line in lines])
     estimator.network_ = network
     estimator._load_fitted(files)
     return estimator
+
+
+def read_description(files: RunFiles) -> Saved:
+    """Return model.json of a run.
+
+    Raises:
+        DataError: It is damaged, or of another version of the library.
+    """
+    values = files.json(MODEL)
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        written = values.get("version", "0.1.0") if isinstance(values, dict) else "0.1.0"
+        problem = f"was written by version {written}; this is version {__version__}"
+        fix = f"Train again, or install version {written}."
+        raise DataError(problem, file=files.folder / MODEL, fix=fix)
+    return files.read(MODEL, Saved)
 
 
 def target_values(target: Target) -> dict[str, Any]:

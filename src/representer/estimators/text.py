@@ -19,9 +19,14 @@ from representer.estimators.base import Estimator
 from representer.estimators.explanation import Contribution
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.parameters import DECAYS
-from representer.estimators.text_explanation import ngram_sum
+from representer.estimators.text_explanation import TextModel, ngram_sum
 from representer.estimators.text_parameters import TextParameters
-from representer.models import SequenceClassifier, SequenceClassifierConfig
+from representer.models import (
+    SequenceClassifier,
+    SequenceClassifierConfig,
+    StackedClassifier,
+    StackedClassifierConfig,
+)
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -45,7 +50,7 @@ class TextInputs:
 
     vocabulary: Vocabulary
     tokenizer: str
-    max_length: int
+    max_length: int | None
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text that the network reads."""
@@ -76,16 +81,17 @@ class _SavedInputs:
     """The inputs in model.json; the vocabulary has a file of its own."""
 
     tokenizer: Literal["words", "blanks", "leam"]
-    max_length: int
+    max_length: int | None
 
 
 class TextNetwork(TextParameters, Estimator):
     """The network for texts, see `TextClassifier`."""
 
+    _task: ClassVar[str] = "text"
     _noun: ClassVar[str] = "text"
     _config: ClassVar[type[SequenceClassifierConfig]] = SequenceClassifierConfig
     inputs_: TextInputs
-    network_: SequenceClassifier
+    network_: TextModel
 
     def _check_objects(self, X: Any) -> list[str]:
         if isinstance(X, str):
@@ -109,7 +115,7 @@ class TextNetwork(TextParameters, Estimator):
         return TextInputs(vocabulary, self.tokenizer, self.max_length)
 
     def _configure(self, inputs: TextInputs, width: int) -> SequenceClassifierConfig:
-        vectors = self._read_vectors(inputs)
+        self._word_vectors = vectors = self._read_vectors(inputs)
         is_padded = self.pooling == "padded_mean"
         has_norm = self.cell not in _LACKING["layer_norm"]
         return SequenceClassifierConfig(
@@ -133,10 +139,25 @@ class TextNetwork(TextParameters, Estimator):
             padding_index=inputs.vocabulary.PAD,
         )
 
-    _make = staticmethod(SequenceClassifier)
+    @staticmethod
+    def _make(config: Any) -> TextModel:
+        is_stacked = isinstance(config, StackedClassifierConfig)
+        return (StackedClassifier if is_stacked else SequenceClassifier)(config)
+
+    def _read_config(self, values: dict[str, Any]) -> Any:
+        is_stacked = "combine" in values  # a network of L17 section 6.2
+        return from_values(StackedClassifierConfig if is_stacked else self._config, values)
+
+    def _require_sizes(self, config: Any) -> None:
+        if config.vocabulary_size != len(self.inputs_.vocabulary):
+            raise ValueError(f"the network has {config.vocabulary_size:,} words, {VOCABULARY} "
+                             f"{len(self.inputs_.vocabulary):,}")  # fmt: skip
+        if config.num_classes != self.target_.width:
+            raise ValueError(f"the network has {config.num_classes:,} outputs for "
+                             f"{self.target_.width:,} targets")  # fmt: skip
 
     def _initialize(self, network: SequenceClassifier, inputs: TextInputs, seed: int) -> None:
-        vectors = self._read_vectors(inputs)
+        vectors = self.__dict__.pop("_word_vectors")  # read once, and not kept
         if vectors is None:
             network.embedding.weight.requires_grad_(not self.freeze_embeddings)
         else:
@@ -145,8 +166,8 @@ class TextNetwork(TextParameters, Estimator):
             network.set_vectors(matrix, freeze=self.freeze_embeddings)
 
     def _read_vectors(self, inputs: TextInputs) -> WordVectors | None:
-        if self.vectors is None:
-            return None
+        if self.vectors is None or isinstance(self.vectors, WordVectors):
+            return self.vectors
         return read_vectors(self.vectors, inputs.vocabulary)
 
     def _explain(self, one: str) -> tuple[float, float, list[Contribution]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from representer.estimators.parameters import (
     TrainingParameters,
@@ -34,7 +35,7 @@ class TextParameters(TrainingParameters):
     bidirectional: bool = option(False, "add a reverse direction")
     layer_norm: bool | None = option(None, "normalize the memory cell (default: if it can be)")
     embedding_size: int = option(128, "size of the word embeddings, unless --vectors sets it")
-    vectors: str | None = option(
+    vectors: Any = option(
         None, "pretrained word vectors: GloVe or word2vec text, or .npz", metavar="FILE"
     )
     freeze_embeddings: bool = option(False, "do not train the word vectors")

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from representer.tasks.packages import require
+
 
 @dataclass(frozen=True)
 class Task:
@@ -28,6 +30,7 @@ class Task:
         functions: ``fit(config)``, ``evaluate(run, data, *options)``,
             ``predict(run, data, output, *options)``, ``explain(run, data, *options, limit, top)``
             and ``as_text(entry, styled)`` of an explained row.
+        packages: Optional packages that they need.
     """
 
     name: str
@@ -37,8 +40,14 @@ class Task:
     defaults: Callable[[Any], dict[str, Any]]
     options: Mapping[str, tuple[type[Any], ...]]
     functions: Mapping[str, str]
+    packages: tuple[str, ...] = ()
 
     def function(self, name: str) -> Callable[..., Any]:
-        """Return one of the functions, importing its module."""
+        """Return one of the functions, importing its module.
+
+        Raises:
+            MissingExtraError: A package that the task needs is not installed.
+        """
+        require(f"fit {self.name}" if name == "fit" else name, *self.packages)
         module, _, attribute = self.functions[name].partition(":")
         return getattr(importlib.import_module(module), attribute)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from representer.data.text import Vocabulary, WordVectors, equal_lengths
+from representer.estimators import TextClassifier, saving
+from representer.estimators.fitting import outputs_of, training_task
+from representer.estimators.targets import Classes
+from representer.estimators.text import TextInputs
 from representer.models import StackedClassifier, StackedClassifierConfig
 from representer.storage.run_folder import RunFolder
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import TextData
-from representer.tasks.text.text_model import classification_task, probabilities
+from representer.tasks.text.text_model import examples_of
 from representer.tasks.text.text_results import Predictions, metrics_of
-from representer.tasks.text.text_run import describe_model
 from representer.training import generators
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
@@ -48,17 +51,17 @@ def run(
     data, matrix, cover = with_vectors(config, data, vectors)
     model = build(config, data, matrix)
     folder.write_json("config.json", config.to_dict())
-    folder.write_text("vocabulary.json", data.vocabulary.to_json() + "\n")
-    folder.write_text("labels.json", data.classes.to_json() + "\n")
-    describe_model(folder, model, ReadOptions(text="text", label="label"), "blanks", None)
-    order = generators.derive(config.seed, "order")
-
-    def batches(lengths: Sequence[int], epoch: int) -> list[list[int]]:
-        return equal_lengths(lengths, config.batch_size, order, epoch)
-
+    estimator = TextClassifier()
+    estimator.target_ = Classes(data.classes.names)
+    estimator.inputs_ = inputs = _EqualLengths(data.vocabulary, "blanks", None)
+    reading = asdict(ReadOptions(text="text", label="label"))
+    saving.describe(folder, estimator, model, reading)
+    train, valid, test = (examples_of(data, part) for part in (data.train, data.valid, data.test))
+    target, size = estimator.target_, config.batch_size
+    task = training_task(inputs, target, train, valid, size, config.seed)
     trainer = Trainer(
         model,
-        classification_task(data, batches),
+        task,
         trainer_config(config, threads),
         folder,
         settings=_settings(config, data),
@@ -66,12 +69,21 @@ def run(
     result = trainer.fit()
     trainer.restore_best()
     model.eval()
-    found = probabilities(model, [data.vocabulary.encode(tokens) for tokens in data.test.tokens])
+    found = target.probabilities(outputs_of(model, inputs, test.objects))
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in _parts(model)}
     predictions = Predictions(config.cell, found, result, {**counts, "all": sum(counts.values())})
-    lengths = [len(tokens) for tokens in data.train.tokens]
-    metrics = metrics_of(data, predictions, (), (), len(batches(lengths, 0)))
+    metrics = metrics_of(data, predictions, (), (), len(task.batches(0)))
     folder.write_json("metrics.json", metrics | {"cover": cover})
+
+
+class _EqualLengths(TextInputs):
+    """Batches of documents of one length, as in the authors' code."""
+
+    def batches(
+        self, encoded: Sequence[list[int]], batch_size: int, seed: int
+    ) -> Callable[[int], Sequence[Sequence[int]]]:
+        lengths = [len(document) for document in encoded]
+        return lambda epoch: equal_lengths(lengths, batch_size, seed, epoch)
 
 
 def with_vectors(

@@ -3,7 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from representer.data.text import LabelMap, Vocabulary
+from representer.data.text import Vocabulary
+from representer.estimators import TextClassifier
+from representer.estimators.classes import Classes
+from representer.estimators.text import TextInputs
+from representer.estimators.text_explanation import TextModel
 from representer.explain import reference_card
 from representer.models import (
     SequenceClassifier,
@@ -31,9 +35,14 @@ def trained_with(cell: str, pooling: str = "mean", **options) -> TrainedText:
             parameter.normal_()
     model.embedding.weight.data[0] = 0
     vocabulary = Vocabulary((*Vocabulary.MARKS, *WORDS))
-    classes = LabelMap(("sea", "sky", "land"))
-    reading = ReadOptions(text="text", label="label")
-    return TrainedText(model.eval(), vocabulary, classes, reading, "words", 400)
+    return trained_text(model, TextInputs(vocabulary, "words", 400))
+
+
+def trained_text(model: TextModel, inputs: TextInputs) -> TrainedText:
+    estimator = TextClassifier()
+    estimator.network_, estimator.inputs_ = model.eval(), inputs
+    estimator.target_ = Classes(("sea", "sky", "land"))
+    return TrainedText(estimator, ReadOptions(text="text", label="label"))
 
 
 CASES = {
@@ -76,9 +85,7 @@ def test_the_shares_of_a_stack_sum_to_its_logit_above_the_mean():
         for parameter in model.parameters():
             parameter.normal_(0, 0.5)
     plain = trained_with("string-kernel")
-    trained = TrainedText(
-        model.eval(), plain.vocabulary, plain.classes, plain.reading, "blanks", None
-    )
+    trained = trained_text(model, TextInputs(plain.vocabulary, "blanks", None))
     entry = explain_words(trained, WORDS, 4)
     ids = torch.tensor([trained.vocabulary.encode(WORDS)])
     logits = model(ids, torch.tensor([len(WORDS)]))[0]

@@ -1,4 +1,4 @@
-"""The classifier of a run: its first weights, its order of documents, its answers."""
+"""The estimator of a run: its first weights, its order of documents, its predictions."""
 
 from __future__ import annotations
 
@@ -9,16 +9,38 @@ import pytest
 import torch
 
 from representer.data.text import WordVectors
+from representer.estimators import fitting
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_data import TextData, prepare
-from representer.tasks.text.text_model import (
-    build_model,
-    probabilities,
-    trainer_config,
-    training_task,
-)
+from representer.tasks.text.text_model import estimator_of, examples_of
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
 
 TINY = TextConfig(hidden_size=4, embedding_size=3, min_count=1, batch_size=4)
+
+
+def build_model(config, data, vectors):
+    estimator = estimator_of(config, data, vectors)
+    return estimator.new_network(config.seed), getattr(estimator, "coverage_", None)
+
+
+def training_task(config, data) -> TrainingTask:
+    estimator = estimator_of(config, data)
+    parts = examples_of(data, data.train), examples_of(data, data.valid)
+    target = estimator.target_
+    return fitting.training_task(estimator.inputs_, target, *parts, config.batch_size, config.seed)
+
+
+def probabilities(model, documents, data) -> np.ndarray:
+    estimator = estimator_of(TINY, data)
+    outputs = fitting.outputs_of(model, estimator.inputs_, documents)
+    return estimator.target_.probabilities(outputs)
+
+
+def trainer_config(config, data) -> TrainerConfig:
+    estimator = estimator_of(config, data)
+    parts = examples_of(data, data.train), examples_of(data, data.valid)
+    return fitting.trainer_config(estimator, estimator.target_, *parts, config.seed)
 
 
 @pytest.fixture
@@ -65,8 +87,8 @@ def test_predictions_are_in_the_order_of_the_documents_for_all_lengths(data):
     model, _ = build_model(TINY, data, None)
     model.eval()
     documents = [[2], [3, 4, 5], [], [2, 3]]
-    together = probabilities(model, documents)
-    alone = np.concatenate([probabilities(model, [document]) for document in documents])
+    together = probabilities(model, documents, data)
+    alone = np.concatenate([probabilities(model, [document], data) for document in documents])
     np.testing.assert_allclose(together, alone, atol=1e-6)
     np.testing.assert_allclose(together.sum(axis=1), 1, atol=1e-12)
 
@@ -83,7 +105,7 @@ def test_evaluation_is_without_dropout_and_polls_after_every_batch(data):
 
 def test_the_validation_part_is_evaluated(data):
     model, _ = build_model(TINY, data, None)
-    predicted = probabilities(model.eval(), [data.vocabulary.encode(t) for t in data.valid.tokens])
+    predicted = probabilities(model.eval(), examples_of(data, data.valid).objects, data)
     of_truth = predicted[np.arange(len(data.valid)), data.valid.labels]
     metrics = training_task(TINY, data).evaluate(model, lambda: None)
     assert metrics["valid_loss"] == pytest.approx(-np.log(of_truth).mean())
@@ -93,7 +115,7 @@ def test_the_validation_part_is_evaluated(data):
     assert sorted(data.valid.tokens) != sorted(data.test.tokens)
 
 
-def test_zeros_of_the_options_mean_none_to_the_trainer():
-    config = trainer_config(TextConfig(patience=0))
+def test_zeros_of_the_options_mean_none_to_the_trainer(data):
+    config = trainer_config(replace(TINY, patience=0), data)
     assert (config.patience, config.clip_norm, config.max_steps, config.threads) == (None,) * 4
     assert config.monitor == "valid_accuracy"

@@ -11,13 +11,11 @@ from representer.errors import KindError
 from representer.printable import say
 from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
-from representer.tasks.packages import require
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_contributions import as_table, contributions
 from representer.tasks.text.text_data import TextData, prepare
 from representer.tasks.text.text_explain import EXPLAINED, explain_words
 from representer.tasks.text.text_fit import (
-    NEEDED,
     evaluate_and_report,
     fit,
     train,
@@ -39,7 +37,6 @@ def demo(config: TextConfig) -> dict[str, Any]:
     Returns:
         The metrics of the selected cell, with the LSTM among the comparisons.
     """
-    require("fit text", *NEEDED)
     config = replace(with_default_output_dir(config), baselines=True)
     data = prepare(config)
     say(

@@ -6,7 +6,7 @@ See ``representer.estimators.text_explanation`` for the score that they sum to.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from representer.data.text import assemble, read_grid, tokenize
+from representer.data.text import assemble, read_grid
 from representer.estimators.text_explanation import evidence_of, layers_of
 from representer.explain import StackReadout, reference_card, stack_readout
 from representer.nn import StringKernelRNN
@@ -25,6 +25,7 @@ from representer.storage import atomic
 from representer.storage.run_files import require_finite
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_run import TrainedText, load_run
+from representer.tasks.text.text_use import like_training
 
 UNITS, NEAR = 5, 3  # units to list, and nearest words of each of their slots
 
@@ -52,7 +53,7 @@ def explain(
     """
     trained = load_run(run)
     layers_of(trained.model)  # raise before anything is read
-    reading = asdict(replace(options, text=options.text or trained.reading.text, label=None))
+    reading = asdict(like_training(trained, options))
     text = reading.pop("text")
     reading.pop("label")
     table = assemble(
@@ -62,7 +63,7 @@ def explain(
     for line, document in zip(table.lines, table.texts, strict=True):
         if len(entries) == limit:
             break
-        words = tokenize(document, trained.tokenizer)[: trained.max_length]  # type: ignore[arg-type]
+        words = trained.words(document)
         if words:
             entry = explain_words(trained, words, top)
             require_finite(run, [entry["probability"], entry["evidence"], *entry["contributions"]])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from representer.data.text import WordVectors, read_vectors
+from representer.estimators.fitting import outputs_of
 from representer.models import SequenceClassifier
 from representer.printable import say, show
 from representer.report import write_report
@@ -15,15 +16,9 @@ from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
 from representer.tasks.options import as_yaml, determining
-from representer.tasks.packages import require
 from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_data import TextData, prepare
-from representer.tasks.text.text_model import (
-    build_model,
-    probabilities,
-    trainer_config,
-    training_task,
-)
+from representer.tasks.text.text_model import estimator_of, examples_of
 from representer.tasks.text.text_results import (
     NAMES,
     Predictions,
@@ -33,10 +28,7 @@ from representer.tasks.text.text_results import (
     train_baselines,
     verdict,
 )
-from representer.tasks.text.text_run import write_inputs
-from representer.training.trainer import Trainer
-
-NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
+from representer.training.trainer_config import TrainerConfig
 
 # A run may be resumed with other values of these; the trainer checks its own settings.
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
@@ -75,7 +67,6 @@ def fit(config: TextConfig) -> dict[str, Any]:
     Raises:
         RepresenterError: See ``errors``; the message names the location and the fix.
     """
-    require("fit text", *NEEDED)
     config = with_default_output_dir(config)
     data = prepare(config)
     vectors = read_vectors(config.vectors, data.vocabulary) if config.vectors else None
@@ -93,25 +84,23 @@ def train(
     run: RunFolder, config: TextConfig, data: TextData, vectors: WordVectors | None
 ) -> Trained:
     """Train one model in a folder, or continue its training, and predict the test documents."""
-    model, coverage = build_model(config, data, vectors)
-    if coverage is not None:
+    estimator = estimator_of(config, data, vectors)
+    model = cast(SequenceClassifier, estimator.new_network(config.seed))
+    if vectors is not None:
+        coverage = estimator.coverage_
         running = coverage.running(_counts(data))
         data.report["coverage"] = f"{coverage}; {running:.1%} of running words"
         say(f"{config.vectors}: {data.report['coverage']}")
     if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
-        write_inputs(run, config, data, model)
-    trainer = Trainer(
-        model,
-        training_task(config, data),
-        trainer_config(config),
-        run,
-        settings=_settings(config, data),
-    )
-    result = trainer.fit()
+        run.write_text("config.yaml", as_yaml(config))
+        run.write_json("splits.json", data.splits())
+    result = estimator.train_on(
+        run, model, examples_of(data, data.train), examples_of(data, data.valid), config.seed,
+        settings=lambda trainer: _settings(config, data, trainer), reading=asdict(data.reading),
+    )  # fmt: skip
     run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-    trainer.restore_best()
-    model.eval()
-    predicted = probabilities(model, [data.vocabulary.encode(t) for t in data.test.tokens])
+    outputs = outputs_of(model, estimator.inputs_, examples_of(data, data.test).objects)
+    predicted = estimator.target_.probabilities(outputs)
     return Trained(
         config, model, Predictions(NAMES[config.cell], predicted, result, _parameters(model))
     )
@@ -155,8 +144,8 @@ def evaluate_and_report(
     return metrics
 
 
-def _settings(config: TextConfig, data: TextData) -> dict[str, Any]:
-    chosen = determining(config, trainer_config(config), _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
+def _settings(config: TextConfig, data: TextData, trainer: TrainerConfig) -> dict[str, Any]:
+    chosen = determining(config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
     return {**chosen, "sha256": {s["role"]: s["sha256"] for s in data.report["sources"]}}
 
 
@@ -168,7 +157,7 @@ def _counts(data: TextData) -> dict[str, int]:
     return counts
 
 
-def _parameters(model: SequenceClassifier) -> dict[str, int]:
+def _parameters(model: Any) -> dict[str, int]:
     parts = {"word vectors": model.embedding, "cell": model.cell, "classifier": model.head}
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
     return {**counts, "all": sum(counts.values())}

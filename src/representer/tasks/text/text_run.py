@@ -3,100 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import cast
 
-from representer.data.text import LabelMap, Vocabulary, tokenize
-from representer.models import (
-    SequenceClassifier,
-    SequenceClassifierConfig,
-    StackedClassifier,
-    StackedClassifierConfig,
-    to_dict,
-)
+from representer.data.text import LabelMap, Vocabulary
+from representer.estimators import TextClassifier, saving
+from representer.estimators.text_explanation import TextModel
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles
-from representer.storage.run_folder import RunFolder
-from representer.tasks.options import as_yaml
-from representer.tasks.text.text_config import ReadOptions, TextConfig
-from representer.tasks.text.text_data import TextData
-
-VOCABULARY, LABELS = "vocabulary.json", "labels.json"
-Classifier = SequenceClassifier | StackedClassifier
-Tokenizer = Literal["words", "blanks", "leam"]
+from representer.tasks.text.text_config import ReadOptions
 
 
 @dataclass(frozen=True)
 class TrainedText:
-    """A trained classifier with everything that prediction needs.
+    """A trained classifier, and how its training data were read.
 
     Attributes:
-        model: The network, in evaluation mode.
-        vocabulary: Words of the training data.
-        classes: Names of the classes.
-        reading: How the training data were read, columns as detected.
-        tokenizer: Tokenization scheme.
-        max_length: Maximum number of words of a text; None for no limit.
+        estimator: The classifier.
+        reading: Options of reading, columns as detected.
     """
 
-    model: Classifier
-    vocabulary: Vocabulary
-    classes: LabelMap
+    estimator: TextClassifier
     reading: ReadOptions
-    tokenizer: str
-    max_length: int | None
+
+    @property
+    def model(self) -> TextModel:
+        """The network, in evaluation mode."""
+        return self.estimator.network_
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """Words of the training data."""
+        return self.estimator.inputs_.vocabulary
+
+    @property
+    def classes(self) -> LabelMap:
+        """Names of the classes."""
+        return LabelMap(self.estimator.target_.names)
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text that the network reads."""
+        return self.estimator.inputs_.words(text)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the word ids of each text."""
-        words = (tokenize(text, self.tokenizer) for text in texts)  # type: ignore[arg-type]
-        return [self.vocabulary.encode(tokens[: self.max_length]) for tokens in words]
-
-
-def write_inputs(
-    run: RunFolder, config: TextConfig, data: TextData, model: SequenceClassifier
-) -> None:
-    """Write the inputs of a run: everything but weights and results."""
-    run.write_text("config.yaml", as_yaml(config))
-    run.write_text(VOCABULARY, data.vocabulary.to_json() + "\n")
-    run.write_text(LABELS, data.classes.to_json() + "\n")
-    run.write_json("splits.json", data.splits())
-    describe_model(run, model, data.reading, config.tokenizer, config.max_length)
-
-
-def describe_model(
-    run: RunFolder,
-    model: Classifier,
-    reading: ReadOptions,
-    tokenizer: str,
-    max_length: int | None,
-) -> None:
-    """Write model.json, which `load_run` reads."""
-    described = {
-        "task": "text",
-        "classifier": type(model).__name__,
-        "model": to_dict(model.config),
-        "reading": asdict(reading),
-        "tokenizer": tokenizer,
-        "max_length": max_length,
-    }
-    run.write_json(MODEL, described)
-
-
-@dataclass(frozen=True)
-class _Described:
-    """model.json of a text run."""
-
-    task: str
-    model: dict[str, Any]
-    reading: ReadOptions
-    tokenizer: Tokenizer
-    max_length: int | None
-    classifier: str = SequenceClassifier.__name__
-
-    def __post_init__(self) -> None:
-        if not self.reading.text:
-            raise ValueError("it names no column of texts")
+        return self.estimator.inputs_.encode(texts)
 
 
 def load_run(folder: str | Path) -> TrainedText:
@@ -107,20 +59,6 @@ def load_run(folder: str | Path) -> TrainedText:
         CheckpointError: If its weights are damaged.
     """
     files = RunFiles(folder)
-    described = files.describe("text", "text classifier", _Described)
-    is_stacked = described.classifier == StackedClassifier.__name__
-    kind = StackedClassifierConfig if is_stacked else SequenceClassifierConfig
-    config = files.parsed(MODEL, lambda: from_values(kind, described.model))
-    vocabulary = Vocabulary.from_json(files.text(VOCABULARY), file=files.folder / VOCABULARY)
-    classes = LabelMap.from_json(files.text(LABELS), file=files.folder / LABELS)
-    files.require(VOCABULARY, "words", len(vocabulary), config.vocabulary_size)
-    files.require(LABELS, "classes", len(classes), config.num_classes)
-    build = StackedClassifier if is_stacked else SequenceClassifier
-    return TrainedText(
-        model=files.load_model(lambda: build(config)),
-        vocabulary=vocabulary,
-        classes=classes,
-        reading=described.reading,
-        tokenizer=described.tokenizer,
-        max_length=described.max_length,
-    )
+    saved = saving.read_description(files)
+    reading = files.parsed(MODEL, lambda: from_values(ReadOptions, saved.reading))
+    return TrainedText(cast(TextClassifier, saving.load(folder, TextClassifier)), reading)

@@ -20,4 +20,5 @@ TEXT = Task(
         "explain": f"{_HOME}.text_explain:explain",
         "as_text": f"{_HOME}.text_marks:as_text",
     },
+    packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
 )

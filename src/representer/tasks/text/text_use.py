@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from representer.data.text import Grid, assemble, read_grid, read_table
+from representer.errors import ArgumentError
+from representer.estimators.fitting import outputs_of
 from representer.printable import say
 from representer.storage.run_files import require_finite
 from representer.tasks.metrics import classification_metrics
@@ -22,7 +25,6 @@ from representer.tasks.table_file import (
 )
 from representer.tasks.text.text_config import ReadOptions
 from representer.tasks.text.text_data import encode_labels
-from representer.tasks.text.text_model import probabilities
 from representer.tasks.text.text_run import TrainedText, load_run
 
 PREDICTION = "prediction"
@@ -43,12 +45,12 @@ def evaluate(run: str | Path, data: str | Path, options: ReadOptions) -> dict[st
         DataError: If the table cannot be used, for example for an unknown label.
     """
     trained = load_run(run)
-    table = read_table(data, **asdict(_like_training(trained, options)))
+    table = read_table(data, **asdict(like_training(trained, options)))
     for line in (*table.notes, table.dropped_summary()):
         if line:
             say(f"{table.source}: {line}")
     truth = np.asarray(encode_labels(table, trained.classes))
-    predicted = probabilities(trained.model, trained.encode(table.texts))
+    predicted = _probabilities(trained, trained.encode(table.texts))
     require_finite(run, predicted)
     metrics = classification_metrics(truth, predicted, trained.classes.names)
     return {"run": str(run), "data": str(data), "left_out": len(table.dropped), **metrics}
@@ -74,7 +76,7 @@ def predict(
     if output is not None:
         check_output(Path(output), Path(data))
     trained = load_run(run)
-    reading = asdict(_like_training(trained, options))
+    reading = asdict(like_training(trained, options))
     text = reading.pop("text")
     reading.pop("label")
     grid = read_grid(data, text.split(","), **reading)
@@ -82,7 +84,7 @@ def predict(
     for line in grid.notes:
         say(f"{table.source}: {line}")
     documents = trained.encode(table.texts)
-    predicted = probabilities(trained.model, documents)
+    predicted = _probabilities(trained, documents)
     require_finite(run, predicted)
     rows: dict[int, list[str]] = {}
     for line, words, chances in zip(table.lines, documents, predicted, strict=True):
@@ -97,9 +99,23 @@ def predict(
     write_table(output, _as_csv(grid, str(data), columns, rows))
 
 
-def _like_training(trained: TrainedText, options: ReadOptions) -> ReadOptions:
-    """Return the options, with the columns of the training data as defaults."""
+def _probabilities(trained: TrainedText, documents: Sequence[list[int]]) -> NDArray[np.float64]:
+    """Return the probability of each class ``(N, C)``."""
+    estimator = trained.estimator
+    outputs = outputs_of(trained.model, estimator.inputs_, documents)
+    return estimator.target_.probabilities(outputs)
+
+
+def like_training(trained: TrainedText, options: ReadOptions) -> ReadOptions:
+    """Return the options, with the columns of the training data as defaults.
+
+    Raises:
+        ArgumentError: The run was saved from Python, and no column of texts is named.
+    """
     text, label = options.text or trained.reading.text, options.label or trained.reading.label
+    if not text:
+        hint = "The run says nothing about tables: it was saved from Python."
+        raise ArgumentError("text", text, "the column with the texts", hint=hint)
     return replace(options, text=text, label=label)
 
 
