@@ -68,6 +68,15 @@ def test_the_windows_and_the_matrix_of_plain_filters_have_the_same_product(n: in
     assert not _bank({1: 4}, unit_norm=True)[0].is_plain
 
 
+def test_a_seed_draws_the_slots_of_each_feature_in_turn():
+    """The layout of version 0.1.0, whose seeds keep their filters."""
+    torch.manual_seed(3)
+    bank, weights = _bank({3: 2})
+    torch.manual_seed(3)
+    drawn = torch.empty(G, 2, I, 3, dtype=torch.float64).uniform_(-0.7, 0.7)
+    assert torch.equal(bank.effective(weights, G), drawn)
+
+
 def test_filters_of_mixed_lengths_stay_in_the_order_in_which_they_were_given():
     one, other = (build("CNN", filter_length=lengths) for lengths in ({3: 1, 1: 3}, {1: 3, 3: 1}))
     used = [(layer.filters()["candidate"] != 0).any(1).sum(1).tolist() for layer in (one, other)]
