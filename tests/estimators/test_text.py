@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -194,3 +196,14 @@ def test_scikit_learn_searches_and_validates():
 def test_every_parameter_has_a_help_text():
     for field in TextParameters.__dataclass_fields__.values():
         assert field.metadata["help"], field.name
+
+
+def test_the_package_is_lazy_and_parameters_are_free_of_torch():
+    code = (
+        "import importlib, pkgutil, sys; import representer.estimators as e\n"
+        "assert not [m for m in sys.modules if m.startswith('representer.estimators.')]\n"
+        "names = [m.name for m in pkgutil.iter_modules(e.__path__) if 'parameters' in m.name]\n"
+        "[importlib.import_module(f'representer.estimators.{name}') for name in names]\n"
+        "assert len(names) > 3 and 'torch' not in sys.modules, names\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

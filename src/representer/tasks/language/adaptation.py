@@ -20,13 +20,11 @@ class Adaptation:
         ArgumentError: If a value is out of its range, or has no effect.
     """
 
-    cache_share: float = option(0.0, "language models: share of a continuous cache; 0: none")
-    cache_theta: float = option(0.3, "how much more the likest of its states count")
-    cache_window: int = option(2000, "tokens that it remembers")
-    dynamic_lr: float = option(
-        0.0, "language models: rate of learning from the text under test; 0: none"
-    )
-    dynamic_decay: float = option(0.0, "how fast its weights come back to the trained ones")
+    cache_share: float = option(0.0, "language models: weight of a continuous cache; 0: none")
+    cache_theta: float = option(0.3, "weight of the similarity to the states in the cache")
+    cache_window: int = option(2000, "tokens in the cache")
+    dynamic_lr: float = option(0.0, "language models: learning rate of dynamic evaluation; 0: none")
+    dynamic_decay: float = option(0.0, "rate at which its weights return to the trained ones")
 
     def __post_init__(self) -> None:
         for name in ("cache_share", "dynamic_decay"):

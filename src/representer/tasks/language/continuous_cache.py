@@ -1,4 +1,4 @@
-"""The continuous cache: words that came after states like the present one are expected again."""
+"""The continuous cache: words that followed states similar to the present one are expected."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from representer.errors import ArgumentError
 from representer.estimators.carried_state import detached
 from representer.models import LanguageModel
 
-_SEGMENT = 64  # steps at once; the figures do not depend on it
+_SEGMENT = 64  # steps at a time; the metrics do not depend on it
 
 
 class ContinuousCache:
-    r"""Remembers the last features with the words that came after them.
+    r"""The last features, each with the word that followed it.
 
     .. math::
         p(w \mid h_t) = (1 - \lambda)\, p_{\mathrm{model}}(w \mid h_t) + \lambda \sum_{i} a_{ti}
             \mathbb 1[w = x_{i+1}], \qquad
         a_{ti} = \operatorname{softmax}_i(\theta\, h_t^\top h_i)
 
-    over the ``window`` steps i before t. Nothing is remembered before the first step, which is
-    predicted by the model alone. Memory is that of the window.
+    over the ``window`` steps i before t. The cache is empty at the first step, which is predicted
+    by the model alone. Memory does not grow beyond the window.
 
     Args:
-        theta: θ, how much more the likest states count.
+        theta: θ, the weight of the similarity; larger values favor the most similar states.
         share: λ.
-        window: Steps that are remembered.
+        window: Number of stored steps.
 
     Raises:
         ArgumentError: If a number is out of its range.
@@ -57,12 +57,12 @@ class ContinuousCache:
         return 0 if self._words is None else len(self._words)
 
     def read(self, features: Tensor, log_probabilities: Tensor, words: Tensor) -> Tensor:
-        """Predict the next steps of a text, each with what came before it, and remember them.
+        """Predict the next steps of a text, each from the steps before it, and store them.
 
         Args:
             features: h of each step ``(T, E)``.
             log_probabilities: The model's ``(T, V)``.
-            words: What came after each step ``(T,)``; a step sees those before it alone.
+            words: The word that followed each step ``(T,)``; a step uses only those before it.
 
         Returns:
             The mixture's log-probabilities ``(T, V)``.
@@ -77,12 +77,12 @@ class ContinuousCache:
         age = age - torch.arange(len(keys), device=keys.device)
         is_seen = (age > 0) & (age <= self.window)
         scores = (self.theta * features @ keys.T).masked_fill(~is_seen, -math.inf)
-        self._features = keys[-self.window :].clone()  # of the window, not of all before it
+        self._features = keys[-self.window :].clone()  # a copy, so that older features are freed
         self._words = values[-self.window :].clone()
-        first = int(known == 0)  # nothing came before the first step of all
-        likeness = scores[first:].softmax(dim=-1)
+        first = int(known == 0)  # the very first step has no predecessors
+        similarity = scores[first:].softmax(dim=-1)
         recent = torch.zeros_like(log_probabilities[first:])
-        recent.scatter_add_(1, values.expand(steps - first, -1), likeness)
+        recent.scatter_add_(1, values.expand(steps - first, -1), similarity)
         mixed = torch.logaddexp(
             log_probabilities[first:] + _log(1 - self.share), recent.log() + _log(self.share)
         )
@@ -100,8 +100,8 @@ def cached_negative_log_likelihood(
 
     Args:
         model: In evaluation mode.
-        tokens: ``(N,)``; the first one is given.
-        cache: Empty, or filled with what was read before.
+        tokens: ``(N,)``; the first one is given, not predicted.
+        cache: Empty, or filled with the preceding text.
         check: Called after every segment.
     """
     device = next(model.parameters()).device
@@ -109,11 +109,11 @@ def cached_negative_log_likelihood(
     total, state = 0.0, None
     for start, length in fixed_segments(len(inputs), _SEGMENT):
         span = slice(start, start + length)
-        found: Any = model(inputs[span].to(device), state)
-        words, features = targets[span, 0].to(device), found.features[:, 0]
+        result: Any = model(inputs[span].to(device), state)
+        words, features = targets[span, 0].to(device), result.features[:, 0]
         logs = cache.read(features, model.output.log_probabilities(features), words)
         total -= logs.gather(1, words[:, None]).double().sum().item()
-        state = detached(found.state)
+        state = detached(result.state)
         check()
     return total / len(targets)
 

@@ -1,4 +1,4 @@
-"""Dynamic evaluation: a model that goes on learning from the text that it has been tested on."""
+"""Dynamic evaluation: a model keeps learning from the part of the text already predicted."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def dynamic_evaluation(
         \theta \leftarrow \theta - \eta\, \frac{g}{r + \epsilon}
             + \min\left(\lambda \frac{r}{\bar r}, 1\right)(\theta_0 - \theta)
 
-    Afterwards the model has its trained weights :math:`\theta_0` again, whatever happens.
+    Afterwards the model has its trained weights :math:`\theta_0` again, even after an error.
 
     Args:
         model: In evaluation mode.
-        tokens: ``(N,)``; the first one is given.
+        tokens: ``(N,)``; the first one is given, not predicted.
         lr: η.
-        decay: λ, how fast weights come back to the trained ones.
+        decay: λ, how fast weights return to the trained ones.
         segment: Steps between two updates.
         mean_squares: s of each parameter, see `mean_squared_gradients`.
         epsilon: ε.
@@ -103,7 +103,7 @@ def mean_squared_gradients(
     """Return the mean squares of the gradients of segments, for `dynamic_evaluation`.
 
     Args:
-        model: In evaluation mode; nothing of it changes.
+        model: In evaluation mode; it does not change.
         tokens: Of the training text ``(N,)``.
         rows: Parallel streams.
         segment: Steps of a segment.

@@ -1,4 +1,4 @@
-"""Counting n-grams: the baseline that every language model is compared with."""
+"""N-gram counts with Kneser-Ney smoothing, the baseline of language models."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def kneser_ney(train: Numbers, test: Numbers, words: int, order: int = 3) -> flo
             + D \frac{N(u)}{c(u)} \, p(w \mid u')
 
     in nats per token, with :math:`N(u)` the number of different words seen after the context u,
-    :math:`u'` the context without its first word, D = 0.75, and 1 / V after the shortest. The
+    :math:`u'` the context without its first word, D = 0.75, and 1 / V below the shortest. The
     counts of the longest n-grams are occurrences; those of shorter ones are the numbers of
-    different words seen before them. The first token of the text is given, as for every model.
+    different words seen before them. The first token of the text is given, not predicted.
 
     Args:
         train: Numbers of the tokens ``(N,)`` to count.
         test: Those to predict.
-        words: V, how many different tokens there are.
+        words: V, the number of different tokens.
         order: n, tokens of the longest n-gram.
 
     Raises:
-        ArgumentError: If n-grams of that order cannot be numbered, or there are none.
+        ArgumentError: If n-grams of that order cannot be numbered, or the order is not positive.
 
     References:
         Chen and Goodman, An empirical study of smoothing techniques for language modeling, 1999.
@@ -48,10 +48,10 @@ def kneser_ney(train: Numbers, test: Numbers, words: int, order: int = 3) -> flo
         seen = _look_up((kinds, counts), at)
         total = _look_up(followed, at // words).astype(float)
         other = _look_up(different, at // words)
-        fresh = p[len(p) - len(at) :]
+        lower = p[len(p) - len(at) :]
         with np.errstate(invalid="ignore", divide="ignore"):
-            better = (np.maximum(seen - DISCOUNT, 0) + DISCOUNT * other * fresh) / total
-        p[len(p) - len(at) :] = np.where(total > 0, better, fresh)
+            better = (np.maximum(seen - DISCOUNT, 0) + DISCOUNT * other * lower) / total
+        p[len(p) - len(at) :] = np.where(total > 0, better, lower)
     return float(-np.log(p).mean())
 
 
@@ -64,7 +64,7 @@ def _ngrams(tokens: Numbers, n: int, words: int) -> Numbers:
 
 
 def _counted(tokens: Numbers, n: int, words: int, *, is_longest: bool) -> tuple[Numbers, Numbers]:
-    """Return the different n-grams and their counts, of what came before if they are shorter."""
+    """Return the different n-grams and their counts; of shorter ones, of different predecessors."""
     if is_longest:
         return np.unique(_ngrams(tokens, n, words), return_counts=True)
     longer = np.unique(_ngrams(tokens, n + 1, words))
@@ -72,13 +72,13 @@ def _counted(tokens: Numbers, n: int, words: int, *, is_longest: bool) -> tuple[
 
 
 def _table(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the different keys, which come in order, and the sums of their values."""
+    """Return the different keys of a sorted array, and the sums of their values."""
     kinds, starts = np.unique(keys, return_index=True)
     return kinds, np.add.reduceat(values, starts)
 
 
 def _look_up(table: tuple[Numbers, Numbers], keys: Numbers) -> Numbers:
-    """Return the value of each key, 0 where it has none."""
+    """Return the value of each key, 0 if the table lacks it."""
     kinds, values = table
     place = np.minimum(np.searchsorted(kinds, keys), len(kinds) - 1)
     return np.where(kinds[place] == keys, values[place], 0)

@@ -95,11 +95,11 @@ class LanguageConfig:
     patience: int = option(5, "stop after this many epochs without improvement; 0: never")
     evaluation_rows: int = option(10, "parallel streams in validation; the test has one")
     baselines: bool = option(True, "count n-grams to compare with")
-    seed: int = option(0, "of weights, segments and dropout")
+    seed: int = option(0, "random seed of weights, segments and dropout")
     threads: int = option(0, "CPU threads; 0: default of torch")
     preset: str | None = option(
         None,
-        "settings of a paper's model; other options win over it",
+        "settings of a paper's model; other options override it",
         choices=("string-5m", "string-20m", "awd"),
     )
     start_from: str | None = option(

@@ -1,4 +1,4 @@
-"""From files to the numbered text of a language model."""
+"""Read, split and number the text of a language model."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from representer.tasks.language.language_config import LanguageConfig
 
 @dataclass(frozen=True)
 class LanguageData:
-    """All that a run knows of its data.
+    """The data of a run.
 
     Attributes:
         corpus: Train, valid and test.
-        source: What they come from, in words.
+        source: Path or description of their source.
         digests: SHA-256 of the tokens of each part.
     """
 
@@ -40,7 +40,7 @@ class LanguageData:
 
     @property
     def report(self) -> dict[str, Any]:
-        """Counts of tokens, lines, known and unknown ones, for the report."""
+        """Counts of tokens, lines and unknown tokens for the report."""
         vocabulary = self.corpus.vocabulary
         parts = {name: self._counts(self.corpus.part(name)) for name in PARTS}
         return {"source": self.source, "vocabulary": len(vocabulary), "parts": parts}
@@ -53,11 +53,11 @@ class LanguageData:
 
 
 def prepare(config: LanguageConfig) -> LanguageData:
-    """Read, cut, count and number; nothing is written.
+    """Read, split and number the text; nothing is written.
 
     Raises:
         DataError: If the data cannot be used.
-        ArgumentError: If there are no data.
+        ArgumentError: If no data are named.
     """
     sources, name = _sources(config)
     corpus = read_corpus(
@@ -74,7 +74,7 @@ def prepare(config: LanguageConfig) -> LanguageData:
 
 
 def _sources(config: LanguageConfig) -> tuple[dict[str, Lines], str]:
-    """Return the lines of each part, and what they are."""
+    """Return the lines of each part, and a description of their source."""
     if config.demo:
         lines, name = topics()
         return cut(lines, config.valid_fraction, config.test_fraction), name
@@ -101,7 +101,7 @@ def _sources(config: LanguageConfig) -> tuple[dict[str, Lines], str]:
 
 
 def _check(corpus: Corpus, config: LanguageConfig, source: str) -> None:
-    """Refuse a text that is too short to learn from."""
+    """Refuse a text that is too short for training."""
     vocabulary, needed = corpus.vocabulary, 2 * config.batch_size
     if len(vocabulary) == len(vocabulary.MARKS):
         fix = "Lower --min-count."

@@ -1,4 +1,4 @@
-"""``fit language``: from a text to a trained and tested language model."""
+"""``fit language``: train and test a language model."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Trained:
 def fit(config: LanguageConfig) -> dict[str, Any]:
     """Train a language model, test it, and write the run folder.
 
-    Nothing is written before the data have been read and found good.
+    Nothing is written before the data have been read and checked.
 
     Args:
         config: The run.
@@ -74,13 +74,13 @@ def fit(config: LanguageConfig) -> dict[str, Any]:
 
 
 def with_default_output_dir(config: LanguageConfig) -> LanguageConfig:
-    """Return the configuration with a run folder, named after the data where none was chosen."""
+    """Return the configuration with a run folder, by default named after the data."""
     name = "language-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
     return replace(config, out=config.out or f"runs/{name}")
 
 
 def train(run: RunFolder, config: LanguageConfig, data: LanguageData) -> Trained:
-    """Train one model in a folder, or go on with it."""
+    """Train a model in a folder, or continue its training."""
     corpus = data.corpus
     say(
         f"{data.source}: {len(corpus.train):,} tokens to train on, {len(corpus.valid):,} to "
@@ -88,7 +88,7 @@ def train(run: RunFolder, config: LanguageConfig, data: LanguageData) -> Trained
     )
     check_memory(config, len(corpus.vocabulary), available())
     model = build_model(config, len(corpus.vocabulary))
-    if not checkpoint.steps(run.checkpoints):  # otherwise all is there, and may not change
+    if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
         if config.start_from is not None:
             start_from(model, Path(config.start_from), corpus.vocabulary)
         write_inputs(run, config, data, model)
@@ -101,7 +101,7 @@ def train(run: RunFolder, config: LanguageConfig, data: LanguageData) -> Trained
         settings=settings(config, data),
     )
     result = trainer.fit()
-    run.write_text("config.yaml", as_yaml(config))  # more epochs than before, perhaps
+    run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
     trainer.restore_best()
     return Trained(config, model.eval(), result)
 
@@ -120,6 +120,6 @@ def evaluate_and_report(run: RunFolder, data: LanguageData, trained: Trained) ->
 
 
 def settings(config: LanguageConfig, data: LanguageData) -> dict[str, Any]:
-    """Return what determines a run, but for what the trainer watches over itself."""
+    """Return the settings that determine a run, except those that the trainer checks."""
     chosen = determining(config, trainer_config(config), _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
     return {**chosen, "sha256": data.digests}

@@ -18,14 +18,14 @@ from representer.tasks.options import command_of
 from representer.training.fingerprint import fingerprint
 from representer.training.training_result import TrainingResult
 
-EXCERPT = 150  # tokens of the test text that are shown, and of the text that is drawn
+EXCERPT = 150  # tokens of the excerpt of the test text, and of the sample
 ORDERS = {"word": (1, 3), "char": (1, 5)}
 
 
 def metrics_of(
     config: LanguageConfig, data: LanguageData, model: LanguageModel, training: TrainingResult
 ) -> dict[str, Any]:
-    """Return metrics.json: the test figures, and how they came about."""
+    """Return metrics.json: the test metrics, and how training went."""
     corpus = data.corpus
     nats = negative_log_likelihood(model, corpus.test)
     parts = {"embedding": model.embedding, "layers": model.layers, "output": model.output}
@@ -46,21 +46,23 @@ def metrics_of(
 
 
 def baselines_of(data: LanguageData) -> list[dict[str, Any]]:
-    """Return what counting n-grams gives on the same test text."""
+    """Return the metrics of n-gram counts on the same test text."""
     corpus = data.corpus
-    words, found = len(corpus.vocabulary), []
+    words, baselines = len(corpus.vocabulary), []
     for order in ORDERS[corpus.level]:
         if words**order < 2**62:
             nats = kneser_ney(corpus.train.numpy(), corpus.test.numpy(), words, order)
             row = figures(nats, len(corpus.test) - 1, corpus.level)
-            found.append({"name": f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram", **row})
-    return found
+            baselines.append(
+                {"name": f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram", **row}
+            )
+    return baselines
 
 
 def details_of(config: LanguageConfig, data: LanguageData, model: LanguageModel) -> dict[str, Any]:
     """Return details.json: data, an excerpt with its surprisals, a sample, command, environment."""
     vocabulary = data.corpus.vocabulary
-    drawn = generate(
+    sampled = generate(
         model, [vocabulary.END], EXCERPT, top_p=0.9, never=[vocabulary.UNKNOWN], seed=config.seed
     )
     usual = defaults(config.preset, demo=config.demo)
@@ -68,7 +70,7 @@ def details_of(config: LanguageConfig, data: LanguageData, model: LanguageModel)
         "title": f"Language model of {data.source}",
         "data": data.report,
         "excerpt": surprisals(data, model),
-        "sample": [vocabulary.words[token] for token in drawn],
+        "sample": [vocabulary.words[token] for token in sampled],
         "command": command_of("language", config, usual),
         "config": config.to_dict(),
         "environment": fingerprint(next(model.parameters()).device),
@@ -77,10 +79,10 @@ def details_of(config: LanguageConfig, data: LanguageData, model: LanguageModel)
 
 @torch.no_grad()
 def surprisals(data: LanguageData, model: LanguageModel) -> list[dict[str, Any]]:
-    """Return the first tokens of the test text, each with the bits by which it surprised."""
+    """Return the first tokens of the test text, each with its surprisal in bits."""
     tokens = data.corpus.test[: EXCERPT + 1].to(next(model.parameters()).device)
-    found = model(tokens[:-1, None]).features
-    logs = model.output.log_probabilities(found)[:, 0]
+    features = model(tokens[:-1, None]).features
+    logs = model.output.log_probabilities(features)[:, 0]
     bits = -logs.gather(1, tokens[1:, None])[:, 0] / math.log(2)
     words = data.corpus.vocabulary.decode(tokens[1:].tolist())
     return [{"token": w, "bits": round(b, 2)} for w, b in zip(words, bits.tolist(), strict=True)]

@@ -20,13 +20,13 @@ TASK, VOCABULARY = "language", "vocabulary.json"
 
 @dataclass(frozen=True)
 class TrainedLanguage:
-    """A trained language model with all that is needed to ask it.
+    """A trained language model with everything that its use needs.
 
     Attributes:
         model: In evaluation mode.
-        vocabulary: Tokens that it knows.
+        vocabulary: Its tokens.
         level: Whether they are words or characters.
-        encoding: Of the files that it was trained on.
+        encoding: Encoding of the training files.
     """
 
     model: LanguageModel
@@ -38,7 +38,7 @@ class TrainedLanguage:
 def write_inputs(
     run: RunFolder, config: LanguageConfig, data: LanguageData, model: LanguageModel
 ) -> None:
-    """Write what a run is made of: all but the weights and the results."""
+    """Write everything but the weights and the results."""
     run.write_text("config.yaml", as_yaml(config))
     run.write_text(VOCABULARY, data.corpus.vocabulary.to_json() + "\n")
     run.write_json("splits.json", {"sha256": data.digests, **data.report})
@@ -77,16 +77,16 @@ def load_run(folder: str | Path) -> TrainedLanguage:
 
 
 def start_from(model: LanguageModel, folder: Path, vocabulary: LanguageVocabulary) -> None:
-    """Give a model the best weights of a run.
+    """Load the best weights of a run into a model.
 
     Args:
-        model: Of the same sizes; its dropouts may be others.
+        model: Of the same sizes; its dropout may differ.
         folder: The run.
-        vocabulary: Of the model's data.
+        vocabulary: Vocabulary of the model's data.
 
     Raises:
-        DataError: If the folder is no run, or its tokens are others.
-        CheckpointError: If its weights are of a model of other sizes, or damaged.
+        DataError: If the folder is no run, or its vocabulary differs.
+        CheckpointError: If its weights are damaged or of another size.
     """
     files = RunFiles(folder)
     before = _read_vocabulary(files)

@@ -33,12 +33,12 @@ def evaluate(
     Args:
         run: The run folder.
         data: The text file.
-        adaptation: What the model may do with the text; nothing if left out.
+        adaptation: Options of adapting to the text; none by default.
 
     Returns:
         Tokens, loss in nats per token, perplexity, bits per character where tokens are characters,
-        how many tokens the model does not know, and the figures with a ``cache`` and with
-        ``dynamic`` evaluation, where they are asked for.
+        the number of unknown tokens, and the metrics with a ``cache`` and with ``dynamic``
+        evaluation, if they are chosen.
 
     Raises:
         DataError: If the text cannot be used.
@@ -52,22 +52,22 @@ def evaluate(
     nats = negative_log_likelihood(trained.model, tokens)
     require_finite(run, nats)
     unknown = int((tokens == trained.vocabulary.UNKNOWN).sum())
-    found = figures(nats, len(tokens) - 1, trained.level)
-    found |= _adapted(trained, tokens, adaptation or Adaptation())
-    return {"run": str(run), "data": str(data), "unknown": unknown, **found}
+    metrics = figures(nats, len(tokens) - 1, trained.level)
+    metrics |= _adapted(trained, tokens, adaptation or Adaptation())
+    return {"run": str(run), "data": str(data), "unknown": unknown, **metrics}
 
 
 def _adapted(trained: TrainedLanguage, tokens: Tensor, chosen: Adaptation) -> dict[str, Any]:
-    """Return the figures of a text that the model may learn from."""
-    found: dict[str, float] = {}
+    """Return the metrics of a text that the model adapts to."""
+    losses: dict[str, float] = {}
     if chosen.cache_share:
         cache = ContinuousCache(chosen.cache_theta, chosen.cache_share, chosen.cache_window)
-        found["cache"] = cached_negative_log_likelihood(trained.model, tokens, cache)
+        losses["cache"] = cached_negative_log_likelihood(trained.model, tokens, cache)
     if chosen.dynamic_lr:
-        found["dynamic"] = dynamic_evaluation(
+        losses["dynamic"] = dynamic_evaluation(
             trained.model, tokens, lr=chosen.dynamic_lr, decay=chosen.dynamic_decay
         )
-    return {name: figures(nats, len(tokens) - 1, trained.level) for name, nats in found.items()}
+    return {name: figures(nats, len(tokens) - 1, trained.level) for name, nats in losses.items()}
 
 
 @dataclass(frozen=True)
@@ -81,15 +81,15 @@ class Sampling:
 
 
 def write_on(run: str | Path, prompt: str, sampling: Sampling) -> Iterator[str]:
-    """Return a prompt's continuation by a trained model, piece by piece as it is drawn.
+    """Return the continuation of a prompt, piece by piece as it is sampled.
 
-    Words of the prompt that the model does not know are read as its mark for such words, and named
-    on stderr. The continuation holds no such mark.
+    Unknown words of the prompt are read as the mark for unknown words, and named on stderr. The
+    continuation has no such mark.
 
     Args:
         run: The run folder.
-        prompt: Text; the continuation starts a line where it is empty or ends with a line's end.
-        sampling: How many tokens, and how they are drawn.
+        prompt: Text; the continuation starts a line if it is empty or ends with a line break.
+        sampling: Number of tokens, and how they are sampled.
     """
     trained = load_run(run)
     inputs = LanguageInputs(trained.vocabulary, trained.level)

@@ -9,11 +9,11 @@ from representer.tasks.language.language_config import LanguageConfig
 
 _BYTES = 4  # of a float32
 _COPIES = {"adam": 6, "sgd": 4, "nt-asgd": 6, "asgd": 6}
-"""Weights, gradient, best and saved ones; moments, or means and the weights they stand for."""
+"""Weights, gradient, best and saved weights; moments, or averages and current weights."""
 
 
 def available() -> int | None:
-    """Return the bytes of memory that are free to use; None where the system does not say."""
+    """Return the available memory in bytes; None if the system does not tell."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
         sizes = dict(line.split(":", 1) for line in lines)
@@ -23,19 +23,19 @@ def available() -> int | None:
 
 
 def check_memory(config: LanguageConfig, vocabulary_size: int, free: int | None) -> None:
-    """Refuse a vocabulary whose embedding would not fit while it is trained.
+    """Refuse a vocabulary whose embedding does not fit into memory in training.
 
     Args:
-        config: Of the run.
+        config: Configuration of the run.
         vocabulary_size: V.
-        free: Bytes that may be used; None asks nothing.
+        free: Available bytes; None for no check.
 
     Raises:
-        ArgumentError: If it needs more, with how much.
+        ArgumentError: If it needs more; the message states the size.
     """
     size = config.embedding_size or config.hidden_size
     weights = vocabulary_size * (size + 1) * _BYTES * _COPIES[config.optimizer]
-    logits = 512 * vocabulary_size * _BYTES * 2  # as many rows as the softmax takes at a time
+    logits = 512 * vocabulary_size * _BYTES * 2  # rows of the softmax at a time
     if free is None or weights + logits <= free:
         return
     raise ArgumentError(
