@@ -168,6 +168,7 @@ class Estimator(NetworkEstimator):
         train: Examples,
         valid: Examples,
         seed: int,
+        *,
         settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
         reading: dict[str, Any] | None = None,
     ) -> TrainingResult:

@@ -29,6 +29,7 @@ from representer.models import GraphEnsemble, GraphRegressorConfig
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles
 from representer.storage.run_folder import RunFolder
+from representer.training.training_result import TrainingResult
 
 
 @dataclass(frozen=True)
@@ -113,16 +114,24 @@ class GraphEnsembleRegressor(GraphRegressorParameters, GraphEnsembleEstimator, R
 
     uncertainty_: Uncertainty
 
-    def _train(
-        self, run: RunFolder, network: nn.Module, train: Examples, valid: Examples, seed: int
-    ) -> None:
-        super()._train(run, network, train, valid, seed)
+    def train_on(
+        self,
+        run: RunFolder,
+        network: nn.Module,
+        train: Examples,
+        valid: Examples,
+        seed: int,
+        **about: Any,
+    ) -> TrainingResult:
+        """Train the network on examples and calibrate its uncertainties, see `Estimator`."""
+        result = super().train_on(run, network, train, valid, seed, **about)
         has_gp = self.uncertainty == "gp"
         self.uncertainty_ = Uncertainty.fit(
             self.network_, self.target_, train, valid, has_gp=has_gp, seed=seed
         )
         if run.is_saved:
             self.uncertainty_.write(run)
+        return result
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the numbers predicted for each object ``(N,)`` or ``(N, K)``.
