@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -28,7 +29,7 @@ from representer.estimators.fitting import (
     training_task,
 )
 from representer.estimators.network_estimator import NetworkEstimator
-from representer.estimators.targets import Target, require_same_length
+from representer.estimators.targets import Target, as_sequence, require_same_length
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
@@ -122,6 +123,13 @@ class Estimator(NetworkEstimator):
             explanations.append(Explanation(prediction, *numbers, ordered, k))
         return explanations
 
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: targets may have several columns."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
     # ---- how it is done
 
     def _fit(self, run: RunFolder, X: Any, y: Any, groups: Any, validation: Any) -> Self:
@@ -129,7 +137,11 @@ class Estimator(NetworkEstimator):
         self.check()
         objects = self._objects(X)
         if y is None:
-            raise DataError(f"{type(self).__name__} requires y to be passed, but y is None")
+            kind = type(self).__name__
+            raise DataError(f"{kind} requires y to be passed, but the target y is None")
+        if len(objects) == 1:
+            raise DataError("X has 1 sample; at least 2 are needed to fit", fix="Add examples.")
+        y = as_sequence(y)
         require_same_length(objects, y)
         seed = self._seed()
         start = self._load_start()
@@ -141,7 +153,9 @@ class Estimator(NetworkEstimator):
             valid = [objects[i] for i in held_out], values[held_out]
         else:
             train = objects, values
-            valid = self._objects(validation[0]), self.target_.encode(validation[1])
+            valid = (
+                self._objects(validation[0]), self.target_.encode(as_sequence(validation[1]))
+            )  # fmt: skip
             require_same_length(*valid)
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
         network = self.new_network(seed)

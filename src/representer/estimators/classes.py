@@ -175,6 +175,10 @@ def _classes(labels: dict[int, Any], column: str = "", where: str = "") -> Class
         problem = f"y has {only}{where}; a classifier needs at least two classes"
         raise DataError(problem, fix="Add examples of another class.")
     for label, own in rows.items():
+        if len(own) == 1 and isinstance(label, float) and not label.is_integer():
+            place = f"y[{own[0]}{column}]"
+            problem = f"Unknown label type: {place} is {label!r}, a continuous number"
+            raise DataError(problem, fix="Use a regressor.")
         if len(own) == 1:
             problem = f"y[{own[0]}{column}] is the only example of the class {label!r}"
             raise DataError(problem, fix="Add another example of it, or leave this one out.")

@@ -66,6 +66,7 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
     """
 
     _config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
+    _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: LanguageInputs
     network_: models.LanguageModel
 

@@ -50,6 +50,7 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     """The networks for molecules, see `MoleculeClassifier`."""
 
     _noun: ClassVar[str] = "molecule"
+    _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: MoleculeInputs
 
     def _check_objects(self, X: Any) -> list[str]:

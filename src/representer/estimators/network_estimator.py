@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.optim import Optimizer
@@ -33,6 +33,7 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
 
     _task: ClassVar[str] = ""  # on the command line
     _config: ClassVar[type[Any]]  # of the network's configuration
+    _input_tags: ClassVar[tuple[str, ...]] = ()  # of scikit-learn's InputTags, those that hold
 
     # ---- what a subclass gives
 
@@ -97,6 +98,14 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
         """
         return saving.load(folder, cls)
 
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: X is no table of numbers."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        for name in self._input_tags:
+            setattr(tags.input_tags, name, True)
+        return tags
+
     def __sklearn_is_fitted__(self) -> bool:
         """Return True after `fit` and `load`."""
         return hasattr(self, "network_")
@@ -108,7 +117,7 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
 
     def _load_start(self) -> Self | None:
         """Return the estimator that training starts from, or None."""
-        return None if self.warm_start is None else type(self).load(str(self.warm_start))
+        return type(self).load(str(self.warm_start)) if self.warm_start else None
 
     def _train_network(
         self,

@@ -48,6 +48,7 @@ class SignalClassifier(SignalParameters, Classifier):
     """
 
     _noun: ClassVar[str] = "window"
+    _input_tags: ClassVar[tuple[str, ...]] = ("three_d_array",)
     _config: ClassVar[type[SignalClassifierConfig]] = SignalClassifierConfig
     inputs_: SignalInputs
     network_: models.SignalClassifier

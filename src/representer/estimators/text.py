@@ -89,6 +89,7 @@ class TextNetwork(TextParameters, Estimator):
 
     _task: ClassVar[str] = "text"
     _noun: ClassVar[str] = "text"
+    _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     _config: ClassVar[type[SequenceClassifierConfig]] = SequenceClassifierConfig
     inputs_: TextInputs
     network_: TextModel
