@@ -71,9 +71,9 @@ def test_the_windows_and_the_matrix_of_plain_filters_have_the_same_product(n: in
 def test_a_seed_draws_the_slots_of_each_feature_in_turn():
     """The layout of version 0.1.0, whose seeds keep their filters."""
     torch.manual_seed(3)
-    bank, weights = _bank({3: 2})
+    bank, weights = _bank({2: 4})
     torch.manual_seed(3)
-    drawn = torch.empty(G, 2, I, 3, dtype=torch.float64).uniform_(-0.7, 0.7)
+    drawn = torch.empty(G, 4, I, 2, dtype=torch.float64).uniform_(-0.7, 0.7)
     assert torch.equal(bank.effective(weights, G), drawn)
 
 
