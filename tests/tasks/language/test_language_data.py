@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from language_samples import made_up_text, small_config
 
+from language_samples import made_up_text, small_config
 from representer.errors import ArgumentError, DataError
 from representer.tasks.language.language_data import prepare
 

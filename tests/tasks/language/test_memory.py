@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from language_samples import small_config
 
+from language_samples import small_config
 from representer.errors import ArgumentError
 from representer.tasks.language.memory import available, check_memory
 
