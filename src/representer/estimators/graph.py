@@ -27,7 +27,7 @@ from representer.estimators.graph_uncertainty import Uncertainty
 from representer.estimators.kinds import Classifier, Regressor
 from representer.models import GraphEnsemble, GraphRegressorConfig
 from representer.storage.fields import from_values
-from representer.storage.run_files import MODEL, RunFiles
+from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 from representer.training.training_result import TrainingResult
 
@@ -101,12 +101,15 @@ class GraphEnsembleEstimator(GraphParameters, Estimator):
         ]
         return result.score, result.constant, parts
 
-    def _load_fitted(self, files: RunFiles) -> None:
+    def _require_sizes(self, config: EnsembleConfig) -> None:
         in_channels, edge_dim = self._widths(self.inputs_)
-        config = self.network_.config
-        files.require(MODEL, "features of a node", in_channels, config.in_channels)
-        files.require(MODEL, "outputs", self.target_.width, config.outputs)
-        files.require(MODEL, "features of an edge", edge_dim or 0, config.edge_dim or 0)
+        for what, got, expected in (
+            ("features of a node", in_channels, config.in_channels),
+            ("features of an edge", edge_dim or 0, config.edge_dim or 0),
+            ("outputs", self.target_.width, config.outputs),
+        ):
+            if got != expected:
+                raise ValueError(f"it has {got} {what}; the model has {expected}")
 
 
 class GraphEnsembleRegressor(GraphRegressorParameters, GraphEnsembleEstimator, Regressor):
