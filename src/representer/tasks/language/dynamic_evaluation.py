@@ -138,12 +138,12 @@ def _segments(
         wanted = targets[span].to(device)
         # cuDNN's own layers have no gradients in evaluation mode
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
-            found = model(inputs[span].to(device), state)
-            loss = model.output.loss(found.features, wanted)
+            result = model(inputs[span].to(device), state)
+            loss = model.output.loss(result.features, wanted)
             gradients = torch.autograd.grad(
                 loss / wanted.numel(), weights, allow_unused=True, materialize_grads=True
             )
-        state = detached(found.state)
+        state = detached(result.state)
         yield loss.item(), wanted.numel(), gradients
 
 
