@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from representer.data.text import WordVectors, read_vectors
+from representer.estimators.classes import Classes
 from representer.estimators.fitting import outputs_of
 from representer.models import SequenceClassifier
 from representer.printable import say, show
@@ -100,7 +101,7 @@ def train(
     )  # fmt: skip
     run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
     outputs = outputs_of(model, estimator.inputs_, examples_of(data, data.test).objects)
-    predicted = estimator.target_.probabilities(outputs)
+    predicted = cast(Classes, estimator.target_).probabilities(outputs)
     return Trained(
         config, model, Predictions(NAMES[config.cell], predicted, result, _parameters(model))
     )

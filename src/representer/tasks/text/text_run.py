@@ -9,6 +9,7 @@ from typing import cast
 
 from representer.data.text import LabelMap, Vocabulary
 from representer.estimators import TextClassifier, saving
+from representer.estimators.classes import Classes
 from representer.estimators.text_explanation import TextModel
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles
@@ -33,6 +34,11 @@ class TrainedText:
         return self.estimator.network_
 
     @property
+    def target(self) -> Classes:
+        """The classes, as the estimator has them."""
+        return cast(Classes, self.estimator.target_)
+
+    @property
     def vocabulary(self) -> Vocabulary:
         """Words of the training data."""
         return self.estimator.inputs_.vocabulary
@@ -40,7 +46,7 @@ class TrainedText:
     @property
     def classes(self) -> LabelMap:
         """Names of the classes."""
-        return LabelMap(self.estimator.target_.names)
+        return LabelMap(self.target.names)
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text that the network reads."""

@@ -101,9 +101,8 @@ def predict(
 
 def _probabilities(trained: TrainedText, documents: Sequence[list[int]]) -> NDArray[np.float64]:
     """Return the probability of each class ``(N, C)``."""
-    estimator = trained.estimator
-    outputs = outputs_of(trained.model, estimator.inputs_, documents)
-    return estimator.target_.probabilities(outputs)
+    outputs = outputs_of(trained.model, trained.estimator.inputs_, documents)
+    return trained.target.probabilities(outputs)
 
 
 def like_training(trained: TrainedText, options: ReadOptions) -> ReadOptions:
