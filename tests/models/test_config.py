@@ -41,7 +41,7 @@ def test_a_missing_key_is_named() -> None:
     ("name", "value"),
     [
         ("vocabulary_size", 0),
-        ("num_classes", 1),
+        ("num_classes", 0),
         ("hidden_size", 2.5),
         ("num_layers", True),
         ("dropout", 1.0),
