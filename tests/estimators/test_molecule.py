@@ -18,7 +18,9 @@ from representer import estimators
 from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.classes import Classes, ClassTable
+from representer.estimators.division import divide
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+from representer.estimators.targets import Numbers
 
 SMALL = {"hidden_size": 8, "depth": 2, "members": 2, "random_state": 0, "verbose": 0}
 MOLECULES = [f"{'C' * count}{end}" for count in range(1, 11) for end in ("O", "N")]
@@ -172,6 +174,41 @@ def test_labels_become_numbers_and_unknown_ones_are_nan():
         table.encode([["a", 4]])
     with pytest.raises(DataError, match=r"y has shape \(1, 1\); expected \(N, 2\)"):
         table.encode([["a"]])
+
+
+def test_each_target_has_the_probabilities_of_its_own_classes():
+    table = ClassTable((Classes(("a", "b")), Classes((1, 2, 3))))
+    outputs = np.log([[0.25, 0.75, 0.5, 0.25, 0.25]])
+    first, second = table.probabilities(outputs)
+    np.testing.assert_allclose(first, [[0.25, 0.75]])
+    np.testing.assert_allclose(second, [[0.5, 0.25, 0.25]])
+
+
+def test_rows_without_any_target_are_neither_trained_on_nor_held_out():
+    values = np.full((40, 2), np.nan)
+    values[::4, 0] = np.arange(10)
+    train, valid = divide(Numbers.find(values[:, 0]), values, None, 0.3, 0)
+    assert sorted(train + valid) == list(range(0, 40, 4))
+    assert len(valid) == 3
+
+
+def test_deviations_are_calibrated_on_the_validation_molecules():
+    model = MoleculeRegressor(**SMALL, epochs=1, uncertainty="ensemble")
+    model.fit(MOLECULES, NUMBERS, validation=(MOLECULES, NUMBERS))
+    mean, std = model.predict(MOLECULES, return_std=True)
+    error = np.sqrt(np.mean((mean - NUMBERS) ** 2))
+    assert 0.5 * error < np.sqrt(np.mean(std**2)) < 2 * error
+
+
+def test_the_learning_rate_decays_after_every_epoch():
+    def losses(decay: float) -> list[float]:
+        model = MoleculeRegressor(**SMALL, epochs=3, lr_decay=decay, initial="fan-in")
+        model.fit(MOLECULES, NUMBERS, validation=(MOLECULES, NUMBERS))
+        return [row["valid_loss"] for row in model.history_]
+
+    stopped = losses(1e-9)
+    assert stopped[2] == pytest.approx(stopped[0], rel=1e-5)
+    assert losses(1.0)[2] != pytest.approx(stopped[2], rel=1e-5)
 
 
 def test_every_parameter_has_a_help_text():
