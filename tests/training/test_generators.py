@@ -42,7 +42,7 @@ def test_the_names_that_seeds_are_derived_from_are_frozen() -> None:
     assert names == {
         "charging", "charging test", "draws", "dropout", "fold",
         "initialisation",  # codespell:ignore initialisation
-        "order", "subjects", "two bits", "vectors",
+        "order", "split", "subjects", "two bits", "vectors",
     }  # fmt: skip
 
 
