@@ -192,8 +192,8 @@ def test_a_core_of_other_arguments_is_not_used_and_the_fix_is_named(digest, tmp_
     )
     reason, same = found.splitlines()
     built_for = digest[:12] if digest else "none"
-    assert f"was built for arguments of the digest {built_for}, this version expects" in reason
-    assert "build it again by installing the package again []" in reason
+    assert f"was built for structs with digest {built_for}, but this version expects" in reason
+    assert "reinstall the package to rebuild it []" in reason
     assert same == "True"
 
 
@@ -225,8 +225,8 @@ def test_a_core_built_from_other_sources_is_stale_and_is_not_used(edit, tmp_path
     edit(core.SOURCES)
     library, reason = core._load()
     assert library is None
-    assert f"was built from other sources than {core.SOURCES}; without it" in reason
-    assert reason.endswith("build it again by installing the package again")
+    assert f"was not built from the sources in {core.SOURCES}; without it" in reason
+    assert reason.endswith("reinstall the package to rebuild it")
 
 
 @NEEDS_CORE

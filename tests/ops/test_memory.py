@@ -128,7 +128,7 @@ def test_a_size_beyond_every_array_is_lack_of_memory():
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(1, "product: the core has no code for these arguments"), (3, "failed with status 3")],
+    [(1, "product: the core does not support these arguments"), (3, "failed with status 3")],
 )
 def test_any_other_failure_is_an_error(status: int, message: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(core, "function", lambda *_: lambda _: status)
@@ -149,4 +149,4 @@ def test_an_unsupported_cell_is_an_error_without_assertions_too():
         """,
         PYTHONOPTIMIZE="1",
     )
-    assert printed.strip() == "False rkm_forward: the core has no code for these arguments."
+    assert printed.strip() == "False rkm_forward: the core does not support these arguments."

@@ -192,7 +192,7 @@ def test_the_switch_is_reported_and_the_rows_tell_how_many_steps_are_averaged(tm
     said: list[str] = []
     result, _ = train(tmp_path, said, LOSSES)
     per_epoch = len(batches(0))
-    assert said == [f"weights are averaged from step {3 * per_epoch} on"]
+    assert said == [f"averaging the weights from step {3 * per_epoch}"]
     counts = [row["averaged_steps"] for row in rows(tmp_path)]
     assert counts == [0, 0, 0, *(k * per_epoch for k in range(1, 5))]
     assert result.best is not None
@@ -228,7 +228,7 @@ def test_the_direction_of_the_metric_counts(tmp_path: Path, direction: str) -> N
     said: list[str] = []
     losses = LOSSES if direction == "min" else [-loss for loss in LOSSES]
     train(tmp_path, said, losses, direction=direction)
-    assert said == [f"weights are averaged from step {3 * len(batches(0))} on"]
+    assert said == [f"averaging the weights from step {3 * len(batches(0))}"]
 
 
 def test_an_evaluation_without_a_number_counts_nothing(tmp_path: Path) -> None:

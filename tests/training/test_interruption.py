@@ -100,7 +100,7 @@ def test_a_signal_in_a_step_saves_that_step_and_leaves(
     assert server.run("train", out, signal_at=["load", 9], signals=[number]) == code
     assert checkpoint.steps(out / "checkpoints")[-1] == 9
     log = (tmp_path / "run.log").read_text()
-    assert f"error: {number.name} came after step 9; {out} has everything" in log
+    assert f"error: stopped by {number.name} after step 9; everything up to this step" in log
     assert "Continue with --resume." in log
     assert server.run("train", out, resume=True) == 0
     assert digests(out) == uninterrupted.digests

@@ -1,13 +1,13 @@
-// The plain C interface of the core: structs of raw pointers, sizes and strides (in elements).
-// Every struct has its twin in representer/ops/core.py. Null pointers stand for absent arguments.
+// C interface of the core: structs of raw pointers, sizes and strides (in elements).
+// representer/ops/structs.py mirrors every struct. A null pointer marks an absent argument.
 #pragma once
 
 #include <cstdint>
 
 extern "C" {
 
-// A cell of representer.functional.Cell; the G gates stand in the order candidate, input, forget,
-// output, as far as they are there, and the last R of them see the previous emission.
+// A representer.functional.Cell. The G gates are ordered candidate, input, forget, output (those
+// that are present); the last R of them depend on the previous emission.
 struct RepresenterCell {
     int32_t input_gate;   // 0 dynamic, 1 coupled, 2 static
     int32_t forget_gate;  // 0 dynamic, 1 static, 2 none
@@ -24,7 +24,7 @@ struct RepresenterForward {
     int64_t time, batch, units, features;  // T, B, H, I
     int32_t reverse, threads, biased;
     const void* x;             // (T, B, I) with input_weight, else the products (T, B, G, H)
-    int64_t x_time, x_batch;   // strides of x; its other axes are contiguous
+    int64_t x_time, x_batch;   // strides of x; the remaining axes are contiguous
     const void* input_weight;  // (G H, I)
     const void* bias;          // of the last `biased` gates, (biased, H)
     const void* weight;        // (R H, H)
@@ -39,7 +39,7 @@ struct RepresenterForward {
     void* c;                   // (B, H)
     void* gates;               // (T, B, G, H), or null
     void* cells;               // (T, B, H), or null
-    void* fresh;               // (T, B, H) where norm or hold is given, or null
+    void* fresh;               // (T, B, H) if norm or hold is given, else null
     double epsilon;            // of the layer norm
 };
 
@@ -48,7 +48,7 @@ struct RepresenterBackward {
     int64_t time, batch, units;
     int32_t reverse, threads;
     const void* grad_output;          // (T, B, H)
-    int64_t grad_time, grad_batch;    // its strides
+    int64_t grad_time, grad_batch;    // strides of grad_output
     const void* grad_h;               // (B, H)
     const void* grad_c;               // (B, H)
     const void* output;               // (T, B, H)
@@ -63,20 +63,20 @@ struct RepresenterBackward {
     const void* hold;
     const int64_t* lengths;
     void* grad_z;      // (T, B, G, H)
-    void* extra_h;     // (B, H): what flows into h0 past the recurrent matrices
+    void* extra_h;     // (B, H): gradient of h0 that bypasses the recurrent matrices
     void* grad_c0;     // (B, H)
-    void* grad_fresh;  // (T, B, H): gradient of the fresh cell before its norm, or null
-    void* grad_normed; // (T, B, H): the same after the norm, or null
+    void* grad_fresh;  // (T, B, H): gradient of the new cell before the norm, or null
+    void* grad_normed; // (T, B, H): gradient of the new cell after the norm, or null
     double epsilon;
 };
 
-// A chain of representer.functional.StringChain.
+// A representer.functional.StringChain.
 struct RepresenterChain {
     int32_t order;       // n
     int32_t combine;     // 0 multiply, 1 add, 2 add_exact
     int32_t normalized;  // 0 no, 1 paper, 2 exact
-    int32_t sums;        // the readout: 0 the last state, 1 the sum of all
-    int32_t decay;       // 0 one number, 1 one a unit, 2 a gate on x, 3 a gate on x and h
+    int32_t sums;        // readout: 0 last state, 1 sum of all states
+    int32_t decay;       // 0 scalar, 1 per unit, 2 gate on x, 3 gate on x and h
     int32_t highway;
     int32_t activation;  // Nonlinearity
     int32_t products;    // P
@@ -100,7 +100,7 @@ struct RepresenterStringForward {
     void* output;              // (T, B, H)
     void* h;                   // (B, H)
     void* c;                   // (B, S, H)
-    void* products;            // (T, B, P, H), the gates after their sigmoid, or null
+    void* products;            // (T, B, P, H) with gates after the sigmoid, or null
     void* states;              // (T, B, S, H), or null
 };
 
@@ -109,7 +109,7 @@ struct RepresenterStringBackward {
     int64_t time, batch, units;
     int32_t reverse, threads;
     const void* grad_output;        // (T, B, H)
-    int64_t grad_time, grad_batch;  // its strides
+    int64_t grad_time, grad_batch;  // strides of grad_output
     const void* grad_h;             // (B, H)
     const void* grad_c;             // (B, S, H)
     const void* products;           // (T, B, P, H)
@@ -122,7 +122,7 @@ struct RepresenterStringBackward {
     const int64_t* lengths;
     void* grad_z;      // (T, B, P, H)
     void* grad_carry;  // (T, B, H), or null
-    void* extra_h;     // (B, H): what flows into h0 past the recurrent matrix
+    void* extra_h;     // (B, H): gradient of h0 that bypasses the recurrent matrix
     void* grad_c0;     // (B, S, H)
     void* grad_decay;  // (B, H), or null
 };
@@ -130,7 +130,7 @@ struct RepresenterStringBackward {
 struct RepresenterScan {
     int64_t time, batch, units;
     int32_t reverse, threads;
-    int32_t decay;            // 0 one number, 1 one a unit (H,), 2 (T, B, H)
+    int32_t decay;            // 0 scalar, 1 per unit (H,), 2 (T, B, H)
     const void* u;            // (T, B, H); gradient of the states in the backward pass
     const void* f;
     const void* c0;           // (B, H); gradient of the final state in the backward pass
@@ -139,13 +139,13 @@ struct RepresenterScan {
     void* final_state;        // (B, H); gradient of c0 in the backward pass
 };
 
-// N nodes, H units, E edges with K features; weights are (K, H). The rows of the nodes lie as far
-// apart as is said, so that they may be columns of one matrix.
+// N nodes, H units, E edges with K features; weights are (K, H). Node arrays have explicit row
+// strides, so that they can be column slices of one matrix.
 struct RepresenterWalk {
     int64_t nodes, units, edges, features;
-    int32_t threads, activation;  // Nonlinearity of the shifted messages
+    int32_t threads, activation;  // activation: Nonlinearity of the shifted messages
     int64_t x_row, gate_row, output_row, grad_row, grad_x_row, grad_gate_row;
-    int64_t targets, first_node;  // how far behind its source a target lies; the number of node 0
+    int64_t targets, first_node;  // offset from an edge's source to its target; index of the first node
     const void* x;                // (N, H)
     const int64_t* edge_index;    // (2, E)
     const void* edge_attr;        // (E, K)
@@ -154,7 +154,7 @@ struct RepresenterWalk {
     const void* edge_gate;
     const void* source_gate;      // (N, H)
     const void* target_gate;      // (N, H)
-    void* output;                 // (N, H), zeros, as all gradients are
+    void* output;                 // (N, H), zero-initialized, as are all gradients
     const void* grad;             // (N, H)
     void* grad_x;
     void* grad_edges;             // (threads, E, K), to be summed, or null
@@ -163,10 +163,10 @@ struct RepresenterWalk {
     void* grad_source;
     void* grad_target;
     void* grad_edge_gate;
-    double scale;                 // of an open gate
+    double scale;                 // value of a fully open gate
 };
 
-// A convolution with O filters of I channels and n slots, each a sum of R products.
+// A convolution with O filters over I channels and n slots, each a sum of R rank-1 terms.
 struct RepresenterSeparable {
     int64_t time, batch, outputs, channels, length, rank, stride, dilation;  // T, B, O, I, n, R
     int32_t threads;
@@ -179,10 +179,10 @@ struct RepresenterSeparable {
     void* grad_taps;
 };
 
-// The rounds of a Weisfeiler-Lehman network; both directions of ops/walk_rounds.
+// The rounds of a Weisfeiler-Lehman network (ops/walk_rounds), forward and backward.
 struct RepresenterRounds {
-    int64_t nodes, channels, units, edges, features, steps, depth, first;  // steps: of a walk, n - 1
-    int32_t threads, activation, keep;  // whether every round has its part of hidden and tape, or all the same
+    int64_t nodes, channels, units, edges, features, steps, depth, first;  // steps of a walk: n - 1
+    int32_t threads, activation, keep;  // keep: one slice of hidden and tape per round, else one shared slice
     const void* labels;                 // (N, d)
     const int64_t* edge_index;          // (2, E)
     const void* edge_attr;              // (E, K)
@@ -199,12 +199,12 @@ struct RepresenterRounds {
     void* grad_labels;
     void* grad_edges;                   // (threads, E, K) zeros, to be summed, or null
     void* grad_weight;                  // (R, d)
-    void* grad_bias;                    // zeros, as those below of weights of edges
+    void* grad_bias;                    // zero-initialized, as are the gradients of edge weights below
     void* grad_neighbors;              // (d, d)
     void* grad_shift;                   // (K, d)
     void* grad_factor;                  // (n - 1, K, H)
     void* grad_edge_gate;               // (K, H)
-    double scale;                       // of an open gate
+    double scale;                       // value of a fully open gate
 };
 
 // N inputs of F features, each with an expansion of K centers.
@@ -219,13 +219,13 @@ struct RepresenterActivation {
     void* grad_input;               // (N, F)
     void* grad_centers;             // (F, K)
     void* grad_coefficients;        // (F, K)
-    double bandwidth;               // of the Gaussian
+    double bandwidth;               // of the Gaussian kernel
 };
 
-// A network of learned activations over a sequence; both directions of ops/kbrn_scan.
+// A recurrent network with learned activations (ops/kbrn_scan), forward and backward.
 struct RepresenterKbrn {
     int64_t time, batch, units, count;               // T, B, H, K
-    int32_t green, threads, of_batch;                // of_batch: statistics of the batch are taken
+    int32_t green, threads, of_batch;                // of_batch: compute batch statistics
     int64_t stat_kind, stat_time, stat_batch;        // strides of statistics
     const void* z;             // (T, B, H)
     const void* weight;        // (H, H)
@@ -254,16 +254,16 @@ struct RepresenterKbrn {
 struct RepresenterProduct {
     int64_t m, n, k;
     int32_t threads;
-    const void* a;     // (m, k), rows a_stride apart; (m, n), contiguous, to be transposed
+    const void* a;     // (m, k) with row stride a_stride; for a transpose (m, n), contiguous
     const void* b;     // (k, n)
-    void* c;           // (m, n); (n, m) for the transposed
+    void* c;           // (m, n); for a transpose (n, m)
     int64_t a_stride;
 };
 
-// Every sequence of x against every sequence of y; sequence i is the rows starts[i]..starts[i+1].
+// Every sequence of x against every sequence of y; sequence i is rows [starts[i], starts[i+1]).
 struct RepresenterGram {
-    int64_t rows, columns, features, order;  // N, M, d or 0 for tokens as numbers, n
-    int32_t threads, symmetric, trailing;    // symmetric: the columns from each row's own group on
+    int64_t rows, columns, features, order;  // N, M, d (0: integer tokens), n
+    int32_t threads, symmetric, trailing;    // symmetric: only columns from each row's own group onward
     const void* x;                           // (sum of lengths, d)
     const void* y;
     const int64_t* x_starts;                 // (N + 1,)
@@ -272,14 +272,14 @@ struct RepresenterGram {
     double decay;
 };
 
-// What the machine can do at best; the twin is in benchmarks/machine.py.
+// Peak arithmetic and memory throughput; benchmarks/machine.py mirrors this struct.
 struct RepresenterProbe {
-    int64_t count;   // rounds of arithmetic, or entries of a, b and c
+    int64_t count;   // rounds of arithmetic, or length of a, b and c
     int32_t threads;
     const void* a;
     const void* b;
     void* c;
-    double* done;    // floating-point operations, or bytes read and written
+    double* done;    // output: floating-point operations, or bytes read and written
 };
 
 }  // extern "C"

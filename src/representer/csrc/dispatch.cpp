@@ -1,4 +1,4 @@
-// The instruction sets that the machine can run, and the digests of what the library was built from.
+// Supported instruction sets of the processor, and digests of the sources of this library.
 #include <cstring>
 
 #define REPRESENTER_EXPORT extern "C" __attribute__((visibility("default")))

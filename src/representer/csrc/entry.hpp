@@ -12,7 +12,7 @@
         return representer::REPRESENTER_ISA::guarded(                                                              \
             *args, [](const Args& checked) { return representer::REPRESENTER_ISA::__VA_ARGS__(checked); });        \
     }
-// A function template in both precisions, and one that also takes the direction.
+// Export a function template for float and double; the second macro adds the direction.
 #define REPRESENTER_ENTRIES(operation, Args, call)              \
     REPRESENTER_ENTRY(operation, f32, Args, call<float>)        \
     REPRESENTER_ENTRY(operation, f64, Args, call<double>)

@@ -1,9 +1,9 @@
-// One kernel expansion as polynomials around and between its sorted centers, and how moments are shifted.
+// A kernel expansion as piecewise polynomials between its sorted centers.
 //
-// The range of the centers is cut into equal cells. In a cell with one center f is a polynomial about it
-// whose last coefficient differs on its two sides; in a cell without, it is that of the interval between
-// two centers. So an input costs a table of cells, a table of polynomials, and no search; only a cell
-// with several centers needs one. The gradient with respect to the input is the polynomial's slope.
+// A uniform grid of cells covers the range of the centers. In a cell with one center, f is a polynomial
+// about that center whose leading coefficient differs on the two sides; in a cell without a center, f is
+// the polynomial of the enclosing interval. An evaluation therefore takes two table lookups; only cells
+// with several centers need a binary search. The input gradient is the derivative of the polynomial.
 #pragma once
 
 #include <algorithm>
@@ -15,25 +15,25 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-enum Green { GREEN_ABS, GREEN_RELU, GREEN_GAUSSIAN, GREEN_CUBIC };  // the order of functional.kernel_activation.GREENS
+enum Green { GREEN_ABS, GREEN_RELU, GREEN_GAUSSIAN, GREEN_CUBIC };  // in the order of functional.kernel_activation.GREENS
 
-// The places of the centers by their size; NaN goes last, so that the order is one (every value is then NaN anyway).
+// Argsort the centers. NaN sorts last, which keeps the comparison a strict weak ordering.
 template <class Real> __attribute__((noinline)) void order_of(const Real* c, std::vector<int64_t>& order) {
     for (size_t k = 0; k < order.size(); ++k) order[k] = k;
     std::stable_sort(order.begin(), order.end(), [c](int64_t i, int64_t j) { return c[i] < c[j] || (c[i] == c[i] && c[j] != c[j]); });
 }
 
-// The polynomials of one feature, DEGREE 1 for |u| and max(0, u), 3 for |u|^3.
+// The piecewise polynomial of one feature; DEGREE is 1 for |u| and max(0, u), 3 for |u|^3.
 template <class Real, int DEGREE> struct Expansion {
     static constexpr int P = DEGREE + 1, MANY = 128;
     struct Piece {
-        Real base, taylor[DEGREE], last[2];  // `last` below the base and above
+        Real base, taylor[DEGREE], last[2];  // last: leading coefficient below and above the base
     };
     int64_t count;               // K
     std::vector<Real> centers;   // sorted (K)
-    std::vector<int64_t> order;  // where each stood
-    std::vector<Piece> pieces;   // (2 K + 1): about each center, and of each interval about the center below
-    std::vector<Real> touching;  // (2 K + 1): the slope at a base, where g has none
+    std::vector<int64_t> order;  // original index of each sorted center
+    std::vector<Piece> pieces;   // (2 K + 1): one about each center, then one per interval about its lower center
+    std::vector<Real> touching;  // (2 K + 1): slope at the base, where g is not differentiable
 
     __attribute__((noinline)) void build(const Real* c, const Real* chi, int64_t k_count, int green) {
         count = k_count;
@@ -45,7 +45,7 @@ template <class Real, int DEGREE> struct Expansion {
         cut();
     }
 
-    // f of `lanes` inputs, which may be where they are read.
+    // Evaluate f at `lanes` inputs. May run in place.
     __attribute__((noinline)) void values(const Real* a, Real* f, int64_t lanes) const {
         int32_t cell[MANY];
         for (int64_t first = 0; first < lanes; first += MANY) {
@@ -59,12 +59,12 @@ template <class Real, int DEGREE> struct Expansion {
             }
         }
     }
-    // What inputs leave for the gradients of centers and coefficients.
+    // Accumulators for the gradients of centers and coefficients.
     struct Sums {
-        std::vector<Real> recent;   // of each piece's two sides the moments of the gradients about the base
-        std::vector<double> total;  // the same of the inputs before, as recent ones are few enough for sums in Real
-        std::vector<double> on;     // of each base the gradients of the inputs on it
-        int64_t taken = 0;          // recent inputs
+        std::vector<Real> recent;   // moments of the output gradients about the base, per piece and side
+        std::vector<double> total;  // earlier moments in double; few enough stay in `recent` to sum them in Real
+        std::vector<double> on;     // per base, the sum of the gradients of inputs equal to it
+        int64_t taken = 0;          // number of inputs in `recent`
 
         explicit Sums(int64_t centers) : recent(2 * P * (2 * centers + 1)), total(recent.size()), on(2 * centers + 1) {}
         void settle() {
@@ -77,11 +77,11 @@ template <class Real, int DEGREE> struct Expansion {
             for (size_t r = 0; r < on.size(); ++r) on[r] += other.on[r];
         }
     };
-    // The gradients of f become those of the inputs.
+    // Replace the gradients of f by the gradients of the inputs, and accumulate `sums`.
     __attribute__((noinline)) void slopes(const Real* a, Real* grad, int64_t lanes, Sums& sums) const {
         typedef Real Moments __attribute__((vector_size(P * sizeof(Real))));
         int32_t cell[MANY];
-        const Piece* const table = pieces.data();  // what is written below might be these, for the compiler
+        const Piece* const table = pieces.data();  // hoisted: the compiler must assume that the stores below alias
         const int32_t* const piece_at = cells.data();
         Real* const recent = sums.recent.data();
         for (int64_t first = 0; first < lanes; first += MANY) {
@@ -105,7 +105,7 @@ template <class Real, int DEGREE> struct Expansion {
             }
         }
     }
-    // The moments of each interval about the center below, (K + 1, P).
+    // Return the moments of each interval about its lower center, (K + 1, P).
     __attribute__((noinline)) std::vector<double> moments(const Sums& sums) const {
         std::vector<double> all((count + 1) * P, 0.0);
         const auto add = [&all](int64_t interval, const double* m) {
@@ -122,7 +122,7 @@ template <class Real, int DEGREE> struct Expansion {
         return all;
     }
 
-    // Add a line to f.
+    // Add slope * a + value to f.
     void add(Real slope, Real value) {
         for (int64_t j = 0; j <= 2 * count; ++j) {
             Piece& q = pieces[j];
@@ -133,13 +133,13 @@ template <class Real, int DEGREE> struct Expansion {
     }
 
   private:
-    std::vector<int32_t> cells;  // the piece of each, or less than 0 if it has many centers: -1 less those before
+    std::vector<int32_t> cells;  // piece of each cell; with several centers, -1 minus the number of centers before it
     Real origin, scale, last_cell;
 
-    // The same rounding for centers and inputs, so that a center in an earlier cell is below.
+    // Centers and inputs are rounded alike, so a center in an earlier cell is below the input.
     REPRESENTER_INLINE int32_t cell_of(Real a) const {
         Real t = (a - origin) * scale;
-        t = t > 0 ? t : 0;  // NaN too
+        t = t > 0 ? t : 0;  // also maps NaN to 0
         return int32_t(t < last_cell ? t : last_cell);
     }
     REPRESENTER_INLINE int64_t piece_of(int32_t piece, Real a) const {
@@ -167,8 +167,8 @@ template <class Real, int DEGREE> struct Expansion {
         }
     }
     void polynomials(const Real* chi, int green) {
-        const double below_sign = green == GREEN_RELU ? 0 : -1;  // g is this times u^DEGREE below 0
-        double p[4] = {0, 0, 0, 0};                            // about the first center, below it
+        const double below_sign = green == GREEN_RELU ? 0 : -1;  // g(u) = below_sign * u^DEGREE for u < 0
+        double p[4] = {0, 0, 0, 0};                            // left of all centers, about the first one
         for (int64_t k = 0; k < count; ++k) {
             const double x = chi[order[k]], u = double(centers[0]) - double(centers[k]);
             if (DEGREE == 1) {
@@ -183,10 +183,10 @@ template <class Real, int DEGREE> struct Expansion {
         for (int64_t k = 0; k < count; ++k) {
             if (k) shift<DEGREE>(p, double(centers[k]) - double(centers[k - 1]));
             const double below = p[DEGREE];
-            p[DEGREE] += (1 - below_sign) * double(chi[order[k]]);  // g turns from s u^m to u^m
+            p[DEGREE] += (1 - below_sign) * double(chi[order[k]]);  // g changes from s u^m to u^m
             put(k, p, below, centers[k]), put(count + k + 1, p, p[DEGREE], centers[k]);
         }
-        for (int64_t k = 0; k < count;) {  // the centers at one place have no slope there
+        for (int64_t k = 0; k < count;) {  // coinciding centers contribute no slope at their position
             int64_t end = k;
             double own = 0;
             while (end < count && centers[end] == centers[k]) own += chi[order[end++]];
@@ -202,7 +202,7 @@ template <class Real, int DEGREE> struct Expansion {
     }
 
   public:
-    // From powers of u to powers of u + h, or of a polynomial in t to one in t - h.
+    // Taylor shift: the coefficients of p(t) become those of p(t + h).
     template <int D> static void shift(double* p, double h) {
         if (D == 1) {
             p[0] += h * p[1];
@@ -212,7 +212,7 @@ template <class Real, int DEGREE> struct Expansion {
             p[2] += h * 3 * p[3];
         }
     }
-    // Moments sum g t^r about one point become those about a point that is h lower.
+    // Shift the moments sum g t^r to a base that is lower by h.
     template <int D> static void lower(double* m, double h) {
         if (D == 3) m[3] += h * (3 * m[2] + h * (3 * m[1] + h * m[0]));
         if (D == 3) m[2] += h * (2 * m[1] + h * m[0]);

@@ -1,4 +1,4 @@
-// gated_scan: c_t = f_t c_{t-1} + u_t, every column of the batch for itself, at the speed of memory.
+// gated_scan: c_t = f_t c_{t-1} + u_t, independently for each batch entry and unit; memory-bound.
 #pragma once
 
 #include "core.hpp"
@@ -9,10 +9,10 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-// Bands of the batch, some rows and some units of each, over all steps: wide enough that memory is
-// read and written in long runs, and with a state that stays in the second-level cache. In the
-// backward pass u holds the states' gradients, and g_t = u_t + f_{t+1} g_{t+1} runs the other way,
-// with the factor of the step just left behind.
+// Process the batch in bands (a block of rows by a block of units) over all steps: wide enough for
+// long contiguous accesses, small enough that the state stays in L2. In the backward pass u holds
+// the gradients of the states, and g_t = u_t + f_{t+1} g_{t+1} runs in reverse, with the factor of
+// the step visited before.
 template <class Real, bool BACKWARD> class Scan {
     static constexpr int V = Lanes<Real>::n;
     static constexpr int64_t STATE = 65536 / sizeof(Real);  // entries of a band
@@ -39,7 +39,7 @@ template <class Real, bool BACKWARD> class Scan {
   private:
     const RepresenterScan& p;
     const int64_t H;
-    int64_t rows, units, across;  // of a band; bands beside each other
+    int64_t rows, units, across;  // rows and units of a band; number of bands across the units
 
     template <int DECAY> void run(int64_t band) const {
         const int64_t first = band / across * rows, last = first + rows < p.batch ? first + rows : p.batch;

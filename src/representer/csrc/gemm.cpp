@@ -1,4 +1,4 @@
-// Products of matrices and transposition: the C entry points.
+// Matrix products and transposes: the C entry points.
 #include "gemm.hpp"
 
 #include "entry.hpp"

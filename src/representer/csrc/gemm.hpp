@@ -1,7 +1,7 @@
-// C (M, N) = A (M, K) B (K, N): the gradient of the input, whose shape (long rows of A, narrow C)
-// is the one at which BLAS libraries fall short.
+// GEMM: C (M, N) = A (M, K) B (K, N) for large K and small N, as in the gradient of the input,
+// a shape that BLAS libraries handle poorly.
 //
-// B is packed once. A block of rows of A and a slice of B meet in the second-level cache.
+// B is packed once. A block of rows of A and a slice of B stay in L2.
 #pragma once
 
 #include "core.hpp"
@@ -12,8 +12,8 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-constexpr int64_t SLICE = 768;  // of K: long, for C is read and written once a slice
-constexpr int64_t BLOCK = 96;   // of M
+constexpr int64_t SLICE = 768;  // along K; large, since each slice reads and writes C once
+constexpr int64_t BLOCK = 96;   // along M
 
 template <class Real, int N> class Product {
     static constexpr int V = Lanes<Real>::n, MOST = rows_of<Real, N>();
@@ -22,7 +22,7 @@ template <class Real, int N> class Product {
   public:
     Product(const RepresenterProduct& args, const Real* packed) : p(args), packed(packed) {}
 
-    // The rows [first, last) of C.
+    // Compute rows [first, last) of C.
     void run(int64_t first, int64_t last) {
         for (int64_t block = first; block < last; block += BLOCK) {
             const int64_t rows = last - block < BLOCK ? last - block : BLOCK, tiles = (rows + MOST - 1) / MOST;
@@ -64,7 +64,7 @@ template <class Real, int N> class Product {
     }
 };
 
-// The rows [first, last) of C by panels of N vectors, at most 4.
+// Compute rows [first, last) of C in panels of N <= 4 vectors.
 template <class Real>
 void product_rows(const RepresenterProduct& p, int N, const Real* packed, int64_t first, int64_t last) {
     switch (N) {

@@ -1,4 +1,4 @@
-// Batches of graphs, divided where no edge leads from one part to another.
+// Partition a batch of graphs into parts with no edges between them.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-// Nodes and edges that lie together and have no edge to others.
+// Contiguous nodes and edges without edges to other parts.
 struct Part {
     int64_t node, nodes, edge, edges;
 };
 
-// The graph in parts of at least `least` nodes, as far as the order of its edges allows.
+// Split the graph into parts of at least `least` nodes where the order of the edges allows it.
 inline std::vector<Part> parts_of(const int64_t* index, int64_t nodes, int64_t edges, int64_t least) {
-    std::vector<int64_t> lowest(edges + 1, nodes);  // end of the edges from there on
+    std::vector<int64_t> lowest(edges + 1, nodes);  // smallest node index among the edges from e onward
     for (int64_t e = edges - 1; e >= 0; --e) lowest[e] = std::min({lowest[e + 1], index[e], index[edges + e]});
     std::vector<Part> parts;
     int64_t node = 0, edge = 0, highest = -1;

@@ -1,5 +1,5 @@
-// kbrn_scan backward: the same rows, from the last step to the first. What sums over all steps, the
-// gradient of the recurrent matrix, is left to torch.
+// kbrn_scan backward: the same layout as forward, from the last step to the first. The gradient of
+// the recurrent matrix, a sum over all steps, is left to torch.
 #pragma once
 
 #include "kbrn_scan.hpp"
@@ -11,8 +11,8 @@ template <class Real> class KbrnBackward : Kbrn<Real> {
     typedef Kbrn<Real> Own;
     using Own::V, Own::W, Own::p, Own::H, Own::blocks, Own::row, Own::size, Own::counts, Own::totals, Own::inputs, Own::lanes, Own::own_inverse;
     Curve<Real>& curve;
-    Workspace<Real> carried, slopes, normed, turned;  // dh, the gradient of gain n + offset, n, and U transposed
-    std::vector<double> of_norm;                      // of gain and offset (2, H)
+    Workspace<Real> carried, slopes, normed, turned;  // dh; gradient of gain n + offset; n; U transposed
+    std::vector<double> of_norm;                      // gradients of gain and offset (2, H)
 
   public:
     using Own::threads;
@@ -50,7 +50,7 @@ template <class Real> class KbrnBackward : Kbrn<Real> {
     }
 
   private:
-    // Sequences first..end of a unit.
+    // Process sequences [first, end) of one unit.
     void through_curve(int64_t t, int64_t i, int64_t first, int64_t end, int64_t thread) {
         const int64_t count = std::min(end, p.batch) - first;
         const Vec<Real> gain = splat(this->norm(0, i)), offset = splat(this->norm(1, i));
@@ -90,7 +90,7 @@ template <class Real> class KbrnBackward : Kbrn<Real> {
     }
 };
 
-// The team may be smaller than was asked for.
+// OpenMP may provide a smaller team than requested.
 template <class Pass> void in_a_team(Pass& pass) {
 #if defined(_OPENMP)
 #pragma omp parallel num_threads(pass.threads) if (pass.threads > 1)

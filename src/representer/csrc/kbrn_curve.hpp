@@ -1,6 +1,6 @@
-// The learned functions of the units of a network, for rows of one unit and many sequences.
+// The learned activations of a network, evaluated on rows of one unit and many sequences.
 //
-// A line is part of the polynomials, and its gradient is read off their moments.
+// The linear term is folded into the polynomials; its gradient follows from their moments.
 #pragma once
 
 #include <vector>
@@ -25,12 +25,12 @@ template <class Real> inline RepresenterActivation tables_of(const RepresenterKb
     return of;
 }
 
-// What a pass needs of the functions, however they are computed: a pass is compiled once for all of them.
+// Interface of the activations. It is virtual so that each pass is compiled only once.
 template <class Real> struct Curve {
     virtual void values(int64_t unit, const Real* a, Real* h, int64_t lanes) const = 0;
-    // dh becomes dh times the slope, and what the gradients need is added to the thread's sums
+    // Multiply dh by the slope, and accumulate the thread's sums for the gradients.
     virtual void slopes(int64_t thread, int64_t unit, const Real* a, Real* dh, int64_t lanes) = 0;
-    virtual void finish() = 0;  // gradients of all units
+    virtual void finish() = 0;  // write the gradients of all units
 
   protected:
     ~Curve() = default;
@@ -39,7 +39,7 @@ template <class Real, class Function> struct CurveOf final : Curve<Real> {
     typedef typename Function::Sums Sums;
     const Function function;
     const int64_t units, threads;
-    std::vector<Sums> sums;  // of each thread, of each unit
+    std::vector<Sums> sums;  // one per thread and unit
 
     CurveOf(const RepresenterKbrn& p, int64_t threads)
         : function(p), units(p.units), threads(threads), sums(threads * p.units, Sums(p.count)) {}
@@ -80,14 +80,14 @@ template <class Real, int DEGREE> struct Piecewise {
     }
 };
 
-// The Gaussian, over all centers.
+// The Gaussian kernel, summed over all centers.
 template <class Real> struct Bell {
     static constexpr int V = Lanes<Real>::n;
     const RepresenterKbrn& p;
     const RepresenterActivation tables;
     const Real inverse;  // 1 / s^2
 
-    // For the position and the coefficient of each center, and for the line.
+    // Gradient sums for the position and coefficient of each center, and for the line.
     struct Sums {
         std::vector<double> total;
         explicit Sums(int64_t centers) : total(2 * centers + 2) {}
@@ -99,7 +99,7 @@ template <class Real> struct Bell {
     explicit Bell(const RepresenterKbrn& all)
         : p(all), tables(tables_of<Real>(all)), inverse(Real(1 / (all.bandwidth * all.bandwidth))) {}
 
-    // rows hold whole vectors
+    // rows are padded to whole vectors
     void values(int64_t unit, const Real* a, Real* h, int64_t lanes) const {
         const Bells<Real> own(tables, unit);
         const Real theta = p.line ? static_cast<const Real*>(p.line)[2 * unit] : 0, nu = p.line ? static_cast<const Real*>(p.line)[2 * unit + 1] : 0;

@@ -1,7 +1,7 @@
-// kbrn_scan: one parallel region for the whole sequence. Vectors lie along the batch: every unit has a
-// row of all sequences, so that the tables of its function stay in the cache for it. Threads share blocks
-// of W sequences; where the statistics of the batch are taken they meet twice a step, once the blocks are
-// summed and once the sums are there.
+// kbrn_scan: one parallel region for the whole sequence. Vectors run along the batch: each unit has a row
+// over all sequences, so that the tables of its activation stay cache-resident. Blocks of W sequences are
+// distributed over the threads; computing batch statistics takes two barriers per step, one after the
+// partial sums and one after their reduction.
 #pragma once
 
 #include <cmath>
@@ -20,10 +20,10 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-constexpr int KBRN_N = 4;  // vectors of a block's row
+constexpr int KBRN_N = 4;  // vectors per row of a block
 template <class Real> constexpr int64_t KBRN_W = KBRN_N * Lanes<Real>::n;
 
-// A block from (B, H), and back; `stride` apart are the sequences, `row` the units of the block.
+// Copy a block from (B, H), and back. `stride` separates sequences, `row` separates units of the block.
 template <class Real>
 __attribute__((noinline)) void block_from(const Real* from, int64_t stride, int64_t lanes, int64_t H, Real* to, int64_t row) {
     constexpr int V = Lanes<Real>::n;
@@ -47,7 +47,7 @@ __attribute__((noinline)) void block_to(const Real* from, int64_t row, int64_t l
         }
 }
 
-// A block += matrix (H, H) times another.
+// block += matrix (H, H) * other block.
 template <class Real, int M> __attribute__((noinline)) void multiply_rows(const Real* matrix, const Real* block, int64_t row, int64_t H, int64_t first, Real* into) {
     constexpr int V = Lanes<Real>::n;
     Vec<Real> acc[M][KBRN_N];
@@ -76,22 +76,22 @@ template <class Real> inline int64_t kbrn_threads(const RepresenterKbrn& p) {
     return std::max<int64_t>(1, std::min<int64_t>(p.threads, (p.batch + KBRN_W<Real> - 1) / KBRN_W<Real>));
 }
 
-// What both directions have: rows, who is real, statistics.
+// State common to both directions: layout, masks, statistics.
 template <class Real> class Kbrn {
   protected:
     static constexpr int V = Lanes<Real>::n;
     static constexpr int64_t W = KBRN_W<Real>;
     const RepresenterKbrn& p;
-    const int64_t H, blocks, row, size;  // row: numbers of a unit, of no whole page; size: of all units
+    const int64_t H, blocks, row, size;  // row: entries per unit, padded off page multiples; size: of all units
     std::vector<int64_t> counts;         // sequences at each step
 
   public:
     const int64_t threads;
 
   protected:
-    Workspace<Real> own_mean, own_inverse;  // of a given step, (H, row)
-    Workspace<Real> masks;                  // (row), ones or no bits
-    Workspace<Real> inputs;                 // of the function of one unit, (row)
+    Workspace<Real> own_mean, own_inverse;  // given statistics of the current step, (H, row)
+    Workspace<Real> masks;                  // (row), all ones or all zeros
+    Workspace<Real> inputs;                 // to the activation of one unit, (row)
     std::vector<double> totals;             // (2, H)
 
     explicit Kbrn(const RepresenterKbrn& all)
@@ -108,7 +108,7 @@ template <class Real> class Kbrn {
     Real norm(int kind, int64_t i) const { return p.norm ? in<Real>(p.norm)[kind * H + i] : Real(1 - kind); }  // gain, offset
     int64_t lanes(int64_t block) const { return std::min(W, p.batch - block * W); }
     bool is_of_batch(int64_t t) const { return p.norm && p.of_batch && counts[t] >= 2; }
-    // Note which sequences of a block have a step t; `first` is the first of the steps taken.
+    // Set the mask of the sequences of a block that have step t; `first` marks the first step processed.
     void mark(int64_t t, int64_t block, int64_t first) {
         if (!p.lengths && t != first) return;
         for (int64_t v = block * W; v < (block + 1) * W; v += V) {
@@ -122,7 +122,7 @@ template <class Real> class Kbrn {
         std::memcpy(&real, masks.at(n), sizeof real);
         return real;
     }
-    // mean and 1 / deviation of a step that are given
+    // Load the given mean and 1 / deviation of a step.
     void given(int64_t t, int64_t block) const {
         const Real* from = in<Real>(p.statistics) + t * p.stat_time + block * W * p.stat_batch;
         block_from(from, p.stat_batch, lanes(block), H, own_mean.at(block * W), row);
@@ -146,7 +146,7 @@ template <class Real> class KbrnForward : Kbrn<Real> {
         : Own(all), curve(of), states(size), sums(size) {
         for (int64_t k = 0; k < blocks; ++k) block_from(this->template in<Real>(p.h0) + k * W * H, H, lanes(k), H, states.at(k * W), row);
     }
-    // One of `team` threads.
+    // Body of one of `team` threads.
     void run(int64_t thread, int64_t team) {
         const int64_t first = share(blocks, team, thread), last = share(blocks, team, thread + 1);
         for (int64_t t = 0; t < p.time; ++t) {
@@ -173,7 +173,7 @@ template <class Real> class KbrnForward : Kbrn<Real> {
         this->mark(t, k, 0);
         block_from(this->template in<Real>(p.z) + (t * p.batch + k * W) * H, H, lanes(k), H, a, row);
         add_product(this->template in<Real>(p.weight), states.at(k * W), row, H, a);
-        if (!p.lengths) return;  // beyond the batch all is 0
+        if (!p.lengths) return;  // the padding beyond the batch is already 0
         for (int64_t i = 0; i < H; ++i)
             for (int64_t n = 0; n < W; n += V) store<Real>(a + i * row + n, this->is_real(k * W + n) ? load<Real>(a + i * row + n) : Vec<Real>{});
     }
@@ -190,7 +190,7 @@ template <class Real> class KbrnForward : Kbrn<Real> {
         used(0, t)[i] = mean, used(1, t)[i] = var;
         totals[i] = mean, totals[H + i] = 1 / std::sqrt(double(var) + p.epsilon);
     }
-    // Sequences first..end of a unit.
+    // Process sequences [first, end) of one unit.
     void emit(int64_t t, int64_t i, int64_t first, int64_t end) {
         const bool of_batch = this->is_of_batch(t);
         const int64_t count = std::min(end, p.batch) - first;

@@ -1,7 +1,7 @@
 // f_i(a) = sum_k chi_ik g(a - c_ik) and its gradients (ops/kernel_activation).
 //
-// For the gradients of centers and coefficients the inputs of each interval leave their moments about
-// the center below, and two passes over the centers, one up and one down, shift and add them.
+// For the gradients of centers and coefficients, each interval accumulates moments about its lower
+// center; one upward and one downward pass over the centers shift and sum them.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-// The expansions of all features.
+// The kernel expansions of all features.
 template <class Real, int DEGREE> std::vector<Expansion<Real, DEGREE>> expansions(const RepresenterActivation& p) {
     std::vector<Expansion<Real, DEGREE>> of(p.features);
     for (int64_t i = 0; i < p.features; ++i)
@@ -25,7 +25,7 @@ template <class Real, int DEGREE> std::vector<Expansion<Real, DEGREE>> expansion
     return of;
 }
 
-// Rows that are turned over at once, so that every feature lies together and its tables stay in the cache.
+// Rows transposed at a time, so that each feature is contiguous and its tables stay in the cache.
 inline int64_t rows_at_once(int64_t features) { return std::max<int64_t>(64, std::min<int64_t>(480, 16384 / std::max<int64_t>(features, 1))); }
 
 template <class Real, int DEGREE> void piecewise_forward(const RepresenterActivation& p) {
@@ -54,12 +54,12 @@ __attribute__((noinline)) void center_gradients(
     const std::vector<double> moments = e.moments(sums);
     const Real* chi = static_cast<const Real*>(p.coefficients) + feature * K;
     Real *dc = static_cast<Real*>(p.grad_centers) + feature * K, *dchi = static_cast<Real*>(p.grad_coefficients) + feature * K;
-    std::vector<double> under(K * 2);  // what the inputs below each center give
+    std::vector<double> under(K * 2);  // contributions of the inputs below each center
     double m[4] = {0, 0, 0, 0};
     for (int64_t k = 0; k < K; ++k) {
         if (k) Own::template lower<DEGREE>(m, double(e.centers[k - 1]) - double(e.centers[k]));
         double fresh[4] = {0, 0, 0, 0};
-        for (int r = 0; r < P; ++r) fresh[r] = moments[k * P + r];  // about the center before
+        for (int r = 0; r < P; ++r) fresh[r] = moments[k * P + r];  // about the previous center
         if (k) Own::template lower<DEGREE>(fresh, double(e.centers[k - 1]) - double(e.centers[k]));
         for (int r = 0; r < P; ++r) m[r] += fresh[r];
         under[2 * k] = m[DEGREE], under[2 * k + 1] = m[DEGREE - 1];
@@ -70,7 +70,7 @@ __attribute__((noinline)) void center_gradients(
         for (int r = 0; r < P; ++r) over[r] += moments[(k + 1) * P + r];
         const int64_t place = e.order[k];
         dchi[place] = Real(over[DEGREE] + sign * under[2 * k]);
-        int64_t first = k;  // inputs on this center were counted below the first at its place
+        int64_t first = k;  // inputs equal to this center were counted at the first coinciding one
         while (first && e.centers[first - 1] == e.centers[k]) --first;
         const double below = under[2 * k + 1] - (DEGREE == 1 ? sums.on[first] : 0);
         dc[place] = Real(-DEGREE * double(chi[place]) * (over[DEGREE - 1] + sign * below));
@@ -100,7 +100,7 @@ template <class Real, int DEGREE> void piecewise_backward(const RepresenterActiv
     }
 }
 
-// The Gaussian, over all centers; `column` holds a feature of some rows.
+// The Gaussian kernel, summed over all centers; `column` holds one feature of a block of rows.
 template <class Real> struct Bells {
     static constexpr int V = Lanes<Real>::n, ROWS = 256;
     const RepresenterActivation& p;
@@ -121,7 +121,7 @@ template <class Real> struct Bells {
             store<Real>(y + n, total);
         }
     }
-    // sums: of each center what its position and its coefficient get
+    // sums: gradients of the position and coefficient of each center
     void backward(const Real* a, const Real* g, Real* dx, double* sums) const {
         for (int n = 0; n < ROWS; n += V) store<Real>(dx + n, Vec<Real>{});
         for (int64_t k = 0; k < p.count; ++k) {
@@ -147,7 +147,7 @@ template <class Real, bool BACKWARD> void bells(const RepresenterActivation& p) 
         Real* result = static_cast<Real*>(BACKWARD ? p.grad_input : p.output) + i;
         for (int64_t first = 0; first < p.rows; first += ROWS) {
             const int64_t rows = std::min(ROWS, p.rows - first);
-            for (int64_t n = 0; n < ROWS; ++n) {  // rows beyond the last have no weight
+            for (int64_t n = 0; n < ROWS; ++n) {  // rows past the end have zero weight
                 a.at(n)[0] = n < rows ? static_cast<const Real*>(p.input)[(first + n) * F + i] : Real(0);
                 if (BACKWARD) g.at(n)[0] = n < rows ? static_cast<const Real*>(p.grad)[(first + n) * F + i] : Real(0);
             }

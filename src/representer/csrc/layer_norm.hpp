@@ -1,4 +1,4 @@
-// Layer norm of the rows of a batch, with the same moments in both directions.
+// Layer norm of the rows of a batch; both directions compute the moments identically.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace REPRESENTER_ISA {
 template <class Real> struct Moments {
     Real mean, scale;  // scale: 1 / sqrt(variance + epsilon)
 
-    // Sums run in lanes: one running sum in float32 loses several digits of a long row.
+    // Sum per lane: a single running sum in float32 loses several digits on long rows.
     Moments(const Real* row, int64_t H, double epsilon) {
         constexpr int V = Lanes<Real>::n;
         Vec<Real> total{}, squares{};
@@ -27,7 +27,7 @@ template <class Real> struct Moments {
     }
 };
 
-// In place; `norm` holds gain and bias (2, H).
+// Normalize in place; `norm` holds gain and bias (2, H).
 template <class Real> inline void normalize(Real* row, const Real* norm, int64_t H, double epsilon) {
     constexpr int V = Lanes<Real>::n;
     const Moments<Real> moments(row, H, epsilon);

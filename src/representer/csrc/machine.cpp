@@ -1,4 +1,4 @@
-// What the machine can do at best: the C entry points.
+// Peak throughput of the machine: the C entry points.
 #include "machine.hpp"
 
 #include "entry.hpp"

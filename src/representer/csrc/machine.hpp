@@ -1,5 +1,5 @@
-// What the machine can do at best, for the benchmarks: multiplications and additions in registers,
-// and reading and writing memory.
+// Peak throughput of the machine, for the benchmarks: multiply-adds in registers, and
+// memory bandwidth.
 #pragma once
 
 #include "core.hpp"
@@ -9,7 +9,7 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-constexpr int CHAINS = 12;  // enough to hide the latency, few enough for sixteen registers
+constexpr int CHAINS = 12;  // enough to hide the latency, few enough for 16 registers
 
 template <class Real> Real multiply_and_add(int64_t rounds, Real start) {
     const Vec<Real> factor = splat<Real>(start), added = splat<Real>(1) - factor;
@@ -27,12 +27,12 @@ template <class Real> int arithmetic(const RepresenterProbe& p) {
     Real total = 0;
 #pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static, 1) reduction(+ : total)
     for (int32_t i = 0; i < p.threads; ++i) total += multiply_and_add<Real>(p.count, *static_cast<const Real*>(p.a));
-    *static_cast<Real*>(p.c) = total;  // so that the work cannot be left out
+    *static_cast<Real*>(p.c) = total;  // keeps the compiler from eliminating the loop
     *p.done = 2.0 * CHAINS * Lanes<Real>::n * double(p.count) * p.threads;
     return 0;
 }
 
-// c = a b + a: two arrays read and one written, as gated_scan does at its largest.
+// c = a b + a reads two arrays and writes one, the access pattern of gated_scan.
 template <class Real> int memory(const RepresenterProbe& p) {
     constexpr int V = Lanes<Real>::n;
 #pragma omp parallel for num_threads(p.threads) if (p.threads > 1) schedule(static, 1)

@@ -1,7 +1,7 @@
-// Products of the rows of a matrix with weights that are packed once, and sums of products over rows.
+// Products of matrix rows with prepacked weights, and sums of outer products over rows.
 //
-// Rows may lie apart, and what a product starts from and where it goes is the caller's: a bias, an
-// activation or a column of a wider matrix costs no pass of its own.
+// Rows are strided, and the caller supplies the initial value and the destination of a product: adding
+// a bias, applying an activation or writing into columns of a wider matrix needs no extra pass.
 #pragma once
 
 #include <type_traits>
@@ -13,17 +13,17 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-constexpr int PAIR = 2;                         // vectors of a panel: of its tiles, the ones that
-template <class Real> constexpr int TILE_ROWS = ACCUMULATORS<Real> / PAIR;  // read least beside what they compute
-constexpr int64_t NEAR = 96;                    // rows that stay in the cache while all panels pass
+constexpr int PAIR = 2;                         // vectors per panel: this tile shape needs the fewest
+template <class Real> constexpr int TILE_ROWS = ACCUMULATORS<Real> / PAIR;  // loads per multiply-add
+constexpr int64_t NEAR = 96;                    // rows per block; a block stays in the cache for all panels
 
-// The first `count` of the columns from `column` on that there are, at most a vector.
+// Return the number of columns from `column` to the end, clamped to [0, lanes of a vector].
 template <class Real> REPRESENTER_INLINE int lanes_left(int64_t columns, int64_t column) {
     const int64_t left = columns - column;
     return left < Lanes<Real>::n ? (left < 0 ? 0 : int(left)) : Lanes<Real>::n;
 }
 
-// f(column, count) for the vectors of a row; the compiler knows the count of all but the last.
+// Call f(column, count) for each vector of a row; count is a compile-time constant except for the tail.
 template <class Real, class F> REPRESENTER_INLINE void each_vector(int64_t columns, F f) {
     constexpr int V = Lanes<Real>::n;
     int64_t c = 0;
@@ -37,7 +37,7 @@ template <int M, class F> REPRESENTER_INLINE void with_rows(int rows, F f) {
     f(std::integral_constant<int, M>{});
 }
 
-// f(M, row) for tiles of M rows, of nearly equal height.
+// Call f(M, row) for tiles of M rows; the heights of the tiles differ by at most one.
 template <class Real, class F> void each_tile(int64_t rows, F f) {
     const int64_t tiles = (rows + TILE_ROWS<Real> - 1) / TILE_ROWS<Real>;
     for (int64_t i = 0; i < tiles; ++i) {
@@ -61,8 +61,8 @@ template <class Real> class Panels {
         pack_columns(weight, depth, outputs, PAIR, packed.at(0));
     }
 
-    // to[row] = start[row] + a[row] W[from : from + inputs] for all rows; of `start`, which may be null, rows lie
-    // `start_row` apart (0: the same for all). after(row, rows, column, columns) follows each tile.
+    // to[row] = start[row] + a[row] W[from : from + inputs] for all rows. `start` may be null; its row stride is
+    // `start_row` (0 broadcasts one row). Calls after(row, rows, column, columns) after each tile.
     template <class After>
     void multiply_rows(
         const Real* a, int64_t a_row, int64_t from, int64_t inputs, int64_t rows, int threads, const Real* start,
@@ -103,7 +103,7 @@ template <class Real> class Panels {
             store(to + r * to_row + column + j * V, acc[r][j], count);
         });
     }
-    // f(r, j, count) for the vectors of a tile; of a whole one the compiler knows the counts.
+    // Call f(r, j, count) for each vector of a tile; in a full tile count is a compile-time constant.
     template <int M, class F> REPRESENTER_INLINE void each_vector_of(int64_t column, bool whole, F f) const {
         if (whole) {
             for (int r = 0; r < M; ++r)
@@ -119,7 +119,7 @@ template <class Real> class Panels {
 template <class Real, int M>
 REPRESENTER_INLINE void add_tile(const Vec<Real> (&acc)[M][PAIR], Real* c, int64_t c_row, const int (&left)[PAIR]) {
     constexpr int V = Lanes<Real>::n;
-    if (left[PAIR - 1] == V) {  // the usual one, free of branches
+    if (left[PAIR - 1] == V) {  // full tile: no branches
         for (int r = 0; r < M; ++r, c += c_row)
             for (int j = 0; j < PAIR; ++j) store<Real>(c + j * V, load<Real>(c + j * V) + acc[r][j]);
         return;
@@ -129,8 +129,8 @@ REPRESENTER_INLINE void add_tile(const Vec<Real> (&acc)[M][PAIR], Real* c, int64
             if (left[j]) store(c + j * V, load(c + j * V, left[j]) + acc[r][j], left[j]);
 }
 
-// C (m, n) += A' B over all rows, A (rows, m) without gaps, B (rows, n), of which it also adds up the rows if
-// `total` is given.
+// C (m, n) += A' B with A (rows, m) contiguous and B (rows, n). If `total` is given, also add the column sums
+// of B to it.
 template <class Real>
 void add_outer(
     const Real* a, int64_t m, const Real* b, int64_t b_row, int64_t n, int64_t rows, int threads, Real* c,

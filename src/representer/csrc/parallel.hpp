@@ -1,4 +1,4 @@
-// Loops whose iterations several threads share. Iterations may throw.
+// Parallel loops whose iterations may throw.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-enum Schedule { STATIC, DYNAMIC };  // STATIC: every thread takes one run of iterations
+enum Schedule { STATIC, DYNAMIC };  // STATIC: one contiguous chunk of iterations per thread
 
-// Calls body(i) for i = 0 ... count - 1 on up to `threads` threads. Throws the first exception again when all
-// threads are done: an exception that leaves a parallel region ends the process.
+// Call body(i) for i = 0 ... count - 1 on up to `threads` threads. The first exception is rethrown after the
+// loop: an exception that leaves a parallel region terminates the process.
 template <Schedule SCHEDULE = STATIC, class Body> void parallel_for(int64_t count, int64_t threads, Body body) {
     const int team = int(count < threads ? count : threads);
-    // compiled once, so that the number of threads changes no rounding
+    // noinline: one copy of the code, so that rounding does not depend on the number of threads
     const auto run = [&](int64_t i) __attribute__((noinline)) { body(i); };
     if (team <= 1) {
         for (int64_t i = 0; i < count; ++i) run(i);

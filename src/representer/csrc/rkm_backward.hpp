@@ -1,4 +1,4 @@
-// rkm_scan backward: the same division of labor as forward, from the last step to the first. The
+// rkm_scan backward: partitioned over threads as in forward, from the last step to the first. The
 // equations are those of representer/ops/rkm_scan/gradient.py:
 //
 //   e = dh_t + W' da_{t+1} + extra,   g = carried + e o psi'(c_t),   da = (g or e) * factor
@@ -54,7 +54,7 @@ template <class Real> class Backward {
   private:
     const RepresenterBackward& p;
     const int64_t first, rows, H, padded, G;
-    const int usual;  // which of USUAL_CELLS; 0 for another
+    const int usual;  // index into USUAL_CELLS; 0 for any other cell
     Workspace<Real> extra, carried, e_row, g_row;
 
     template <int N, int M> void step_rows(int m, int64_t t, int64_t later, int64_t row, int64_t group, const Real* panels) {
@@ -103,7 +103,7 @@ template <class Real> class Backward {
     }
     bool is_real(int64_t t, int64_t b) const { return !p.lengths || t < p.lengths[b]; }
 
-    // The gradient that reaches the emission and the cell of one step.
+    // Compute the gradients of the emission and the cell of one step.
     template <int USUAL> REPRESENTER_INLINE void receive(int64_t t, int64_t row, int64_t unit, Vec<Real> fed) {
         const int count = H - unit < V ? int(H - unit) : V;
         const int64_t b = first + row, own = row * padded + unit;
@@ -136,7 +136,7 @@ template <class Real> class Backward {
         pass_on<USUAL>(t, row, unit, g);
     }
 
-    // Writes da of the output gate and returns what e adds to g.
+    // Write da of the output gate, and return the contribution of e to g.
     template <int USUAL>
     REPRESENTER_INLINE Vec<Real> through_emission(int64_t t, int64_t b, int64_t unit, int count, Vec<Real> e, Vec<Real> c) {
         const RepresenterCell& cell = cell_of<USUAL>();
@@ -151,7 +151,7 @@ template <class Real> class Backward {
         return e * slope_of_c;
     }
 
-    // From the fresh cell's gradient g to the pre-activations and the memory.
+    // Propagate the gradient g of the new cell to the pre-activations and the memory.
     template <int USUAL> REPRESENTER_INLINE void pass_on(int64_t t, int64_t row, int64_t unit, Vec<Real> g) {
         const RepresenterCell& cell = cell_of<USUAL>();
         const int count = H - unit < V ? int(H - unit) : V;
@@ -191,7 +191,7 @@ template <class Real> class Backward {
         return load(is_first ? static_cast<const Real*>(initial) + b * H + unit : saved(states, before, b, unit), count);
     }
 
-    // Layer norm's gradient for one row, between the two halves of a step.
+    // Gradient of the layer norm of one row, between the two halves of a step.
     void through_norm(int64_t t, int64_t row) {
         const int64_t b = first + row;
         if (!is_real(t, b)) return;
@@ -206,7 +206,7 @@ template <class Real> class Backward {
             const Vec<Real> c = normed * load(gain + j, count) + load(offset + j, count);
             const Vec<Real> after = load(g + j, count) + through_emission<0>(t, b, j, count, load(e + j, count), c);
             if (p.grad_normed) store(static_cast<Real*>(p.grad_normed) + (t * p.batch + b) * H + j, after, count);
-            const Vec<Real> scaled = after * load(gain + j, count);  // 0 beyond the row, as the gain
+            const Vec<Real> scaled = after * load(gain + j, count);  // 0 past the end of the row, like the gain
             store(g + j, scaled, count);
             of_g += scaled, of_g_normed += scaled * normed;
         }

@@ -1,5 +1,5 @@
-// rkm_scan forward: one parallel region for the whole sequence, threads share the batch, and no
-// thread waits for another. The pointwise part follows the product while its result is in L1.
+// rkm_scan forward: one parallel region for the whole sequence. The batch is split over the threads,
+// without barriers. The pointwise part follows each product while its result is in L1.
 #pragma once
 
 #include "core.hpp"
@@ -13,8 +13,8 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-// One thread's share of the batch, with the state it carries from step to step. State rows are
-// padded to whole vectors.
+// One thread's part of the batch, and the state carried from step to step. State rows are padded
+// to whole vectors.
 template <class Real> class Forward {
     static constexpr int V = Lanes<Real>::n, MOST_GATES = 4;
 
@@ -30,7 +30,7 @@ template <class Real> class Forward {
             }
     }
 
-    // One step of a few rows, each weight read once and in order: unit after unit, gate after gate.
+    // One step of a few rows, streaming the weights once and in order: by unit, then by gate.
     void step_by_dots(const Real* bias_panels) {
         const int G = p.cell.gates, unseen = G - p.cell.seen;
         const Real *x = static_cast<const Real*>(p.x), *input_weight = static_cast<const Real*>(p.input_weight);
@@ -81,7 +81,7 @@ template <class Real> class Forward {
     const int64_t first, rows, H, padded;
     const bool usual;
     Workspace<Real> h_state, c_state, late_o, late_c;
-    int now = 0;  // which half of h_state holds the previous emission
+    int now = 0;  // the half of h_state that holds the previous emission
 
     __attribute__((noinline)) void finish() {
         for (int64_t r = 0; r < rows; ++r) {
@@ -93,7 +93,7 @@ template <class Real> class Forward {
     Real* h_old() { return h_state.at(now * rows * padded); }
     Real* h_new() { return h_state.at((now ^ 1) * rows * padded); }
 
-    // Calls step<M> for the number of rows at hand.
+    // Dispatch to step<M> for the given number of rows.
     template <int G, int R, int BLOCKS, int M>
     void step_rows(int m, int64_t t, int64_t row, int64_t group, const Real* bias_panels, const Real* input_panels,
                    const Real* panels) {
@@ -143,7 +143,7 @@ template <class Real> class Forward {
         write_cells<0>(t, row, M, unit, BLOCKS, &a[0][0]);
     }
 
-    // Vectors of units from `first_unit` on, of a usual cell with USUAL gates, or of any where that is 0.
+    // Process vectors of units starting at `first_unit`, for a usual cell with USUAL gates, or for any cell if 0.
     template <int USUAL>
     __attribute__((noinline)) void write_cells(int64_t t, int64_t row, int m, int64_t first_unit, int blocks, Vec<Real>* a) {
         const int G = USUAL ? USUAL : p.cell.gates;
@@ -210,13 +210,13 @@ template <class Real> class Forward {
         }
         store(static_cast<Real*>(p.output) + at, real ? h : Vec<Real>{}, count);
         if (!real) c = old_c, h = old_h;
-        store<Real>(c_state.at(own), c);  // whole vectors: a row ends in padding, which nothing reads
+        store<Real>(c_state.at(own), c);  // whole vectors: rows end in padding that is never read
         store<Real>(h_new() + own, h);
         if (p.cells) store(static_cast<Real*>(p.cells) + at, c, count);
     }
 };
 
-// R gates see the previous emission, or none.
+// Either R gates depend on the previous emission, or none does.
 template <class Real, int G, int R, int BLOCKS> void forward_of(const RepresenterForward& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t groups = (p.units + BLOCKS * V - 1) / (BLOCKS * V), wide = groups * BLOCKS * V;

@@ -1,8 +1,8 @@
 // separable_convolution: y[t] = sum_r sum_k taps[r, k] (mix[r] . x[t stride + k dilation]), with gradient.
 //
-// A thread owns two vectors of filters and goes through the batch and through time in chunks, so that
-// what the channels are mixed to stays in the cache, and every run gives the same bits. Channels are
-// mixed once for each sample and not for each slot: 2 (I stride + n) products in place of I n.
+// Each thread owns two vectors of filters and processes the batch in chunks of time steps, so that the
+// mixed channels stay in the cache and the result is deterministic. Channels are mixed once per sample
+// rather than per slot: 2 (I stride + n) products instead of I n.
 #pragma once
 
 #include <new>
@@ -16,9 +16,9 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-constexpr int64_t CHUNK = 256;  // steps
+constexpr int64_t CHUNK = 256;  // time steps
 
-// N vectors of filters from `first` on; a band of one vector may have fewer filters than lanes.
+// N vectors of filters starting at `first`; a band of one vector may be partially filled.
 template <class Real, int N> class SeparableBand {
     static constexpr int V = Lanes<Real>::n, W = N * V, SUMS = 12 / N;
     typedef Vec<Real> Row[N];
@@ -55,7 +55,7 @@ template <class Real, int N> class SeparableBand {
         Workspace<int64_t> offsets(p.length);
         each_chunk([&](int64_t b, int64_t start, int64_t steps) {
             mix_channels(b, start, steps);
-            for (int64_t t = 0; t < most + SUMS; ++t)  // zeros behind the last step
+            for (int64_t t = 0; t < most + SUMS; ++t)  // zero padding after the last step
                 for (int j = 0; j < N; ++j)
                     store<Real>(grad.at((pad + t) * W + j * V), t < steps ? get(gradient(start + t, b) + j * V) : Vec<Real>{});
             for (int64_t r = 0; r < p.rank; ++r) {
@@ -77,9 +77,9 @@ template <class Real, int N> class SeparableBand {
   private:
     const RepresenterSeparable& p;
     const int64_t first;
-    const int count;  // of filters in a vector
+    const int count;  // filters per vector
     const int64_t reach, chunk, samples;
-    Workspace<Real> taps, mix, mixed;  // (R, n, W), (R, I, W) and, of a chunk, (R, samples, W)
+    Workspace<Real> taps, mix, mixed;  // (R, n, W), (R, I, W), and (R, samples, W) for one chunk
 
     REPRESENTER_INLINE Vec<Real> get(const Real* from) const { return N == 1 ? load(from, count) : load<Real>(from); }
     REPRESENTER_INLINE void put(Real* to, const Row& v) const {
@@ -109,7 +109,7 @@ template <class Real, int N> class SeparableBand {
                 body(b, start, p.time - start < chunk ? p.time - start : chunk);
     }
 
-    // What the channels of the samples of a chunk are mixed to.
+    // Mix the channels of the samples of a chunk.
     void mix_channels(int64_t b, int64_t start, int64_t steps) const {
         const int64_t all = span(steps);
         for (int64_t r = 0; r < p.rank; ++r) {
@@ -131,7 +131,7 @@ template <class Real, int N> class SeparableBand {
             for (int j = 0; j < N; ++j) store<Real>(at(r, s + i) + j * V, total[i][j]);
     }
 
-    // y[i] += sum_k taps[k every] z[i stride + offsets[k]] for the first `some` i.
+    // y[i] += sum_k taps[k every] z[i stride + offsets[k]] for i < some.
     void correlate(int some, const Real* tap, int64_t every, int64_t number, const int64_t* offsets, const Real* z, int64_t stride,
                    Row* y) const {
         if (some == SUMS) return correlate_some<SUMS>(tap, every, number, offsets, z, stride, y);
@@ -153,8 +153,8 @@ template <class Real, int N> class SeparableBand {
             for (int j = 0; j < N; ++j) y[i][j] = total[i][j];
     }
 
-    // A range in groups as large as there are registers; the last one begins earlier, `done` before
-    // what is left.
+    // Split a range into groups of SUMS. The last group overlaps the one before it by `done` entries,
+    // which are already summed.
     template <class Body> static void in_groups(int64_t number, Body body) {
         int64_t i = 0;
         for (; i + SUMS <= number; i += SUMS) body(std::integral_constant<int, SUMS>(), i, 0);
@@ -162,7 +162,7 @@ template <class Real, int N> class SeparableBand {
         for (; i < number; ++i) body(std::integral_constant<int, 1>(), i, 0);
     }
 
-    // Of A slots of the taps' gradient: sum_t z[t stride + k dilation] dy[t].
+    // Gradient of A slots of the taps: sum_t z[t stride + k dilation] dy[t].
     template <int A>
     void gather(const Real* z, int64_t across, int64_t down, const Real* grad, int64_t steps, int done, Real* to) const {
         Row total[A] = {};
@@ -174,7 +174,7 @@ template <class Real, int N> class SeparableBand {
         add<A>(total, done, to);
     }
 
-    // Of A channels of the mix's gradient: sum_s x[s, c] dz[s].
+    // Gradient of A channels of the mix: sum_s x[s, c] dz[s].
     template <int A> void gather_mix(const Real* x, int64_t all, const Real* dz, int done, Real* to) const {
         const int64_t next = p.batch * p.channels;
         Row total[A] = {};
@@ -190,8 +190,8 @@ template <class Real, int N> class SeparableBand {
             for (int j = 0; j < N; ++j) store<Real>(to + i * W + j * V, load<Real>(to + i * W + j * V) + total[i][j]);
     }
 
-    // The gradient of what was mixed: a sample takes part in the steps whose slots meet it. Samples
-    // of one remainder by the stride have the same slots.
+    // Gradient of the mixed channels, summed over the steps whose slots cover a sample. Samples with
+    // the same index modulo the stride have the same slots.
     void spread(int64_t r, int64_t steps, int64_t pad, const Real* grad, int64_t* offsets, Real* to) const {
         const int64_t all = span(steps);
         for (int64_t rest = 0; rest < p.stride && rest < all; ++rest) {
@@ -204,7 +204,7 @@ template <class Real, int N> class SeparableBand {
             for (int64_t q = 0; q * p.stride + rest < all; q += SUMS) {
                 Row dz[SUMS] = {};
                 if (number) correlate(SUMS, tap(r, start), every, number, offsets, grad + (pad + q) * W, 1, dz);
-                for (int i = 0; i < SUMS; ++i)  // what is beyond the end is not read
+                for (int i = 0; i < SUMS; ++i)  // entries past the end are never read
                     for (int j = 0; j < N; ++j) store<Real>(to + ((q + i) * p.stride + rest) * W + j * V, dz[i][j]);
             }
         }

@@ -1,4 +1,4 @@
-// string_scan backward: one pass from the last step to the first. The equations are those of
+// string_scan backward: a single pass from the last step to the first. The equations are those of
 // representer/ops/string_scan/gradient.py.
 //
 // Products with the whole sequence (gradients of weights and inputs) are left to the caller.
@@ -41,7 +41,7 @@ template <class Real, int ORDER> class StringBackward {
     const RepresenterStringBackward& p;
     const int64_t B, H, padded, P, S, n;
     const bool sees;
-    Workspace<Real> to_c, to_h, of_decay, fed, panels;  // to_c, to_h: from later steps;  fed: V' da of the later step
+    Workspace<Real> to_c, to_h, of_decay, fed, panels;  // to_c, to_h: gradients from later steps;  fed: V' da of the following step
     const Bands bands;
 
     bool is_real(int64_t t, int64_t b) const { return !p.lengths || t < p.lengths[b]; }
@@ -73,7 +73,7 @@ template <class Real, int ORDER> class StringBackward {
         }
     }
 
-    // Beyond the length nothing has a gradient.
+    // Gradients past the end of a sequence are 0.
     void skip(int64_t t, int64_t b, int64_t unit, int64_t end) const {
         const int64_t bytes = (end - unit) * sizeof(Real);
         for (int64_t k = 0; k < P; ++k) std::memset(static_cast<Real*>(p.grad_z) + ((t * B + b) * P + k) * H + unit, 0, bytes);
@@ -115,7 +115,7 @@ template <class Real, int ORDER> class StringBackward {
                 store(of_carry + j, shut, count);
                 d *= gate * k;
             }
-            for (int64_t k = first_read; k < n; ++k) {  // into the states of this step
+            for (int64_t k = first_read; k < n; ++k) {  // gradients of the states of this step
                 Real *g_k = g_state + k * padded + j, *q_k = g_state + (n + k) * padded + j;
                 Vec<Real> of_state = d;
                 if (exact) {
@@ -131,7 +131,7 @@ template <class Real, int ORDER> class StringBackward {
             const Vec<Real> w = paper ? Real(1) - lam : splat<Real>(1);
             Vec<Real> of_lam{}, shorter{}, lighter = splat<Real>(1), token = load(z + j, count);
 #pragma GCC unroll 3
-            for (int64_t k = 0; k < n; ++k) {  // through the step
+            for (int64_t k = 0; k < n; ++k) {  // back through the step
                 Real *g_k = g_state + k * padded + j, *q_k = g_state + (n + k) * padded + j;
                 const bool longer = k + 1 < n;
                 const Vec<Real> g = load<Real>(g_k), c = load(old + k * H + j, count);
@@ -168,7 +168,7 @@ template <class Real, int ORDER> class StringBackward {
 
 template <class Real> int string_backward(const RepresenterStringBackward& p) {
     if (!p.batch) return 0;
-    if constexpr (sizeof(Real) == 4) switch (p.chain.order) {  // float64 goes without, which compiles faster
+    if constexpr (sizeof(Real) == 4) switch (p.chain.order) {  // float64 uses the generic code, to save compile time
             case 1: return StringBackward<Real, 1>(p).run(), 0;
             case 2: return StringBackward<Real, 2>(p).run(), 0;
             case 3: return StringBackward<Real, 3>(p).run(), 0;

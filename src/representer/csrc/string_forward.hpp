@@ -1,8 +1,8 @@
-// string_scan forward. The products with the input are computed for a block of steps at a time, into
-// one buffer that stays in the cache; one pass over it advances the states, which stay there too.
+// string_scan forward. The input products are computed for a block of steps at a time into a
+// cache-resident buffer; one pass over the buffer advances the states, which stay in the cache too.
 //
-// The equations are those of representer/functional/string_scan.py. Without a decay that sees h every
-// unit of every sequence is for itself, and threads share both; else they share the batch.
+// The equations are those of representer/functional/string_scan.py. Unless the decay depends on h, all
+// units and sequences are independent, and threads split both; otherwise they split the batch.
 #pragma once
 
 #include "core.hpp"
@@ -20,12 +20,12 @@ enum Decay { ONE_DECAY, DECAY_OF_UNIT, GATE, STATE_GATE };
 
 inline bool has_mass(const RepresenterChain& chain) { return chain.combine == ADD_EXACT || chain.normalized == EXACT; }
 
-// c / m, and 0 where m is 0.
+// Return c / m, or 0 where m is 0.
 template <class Real> REPRESENTER_INLINE Vec<Real> by_mass(Vec<Real> c, Vec<Real> m) {
     return m == Real(0) ? Vec<Real>{} : c / m;
 }
 
-// The batch and the units cut into bands, some rows and some units of each.
+// Partition of the batch and the units into bands: a block of rows by a block of units.
 struct Bands {
     int64_t batch, H, rows, units, across;
 
@@ -42,9 +42,9 @@ struct Bands {
     int64_t unit(int64_t band) const { return band % across * units; }
     int64_t end(int64_t band) const { return unit(band) + units < H ? unit(band) + units : H; }
 };
-constexpr int64_t BAND_BYTES = 1 << 17;  // of states
+constexpr int64_t BAND_BYTES = 1 << 17;  // size of the states of a band
 
-// to[r][j] = sum_k from[r][k] V[j][k] for rows [first, last), by panels of N vectors.
+// to[r][j] = sum_k from[r][k] V[j][k] for rows [first, last), in panels of N vectors.
 template <class Real, int N> class RowsByPanels {
     static constexpr int V = Lanes<Real>::n, MOST = rows_of<Real, N>();
 
@@ -80,7 +80,7 @@ template <class Real, int N> class RowsByPanels {
     }
 };
 
-// The products of x with the weights, some steps at a time.
+// Products of x with the weights, for a block of steps at a time.
 template <class Real> class InputProducts {
     static constexpr int V = Lanes<Real>::n;
 
@@ -106,7 +106,7 @@ template <class Real> class InputProducts {
     const RepresenterStringForward& p;
     const int64_t outputs;
     const int N;
-    const bool few;  // too few rows to pack the weights for
+    const bool few;  // too few rows to make packing the weights worthwhile
     Workspace<Real> packed;
 
     void by_dots(const Real* x, int64_t rows, Real* z) const {
@@ -140,7 +140,7 @@ template <class Real> class StringForward {
                 fed.at(b * padded)[j] = static_cast<const Real*>(p.h0)[b * H + j] * (p.mask ? static_cast<const Real*>(p.mask)[b * H + j] : Real(1));
     }
 
-    // Steps [start, start + steps), whose products begin at z.
+    // Process steps [start, start + steps), whose products start at z.
     void run(int64_t start, int64_t steps, const Real* z) const {
         const int64_t count = bands.count();
         parallel_for(count, p.threads, [&](int64_t band) { run_band(band, start, steps, z); });
@@ -180,7 +180,7 @@ template <class Real> class StringForward {
         }
     }
 
-    // Beyond the length: the output is 0 and the state stands still.
+    // Past the end of a sequence the output is 0 and the state is unchanged.
     void skip(int64_t t, int64_t b, int64_t unit, int64_t end, const Real* z, Real* kept) const {
         const int64_t bytes = (end - unit) * sizeof(Real);
         std::memset(static_cast<Real*>(p.output) + (t * B + b) * H + unit, 0, bytes);
@@ -190,14 +190,14 @@ template <class Real> class StringForward {
     }
 
     void row(int64_t t, int64_t b, int64_t unit, int64_t end, const Real* z, Real* kept) const {
-        if constexpr (sizeof(Real) == 4) switch (n) {  // float64 goes without, which compiles faster
+        if constexpr (sizeof(Real) == 4) switch (n) {  // float64 uses the generic code, to save compile time
                 case 1: return row_of<1>(t, b, unit, end, z, kept);
                 case 2: return row_of<2>(t, b, unit, end, z, kept);
                 case 3: return row_of<3>(t, b, unit, end, z, kept);
             }
         row_of<0>(t, b, unit, end, z, kept);
     }
-    // ORDER is n where it is known when compiling, else 0.
+    // ORDER is n if known at compile time, else 0.
     template <int ORDER>
     __attribute__((noinline)) void row_of(int64_t t, int64_t b, int64_t unit, int64_t end, const Real* z, Real* kept) const {
         const int64_t n = ORDER ? ORDER : this->n;
@@ -228,7 +228,7 @@ template <class Real> class StringForward {
             const Vec<Real> w = chain.normalized == PAPER ? Real(1) - lam : splat<Real>(1);
             Vec<Real> s{};
 #pragma GCC unroll 3
-            for (int64_t k = n - 1; k >= 0; --k) {  // so that what is read is of the step before
+            for (int64_t k = n - 1; k >= 0; --k) {  // descending: reads the values of the previous step
                 Vec<Real> joined = product(k, j, count), m{};
                 if (kept && (copies || k >= first_biased)) store(kept + k * H + j, joined, count);
                 Real *c_k = own + k * padded + j, *m_k = own + (n + k) * padded + j;

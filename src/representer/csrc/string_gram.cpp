@@ -1,4 +1,4 @@
-// The Gram matrix of the string kernel: the C entry points.
+// Gram matrix of the string kernel: the C entry points.
 #include "string_gram.hpp"
 
 #include "entry.hpp"

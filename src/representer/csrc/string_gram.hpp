@@ -1,12 +1,12 @@
-// Gram matrix of the string kernel, one sequence x against V sequences y at a time, a lane each.
+// Gram matrix of the string kernel: one sequence x against V sequences y at a time, one per lane.
 //
-//   S[s, t]   = <x_s, y_t>, or whether the tokens are the same
+//   S[s, t]   = <x_s, y_t>, or [x_s = y_t] for integer tokens
 //   R_j[s, t] = lam R_j[s, t-1] + S[s, t] K_{j-1}[s-1, t-1]        filter along y, K_0 = 1
 //   K_j[s, t] = lam K_j[s-1, t] + R_j[s, t]                        filter along x
 //
-// Two filters instead of K_j[s,t] = lam K_j[s-1,t] + lam K_j[s,t-1] - lam^2 K_j[s-1,t-1] + ..:
-// nothing is subtracted. The y of a group are padded in front to one length with what resembles
-// nothing, so that all end in the same step; a few rows of S at a time stay in the cache.
+// Unlike K_j[s,t] = lam K_j[s-1,t] + lam K_j[s,t-1] - lam^2 K_j[s-1,t-1] + .., the two filters need
+// no subtraction. The y of a group are left-padded to equal length with tokens that match nothing, so
+// that all end in the same step; S is computed a few rows at a time to stay in the cache.
 #pragma once
 
 #include <limits>
@@ -25,7 +25,7 @@ template <class Real> class StringGram {
   public:
     explicit StringGram(const RepresenterGram& args) : p(args), lam(Real(args.decay)) {}
 
-    // The rows [first, last) of the Gram matrix, in the columns of one group of V.
+    // Compute rows [first, last) of the Gram matrix, in the columns of one group of V.
     void run(int64_t group, int64_t first, int64_t last) const {
         const int64_t column = group * V, end = column + V < p.columns ? column + V : p.columns;
         if (p.symmetric && last > end) last = end;
@@ -47,7 +47,7 @@ template <class Real> class StringGram {
 
     static int64_t length(const int64_t* starts, int64_t i) { return starts[i + 1] - starts[i]; }
 
-    // to[panel][k][step][lane]; a token that is not there is a vector of zeros, or not a number
+    // Pack into to[panel][k][step][lane]; padding is a zero vector, or NaN for integer tokens
     void pack(int64_t column, int64_t end, int64_t T, Real* to) const {
         const int64_t d = p.features ? p.features : 1;
         if (!p.features)
@@ -60,7 +60,7 @@ template <class Real> class StringGram {
         }
     }
 
-    // K_n of x_i with the sequences of the group, one a lane.
+    // Return K_n of x_i with the sequences of the group, one per lane.
     Vec<Real> pair(int64_t i, int64_t panels, const Real* packed, Real* similar, Real* chain) const {
         const int64_t L = length(p.x_starts, i), d = p.features ? p.features : 1, T = panels * N;
         const Real* x = static_cast<const Real*>(p.x) + p.x_starts[i] * d;
@@ -104,7 +104,7 @@ template <class Real> class StringGram {
         }
     }
 
-    // One step of x: K_1..K_{n-1} of the prefix before become those of the prefix with it.
+    // Extend the prefix of x by one step: update K_1..K_{n-1} in place.
     Vec<Real> row(const Real* similar, int64_t T, Real* chain, Vec<Real> total) const {
         switch (p.order) {
             case 1: return row_of<1>(similar, T, chain, total);
@@ -135,8 +135,8 @@ template <class Real> class StringGram {
         return total * last + filtered[ORDER - 1];
     }
 
-    // The same for any order, one power after the other, the longest first: each needs the chain of
-    // the shorter one as it was before this step of x.
+    // The same for any order, one power at a time, in descending order: each reads the chain of the
+    // next shorter one from before this step of x.
     Vec<Real> long_row(const Real* similar, int64_t T, Real* chain, Vec<Real> total) const {
         for (int64_t j = p.order - 1; j >= 0; --j) {
             const bool is_last = j == p.order - 1;
@@ -156,7 +156,7 @@ template <class Real> class StringGram {
     }
 };
 
-// Every group of columns with a few parts of the rows, so that there is work for every thread.
+// Each task is a group of columns and a part of the rows, so that all threads have work.
 template <class Real> int string_gram(const RepresenterGram& p) {
     constexpr int V = Lanes<Real>::n;
     const StringGram<Real> gram(p);

@@ -1,10 +1,10 @@
-// Products of a few rows with packed weights, kept in registers.
+// Register-blocked products of a few rows with packed weights.
 //
 //   acc[r][j] += sum_k a[r][k] * panel[k][j]        r < M rows, j < N vectors
 //
-// A panel holds, for every k, the N vectors that belong to one group of outputs, one after the
-// other and padded with zeros. The number of rows is chosen so that the accumulators, one
-// broadcast and the panel's vectors fit the registers of the instruction set.
+// For every k, a panel stores the N vectors of one group of outputs contiguously, zero-padded.
+// The number of rows is chosen such that the accumulators, one broadcast and the vectors of
+// the panel fit into the registers of the instruction set.
 #pragma once
 
 #include "vec.hpp"
@@ -12,7 +12,7 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-// Doubles make do with half of the 32 registers of AVX-512: code for every number of rows takes long to compile.
+// Doubles use half of the 32 AVX-512 registers, to limit compile time: every number of rows is instantiated.
 template <class Real> constexpr int ACCUMULATORS = REPRESENTER_BYTES == 64 && sizeof(Real) == 4 ? 24 : 12;
 
 template <class Real, int N> constexpr int rows_of() { return ACCUMULATORS<Real> / (N < 3 ? 3 : N); }
@@ -34,8 +34,8 @@ REPRESENTER_INLINE void multiply(
     }
 }
 
-// Transposes V vectors of V lanes, in place, by exchanging what lies S apart. S is known to the compiler:
-// shuffles by numbers that are computed cost three times as much.
+// Transpose V vectors of V lanes in place, exchanging entries at distance S. S is a template parameter:
+// shuffles with run-time indices are three times slower.
 template <class Real, int S = 1> REPRESENTER_INLINE void transpose(Vec<Real>* to) {
     constexpr int V = Lanes<Real>::n;
     if constexpr (S < V) {
@@ -63,13 +63,13 @@ template <class Real, int S = 1> REPRESENTER_INLINE void transpose(Vec<Real>* to
     }
 }
 
-// Transposes V rows of V entries each, read from rows `stride` apart.
+// Load up to V rows of up to V entries with row stride `stride`, and transpose them.
 template <class Real> inline void transpose(const Real* from, int64_t stride, int rows, int columns, Vec<Real>* to) {
     for (int i = 0; i < Lanes<Real>::n; ++i) to[i] = i < rows ? load(from + i * stride, columns) : Vec<Real>{};
     transpose<Real>(to);
 }
 
-// The sums over the lanes of V vectors, as the lanes of one.
+// Horizontal sums of V vectors, one per lane of the result.
 template <class Real> __attribute__((noinline)) Vec<Real> sums(Vec<Real>* partial) {
     transpose<Real>(partial);
     Vec<Real> total = partial[0];
@@ -77,9 +77,9 @@ template <class Real> __attribute__((noinline)) Vec<Real> sums(Vec<Real>* partia
     return total;
 }
 
-constexpr int64_t FEW = 8;  // rows up to which weights are not packed
+constexpr int64_t FEW = 8;  // up to this many rows, packing the weights does not pay off
 
-// Lane-wise sums of a row of weights times a vector.
+// Lane-wise partial sums of the dot product of a row of weights and a vector.
 template <class Real> REPRESENTER_INLINE Vec<Real> dot(const Real* weights, const Real* v, int64_t K) {
     constexpr int V = Lanes<Real>::n;
     Vec<Real> acc[4] = {};
@@ -93,7 +93,7 @@ template <class Real> REPRESENTER_INLINE Vec<Real> dot(const Real* weights, cons
     return (acc[0] + acc[1]) + (acc[2] + acc[3]);
 }
 
-// to (columns, rows) = from (rows, columns) transposed, in squares that stay in the cache.
+// Blocked transpose: to (columns, rows) = from (rows, columns)'.
 template <class Real> __attribute__((noinline)) void transpose_matrix(const Real* from, int64_t rows, int64_t columns, Real* to) {
     constexpr int V = Lanes<Real>::n;
     for (int64_t i = 0; i < rows; i += V)
@@ -105,7 +105,7 @@ template <class Real> __attribute__((noinline)) void transpose_matrix(const Real
         }
 }
 
-// Packs a matrix of G blocks of H output rows, (G H, K), into panels for groups of `blocks` blocks
+// Pack a matrix of G blocks of H output rows, (G H, K), into panels for groups of `blocks` blocks
 // of V outputs: panel[k][block][gate][lane].
 template <class Real> __attribute__((noinline)) void pack_outputs(const Real* weight, int64_t G, int64_t H, int64_t K, int blocks, Real* packed) {
     constexpr int V = Lanes<Real>::n;
@@ -127,7 +127,7 @@ template <class Real> __attribute__((noinline)) void pack_outputs(const Real* we
     }
 }
 
-// Packs a matrix (K, H) by its columns into panels of N vectors: panel[k][j][lane].
+// Pack the columns of a matrix (K, H) into panels of N vectors: panel[k][j][lane].
 template <class Real> __attribute__((noinline)) void pack_columns(const Real* weight, int64_t K, int64_t H, int N, Real* packed) {
     constexpr int V = Lanes<Real>::n;
     for (int64_t first = 0; first < H; first += N * V) {
@@ -142,7 +142,7 @@ template <class Real> __attribute__((noinline)) void pack_columns(const Real* we
     }
 }
 
-// How many vectors a group of outputs is wide, so that few lanes stay idle.
+// Return the panel width in vectors, chosen to leave few lanes idle.
 template <class Real> inline int vectors_of(int64_t outputs) {
     const int64_t vectors = (outputs + Lanes<Real>::n - 1) / Lanes<Real>::n;
     if (vectors <= 4) return int(vectors);

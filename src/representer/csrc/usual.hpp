@@ -1,5 +1,5 @@
-// The cells of L19 Table 1 that have code of their own: with what distinguishes a cell known to the
-// compiler, the pointwise part of a step takes four fifths of the time. All others share one code.
+// Specializations for the cells of L19 Table 1: with the options of the cell known at compile time, the
+// pointwise part of a step takes four fifths of the time. All other cells use the generic code.
 #pragma once
 
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace representer {
 namespace REPRESENTER_ISA {
 
-// By the number of gates: Linear Kernel, the same with an output gate, RKM-CIFG, RKM-LSTM.
+// Indexed by the number of gates: Linear Kernel, Linear Kernel with output gate, RKM-CIFG, RKM-LSTM.
 constexpr RepresenterCell USUAL_CELLS[] = {
     {},
     {2, 1, 0, IDENTITY, TANH, 0, 1, 1},
@@ -19,7 +19,7 @@ constexpr RepresenterCell USUAL_CELLS[] = {
     {0, 0, 1, IDENTITY, IDENTITY, 0, 4, 4},
 };
 
-// In float32 alone: in float64 they share the code of all others, which compiles faster.
+// float32 only; float64 uses the generic code, to save compile time.
 template <class Real> constexpr bool HAS_USUAL = sizeof(Real) == 4;
 
 template <class Real> inline bool is_usual(const RepresenterCell& cell) {

@@ -1,7 +1,7 @@
-// Vectors of the instruction set this file is compiled for, and the functions of one variable.
+// SIMD vectors of the instruction set this file is compiled for, and elementwise functions.
 //
-// GCC's and Clang's vector extensions give arithmetic in one source for every instruction set; only
-// loads and stores of a row's ragged end need intrinsics.
+// The vector extensions of GCC and Clang cover the arithmetic of all instruction sets in one source;
+// only masked loads and stores at the end of a row need intrinsics.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ template <class Real> using Int = typename Lanes<Real>::Int;
 #define REPRESENTER_INLINE inline __attribute__((always_inline))
 
 template <class Real> REPRESENTER_INLINE Vec<Real> splat(Real value) {
-    return value - Vec<Real>{};  // x - 0 is x, so that one broadcast is left
+    return value - Vec<Real>{};  // x - 0 is x, so this compiles to a single broadcast
 }
 
 template <class Real> REPRESENTER_INLINE Vec<Real> load(const Real* p) {
@@ -59,7 +59,7 @@ template <class Real> inline void touch(const Real* p, int count) {
 template <class Real> REPRESENTER_INLINE void touch(const Real*, int) {}
 #endif
 
-// The first `count` lanes; the others are 0 on loading and left alone on storing.
+// Masked load and store of the first `count` lanes: the others are loaded as 0 and never stored.
 REPRESENTER_INLINE Vec<float> load(const float* p, int count) {
     if (count == Lanes<float>::n) return load<float>(p);
     touch(p, count);
@@ -120,7 +120,7 @@ template <> struct Exponential<float> {
     static constexpr float ROUND = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
     static constexpr float LOG2_E = 1.44269504088896f;
     static constexpr float LN2_HIGH = 0.693359375f, LN2_LOW = -2.12194440e-4f;  // k LN2_HIGH is exact
-    static constexpr float LEAST = -87.33654f, MOST = 88.72283f;  // e^x is a normal number between them
+    static constexpr float LEAST = -87.33654f, MOST = 88.72283f;  // e^x is a normal number in this range
     static constexpr int MANTISSA = 23;
     static constexpr int TERMS = 5;  // (e^r - 1 - r) / r^2, minimax; relative error of e^r - 1 below 2e-8
     static constexpr float SERIES[TERMS] = {
@@ -139,8 +139,8 @@ template <> struct Exponential<double> {
         1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5};
 };
 
-// x = k ln 2 + r with an integer k and |r| <= ln(2) / 2; returns e^r - 1, accurate relative to its own
-// size. `exponent` becomes k where a floating-point number keeps its exponent.
+// Reduce x = k ln 2 + r with an integer k and |r| <= ln(2) / 2. Return e^r - 1 to full relative accuracy,
+// and set `exponent` to k, shifted to the exponent bits of a floating-point number.
 template <class Real> REPRESENTER_INLINE Vec<Real> reduced_expm1(Vec<Real> x, Int<Real>& exponent) {
     typedef Exponential<Real> E;
     const Vec<Real> shifted = x * E::LOG2_E + E::ROUND, k = shifted - E::ROUND;
@@ -151,18 +151,18 @@ template <class Real> REPRESENTER_INLINE Vec<Real> reduced_expm1(Vec<Real> x, In
     for (int i = 1; i < E::TERMS; ++i) p = p * r + E::SERIES[i];
     return p * (r * r) + r;
 }
-// p 2^k, where neither p nor the product is 0, denormal or infinite.
+// Return p 2^k. Neither p nor the product may be 0, denormal or infinite.
 template <class Real> REPRESENTER_INLINE Vec<Real> scaled(Vec<Real> p, Int<Real> exponent) {
     return (Vec<Real>)((Int<Real>)p + exponent);
 }
 template <class Real> REPRESENTER_INLINE Vec<Real> at_least(Vec<Real> x, Real low) { return x < low ? splat(low) : x; }
 template <class Real> REPRESENTER_INLINE Vec<Real> at_most(Vec<Real> x, Real high) { return x > high ? splat(high) : x; }
-// A result for x up to MOST; infinity above it. NaN stays NaN.
+// Return `result` for x <= MOST and infinity above. NaN propagates.
 template <class Real> REPRESENTER_INLINE Vec<Real> or_infinity(Vec<Real> x, Vec<Real> result) {
     return x <= Exponential<Real>::MOST ? result : x + Real(__builtin_inf());
 }
 
-// e^x. Results too small for a normal number are 0: denormal numbers slow many processors down.
+// Return e^x. Results below the normal range are flushed to 0: denormals are slow on many processors.
 template <class Real> REPRESENTER_INLINE Vec<Real> exponential(Vec<Real> x) {
     Int<Real> exponent;
     const Vec<Real> p = reduced_expm1<Real>(x, exponent), power = scaled<Real>(p + Real(1), exponent);
@@ -187,16 +187,16 @@ template <class Real> REPRESENTER_INLINE Vec<Real> sigmoid(Vec<Real> x) {
     const Vec<Real> half = scaled<Real>(splat<Real>(0.5), exponent);
     return Real(0.5) / or_infinity<Real>(-x, (p * half + Real(0.5)) + half);
 }
-// (e^2|x| - 1) / (e^2|x| + 1) with the sign of x. Beyond 20 the quotient is 1.
+// (e^2|x| - 1) / (e^2|x| + 1) with the sign of x. The quotient is 1 for |x| > 20.
 template <class Real> REPRESENTER_INLINE Vec<Real> hyperbolic_tangent(Vec<Real> x) {
     const Int<Real> sign = (Int<Real>)x & (Int<Real>)splat<Real>(-0.0);
     const Vec<Real> magnitude = (Vec<Real>)((Int<Real>)x ^ sign);
     const Vec<Real> e = half_expm1<Real>(at_most<Real>(magnitude + magnitude, 40)), quotient = e / (e + Real(1));
-    const Vec<Real> result = magnitude < Real(0.35) ? e - e * quotient : quotient;  // the same, rounded less
+    const Vec<Real> result = magnitude < Real(0.35) ? e - e * quotient : quotient;  // equal to the quotient, with less rounding error
     return (Vec<Real>)((Int<Real>)result | sign);
 }
 
-// The names of representer.functional.NONLINEARITIES, in the order of its table.
+// In the order of representer.functional.NONLINEARITIES.
 enum Nonlinearity { IDENTITY, LINEAR, POLYNOMIAL, EXPONENTIAL, INVERSE, GAUSSIAN, TANH, SIGMOID, RELU };
 
 template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) {
@@ -208,11 +208,11 @@ template <class Real> REPRESENTER_INLINE Vec<Real> value(int name, Vec<Real> z) 
         case GAUSSIAN: return exponential<Real>(z);
         case TANH: return hyperbolic_tangent<Real>(z);
         case SIGMOID: return sigmoid<Real>(z);
-        case RELU: return z > Real(0) ? z : z * Real(0);  // NaN stays NaN
+        case RELU: return z > Real(0) ? z : z * Real(0);  // NaN propagates
         default: return z;
     }
 }
-// dy/dz from z and y = value(name, z).
+// Return dy/dz from z and y = value(name, z).
 template <class Real> REPRESENTER_INLINE Vec<Real> slope(int name, Vec<Real> z, Vec<Real> y) {
     switch (name) {
         case LINEAR: return splat<Real>(0.5);

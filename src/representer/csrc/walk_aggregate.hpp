@@ -1,8 +1,8 @@
 // walk_aggregate: y[v] = sum_{u -> v} s sigma(p[u] + q[v] + G a) tau(x[u] + B a) (F a), with gradient.
 //
-// A thread owns a few vectors of units and goes through all edges in their order, so that every run
-// gives the same bits, nothing has to be sorted, and no message is ever stored.
-// Both ends of an edge of a small graph lie in the cache.
+// Each thread owns a few vectors of units and visits all edges in order: the result is deterministic,
+// the edges need no sorting, and messages are never materialized. In small graphs both endpoints of
+// an edge are in the cache.
 #pragma once
 
 #include "core.hpp"
@@ -14,21 +14,21 @@ namespace representer {
 namespace REPRESENTER_ISA {
 
 enum WalkParts { SHIFTED = 1, FACTORED = 2, GATED = 4 };
-constexpr int RUN = 12;  // edges whose products with the weights are computed at once
+constexpr int RUN = 12;  // edges per block of products with the weights
 constexpr int ABREAST = 3;
 
-// What a band has whatever its PARTS are, compiled once for all of them: N vectors of units from `first` on.
-// Only a band of one vector may be RAGGED, that is, have fewer units than lanes. A whole one has code of its own: it
-// must round as wider bands do, so that the number of threads, on which the bands depend, changes no bit.
+// The part of a band that does not depend on PARTS, compiled once: N vectors of units starting at `first`.
+// Only a band of one vector may be RAGGED, that is, have fewer units than lanes. Full vectors have separate code:
+// they must round like wider bands, so that the result does not depend on the number of threads.
 template <class Real, int N, bool RAGGED> class WalkVectors {
   protected:
     static constexpr int V = Lanes<Real>::n;
     typedef Vec<Real> Row[N];
-    typedef Vec<Real> Rows[RUN][N];  // of the edges of a run
+    typedef Vec<Real> Rows[RUN][N];  // one row per edge of a block
 
     const RepresenterWalk& p;
     const int64_t first;
-    const int count;  // of units in a vector
+    const int count;  // units per vector
 
     WalkVectors(const RepresenterWalk& args, int64_t first)
         : p(args), first(first), count(RAGGED ? int(args.units - first) : V) {}
@@ -50,7 +50,7 @@ template <class Real, int N, bool RAGGED> class WalkVectors {
         for (int j = 0; j < N; ++j) put(to + j * V, get(to + j * V) + terms[j]);
     }
 
-    // B a of the edges of a run.
+    // Compute B a for the edges of a block.
     __attribute__((noinline)) void multiply(const void* weight, int64_t start, int edges, Rows& to) const {
         int i = 0;
         for (; i + ABREAST <= edges; i += ABREAST) multiply_some<ABREAST>(weight, start + i, to + i);
@@ -68,7 +68,7 @@ template <class Real, int N, bool RAGGED> class WalkVectors {
             for (int j = 0; j < N; ++j) to[i][j] = total[i][j];
     }
 
-    // The activation of a row, and a gradient times its slope; the two common ones without a call.
+    // Apply the activation to a row, or multiply a gradient by its slope; the two common cases are inlined.
     REPRESENTER_INLINE void activate(Row& t) const {
         if (p.activation == IDENTITY) return;
         if (p.activation != RELU) return activate_any(t);
@@ -86,7 +86,7 @@ template <class Real, int N, bool RAGGED> class WalkVectors {
         for (int j = 0; j < N; ++j) gradient[j] *= slope<Real>(p.activation, before[j], t[j]);
     }
 
-    // What a weight gets from the edges of a run, and their features from it.
+    // Accumulate the gradients of a weight and of the edge features over a block of edges.
     __attribute__((noinline)) void gather(
         int64_t start, int edges, const Rows& d, const void* weight, Real* sums, Real* grad_edges) const {
         int64_t k = 0;
@@ -122,7 +122,7 @@ template <class Real, int N, bool RAGGED> class WalkVectors {
     }
 };
 
-// The messages of one band along all edges.
+// Messages of one band along all edges.
 template <class Real, int N, int PARTS, bool RAGGED> class WalkBand : WalkVectors<Real, N, RAGGED> {
     typedef WalkVectors<Real, N, RAGGED> Own;
     typedef typename Own::Row Row;
@@ -153,7 +153,7 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand : WalkVector
     void backward(Real* grad_edges) const {
         Workspace<Real> sums(3 * p.features * N * V);
         Real *shift = sums.at(0), *factor = sums.at(p.features * N * V), *gate = sums.at(2 * p.features * N * V);
-        Rows b, f, g;  // products with the weights, and then what they get
+        Rows b, f, g;  // products with the weights, later overwritten by their gradients
         for (int64_t start = 0; start < p.edges; start += RUN) {
             const int edges = run(start);
             weigh(start, edges, b, f, g);
@@ -168,14 +168,14 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand : WalkVector
     }
 
   private:
-    // B a, F a and G a of the edges of a run.
+    // Compute B a, F a and G a for the edges of a block.
     void weigh(int64_t start, int edges, Rows& b, Rows& f, Rows& g) const {
         if (PARTS & SHIFTED) multiply(p.shift, start, edges, b);
         if (PARTS & FACTORED) multiply(p.factor, start, edges, f);
         if (PARTS & GATED) multiply(p.edge_gate, start, edges, g);
     }
 
-    // x[u] + B a, tau of it, and the open gate.
+    // Compute x[u] + B a, its activation, and the gate.
     REPRESENTER_INLINE void message(int64_t e, const Row& b, const Row& g, Row& before, Row& t, Row& s) const {
         read(p.x, source(e), p.x_row, before);
         for (int j = 0; j < N; ++j) {
@@ -191,7 +191,7 @@ template <class Real, int N, int PARTS, bool RAGGED> class WalkBand : WalkVector
         }
     }
 
-    // Adds to the nodes' gradients, and replaces their products by the gradients of the weights.
+    // Add to the gradients of the nodes, and overwrite the products with their gradients.
     REPRESENTER_INLINE void step(int64_t e, Row& b, Row& f, Row& g) const {
         Row before, t, s, dy, dz;
         message(e, b, g, before, t, s);
@@ -242,7 +242,7 @@ void walk_group(const RepresenterWalk& p, int64_t first, Real* grad_edges) {
     }
 }
 
-// Every thread has its vectors of units, and writes its share of the edges' gradient by itself.
+// Threads split the units; each writes its own contribution to the gradient of the edges.
 template <class Real, bool BACKWARD> int walk(const RepresenterWalk& p) {
     constexpr int V = Lanes<Real>::n;
     const int64_t vectors = (p.units + V - 1) / V, threads = p.threads < vectors ? p.threads : vectors;
@@ -252,7 +252,7 @@ template <class Real, bool BACKWARD> int walk(const RepresenterWalk& p) {
         int64_t vector = share(vectors, threads, i);
         const int64_t end = share(vectors, threads, i + 1);
         const int64_t whole = end < p.units / V ? end : p.units / V;
-        if constexpr (sizeof(Real) == 4) {  // float64 goes without, which compiles faster
+        if constexpr (sizeof(Real) == 4) {  // float64 uses the generic code, to save compile time
             for (; vector + 4 <= whole; vector += 4) walk_group<Real, 4, BACKWARD>(p, vector * V, own);
             for (; vector + 2 <= whole; vector += 2) walk_group<Real, 2, BACKWARD>(p, vector * V, own);
         }

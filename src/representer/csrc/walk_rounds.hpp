@@ -3,11 +3,11 @@
 //   P = h W' + c,   c_1 = p_1,  c_j = p_j o S_j,  S_j = gated sums of c_{j-1},   y += c_n
 //   told = sums of sigma(inner + B a),   z = own + told U',   h' = sigma(z)
 //
-// Of a round it keeps P, whose columns are (inner, own, p_1 ... p_n, gate's source, target), with z in the
-// place of own where the slope needs it (of a relu it is the label's), then S_2 ... S_n and told.
+// The tape of a round holds P with columns (inner, own, p_1 ... p_n, gate source, gate target), with own
+// overwritten by z if the slope needs it (for relu the label suffices), then S_2 ... S_n and told.
 //
-// Where a batch lies graph by graph, as PyG makes it, all rounds of a few graphs come before the next few, so
-// that what they write stays in the cache.
+// If the graphs of a batch are contiguous, as in PyG, all rounds run on a few graphs before the next few, to
+// keep the tape in the cache.
 #pragma once
 
 #include <algorithm>
@@ -82,8 +82,8 @@ template <class Real> class Rounds {
     const RepresenterRounds& p;
     const int64_t d, H, R;
     const std::vector<Part> parts;
-    const int64_t most;              // nodes of a part
-    Workspace<Real> states, slopes;  // of its nodes, for whoever writes them
+    const int64_t most;              // nodes of the largest part
+    Workspace<Real> states, slopes;  // scratch buffers for the nodes of a part
     Part at{};
 
     static bool smaller(const Part& a, const Part& b) { return a.nodes < b.nodes; }
@@ -91,7 +91,7 @@ template <class Real> class Rounds {
     static const Real* of(const void* x) { return static_cast<const Real*>(x); }
     static Real* of(void* x) { return static_cast<Real*>(x); }
 
-    // Rows of the part's nodes.
+    // Tape rows of the nodes of the current part.
     Real* kept(int64_t level, int64_t before, int64_t columns) const {
         const int64_t round = p.keep ? level : 0;
         return of(p.tape) + p.nodes * (round * (R + p.steps * H + d) + before) + at.node * columns;
@@ -100,11 +100,11 @@ template <class Real> class Rounds {
     Real* sums(int64_t level, int64_t j) const { return kept(level, R + j * H, H); }  // S_{j+2}
     Real* told(int64_t level) const { return kept(level, R + p.steps * H, d); }
     Real* output() const { return of(p.output) + at.node * H; }
-    Real* labels(int64_t level) const {  // after a round
+    Real* labels(int64_t level) const {  // labels after a round
         if (level < 0) return const_cast<Real*>(of(p.labels)) + at.node * d;
         return of(p.hidden) + ((p.keep ? level : 0) * p.nodes + at.node) * d;
     }
-    int64_t walk_column(int64_t j) const { return 2 * d + j * H; }  // of p_{j+1}
+    int64_t walk_column(int64_t j) const { return 2 * d + j * H; }  // column of p_{j+1}
     int64_t gate_column() const { return walk_column(p.steps + 1); }
 
     template <class F> void each_node(F f) const {
@@ -114,8 +114,8 @@ template <class Real> class Rounds {
         });
     }
     void clear(Real* x, int64_t columns) const { std::memset(x, 0, at.nodes * columns * sizeof(Real)); }
-    // The last round does not relabel and the first ones do not walk; what they would write is 0, so that the
-    // operator returns no uninitialized memory.
+    // The last round does not relabel and the first rounds do not walk. Zero what they would write: the
+    // operator must not return uninitialized memory.
     void clear_unused(int64_t level) const {
         const bool relabels = level < p.depth - 1, walks = level >= p.first;
         if (!relabels) clear(told(level), d);
@@ -143,7 +143,7 @@ template <class Real> class Rounds {
         call.scale = p.scale;
         return call;
     }
-    // A vector's share of what the gradient reads of some nodes next, while products keep the processor busy.
+    // Prefetch one vector's part of the data that the gradient reads next, overlapping with the products.
     REPRESENTER_INLINE void fetch(int64_t level, int64_t node, int64_t nodes, int64_t c) const {
         if (level < 0) return;
         const int64_t line = 64 / sizeof(Real), from = c * R / d, to = std::min(R, (c + Lanes<Real>::n) * R / d);
@@ -156,13 +156,13 @@ template <class Real> class Rounds {
         }
     }
 
-    // What a node's neighbors tell it.
+    // Call that aggregates the messages of the neighbors.
     RepresenterWalk messages(int64_t level) const {
         RepresenterWalk call = edges(products(level), R, d);
         call.shift = p.shift, call.activation = p.activation;
         return call;
     }
-    // The sum of c_{j+1} over the neighbors.
+    // Call that sums c_{j+1} over the neighbors.
     RepresenterWalk step(int64_t level, int64_t j) {
         const Real *P = products(level), *p_j = P + walk_column(j);
         RepresenterWalk call = edges(j ? states.at(0) : p_j, j ? H : R, H);
@@ -222,7 +222,7 @@ template <class Real> class Rounds {
             });
     }
 
-    // From dh of the new label those of inner and own, which go to Z, and of U.
+    // Backpropagate dh of the new labels to inner and own (written to Z) and to U.
     void relabel_gradient(int64_t level, const Real* dh, const Panels<Real>& neighbors, Real* Z, Real* dU) {
         const Real *z = products(level) + d, *y = labels(level);
         Real* dtold = states.at(0);
@@ -244,7 +244,7 @@ template <class Real> class Rounds {
         run<true>(call);
     }
 
-    // Of p_1 ... p_n and the gate's halves, to Z.
+    // Write the gradients of p_1 ... p_n and of both gate halves to Z.
     void walk_gradient(int64_t level, Real* Z) {
         const Real *P = products(level), *dc = of(p.grad_output) + at.node * H;
         const int64_t gates = R - gate_column();

@@ -1,4 +1,4 @@
-// Aligned scratch memory, and how rows are shared out.
+// Aligned scratch buffers, and the partition of rows.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace REPRESENTER_ISA {
 
 template <class Real> class Workspace {
   public:
-    // Zeroed, unless what is packed into it fills it.
+    // Pass zeroed = false only if every entry is written before it is read.
     explicit Workspace(int64_t count, bool zeroed = true) {
         const int64_t bytes = (count * int64_t(sizeof(Real)) + 63) / 64 * 64;
         data_ = count ? static_cast<Real*>(std::aligned_alloc(64, bytes)) : nullptr;
@@ -27,7 +27,7 @@ template <class Real> class Workspace {
     Real* data_ = nullptr;
 };
 
-// Part `i` of `parts` nearly equal parts of the rows 0..n-1.
+// Return the first row of part `i` when n rows are split into `parts` nearly equal parts.
 inline int64_t share(int64_t n, int64_t parts, int64_t i) { return n * i / parts; }
 
 }  // namespace REPRESENTER_ISA

@@ -15,15 +15,15 @@ from representer.training.early_stopping import is_above_older
 
 
 class NonMonotonicASGD(torch.optim.Optimizer):
-    r"""Plain SGD, and from a step T on the mean of its iterates beside it.
+    r"""SGD that averages its iterates after a step T.
 
     .. math::
         w_{k+1} = w_k - \gamma (g_k + \delta w_k), \qquad
         \bar w_K = \frac{1}{K - T} \sum_{k=T+1}^{K} w_k
 
-    T is the step of the first evaluation whose loss is above the lowest of all but the last
-    ``patience`` before it. The iterates themselves go on as they would have without. The rate is
-    the group's at each step, so that a segment may have its own.
+    T is the step of the first evaluation whose loss exceeds the minimum of all losses before the
+    last ``patience`` ones. Averaging does not change the iterates. Each step uses the current
+    learning rate of the group, so that segments may have different rates.
 
     Args:
         params: Parameters, or groups of them.
@@ -33,7 +33,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         starts_averaging: Set T to 0, as for fine-tuning.
 
     Raises:
-        ArgumentError: If a number is out of its range.
+        ArgumentError: A number is out of range.
 
     References:
         Merity et al., Regularizing and Optimizing LSTM Language Models, ICLR 2018, algorithm 1.
@@ -85,7 +85,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Set the parameters to their means within the block, and restore them exactly."""
+        """Set the parameters to their means within the block, and restore them exactly after it."""
         kept = [(p, p.detach().clone()) for p in self._parameters()] if self.averaged_steps else []
         with torch.no_grad():
             for parameter, _ in kept:
@@ -99,7 +99,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
-        """Take a step along the gradients, and add the iterate to the mean if there is one."""
+        """Perform a step, and update the mean if averaging has started."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -116,7 +116,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that the next steps depend on."""
+        """Return the state of the optimizer, including the averages."""
         own = {
             "losses": list(self._losses),
             "patience": self._patience,
@@ -126,7 +126,7 @@ class NonMonotonicASGD(torch.optim.Optimizer):
         return {**super().state_dict(), "averaging": own}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore what `state_dict` returned."""
+        """Restore the result of `state_dict`."""
         own = state_dict["averaging"]
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "averaging"})
         self._losses, self._patience = list(own["losses"]), own["patience"]

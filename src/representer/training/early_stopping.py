@@ -1,4 +1,4 @@
-"""Find the best evaluation, and decide when to stop, from the metrics so far."""
+"""Find the best evaluation and decide when to stop."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from representer.training.trainer_config import TrainerConfig
 
 
 def best_index(values: Sequence[float | None], direction: Literal["max", "min"]) -> int | None:
-    """Return the place of the best value; of equal ones, the first.
+    """Return the index of the best value, the first of equal ones.
 
     Args:
         values: The monitored metric, evaluation by evaluation; None where it was not a number.
         direction: ``"max"`` if larger values are better.
 
     Returns:
-        The place, or None where no value is a number.
+        The index, or None if no value is a number.
     """
     sign = 1 if direction == "max" else -1
     numbers = [(sign * value, -i) for i, value in enumerate(values) if value is not None]
@@ -26,7 +26,7 @@ def best_index(values: Sequence[float | None], direction: Literal["max", "min"])
 def is_exhausted(
     values: Sequence[float | None], direction: Literal["max", "min"], patience: int | None
 ) -> bool:
-    """Return True if the last `patience` evaluations brought no new best."""
+    """Return True if none of the last `patience` evaluations is a new best."""
     best = best_index(values, direction)
     since_best = len(values) if best is None else len(values) - 1 - best
     return patience is not None and since_best >= patience
@@ -68,7 +68,7 @@ def is_above_older(
 def reason(
     values: Sequence[float | None], config: TrainerConfig
 ) -> Literal["patience", "nonmonotone", "max_drop"] | None:
-    """Return the rule of a configuration that ends training, if one does."""
+    """Return the early stopping rule that ends training now, or None."""
     if is_exhausted(values, config.direction, config.patience):
         return "patience"
     if is_above_older(values, config.direction, config.nonmonotone):

@@ -1,4 +1,4 @@
-"""Describe the environment that the numbers of a run depend on besides its settings."""
+"""Describe the environment that the results of a run depend on besides its settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _VARIABLES = ("MKL_CBWR", "OMP_NUM_THREADS", "CUBLAS_WORKSPACE_CONFIG")
 
 
 def fingerprint(device: torch.device | str = "cpu", processes: int = 1) -> dict[str, str]:
-    """Describe the environment; runs with the same description give the same bits.
+    """Describe the environment. Runs with equal descriptions are bit-identical.
 
     Args:
         device: The device of the model.

@@ -1,9 +1,9 @@
 """Keep freed memory for the next training step instead of returning it to the system.
 
-Every step allocates and frees the same large tensors. By default glibc gives large blocks back to
-the system at once, and the system clears every page again when the next step asks for it: with a
-gradient of 40 MB that costs more than a fifth of a step. The process then holds what it needed at
-its peak until it ends, so this is for processes that do nothing but train.
+Every step allocates and frees the same large tensors. By default glibc returns large blocks to the
+system immediately, and the system zeroes every page again at the next allocation: with a gradient
+of 40 MB this costs more than a fifth of a step. With this setting the process keeps its peak memory
+until it ends, so use it only in processes that do nothing but train.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import ctypes
 import platform
 import sys
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of malloc.h
-_SIZES = (2**30, 2**25)  # some versions of glibc take no more than the second
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # constants of malloc.h
+_SIZES = (2**30, 2**25)  # some versions of glibc accept at most the second
 
 
 def keep_freed_memory() -> bool:
-    """Make this process reuse the memory it frees.
+    """Make this process reuse freed memory.
 
     Call it only in a process that does nothing but train: the setting holds until the process ends.
 
     Returns:
-        True if the setting took effect: on Linux with glibc only.
+        True if the setting took effect, which requires Linux with glibc.
     """
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False

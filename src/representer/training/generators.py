@@ -1,8 +1,8 @@
 """Random generators, derived from one seed and a name for each use.
 
-Initialization, data order and dropout draw from sources of their own, so that a change in one does
-not move the others. Order is a function of (seed, epoch) and needs no state; dropout uses torch's
-global generator, whose state goes into every checkpoint.
+Initialization, data order and dropout use separate generators, so that a change in one does not
+affect the others. The order is a function of (seed, epoch) and needs no state; dropout uses torch's
+global generator, whose state is part of every checkpoint.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import torch
 
 
 def derive(seed: int, *names: str | int) -> int:
-    """Return the seed of one use, the same on every machine and in every version.
+    """Return the seed of one use, independent of machine and version.
 
     Args:
-        seed: The run's seed.
-        names: What it is for, for example ``"order", epoch``.
+        seed: Seed of the run.
+        names: Name of the use, for example ``"order", epoch``.
     """
     text = repr((seed, *names)).encode("utf-8")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "little") >> 1
@@ -35,19 +35,19 @@ def generator(seed: int, *names: str | int) -> torch.Generator:
 
 @contextmanager
 def initializing(seed: int) -> Iterator[None]:
-    """Let the parameters that are made in the block depend on the seed alone.
+    """Make parameters created in the block depend on the seed alone.
 
-    The global random states are afterwards what they were before.
+    The global random states are restored afterwards.
     """
     with preserved():
-        # the name decides the numbers: respelled, every seed has other first weights
+        # the name is hashed into the seed: renaming it changes the initial weights of every seed
         seed_all(derive(seed, "initialisation"))  # codespell:ignore initialisation
         yield
 
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """Give the global random states back as they were before the block."""
+    """Restore the global random states after the block."""
     before = states()
     try:
         yield
@@ -63,10 +63,10 @@ def seed_all(seed: int) -> None:
 
 
 def states() -> dict[str, Any]:
-    """Return the global random states as tensors and numbers that a checkpoint can hold."""
+    """Return the global random states as tensors and numbers that a checkpoint can store."""
     version, words, gauss = random.getstate()
     name, keys, position, has_gauss, cached = np.random.get_state()
-    assert name == "MT19937"  # numpy's legacy state has no other generator by default
+    assert name == "MT19937"  # the default generator of numpy's legacy state
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
     return {
         "torch": torch.get_rng_state(),
@@ -77,7 +77,7 @@ def states() -> dict[str, Any]:
 
 
 def restore(saved: dict[str, Any]) -> None:
-    """Set the global random states to what `states` returned."""
+    """Restore the global random states that `states` returned."""
     torch.set_rng_state(saved["torch"])
     if saved["cuda"] and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(saved["cuda"][: torch.cuda.device_count()])

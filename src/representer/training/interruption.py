@@ -1,4 +1,4 @@
-"""Stop signals: the handler sets a flag, and the run polls it where it can save."""
+"""Stop signals: the handler sets a flag, which training polls where it can save."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Within its ``with`` block, a first signal is remembered and a second Ctrl-C leaves at once.
+    """Context manager that records the first signal; a second Ctrl-C raises KeyboardInterrupt.
 
-    The second Ctrl-C raises KeyboardInterrupt where the process stands. Outside of the main thread,
-    where Python has no signal handlers, nothing is installed and nothing is ever remembered.
+    Outside of the main thread, where Python has no signal handlers, it does nothing.
 
     Attributes:
-        number: The signal that came first, or None.
+        number: The first signal, or None.
     """
 
     def __init__(self) -> None:
@@ -26,7 +25,7 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """Return the exit code of a process ended by the signal: 130, 143 or 129; 0 without one."""
+        """The exit code of a process ended by the signal: 130, 143 or 129; 0 without a signal."""
         return 0 if self.number is None else 128 + self.number
 
     @property
@@ -41,7 +40,7 @@ class Interruption:
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's wish is respected
+                if signal.getsignal(number) is not signal.SIG_IGN:  # respect nohup
                     self._previous[number] = signal.signal(number, self._remember)
         return self
 

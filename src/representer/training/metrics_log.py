@@ -1,4 +1,4 @@
-"""The metrics of a run, evaluation by evaluation, in files that a resumed run continues exactly."""
+"""The metrics of each evaluation, in files that a resumed run continues exactly."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Row = dict[str, Any]
 
 
 class MetricsLog:
-    """Rows of numbers, and apart from them the times, which differ from one run to the next.
+    """Metrics by evaluation, and separately the timings, which differ between runs.
 
-    ``metrics.jsonl`` and ``metrics.csv`` are rewritten whole from the rows, so a row is there once,
-    whatever happened between.
+    ``metrics.jsonl`` and ``metrics.csv`` are rewritten completely from the rows, so that each row
+    occurs once even after a crash.
 
     Attributes:
-        rows: ``step``, ``epoch``, ``train_loss`` and the metrics; None for what is no number.
-        timings: ``step`` and ``seconds`` of training up to it, interruptions not counted.
+        rows: ``step``, ``epoch``, ``train_loss`` and the metrics; None if not finite.
+        timings: ``step`` and ``seconds`` of training up to it, without interruptions.
     """
 
     def __init__(self) -> None:
@@ -47,11 +47,11 @@ class MetricsLog:
         return self.rows[-1]
 
     def values(self, name: str) -> list[float | None]:
-        """Return one metric, evaluation by evaluation."""
+        """Return the values of one metric, by evaluation."""
         return [row.get(name) for row in self.rows]
 
     def write(self, run: RunFolder) -> None:
-        """Write the files, or remove them where there is no row."""
+        """Write the files, or remove them if there are no rows."""
         for name, text in (
             (METRICS_JSONL, as_jsonl(self.rows)),
             (METRICS_CSV, _as_csv(self.rows)),

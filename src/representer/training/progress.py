@@ -10,30 +10,30 @@ from representer.printable import print_line
 
 
 class Progress:
-    """Shows how far a run is.
+    """Shows the progress of a run.
 
-    The bar goes to stderr, if that is a terminal. The lines go to stdout, so that they are there in
-    a pipe or a file; when its reader has gone (``| head``), the run goes on without them.
+    The bar is written to stderr if that is a terminal. The lines are written to stdout, so that
+    pipes and files receive them; after a broken pipe (``| head``) the run continues without them.
 
     Args:
-        is_shown: False shows nothing at all.
+        is_shown: False shows nothing.
     """
 
     def __init__(self, *, is_shown: bool = True) -> None:
         self._is_shown = is_shown
         self._bar: Any = None
         self._has_terminal = False
-        with contextlib.suppress(AttributeError, ValueError):  # stderr is closed or not there
+        with contextlib.suppress(AttributeError, ValueError):  # stderr is closed or missing
             self._has_terminal = is_shown and sys.stderr.isatty()
 
     def start_epoch(self, epoch: int, epochs: int, done: int, total: int) -> None:
-        """Begin the bar of an epoch.
+        """Start the bar of an epoch.
 
         Args:
-            epoch: Its number, from 1.
-            epochs: How many there are.
-            done: Steps of it done already.
-            total: Steps of it.
+            epoch: Number of the epoch, starting at 1.
+            epochs: Number of epochs.
+            done: Completed steps of the epoch.
+            total: Steps of the epoch.
         """
         self.close()
         if self._has_terminal:
@@ -43,7 +43,7 @@ class Progress:
             self._bar = tqdm(total=total, initial=done, desc=label, leave=False, file=sys.stderr)
 
     def step(self, loss: float) -> None:
-        """Move the bar by one step."""
+        """Advance the bar by one step."""
         if self._bar is not None:
             self._bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
             self._bar.update()

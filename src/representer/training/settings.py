@@ -8,11 +8,11 @@ from typing import Any
 
 from representer.errors import ArgumentError, KindError
 
-_GROWS = "trainer.epochs"  # the steps of a longer run begin with those of the shorter one
+_GROWS = "trainer.epochs"  # a longer run starts with the steps of a shorter one
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings as JSON would give them back: tuples as lists, keys as text.
+    """Return settings after a JSON round trip: tuples become lists, keys become strings.
 
     Raises:
         KindError: A value cannot be represented in JSON.
@@ -21,20 +21,20 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
         return json.loads(json.dumps(dict(settings)))
     except (TypeError, ValueError) as error:
         raise KindError(
-            "settings", f"not plain ({error})", "numbers, texts, lists, dicts"
+            "settings", f"not plain ({error})", "numbers, strings, lists, dicts"
         ) from None
 
 
 def require_same(before: Mapping[str, Any], now: Mapping[str, Any], run: object) -> None:
-    """Refuse to continue a run with other settings; more epochs are fine.
+    """Refuse to continue a run with different settings, except for more epochs.
 
     Args:
-        before: Those the run was started with.
-        now: Those of this process.
-        run: The name of the run for the message.
+        before: Settings that the run was started with.
+        now: Current settings.
+        run: Name of the run, for the message.
 
     Raises:
-        ArgumentError: They differ; it names every key with both values.
+        ArgumentError: The settings differ. The message lists each key with both values.
     """
     old, new = _dotted(before), _dotted(now)
     changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]

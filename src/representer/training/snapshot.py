@@ -25,7 +25,7 @@ def take(
     state: TrainingState,
     carried: Carried | None,
 ) -> dict[str, Any]:
-    """Return the snapshot as a checkpoint can hold it. All processes call this together."""
+    """Return a snapshot that a checkpoint can store. All processes must call this together."""
     handed_on = None if carried is None else gathered(accelerator, carried.state_dict())
     return {
         "progress": state.to_dict(),
@@ -44,11 +44,11 @@ def put_back(
     optimizer: torch.optim.Optimizer,
     carried: Carried | None,
 ) -> TrainingState:
-    """Set model, optimizer and random states to a snapshot, and return the rest of it.
+    """Restore model, optimizer and random states from a snapshot, and return the training state.
 
     Raises:
-        CheckpointError: It is of another model, or what batches carry is of more or fewer
-            processes.
+        CheckpointError: The snapshot is of another model, or the state carried between batches is
+            from a different number of processes.
     """
     load_weights(model, snapshot["model"])
     optimizer.load_state_dict(snapshot["optimizer"])
@@ -60,8 +60,8 @@ def put_back(
         parts = snapshot.get("carried") or []
         if len(parts) != accelerator.num_processes:
             raise CheckpointError(
-                f"the state that batches carry is of {len(parts)} processes; expected "
-                f"{accelerator.num_processes}. Resume with as many."
+                f"the state carried between batches is from {len(parts)} processes; expected "
+                f"{accelerator.num_processes}. Resume with {len(parts)} processes."
             )
         carried.load_state_dict(parts[accelerator.process_index])
     return TrainingState.from_dict(snapshot["progress"])

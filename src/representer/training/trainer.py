@@ -1,4 +1,4 @@
-"""The training loop: resumable to the bit, stopped by signals, never the cause of a lost result."""
+"""The training loop: bit-exact resumption, clean stops on signals, and no lost results."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from representer.training.workers import accelerator_for, require_agreement, tot
 
 
 class Trainer:
-    """Trains a model in a run folder.
+    """Trains a model and writes the results to a run folder.
 
-    The folder gets ``checkpoints/``, ``metrics.jsonl``, ``metrics.csv``, ``timings.jsonl``,
+    The trainer writes ``checkpoints/``, ``metrics.jsonl``, ``metrics.csv``, ``timings.jsonl``,
     ``model.safetensors`` (the best weights, with their metrics in the file's header) and
-    ``final.safetensors``. A run that was killed at any moment and resumed leaves, on the same
-    machine, the same bytes in them as one that was not, the timings excepted.
+    ``final.safetensors``. On the same machine, a run that is killed at any moment and resumed
+    writes the same bytes as an uninterrupted run, except for the timings.
 
     Args:
-        model: What to train; it is moved to the device.
+        model: The model; it is moved to the device.
         task: Batches, loss and evaluation.
-        config: How long and how fast.
-        run: The folder; if it was opened with ``resume=True``, training continues from there.
-        optimizer: Adam with the configuration's ``lr`` and ``weight_decay`` if left out. One that
-            averages weights (`NonMonotonicASGD`) is told the monitored metric, and its means are
-            evaluated, kept as the best, and final.
-        settings: What else determines the run (model, data, ...), as plain values: to resume with
-            other settings is refused.
+        config: Settings of the training loop.
+        run: The run folder; if opened with ``resume=True``, training continues from its checkpoint.
+        optimizer: Default: Adam with ``lr`` and ``weight_decay`` of the configuration. An optimizer
+            that averages weights (`NonMonotonicASGD`) receives the monitored metric; its averages
+            are evaluated and saved as the best and final weights.
+        settings: Further settings that determine the run (model, data, ...), as plain values.
+            Resuming with different settings is refused.
         callbacks: Called with the metrics of each evaluation; training ends when one returns True.
     """
 
@@ -63,7 +63,7 @@ class Trainer:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
         if optimizer is None:
-            optimizer = torch.optim.Adam(  # fused: a fifth of the time on a large vocabulary
+            optimizer = torch.optim.Adam(  # fused takes a fifth of the time on a large vocabulary
                 model.parameters(), config.lr, weight_decay=config.weight_decay, fused=True
             )
         self._task, self._config, self._run = task, config, run
@@ -86,20 +86,20 @@ class Trainer:
         self._saved_at = self._ticked_at = time.monotonic()
 
     def fit(self) -> TrainingResult:
-        """Train to the end.
+        """Train until the end of the run.
 
         Returns:
-            What was found. The model then has its final weights; see `restore_best`.
+            The result. The model has its final weights; see `restore_best`.
 
         Raises:
-            Interrupted: A signal came; everything is saved.
-            TrainingError: The loss or its gradient was not a finite number.
-            ArgumentError: The folder's run was started with other settings.
-            CheckpointError: The folder's run cannot be continued.
-            StorageError: Something could not be written; what was there before still is.
+            Interrupted: The process received a signal; everything is saved.
+            TrainingError: The loss or its gradient is not finite.
+            ArgumentError: The run was started with different settings.
+            CheckpointError: The run cannot be continued.
+            StorageError: A file cannot be written; the previous files are intact.
         """
         self._interruption = Interruption()
-        # without a folder nothing can be saved, and a signal acts as in any other program
+        # without a folder there is nothing to save, so signals keep their default action
         with self._interruption if self._run.is_saved else contextlib.nullcontext():
             try:
                 self._begin()
@@ -119,12 +119,12 @@ class Trainer:
         )
 
     def restore_best(self) -> None:
-        """Give the model the weights of the best evaluation; the final ones stay if none was."""
+        """Load the weights of the best evaluation; keep the final weights if there is none."""
         if self._state.best_weights is not None:
             load_weights(self._model, self._state.best_weights)
 
     def _begin(self) -> None:
-        """Start from the newest sound checkpoint, or from the seed."""
+        """Start from the newest valid checkpoint, or from the seed."""
         self._saved_at = self._ticked_at = time.monotonic()
         rank = self._accelerator.process_index
         generators.seed_all(generators.derive(self._config.seed, "dropout", rank))
@@ -142,8 +142,8 @@ class Trainer:
                 found.state, self._accelerator, self._model, self._optimizer, self._task.carried
             )
             self._saved_position = self._state.position
-        self._save()  # at the start too: what cannot be saved is better known before than after
-        # the files may be ahead of the checkpoint, if the process was killed between the two
+        self._save()  # at the start, too: fail early if something cannot be saved
+        # the files may be ahead of the checkpoint if the process was killed between the two writes
         training_files.write_state(self._run, self._state)
 
     def _batches(self) -> Sequence[Sequence[Any]]:
@@ -153,7 +153,7 @@ class Trainer:
         return batches
 
     def _train_epoch(self, batches: Sequence[Sequence[Any]]) -> None:
-        """Train to the end of the epoch, of the steps or of patience."""
+        """Train until the end of the epoch or of the run."""
         state = self._state
         epochs = self._config.epochs
         self._progress.start_epoch(state.epoch + 1, epochs, state.batch, len(batches))
@@ -177,7 +177,7 @@ class Trainer:
             raise TrainingError(
                 f"{outcome.fault} at step {state.step + 1} (epoch {state.epoch + 1}, batch "
                 f"{state.batch + 1}). {self._last_checkpoint()} Lower --lr, clip the gradients, or "
-                "look for numbers in the data that are not finite."
+                "check the data for values that are not finite."
             )
         state.count_step(outcome.loss_sum, outcome.count)
         self._progress.step(outcome.loss_sum / outcome.count)
@@ -188,10 +188,10 @@ class Trainer:
         try:
             with self._averaging.weights():
                 row = self._add_row()
-        except _StopAskedError:  # here weights and random states are those of the step again
+        except _StopAskedError:  # the weights and random states of the step are restored by now
             self._stop()
         if self._averaging.observe(row[self._config.monitor]):
-            self._report(f"weights are averaged from step {state.step} on")
+            self._report(f"averaging the weights from step {state.step}")
         if self._config.save_every_epochs == 1:
             state.log.write(self._run)
         self._progress.line(row)
@@ -207,7 +207,7 @@ class Trainer:
             self._model.train()
         if monitor not in metrics:
             names = ", ".join(metrics) or "(none)"
-            raise ArgumentError("monitor", monitor, f"one of the metrics there are: {names}")
+            raise ArgumentError("monitor", monitor, f"one of the metrics {names}")
         self._tick()
         row = state.count_evaluation({**metrics, **self._averaging.columns()})
         values = state.log.values(monitor)
@@ -223,7 +223,7 @@ class Trainer:
         return is_due or self._is_over_time()
 
     def _reason(self) -> Reason | None:
-        """Return why the training is over, if it is."""
+        """Return why training ends now, or None."""
         state, config = self._state, self._config
         if reason := early_stopping.reason(state.log.values(config.monitor), config):
             return reason
@@ -247,7 +247,7 @@ class Trainer:
             raise _StopAskedError
 
     def _save_if_due(self, is_end: bool) -> None:
-        """Save at the end of epochs, after some steps, after some time, and when asked to stop."""
+        """Save at the end of an epoch, if a step or time interval has passed, or on a signal."""
         config = self._config
         by_step, by_time = config.checkpoint_every_steps, config.checkpoint_every_seconds
         is_late = by_time is not None and time.monotonic() - self._saved_at >= by_time
@@ -259,12 +259,12 @@ class Trainer:
             self._save()
 
     def _save(self) -> None:
-        """Write a checkpoint, unless the newest is of this very position."""
+        """Write a checkpoint, unless the newest one is at the same position."""
         state = self._state
         if self._saved_position == state.position:
             return
         self._tick()
-        if self._config.save_every_epochs > 1:  # else they were written when they were found
+        if self._config.save_every_epochs > 1:  # otherwise already written by the evaluation
             training_files.write_state(self._run, state)
         contents = snapshot.take(
             self._accelerator, self._model, self._optimizer, state, self._task.carried
@@ -278,8 +278,8 @@ class Trainer:
     def _stop(self) -> NoReturn:
         self._save()
         raise Interrupted(
-            f"{self._interruption.name or 'a signal'} came after step {self._state.step}; "
-            f"{self._run.path} has everything up to there. Continue with --resume.",
+            f"stopped by {self._interruption.name or 'a signal'} after step {self._state.step}; "
+            f"everything up to this step is saved in {self._run.path}. Continue with --resume.",
             self._interruption.exit_code or 143,
         )
 
@@ -296,4 +296,4 @@ class Trainer:
 
 
 class _StopAskedError(Exception):
-    """Leads out of an evaluation that a signal cuts short."""
+    """Raised to leave an evaluation on a signal."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from representer.errors import ArgumentError
 from representer.limits import LIMITS
 
-# These change no number, except for the bits that `fingerprint` tracks.
+# These change no result, except for the bits that `fingerprint` tracks.
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
     "checkpoint_every_steps",
     "checkpoint_every_seconds",
@@ -27,33 +27,34 @@ class TrainerConfig:
 
     Args:
         epochs: Passes over the data.
-        max_steps: Stop after this many optimization steps, if that is earlier.
-        lr: Learning rate of the Adam that is made when no optimizer is given.
-        lr_decay: Multiply the learning rate by this after every epoch.
-        lr_decay_from: After how many epochs this is done first.
-        weight_decay: Its L2 penalty.
-        clip_norm: Scale gradients down to this total norm.
-        clip_value: Clamp every entry of the gradients to plus or minus this.
-        evaluate_every: Evaluate after every so many steps too; at an epoch's end always.
-        checkpoint_every_steps: Save after every so many steps too.
-        checkpoint_every_seconds: Save when the last time was this long ago.
-        save_every_epochs: At the end of how many epochs checkpoint, metrics and best weights are
-            written; more than 1 is for models whose epoch takes no longer than to write them.
-        keep_checkpoints: How many of the newest are kept.
-        patience: Stop after this many evaluations in a row without a new best.
-        nonmonotone: Stop when an evaluation is worse than the best of all but so many before it.
-        max_drop: Stop when the monitored metric is this far behind its best.
-        monitor: The metric that tells which weights are best.
-        direction: Whether more or less of it is better.
+        max_steps: Maximum number of optimization steps.
+        lr: Learning rate of the default optimizer (Adam).
+        lr_decay: Factor of the learning rate per epoch.
+        lr_decay_from: Number of epochs at the initial learning rate before the decay begins.
+        weight_decay: L2 penalty of the default optimizer.
+        clip_norm: Maximum total norm of the gradients.
+        clip_value: Maximum absolute value of each gradient entry.
+        evaluate_every: Steps between evaluations, in addition to those at the end of each epoch.
+        checkpoint_every_steps: Steps between checkpoints, in addition to the regular ones.
+        checkpoint_every_seconds: Maximum seconds between two checkpoints.
+        save_every_epochs: Epochs between writing the checkpoint, metrics and best weights; raise it
+            for models whose epochs take no longer than writing the files.
+        keep_checkpoints: Number of most recent checkpoints to keep.
+        patience: Stop after this many consecutive evaluations without a new best.
+        nonmonotone: Stop when an evaluation is worse than the best one, ignoring this many
+            evaluations just before it.
+        max_drop: Stop when the monitored metric is worse than its best by this much.
+        monitor: Metric that selects the best weights.
+        direction: ``"max"`` if larger values of the metric are better.
         time_limit: Stop at the first evaluation or end of a step after this many seconds.
-        seed: Everything random depends on it, see `training.generators`.
-        threads: CPU threads; torch's own choice if left out.
-        device: ``"auto"`` takes a GPU where there is one.
+        seed: Seed of all random numbers, see `training.generators`.
+        threads: Number of CPU threads; None uses torch's default.
+        device: ``"auto"`` uses a GPU if one is available.
         mixed_precision: As in Accelerate.
-        show_progress: Whether bar and lines are shown.
+        show_progress: Show the progress bar and the metrics.
 
     Raises:
-        ArgumentError: A value is out of its range.
+        ArgumentError: A value is out of range.
     """
 
     epochs: int = 10

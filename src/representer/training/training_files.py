@@ -1,4 +1,4 @@
-"""The files of a training besides its checkpoints; each can be rebuilt from its state."""
+"""The output files of a training run; each can be rebuilt from a checkpoint's state."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ BEST, FINAL = "model.safetensors", "final.safetensors"
 def write_weights(
     run: RunFolder, name: str, weights: Mapping[str, Tensor], row: Row | None
 ) -> None:
-    """Write weights with the metrics they had, as JSON under ``metrics`` in the file's header."""
+    """Write weights, with their metrics as JSON under ``metrics`` in the file's header."""
     run.write_tensors(name, weights, {"metrics": json.dumps(row)})
 
 
 def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
-    """Read weights and the metrics they had.
+    """Read weights and their metrics.
 
     Args:
-        path: A file that `write_weights` wrote.
+        path: A file written by `write_weights`.
 
     Raises:
-        CheckpointError: It is missing, damaged, or not such a file.
+        CheckpointError: The file is missing, damaged, or not a file of weights.
     """
     try:
         tensors, metadata = read_tensors(path)
@@ -45,14 +45,14 @@ def read_weights(path: str | Path) -> tuple[dict[str, Tensor], Row | None]:
 
 
 def write_state(run: RunFolder, state: TrainingState) -> None:
-    """Make metrics and best weights say what the state says, and remove what it has not reached."""
+    """Rewrite the metrics and best weights from the state, and remove the final weights."""
     state.log.write(run)
     run.remove(FINAL)
     write_best(run, state)
 
 
 def write_best(run: RunFolder, state: TrainingState) -> None:
-    """Make the best weights those of the state."""
+    """Write the best weights of the state, or remove the file if there are none."""
     if state.best_weights is None:
         run.remove(BEST)
     else:
@@ -60,7 +60,7 @@ def write_best(run: RunFolder, state: TrainingState) -> None:
 
 
 def write_end(run: RunFolder, state: TrainingState, weights: Mapping[str, Tensor]) -> None:
-    """Write the final weights, as the best ones too if no evaluation was best."""
+    """Write the final weights, and use them as the best ones if no evaluation gave a number."""
     last = state.log.rows[-1] if state.log.rows else None
     write_weights(run, FINAL, weights, last)
     if state.best_weights is None:

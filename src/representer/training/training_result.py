@@ -1,4 +1,4 @@
-"""Result of a finished training."""
+"""Result of a finished training run."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Reason = Literal[
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """The end of a training.
+    """Result of a training run.
 
     Attributes:
-        step: Optimization steps done.
-        epoch: Whole epochs done.
-        rows: The metrics of every evaluation.
-        best: The row of the best one, whose weights are in ``model.safetensors``; None if the
-            monitored metric never was a number.
-        reason: Why it ended.
-        seconds: Time spent, interruptions not counted.
+        step: Completed optimization steps.
+        epoch: Completed epochs.
+        rows: Metrics of each evaluation.
+        best: Row of the best evaluation, whose weights are in ``model.safetensors``; None if the
+            monitored metric was never a number.
+        reason: The rule that ended training.
+        seconds: Training time, without interruptions.
     """
 
     step: int

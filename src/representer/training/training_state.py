@@ -1,4 +1,4 @@
-"""State of a run: everything that its next step depends on, and the results so far."""
+"""Training state besides model and optimizer: counters, metrics and best weights."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class TrainingState:
     """The part of a run that is neither model nor optimizer.
 
     Attributes:
-        step: Optimization steps done, which is the position in the order of the data.
-        epoch: Epochs done.
-        batch: Batches of the next epoch done.
-        evaluated_at: The step of the last evaluation.
-        loss_sum: Training losses since then, summed over examples.
-        loss_count: How many examples they are of.
-        seconds: Time spent, interruptions not counted.
+        step: Completed optimization steps, which is the position in the data order.
+        epoch: Completed epochs.
+        batch: Completed batches of the current epoch.
+        evaluated_at: Step of the last evaluation.
+        loss_sum: Training loss since the last evaluation, summed over examples.
+        loss_count: Number of examples in ``loss_sum``.
+        seconds: Training time, without interruptions.
         log: The metrics.
-        best_weights: The weights at the best evaluation, on the CPU; None before the first.
-        best_row: The metrics there.
+        best_weights: Weights of the best evaluation, on the CPU; None before the first evaluation.
+        best_row: Metrics of the best evaluation.
     """
 
     step: int = 0
@@ -44,11 +44,11 @@ class TrainingState:
 
     @property
     def position(self) -> tuple[int, ...]:
-        """The position, which differs between any two states of a run."""
+        """The position, unique to each state of a run."""
         return self.step, self.epoch, self.batch, self.evaluated_at
 
     def count_step(self, loss_sum: float, count: int) -> None:
-        """Record an optimization step and its losses."""
+        """Record an optimization step and its loss."""
         self.step, self.batch = self.step + 1, self.batch + 1
         self.loss_sum, self.loss_count = self.loss_sum + loss_sum, self.loss_count + count
 
@@ -59,7 +59,7 @@ class TrainingState:
         return self.log.append(self.step, self.epoch + 1, train_loss, metrics, self.seconds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as a checkpoint can hold it."""
+        """Return the state in a form that a checkpoint can store."""
         return {
             **{name: getattr(self, name) for name in _COUNTERS},
             "rows": self.log.rows,
@@ -70,7 +70,7 @@ class TrainingState:
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any]) -> TrainingState:
-        """Return what `to_dict` described."""
+        """Create a state from the result of `to_dict`."""
         state = cls(**{name: saved[name] for name in _COUNTERS})
         state.log.rows, state.log.timings = list(saved["rows"]), list(saved["timings"])
         state.best_weights, state.best_row = saved["best_weights"], saved["best_row"]
@@ -78,22 +78,22 @@ class TrainingState:
 
 
 def copy_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return a model's weights and buffers on the CPU, apart from the model's own memory."""
+    """Return a copy of a model's weights and buffers on the CPU."""
     return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
 
 
 def load_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Set a model's weights and buffers, refusing any that are of another model.
+    """Set a model's weights and buffers, refusing those of a different model.
 
     Raises:
-        CheckpointError: A name, shape or dtype differs; torch itself would cast silently.
+        CheckpointError: A name, shape or dtype differs; torch alone would cast silently.
     """
     own = model.state_dict()
     for name in [*own, *(name for name in weights if name not in own)]:
-        ours, theirs = _describe(own.get(name)), _describe(weights.get(name))
-        if ours != theirs:
+        expected, got = _describe(own.get(name)), _describe(weights.get(name))
+        if got != expected:
             raise CheckpointError(
-                f"the weights are of another model: {name} is {theirs} there and {ours} here"
+                f"the weights do not fit the model: {name} is {got}; expected {expected}"
             )
     model.load_state_dict(weights)
 

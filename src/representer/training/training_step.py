@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """The outcome of a step.
+    """Outcome of a step.
 
     Attributes:
-        loss_sum: The loss summed over the examples.
-        count: How many they are.
-        fault: What was not a finite number, as a clause; if so nothing was updated.
+        loss_sum: Loss summed over the examples.
+        count: Number of examples.
+        fault: A clause that states what is not finite, in which case nothing is updated.
     """
 
     loss_sum: float
@@ -34,17 +34,18 @@ class StepOutcome:
 
 
 class TrainingStep:
-    """Takes optimization steps.
+    """Performs optimization steps.
 
-    The loss is the mean over the examples of all processes: each weighs its own by its share of the
-    global count, so that an uneven last batch gives the gradient that one process would compute.
+    The loss is the mean over the examples of all processes. Each process weights its mean by its
+    fraction of the global count, so that an uneven last batch gives the same gradient as in a
+    single process.
 
     Args:
         accelerator: Device, precision and processes.
-        model: As prepared by it.
-        optimizer: As prepared by it.
-        task: Where batches and losses come from.
-        config: How to clip.
+        model: The model, prepared by the accelerator.
+        optimizer: The optimizer, prepared by the accelerator.
+        task: Provides batches and losses.
+        config: Settings of gradient clipping.
     """
 
     def __init__(
@@ -59,14 +60,14 @@ class TrainingStep:
         self._task, self._config = task, config
 
     def __call__(self, description: Sequence[Any]) -> StepOutcome:
-        """Take the step of one batch."""
+        """Perform the step of one batch."""
         from accelerate.utils import send_to_device
 
         accelerator = self._accelerator
         part, is_stand_in = share(accelerator, description)
         batch = send_to_device(self._task.load(part), accelerator.device)
-        found = self._task.loss(self._model, batch)
-        loss, examples, shown = found if isinstance(found, Loss) else (*found, None)
+        result = self._task.loss(self._model, batch)
+        loss, examples, shown = result if isinstance(result, Loss) else (*result, None)
         weight = 0 if is_stand_in else examples
         mean = loss.item() if shown is None else shown.item()
         loss_sum, total = totals(accelerator, mean * weight, weight)
@@ -77,14 +78,14 @@ class TrainingStep:
         self._optimizer.zero_grad()
         accelerator.backward(loss)
         norm = self._clip()
-        # in float16 scaled gradients overflow now and then; the scaler skips such a step
+        # in float16, scaled gradients overflow occasionally; the scaler skips such a step
         if accelerator.scaler is None and not math.isfinite(norm):
             return StepOutcome(loss_sum, int(total), f"the norm of the gradient is {norm}")
         self._optimizer.step()
         return StepOutcome(loss_sum, int(total))
 
     def _clip(self) -> float:
-        """Clip the gradients and return the norm that they had."""
+        """Clip the gradients and return their norm before clipping."""
         parameters = [p for p in self._model.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if self._config.clip_value is not None:
@@ -97,13 +98,15 @@ class TrainingStep:
 def set_learning_rate(
     optimizer: torch.optim.Optimizer, config: TrainerConfig, epoch: int, scale: float
 ) -> None:
-    """Set the rate of a batch, from the first rate and not from the last, as a resumed run must.
+    """Set the learning rate of a batch.
+
+    It is computed from the initial rate, not from the previous one, so that resumed runs agree.
 
     Args:
-        optimizer: Its groups keep the first rate as ``initial_lr``.
-        config: How the rate decays.
-        epoch: Epochs done.
-        scale: Factor of this batch alone.
+        optimizer: The optimizer, whose groups keep the initial rate as ``initial_lr``.
+        config: Settings of the decay.
+        epoch: Completed epochs.
+        scale: Additional factor of this batch.
     """
     decay = 1.0 if config.lr_decay is None else config.lr_decay
     factor = scale * decay ** max(0, epoch + 1 - config.lr_decay_from)

@@ -13,9 +13,9 @@ class Loss(NamedTuple):
     """The loss of a batch.
 
     Attributes:
-        objective: What is made smaller, a mean over the examples.
-        examples: How many it is of.
-        shown: The mean that is logged, where it is not the objective: one without penalties.
+        objective: The quantity to minimize, a mean over the examples.
+        examples: Number of examples.
+        shown: The mean to log if it differs from the objective, for example without penalties.
     """
 
     objective: Tensor
@@ -24,14 +24,14 @@ class Loss(NamedTuple):
 
 
 class Carried(Protocol):
-    """State that a task carries from batch to batch, such as that of a recurrence."""
+    """State that a task carries from batch to batch, such as a recurrent state."""
 
     def state_dict(self) -> Any:
-        """Return it as a checkpoint can hold it."""
+        """Return the state in a form that a checkpoint can store."""
         ...
 
     def load_state_dict(self, saved: Any) -> None:
-        """Go on from what `state_dict` returned."""
+        """Restore the result of `state_dict`."""
         ...
 
 
@@ -40,18 +40,18 @@ class TrainingTask:
     """The task-specific part of a training run.
 
     Args:
-        batches: ``batches(epoch)`` lists the batches of an epoch by their descriptions, in order.
-            It must be a pure function: the position in it is all that a checkpoint keeps. A
-            description is a sequence of examples, such as their indices; where several processes
-            train one model, each loads its share of it.
-        load: ``load(description)`` makes the batch: tensors, alone or in tuples, lists and dicts.
+        batches: ``batches(epoch)`` returns the descriptions of the batches of an epoch, in order.
+            It must be a pure function: a checkpoint stores only the position in this sequence. A
+            description is a sequence of examples, such as their indices; with several processes,
+            each loads its part of it.
+        load: ``load(description)`` creates the batch: tensors, alone or in tuples, lists and dicts.
             The trainer moves them to the model's device.
-        loss: ``loss(model, batch)`` returns a `Loss`, or a pair of its first two.
-        evaluate: ``evaluate(model, check)`` returns numbers by name. It calls ``check()`` after
-            every batch, so that a signal need not wait for its end. The model comes in evaluation
-            mode and gradients are off; random states are given back afterwards.
-        carried: What the batches of an epoch hand on to each other; every process has its own.
-        lr_scale: ``lr_scale(description)`` multiplies the learning rate of this batch alone.
+        loss: ``loss(model, batch)`` returns a `Loss`, or a tuple of its first two fields.
+        evaluate: ``evaluate(model, check)`` returns metrics by name. It calls ``check()`` after
+            every batch, so that a signal takes effect before the evaluation ends. The model is in
+            evaluation mode and gradients are off; random states are restored afterwards.
+        carried: State that the batches of an epoch pass on; each process has its own.
+        lr_scale: ``lr_scale(description)`` is a factor of the learning rate for this batch only.
     """
 
     batches: Callable[[int], Sequence[Sequence[Any]]]

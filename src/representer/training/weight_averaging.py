@@ -1,4 +1,4 @@
-"""One interface for optimizers that average weights and those that do not."""
+"""A common interface for optimizers with and without weight averaging."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from representer.training.averaged_sgd import NonMonotonicASGD
 
 
 class WeightAveraging:
-    """Tells an optimizer how evaluations went, and puts its means in place of the weights.
+    """Passes evaluations to an averaging optimizer, and swaps its averages for the weights.
 
     Args:
-        optimizer: Of the training; nothing is done with one that has no means.
-        direction: Whether more or less of the monitored metric is better.
+        optimizer: The optimizer; without averaging, all methods do nothing.
+        direction: ``"max"`` if larger values of the monitored metric are better.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, direction: Literal["max", "min"]) -> None:
@@ -23,17 +23,17 @@ class WeightAveraging:
         self._sign = 1 if direction == "min" else -1
 
     def weights(self) -> AbstractContextManager[None]:
-        """Return a block in which the weights are those to evaluate and to keep."""
+        """Return a context manager in which the model has the weights to evaluate and save."""
         return nullcontext() if self._optimizer is None else self._optimizer.averaged()
 
     def columns(self) -> dict[str, Any]:
-        """Return what belongs to the row of an evaluation: how many weights the means are of."""
+        """Return additional metrics of an evaluation: the number of averaged steps."""
         if self._optimizer is None:
             return {}
         return {"averaged_steps": self._optimizer.averaged_steps}
 
     def observe(self, value: float | None) -> bool:
-        """Take note of an evaluation, and return whether weights are averaged from here on."""
+        """Record an evaluation, and return True if averaging starts here."""
         if self._optimizer is None or value is None:
             return False
         return self._optimizer.observe(self._sign * value)

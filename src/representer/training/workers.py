@@ -1,4 +1,4 @@
-"""The processes and the device that share one training, from Accelerate and torchrun."""
+"""Processes and devices of distributed training, by Accelerate and torchrun."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 def accelerator_for(config: TrainerConfig) -> Accelerator:
-    """Return the Accelerator that a configuration asks for.
+    """Return the Accelerator of a configuration.
 
     Raises:
         MissingExtraError: Accelerate is not installed.
-        ArgumentError: This process has used another precision before.
+        ArgumentError: This process already uses another precision.
     """
     try:
         from accelerate import Accelerator, InitProcessGroupKwargs
@@ -35,7 +35,7 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
             kwargs_handlers=[InitProcessGroupKwargs(timeout=PATIENCE)],
         )
         if accelerator.num_processes > 1:
-            atexit.register(_leave)  # a process that ends in the group may abort the others
+            atexit.register(_leave)  # exiting inside the group may abort the others
         return accelerator
     except ValueError as error:
         if "already been initialized" not in str(error):
@@ -43,27 +43,27 @@ def accelerator_for(config: TrainerConfig) -> Accelerator:
         raise ArgumentError(
             "mixed_precision",
             config.mixed_precision,
-            "the one that this process trained with before",
-            hint="Accelerate allows one per process; start another.",
+            "the precision that this process already uses",
+            hint="Accelerate allows one precision per process; start a new process.",
         ) from None
 
 
 def require_agreement(is_main: bool, *, is_writer: bool) -> None:
-    """Refuse a training that nobody would write, or that two processes would.
+    """Check that the main process, and only that one, writes the run folder.
 
     Args:
-        is_main: Accelerate takes this process for the main one.
-        is_writer: The run folder takes it for the one that writes.
+        is_main: This process is the main one for Accelerate.
+        is_writer: This process writes the run folder.
 
     Raises:
-        TrainingError: They disagree.
+        TrainingError: The two differ.
     """
     if is_main != is_writer:
         names = {True: "the main process", False: "a process that writes nothing"}
         raise TrainingError(
-            f"the run folder takes this process for {names[is_writer]}, Accelerate for "
-            f"{names[is_main]}. Start all processes with torchrun or accelerate launch, and with "
-            "ACCELERATE_USE_CPU=true where there is no GPU."
+            f"this process is {names[is_writer]} for the run folder, but {names[is_main]} for "
+            "Accelerate. Start all processes with torchrun or accelerate launch, and with "
+            "ACCELERATE_USE_CPU=true if there is no GPU."
         )
 
 
@@ -73,7 +73,7 @@ def _leave() -> None:
 
 
 def totals(accelerator: Accelerator, *values: float) -> list[float]:
-    """Return each value summed over all processes, in all of them."""
+    """Return each value summed over all processes (an all-reduce)."""
     if accelerator.num_processes == 1:
         return list(values)
     summed = torch.tensor(values, dtype=torch.float64, device=accelerator.device)
@@ -82,12 +82,12 @@ def totals(accelerator: Accelerator, *values: float) -> list[float]:
 
 
 def gathered(accelerator: Accelerator, value: Any) -> list[Any]:
-    """Return the value of every process, in all of them; a checkpoint must be able to hold it."""
+    """Return the values of all processes (an all-gather), encoded as in a checkpoint."""
     if accelerator.num_processes == 1:
         return [value]
     from accelerate.utils import gather_object
 
-    parts = gather_object([b"".join(encode(value))])  # objects with tensors in them do not arrive
+    parts = gather_object([b"".join(encode(value))])  # gather_object fails on tensors
     return [decode(part) for part in parts]
 
 
@@ -95,8 +95,8 @@ def share(accelerator: Accelerator, description: Sequence[Any]) -> tuple[Sequenc
     """Return this process's part of a batch.
 
     Returns:
-        The part, and whether it is a stand-in: with fewer examples than processes some have none,
-        and take the first with weight 0, because every process must take part in the reduction.
+        The part, and True if it is a placeholder: with fewer examples than processes, the idle
+        processes use the first example with weight 0, because all must join the reduction.
     """
     if accelerator.num_processes == 1:
         return description, False
