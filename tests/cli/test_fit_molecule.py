@@ -471,3 +471,9 @@ def test_the_demo_beats_its_baselines_of_no_structure(run, tmp_path):
     assert run("fit", "molecule", "--demo", "--out", out).code == 0
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["baselines"][-1]["difference"]["QED"][2] < 0
+
+
+def test_other_numbers_of_targets_than_the_model_has_are_refused(run, numbers, molecules):
+    outcome = run("evaluate", numbers, molecules, "--target", "atoms")
+    assert outcome.code == 2
+    assert "the targets are atoms; the model has atoms, rings" in outcome.error

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cli.conftest import TINY
@@ -148,6 +149,18 @@ def test_a_run_saved_from_python_is_used_by_the_command_line(run, table, tmp_pat
     model.fit(texts, labels).save(tmp_path / "run")
     outcome = run("predict", tmp_path / "run", table, "--text", "text")
     assert outcome.out.splitlines()[0].endswith("prediction,probability_+,probability_-")
+
+
+def test_classes_of_a_run_saved_from_python_may_be_numbers(run, tmp_path):
+    texts, labels = ["good film", "bad film"] * 10, [1.5, 0.5] * 10
+    model = TextClassifier(hidden_size=4, embedding_size=4, epochs=1, random_state=0, verbose=0)
+    labels = np.array(labels, dtype=object)
+    model.fit(texts, labels).save(tmp_path / "run")
+    (tmp_path / "a.csv").write_text("text\ngood film\n")
+    for command in ("predict", "explain"):
+        outcome = run(command, tmp_path / "run", tmp_path / "a.csv", "--text", "text")
+        assert outcome.code == 0, outcome.err
+        assert "0.5" in outcome.out
 
 
 def test_a_run_of_the_command_line_is_loaded_in_python(trained):

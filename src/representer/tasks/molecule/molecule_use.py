@@ -14,6 +14,7 @@ from representer.data.molecules import (
     read_molecules,
 )
 from representer.data.text import Grid, read_grid
+from representer.errors import DataError
 from representer.printable import printable, say
 from representer.report import write_report
 from representer.report.page import EXPLAINED
@@ -53,6 +54,10 @@ def evaluate(
     trained = load_run(run)
     reading = _like_training(trained, reading)
     table = _read(data, reading, options, reading.target)
+    if len(table.target_columns) != len(trained.targets.names):
+        columns, known = ", ".join(table.target_columns), ", ".join(trained.targets.names)
+        problem = f"the targets are {columns or 'no columns'}; the model has {known}"
+        raise DataError(problem, file=data, fix="Name them: --target A,B")
     part = make_part(table, range(len(table)), trained.targets, trained.features)
     predictions = trained.predict(part.graphs)
     _require_finite(run, predictions)

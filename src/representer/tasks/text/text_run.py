@@ -46,7 +46,7 @@ class TrainedText:
     @property
     def classes(self) -> LabelMap:
         """Names of the classes."""
-        return LabelMap(self.target.names)
+        return LabelMap(tuple(map(str, self.target.names)))  # in Python they may be numbers
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text that the network reads."""
