@@ -142,6 +142,8 @@ def start(job: dict[str, Any]) -> int:
     pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in (signal.SIGTERM, signal.SIGHUP):  # the parent may ignore them, as nohup does
+            signal.signal(number, signal.SIG_DFL)
         log = os.open(job["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for stream in (1, 2):
             os.dup2(log, stream)

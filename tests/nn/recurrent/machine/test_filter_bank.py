@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from representer import explain, nn
+from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 
 from ..layers import INPUT, batch, build, by_hand
@@ -50,12 +50,6 @@ def test_a_step_is_one_step_of_the_input():
     layer = build("RKM-LSTM", stride=2)
     with pytest.raises(ArgumentError, match="stride is 2; expected 1 for step"):
         layer.step(torch.zeros(1, INPUT, dtype=torch.float64))
-
-
-def test_strides_are_not_explained_step_by_step():
-    layer = build("RKM-LSTM", stride=2)
-    with pytest.raises(ArgumentError, match=r"layer\.stride is 2; expected 1"):
-        explain.memory_ledger(layer, torch.zeros(4, INPUT, dtype=torch.float64), 0)
 
 
 def test_a_layer_with_a_stride_has_no_kernel():
