@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from representer.errors import ArgumentError
+from representer.estimators.text_parameters import TextParameters
 from representer.functional import cell as cells
+from representer.models.cells import CELLS
 from representer.nn import TABLE1
 from representer.tasks.cells_table import (
     cells_table,
@@ -23,9 +27,20 @@ PRINTED = {  # L19 Table 2, thousands of parameters at m = d = 300
 
 @pytest.mark.parametrize(("n", "column"), [(1, 0), (3, 1)])
 def test_the_counts_are_those_of_l19_table_2(n, column):
-    lines = {line.split("  ")[0]: line for line in cells_table(300, 300, n).splitlines() if line}
+    lines = {
+        re.split("  +", f"{line}  ")[1]: line for line in cells_table(300, 300, n).splitlines()
+    }
     for name, thousands in PRINTED.items():
         assert lines[name].endswith(f" {1000 * thousands[column]:,}")
+
+
+def test_every_name_is_one_that_the_option_takes():
+    table = cells_table(4, 4, 1)
+    keys = [line.split()[0] for line in table.splitlines()[4:11]]
+    (others,) = re.findall("Other values of --cell: (.*)\\.", table)
+    assert sorted([*keys, *others.split(", ")]) == sorted(CELLS)
+    for key in keys:
+        TextParameters(cell=key).check()
 
 
 @pytest.mark.parametrize("name", TABLE1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from representer.functional import Cell
+from representer.models.cells import CELLS
 from representer.nn import TABLE1
 
 
@@ -19,14 +20,14 @@ def cells_table(input_size: int, hidden_size: int, filter_length: int) -> str:
     Raises:
         ArgumentError: If a size is not a positive integer.
     """
-    rows = [("name", "memory cell", "output", "parameters", "count")]
+    options = {layer: key for key, layer in CELLS.items()}
+    rows = [("--cell", "name", "memory cell", "output", "parameters", "count")]
     for name, layer in TABLE1.items():
         built = layer(input_size, hidden_size, bias=False, filter_length=filter_length)
         count = sum(p.numel() for p in built.parameters())
         cell = built.cell
-        rows.append(
-            (name, memory_equation(cell), output_equation(cell), formula(cell), f"{count:,}")
-        )
+        equations = memory_equation(cell), output_equation(cell)
+        rows.append((options[layer], name, *equations, formula(cell), f"{count:,}"))
     widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -35,7 +36,9 @@ def cells_table(input_size: int, hidden_size: int, filter_length: int) -> str:
         lines.append("  ".join([*left, blanks[-1] + row[-1]]))
     sizes = f"m = {input_size} inputs, d = {hidden_size} units, n = {filter_length}-gram filters"
     note = "Counted: filters and recurrent matrices, as in L19 Table 1; no biases, no layer norm."
-    return "\n".join([sizes, "", lines[0], "-" * len(lines[0]), *lines[1:], "", note])
+    others = ", ".join(key for key, layer in CELLS.items() if layer not in TABLE1.values())
+    more = f"Other values of --cell: {others}."
+    return "\n".join([sizes, "", lines[0], "-" * len(lines[0]), *lines[1:], "", note, more])
 
 
 def memory_equation(cell: Cell) -> str:
