@@ -69,7 +69,7 @@ def test_only_real_floating_point_numbers_are_computed_with(dtype: torch.dtype):
 
 def test_there_is_one_length_a_sequence():
     with pytest.raises(
-        ShapeError, match=r"lengths has shape \(3,\); expected \(2,\), one length a"
+        ShapeError, match=r"lengths has shape \(3,\); expected \(2,\), one length per"
     ):
         check_lengths(torch.tensor([1, 2, 3]), 5, 2)
 

@@ -115,7 +115,7 @@ def test_without_memory_an_error_is_raised():
     nothing = torch.zeros(1)
     pointers = (core.pointer(nothing),) * 3
     arguments = structs.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
-    with pytest.raises(MemoryError, match="product: not enough memory for the core's temporary"):
+    with pytest.raises(MemoryError, match="product: not enough memory for the core's scratch"):
         core.call("product", torch.float32, arguments)
 
 

@@ -67,7 +67,7 @@ def test_a_training_without_a_writing_process_is_an_error(
     workers.require_agreement(True, is_writer=True)
     workers.require_agreement(False, is_writer=False)
     monkeypatch.setattr(run_folder, "is_main_process", lambda: False)
-    with pytest.raises(TrainingError, match="process that writes nothing, Accelerate for the main"):
+    with pytest.raises(TrainingError, match="does not write the run folder, but is the main"):
         fit(tmp_path / "run")
 
 

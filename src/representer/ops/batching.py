@@ -1,4 +1,4 @@
-"""``torch.vmap`` over an op: what is mapped over joins the batch that the op has anyway."""
+"""``torch.vmap`` over an op: the mapped dimension is folded into the batch of the op."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def vmap_rule(
     result_axes: Sequence[int],
     mixes_batch: Callable[[Sequence[Any]], bool],
 ) -> Callable[..., tuple[Any, Any]]:
-    """Return the rule for an operator of this library, as ``torch.library.register_vmap`` takes it.
+    """Return the vmap rule of an operator, for ``torch.library.register_vmap``.
 
-    Where only operands with a batch are mapped over, the operator runs once on a larger batch;
-    where one without is (a weight, say), it runs once an entry.
+    If only operands with a batch are mapped over, the operator runs once on a larger batch;
+    if another one is (such as a weight), it runs once per entry.
 
     Args:
         name: Name of the operator.
         axes: The batch axis of each operand that has one; an operand of fewer dimensions has none.
         result_axes: The batch axis of each result.
-        mixes_batch: Whether the entries of a batch see each other, from the operands.
+        mixes_batch: Returns True if the entries of a batch interact, given the operands.
     """
 
     def rule(info: Any, in_dims: Sequence[int | None], *operands: Any):
@@ -39,7 +39,7 @@ def vmap_rule(
             dim is not None and axis is None for dim, axis in zip(in_dims, batches, strict=True)
         ):
             each = [operator(*_entry(operands, in_dims, i)) for i in range(info.batch_size)]
-            if isinstance(each[0], Tensor):  # an operator of a single result
+            if isinstance(each[0], Tensor):  # an operator with a single result
                 return torch.stack(each), 0
             results = tuple(torch.stack(parts) for parts in zip(*each, strict=True))
             return results, (0,) * len(results)
@@ -60,7 +60,7 @@ def _entry(operands: Sequence[Any], dims: Sequence[int | None], i: int) -> list[
 
 
 def _join(operand: Tensor, dim: int | None, axis: int, size: int) -> Tensor:
-    """Put the mapped dimension before the batch axis and make one axis of the two."""
+    """Move the mapped dimension before the batch axis, and flatten the two."""
     if dim is None:
         shape = (*operand.shape[:axis], size, *operand.shape[axis:])
         moved = operand.unsqueeze(axis).expand(shape)
@@ -75,7 +75,7 @@ def _part(results: Tensor | Sequence[Tensor], axes: Sequence[int], size: int) ->
         return part, dim
     parted, dims = [], []
     for result, axis in zip(results, axes, strict=True):
-        if result.dim() <= axis:  # a result that is empty since it is not needed
+        if result.dim() <= axis:  # an empty result that is not needed
             parted.append(result)
             dims.append(None)
         else:

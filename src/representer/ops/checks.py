@@ -1,4 +1,4 @@
-"""Checks that several ops make of their arguments, from shapes, dtypes and devices alone."""
+"""Argument checks shared by the ops, of shapes, dtypes and devices only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from representer.errors import KindError, ShapeError
 
 
 def check_floating(name: str, tensor: Tensor) -> None:
-    """Check that a tensor is of real floating-point numbers.
+    """Check that a tensor has a real floating-point dtype.
 
     Raises:
         KindError: If it is not.
@@ -30,9 +30,9 @@ def dtypes_meet(tensor: Tensor, like: Tensor) -> bool:
 
 
 def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) -> None:
-    """Check the shape of a tensor, and that it is of another's dtype and device.
+    """Check the shape of a tensor, and that its dtype and device match another's.
 
-    Under autocast dtypes may differ, since the ops then bring all to float32.
+    Under autocast dtypes may differ, since the ops convert all of them to float32.
 
     Raises:
         ShapeError: If the shape differs.
@@ -56,20 +56,20 @@ def check_like(name: str, tensor: Tensor, like: Tensor, shape: tuple[int, ...]) 
 def check_input(
     name: str, x: Tensor, input_weight: Tensor | None, products: int
 ) -> tuple[int, int, int]:
-    """Check what a recurrence reads: the input and its filters, or the products of the two.
+    """Check the input of a recurrence: the input and its filters, or their products.
 
     Args:
-        name: What the caller calls it.
+        name: Name of the argument.
         x: The input ``(T, B, I)``; without filters the products ``(T, B, P, H)``.
-        input_weight: The filters ``(P, H, I)``; of them only H is read here.
+        input_weight: The filters ``(P, H, I)``.
         products: P.
 
     Returns:
         T, B and H.
 
     Raises:
-        KindError: If it is not of floating-point numbers.
-        ShapeError: If its shape does not fit, or the filters have another number of axes.
+        KindError: If x does not have a floating-point dtype.
+        ShapeError: If the shape of x or the number of axes of the filters is wrong.
     """
     check_floating(name, x)
     if input_weight is None:
@@ -88,16 +88,16 @@ def check_input(
 def check_operands(
     expected: Mapping[str, tuple[Tensor | None, tuple[int, ...], bool]], like: Tensor, what: str
 ) -> None:
-    """Check that those operands are given that are needed, and that they fit.
+    """Check that exactly the needed operands are given, and that they fit.
 
     Args:
-        expected: By name the operand, its shape, and whether it is needed.
-        like: What they have dtype and device of.
-        what: What needs them, for the message.
+        expected: By name: the operand, its shape, and True if it is needed.
+        like: A tensor with the expected dtype and device.
+        what: What needs the operands, for the message.
 
     Raises:
         ShapeError: If a shape does not fit.
-        KindError: If dtype or device do not, one is missing, or one is given that is not needed.
+        KindError: If a dtype or device does not fit, or an operand is missing or not needed.
     """
     for name, (tensor, shape, needed) in expected.items():
         if (tensor is not None) != needed:
@@ -114,13 +114,13 @@ def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:
     Their values are read where the op runs, since reading them would break a compiled graph.
 
     Raises:
-        ShapeError: If there is not one length a sequence.
+        ShapeError: If there is not one length per sequence.
         KindError: If they are not integers.
     """
     if lengths is None:
         return
     if tuple(lengths.shape) != (batch,):
-        raise ShapeError("lengths", lengths.shape, f"({batch},), one length a sequence")
+        raise ShapeError("lengths", lengths.shape, f"({batch},), one length per sequence")
     if lengths.is_floating_point() or lengths.is_complex():
         raise KindError("lengths", str(lengths.dtype), "integers", hint="Use lengths.long().")
 
@@ -128,7 +128,7 @@ def check_lengths(lengths: Tensor | None, time: int, batch: int) -> None:
 def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
     """Return True if autograd may need the gradient of one of these tensors.
 
-    Tensors inside ``torch.vmap`` do not show it, so that they always count.
+    Tensors inside ``torch.vmap`` do not expose this, so they always count.
     """
     if not torch.is_grad_enabled():
         return False

@@ -1,8 +1,8 @@
-"""The compiled core: found, loaded and called through its plain C interface.
+"""Load the compiled core and call it through its C interface.
 
-Nothing is compiled here; without the library, ``MISSING`` says why and every op runs on its
-reference backend. A library that was built for other arguments counts as missing, and beside the
-C++ sources also one that was built from other sources.
+Nothing is compiled here. Without the library, ``MISSING`` states the reason and every op runs on
+its reference backend. A library built for different structs counts as missing, and so does, in a
+checkout, one built from different C++ sources.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from representer.errors import BackendError
 from representer.functional import NONLINEARITIES, Cell, StringChain
 from representer.ops.structs import DIGEST, CellStruct, ChainStruct, ProductStruct
 
-INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # the fastest first
+INSTRUCTION_SETS = ("avx512", "avx2", "portable")  # fastest first
 VARIABLE = "REPRESENTER_INSTRUCTION_SET"  # environment variable that selects one of them
-SOURCES = Path(__file__).parents[1] / "csrc"  # there in a checkout, not in a wheel
-MOST_THREADS = max(64, os.cpu_count() or 1)  # OpenMP crashes on numbers that are far too large
-_UNSUPPORTED, _NO_MEMORY = 1, 2  # twins of Status in csrc/status.hpp
+SOURCES = Path(__file__).parents[1] / "csrc"  # exists in a checkout, not in a wheel
+MOST_THREADS = max(64, os.cpu_count() or 1)  # OpenMP crashes on huge numbers of threads
+_UNSUPPORTED, _NO_MEMORY = 1, 2  # mirror Status in csrc/status.hpp
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 
 
-# by benchmarks/cells.py: forward and backward on the reference beside the core
+# measured by benchmarks/cells.py: forward and backward, reference against core
 _COST = "without it a training step takes 1.2 to 3 times as long"
 
 
 def _load() -> tuple[ctypes.CDLL | None, str]:
     built = (file for folder in representer.__path__ for file in Path(folder).glob("_core/*core.*"))
-    path = os.environ.get("REPRESENTER_CORE") or next(built, None)  # which may be another build
+    path = os.environ.get("REPRESENTER_CORE") or next(built, None)  # any build
     if path is None:
         return None, f"the C++ core was not built; {_COST}: reinstall with a C++ compiler present"
     try:
         library = ctypes.CDLL(str(Path(path).absolute()))
     except OSError as error:
         return None, f"the C++ core does not load; {_COST}: {error}"
-    fix = f"{_COST}: build it again by installing the package again"
+    fix = f"{_COST}: reinstall the package to rebuild it"
     built_for = _digest(library, "structs")
     if built_for != DIGEST:
         return None, (
-            f"the C++ core {path} was built for arguments of the digest {built_for[:12]}, this "
+            f"the C++ core {path} was built for structs with digest {built_for[:12]}, but this "
             f"version expects {DIGEST[:12]}; {fix}"
         )
     if (expected := _sources_digest()) and _digest(library, "sources") != expected:
-        return None, f"the C++ core {path} was built from other sources than {SOURCES}; {fix}"
+        return None, f"the C++ core {path} was not built from the sources in {SOURCES}; {fix}"
     return library, ""
 
 
@@ -60,7 +60,7 @@ def _digest(library: ctypes.CDLL, name: str) -> str:
     """Return the digest of the structs or of the sources that a library was built from."""
     try:
         function = getattr(library, f"representer_{name}")
-    except AttributeError:  # older than digests
+    except AttributeError:  # built before digests were added
         return "none"
     function.restype = ctypes.c_char_p
     return function().decode()
@@ -68,7 +68,7 @@ def _digest(library: ctypes.CDLL, name: str) -> str:
 
 def _sources_digest() -> str:
     """Return the digest of the C++ sources, as csrc/CMakeLists.txt computes it; "" without them."""
-    files = sorted(SOURCES.glob("*.[ch]pp"))  # none of them is in a wheel
+    files = sorted(SOURCES.glob("*.[ch]pp"))  # empty in a wheel
     digests = [hashlib.sha256(file.read_bytes()).hexdigest() for file in files]
     return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
@@ -77,10 +77,10 @@ LIBRARY, MISSING = _load()
 
 
 def _usable() -> list[str]:
-    """Return the instruction sets the core can use, or the one that the environment selects.
+    """Return the usable instruction sets, or the one that the environment selects.
 
     Raises:
-        BackendError: If the environment selects a set that this machine or build does not have.
+        BackendError: If this machine or build does not support the selected set.
     """
     selected = os.environ.get(VARIABLE)
     if selected and selected not in INSTRUCTION_SETS:
@@ -97,7 +97,7 @@ def _usable() -> list[str]:
 
 USABLE = _usable()
 _chosen = USABLE[:1]
-_NOTHING = ctypes.c_double()  # where weights without entries lie
+_NOTHING = ctypes.c_double()  # a valid address for weights without entries
 _forked = False
 
 
@@ -112,10 +112,10 @@ os.register_at_fork(after_in_child=_after_fork)
 
 @contextmanager
 def instruction_set(name: str) -> Iterator[None]:
-    """Make the core use one instruction set inside the block, for tests and measurements.
+    """Make the core use one instruction set inside the block, for tests and benchmarks.
 
     Raises:
-        BackendError: If this machine or build does not have it.
+        BackendError: If this machine or build does not support it.
     """
     if name not in USABLE:
         raise BackendError(f"the core cannot use {name!r} here; it can use {', '.join(USABLE)}.")
@@ -128,10 +128,10 @@ def instruction_set(name: str) -> Iterator[None]:
 
 
 def function(operation: str, dtype: torch.dtype) -> Any:
-    """Return the entry point of an operation for a dtype and the instruction set in use.
+    """Return the entry point of an operation for a dtype and the current instruction set.
 
     Raises:
-        BackendError: If the core has none for the dtype.
+        BackendError: If the core does not support the dtype.
     """
     if dtype not in _SUFFIX:
         raise BackendError(f"{operation}: the core takes float32 and float64, not {dtype}.")
@@ -139,38 +139,38 @@ def function(operation: str, dtype: torch.dtype) -> Any:
 
 
 def call(operation: str, dtype: torch.dtype, arguments: ctypes.Structure) -> None:
-    """Run one operation of the core.
+    """Run an operation of the core.
 
     Raises:
-        MemoryError: If there is not enough memory for the core's temporary arrays.
-        BackendError: If the core has no code for these arguments, or fails in another way.
+        MemoryError: If there is not enough memory for the core's scratch buffers.
+        BackendError: If the core does not support these arguments, or fails otherwise.
     """
     status = function(operation, dtype)(ctypes.byref(arguments))
     if status == _NO_MEMORY:
-        raise MemoryError(f"{operation}: not enough memory for the core's temporary arrays.")
+        raise MemoryError(f"{operation}: not enough memory for the core's scratch buffers.")
     if status == _UNSUPPORTED:
-        raise BackendError(f"{operation}: the core has no code for these arguments.")
+        raise BackendError(f"{operation}: the core does not support these arguments.")
     if status:
         raise BackendError(f"{operation}: the core failed with status {status}.")
 
 
 def threads() -> int:
-    """Return how many threads the core may use: torch's number, one in a forked child."""
+    """Return the number of threads of the core: that of torch, or 1 in a forked child."""
     return 1 if _forked else min(torch.get_num_threads(), MOST_THREADS)
 
 
 def pointer(tensor: Tensor | None) -> int | None:
-    """Return the address of a tensor's first entry, for a struct; None for no tensor."""
+    """Return the data pointer of a tensor for a struct, or None."""
     return None if tensor is None else tensor.data_ptr()
 
 
 def weight_pointer(tensor: Tensor | None) -> int | None:
-    """Return `pointer`, but an address for a weight without entries too: it is there, as 0."""
+    """Return `pointer`, but a non-null one for a weight without entries, which counts as given."""
     return None if tensor is None else tensor.data_ptr() or ctypes.addressof(_NOTHING)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return the product of two matrices; the rows of ``a`` and all of ``b`` are contiguous."""
+    """Return the product of two matrices; ``b`` and each row of ``a`` must be contiguous."""
     c = a.new_empty(a.shape[0], b.shape[1])
     arguments = ProductStruct(
         *c.shape, len(b), threads(), pointer(a), pointer(b), pointer(c), a.stride(0)
@@ -180,7 +180,7 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def transpose(a: Tensor) -> Tensor:
-    """Return a contiguous matrix transposed, contiguous again."""
+    """Return the transpose of a contiguous matrix as a contiguous copy."""
     rows, columns = a.shape
     c = a.new_empty(columns, rows)
     arguments = ProductStruct(rows, columns, 0, 1, pointer(a), None, pointer(c), columns)
@@ -189,7 +189,7 @@ def transpose(a: Tensor) -> Tensor:
 
 
 def cell_struct(cell: Cell) -> Any:
-    """Translate a cell for the core."""
+    """Return the struct of a cell."""
     names = list(NONLINEARITIES)
     return CellStruct(
         ("dynamic", "coupled", "static").index(cell.input_gate),
@@ -204,7 +204,7 @@ def cell_struct(cell: Cell) -> Any:
 
 
 def chain_struct(chain: StringChain, decay: Tensor | None) -> Any:
-    """Translate a chain for the core, with the form of its decay."""
+    """Return the struct of a chain, with the form of its decay."""
     return ChainStruct(
         chain.order,
         ("multiply", "add", "add_exact").index(chain.combine),
@@ -219,7 +219,7 @@ def chain_struct(chain: StringChain, decay: Tensor | None) -> Any:
 
 
 def refuses(dtype: torch.dtype) -> str:
-    """Say why the core cannot take a dtype; "" if it can."""
-    if dtype in _SUFFIX or torch.is_autocast_enabled("cpu"):  # which brings it to float32
+    """Return why the core cannot run on a dtype, or "" if it can."""
+    if dtype in _SUFFIX or torch.is_autocast_enabled("cpu"):  # autocast converts it to float32
         return ""
     return f"takes float32 and float64, not {dtype}"

@@ -42,8 +42,8 @@ class Backend:
         devices: Device types it runs on; empty for any.
         forward: Launcher with the operator's arguments, less the backend's name.
         backward: Launcher of the gradient operator.
-        missing: Why it cannot run on this machine, determined once at import; "" if it can.
-        refuses: Why it cannot run a call, from its arguments' shapes and dtypes; "" if it can.
+        missing: Why it cannot run on this machine, determined once at import, or "".
+        refuses: Returns why it cannot run a call, given shapes and dtypes, or "".
     """
 
     name: str
@@ -58,7 +58,7 @@ class Backend:
 
         Args:
             device: A device type.
-            arguments: Those of the forward operator, or None to ask for any.
+            arguments: Those of the forward operator, or None for any.
         """
         if self.missing:
             return self.missing
@@ -83,14 +83,14 @@ class Sample:
 
 @dataclass
 class Op:
-    """An operation with one meaning and several backends.
+    """An operation with one definition and several backends.
 
     Attributes:
-        name: Its name in ``OPS`` and, behind ``representer::``, in torch.
+        name: Its name in ``OPS`` and, prefixed with ``representer::``, in torch.
         function: The public function, with ``backend=`` as its last argument.
-        definition: The equation in ``functional``, differentiable by autograd: the oracle.
-        samples: The inputs that tests and benchmarks are generated from.
-        backends: By name, the fastest first; ``"reference"`` runs everywhere and is the last.
+        definition: The equation in ``functional``, differentiable by autograd: the test oracle.
+        samples: Yields the inputs of tests and benchmarks.
+        backends: By name, fastest first; ``"reference"`` runs everywhere and comes last.
         layouts: By operator, the shapes and kinds of its operands, see ``ops.operands``.
     """
 
@@ -102,7 +102,7 @@ class Op:
     layouts: dict[str, Layout] = field(default_factory=dict)
 
     def add_backend(self, backend: Backend) -> None:
-        """Add a way to compute this op, before those that were there."""
+        """Add a backend, before the existing ones."""
         self.backends = {backend.name: backend, **self.backends}
 
     def register(
@@ -120,7 +120,7 @@ class Op:
         result_axes: Sequence[int],
         mixes_batch: Callable[[Sequence[Any]], bool] = lambda operands: False,
     ) -> None:
-        """Tell torch the contract.
+        """Register the operator and its gradient with torch.
 
         Args:
             schema: Arguments and results of the operator, ``str backend`` last.
@@ -129,11 +129,11 @@ class Op:
             backward_layout: The same for the gradient operator.
             fake: Results without values, allocated as the launchers do.
             backward_fake: The same for the gradient operator.
-            save: ``(ctx, inputs, output)`` keeps what the gradient needs.
+            save: ``(ctx, inputs, output)`` saves tensors for the gradient.
             gradient: ``(ctx, *gradients)`` calls the gradient operator.
-            batch_axes: Where each operand that has a batch has it, by name.
-            result_axes: Where each result has it.
-            mixes_batch: Whether the sequences of a batch see each other in a call, from its
+            batch_axes: Batch axis of each operand that has one, by name.
+            result_axes: Batch axis of each result.
+            mixes_batch: Returns True if the sequences of a batch interact in a call, given its
                 operands; ``torch.vmap`` must not make one batch of several then.
         """
         for name, which, arguments, fake_of, layout_of in (
@@ -158,11 +158,11 @@ class Op:
             )
 
     def call(self, backend: str, operands: tuple[Any, ...]) -> Any:
-        """Call the operator with operands that the public function has checked."""
+        """Call the operator with operands checked by the public function."""
         return call_verified(getattr(torch.ops.representer, self.name), operands, backend)
 
     def choose(self, backend: str | None, device: str, arguments: tuple[Any, ...]) -> str:
-        """Return the backend of a call: the requested one, or the first that can run it.
+        """Return the backend of a call: the requested one, or the first that can run the call.
 
         Raises:
             BackendError: If the requested backend does not exist or cannot run the call.
@@ -173,14 +173,14 @@ class Op:
         return name
 
     def explain(self, device: str, arguments: tuple[Any, ...]) -> dict[str, str]:
-        """Return for each backend, in order, why it cannot run a call, or "" if it can."""
+        """Return, by backend in order, why it cannot run a call, or "" if it can."""
         return {
             name: backend.unavailable_reason(device, arguments)
             for name, backend in self.backends.items()
         }
 
     def is_forward_mode(self, backend: str | None) -> bool:
-        """Return True if a call must run as the definition, which propagates tangents.
+        """Return True if a call must use the definition, which propagates tangents.
 
         Args:
             backend: The requested backend.

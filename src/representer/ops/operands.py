@@ -29,7 +29,7 @@ from representer.ops.sequence import check_length_range
 
 Layout = Callable[[Any, dict[str, int]], Iterator[tuple[str, str | None]]]
 
-_OPTIONS = (bool, int, float, str)  # which torch hands on as other objects
+_OPTIONS = (bool, int, float, str)  # torch passes these on as different objects
 _INTEGERS = ("lengths", "edge_index")
 _NOT_EMPTY = {"time", "centers", "rank", "filters", "slots"}
 
@@ -40,7 +40,7 @@ def is_forward_mode() -> bool:
 
 
 def check_no_forward_mode(name: str) -> None:
-    """Check that no tangents can get lost in an operator.
+    """Check that an operator cannot silently drop tangents.
 
     Raises:
         BackendError: Inside a level of forward-mode AD.
@@ -54,7 +54,7 @@ def check_no_forward_mode(name: str) -> None:
 
 
 class _Verified(threading.local):
-    """The operands that a public function has checked and is calling its operator with."""
+    """The operands of the current operator call, already checked by a public function."""
 
     operands: tuple[Any, ...] | None = None
 
@@ -87,10 +87,10 @@ def is_verified(operands: Sequence[Any]) -> bool:
 
 
 def check_storage(names: Sequence[str], operands: Sequence[Any]) -> None:
-    """Check what a public function does not: that tensors are dense and on one device.
+    """Check that tensors are dense and on one device, which public functions do not check.
 
     Raises:
-        KindError: If one is not.
+        KindError: If a tensor is not dense, or on a different device.
     """
     device = operands[0].device
     for name, operand in zip(names, operands, strict=True):
@@ -102,7 +102,7 @@ def check_storage(names: Sequence[str], operands: Sequence[Any]) -> None:
 
 
 def checked(names: Sequence[str], operands: Sequence[Any], layout: Layout) -> list[Any]:
-    """Return the operands of a call as its kernels may read them.
+    """Check the operands of a call, and return them in the layout that the kernels expect.
 
     Args:
         names: Their names, in the operator's order.
@@ -155,7 +155,7 @@ def _read(axes: str | None) -> tuple[tuple[str, ...], bool, bool]:
 
 
 def _bind(name: str, tensor: Tensor, axes: tuple[str, ...], sizes: dict[str, int]) -> None:
-    """Check a shape against its axes, and note the sizes that it determines."""
+    """Check a shape against its axes, and record the sizes that it determines."""
     shape = tensor.shape
     fits = len(shape) == len(axes)
     if fits:

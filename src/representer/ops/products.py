@@ -16,7 +16,7 @@ Transpose = Callable[[Tensor], Tensor]
 
 
 def transpose(matrix: Tensor) -> Tensor:
-    """Return a matrix transposed, contiguous."""
+    """Return the transpose of a matrix as a contiguous copy."""
     return matrix.t().contiguous()
 
 
@@ -33,19 +33,19 @@ def input_gradient(dz: Tensor, input_weight: Tensor, multiply: Multiply = torch.
 
 
 def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose) -> Tensor:
-    """Return sum_t dz_t x_t' ``(G, H, I)``, by the layout of the product that BLAS is fastest on.
+    """Return sum_t dz_t x_t' ``(G, H, I)``, in the layout for which BLAS is fastest.
 
     Args:
         dz: ``(T, B, G, H)``.
         inputs: x_t, or h_{t-1} for a recurrent weight ``(T, B, I)``; no NaN beyond the lengths.
-        transpose: The transposed of a matrix.
+        transpose: Returns the transpose of a matrix.
     """
     product = inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
     return transpose(product).unflatten(0, dz.shape[2:])
 
 
 def real(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Set what stands beyond the lengths to 0, whatever it is."""
+    """Set the padding beyond the lengths to 0, even if it is NaN."""
     if lengths is None:
         return x
     is_real = torch.arange(len(x), device=x.device)[:, None] < lengths

@@ -16,17 +16,17 @@ def gradient_rule(
     needs_input: Callable[[Any], bool],
     optional: Sequence[str],
 ) -> tuple[Callable[..., None], Callable[..., tuple[Tensor | None, ...]]]:
-    """Return ``save`` and ``gradient`` of an operator, as ``Op.register`` takes them.
+    """Return ``save`` and ``gradient`` of an operator, for ``Op.register``.
 
-    The operator returns h of every step, the last h, the last c and what it kept for the gradient;
-    its gradient operator takes the gradients of the first three, h of every step, what was kept,
-    the forward operator's tensors, ``code``, ``reverse`` and which optional gradients are wanted.
+    The operator returns h of every step, the last h, the last c and the tensors saved for the
+    gradient. Its gradient operator takes the gradients of the first three, h of every step, the
+    saved tensors, the forward tensors, ``code``, ``reverse`` and flags for optional gradients.
 
     Args:
         name: Name of the operator.
-        operands: Its operands as a named tuple: the tensors, ``code``, ``reverse`` and others.
-        gradients: The results of its gradient operator as a named tuple.
-        needs_input: Whether the gradient needs the first operand, from the operands.
+        operands: Named tuple type of its operands: the tensors, ``code``, ``reverse`` and others.
+        gradients: Named tuple type of the results of its gradient operator.
+        needs_input: Returns True if the gradient needs the first operand, given the operands.
         optional: Operands whose gradients the gradient operator computes only if told to.
     """
     tensors = operands._fields[: operands._fields.index("code")]
@@ -36,7 +36,7 @@ def gradient_rule(
         ctx.code, ctx.reverse, ctx.backend = p.code, p.reverse, inputs[-1]
         states, _, _, *kept = output
         ctx.mark_non_differentiable(*kept)
-        ctx.set_materialize_grads(False)  # the kept tensors' gradients would be as large as they
+        ctx.set_materialize_grads(False)  # zeros for the saved tensors would be as large as they
         x = p[0] if needs_input(p) else p[0].new_empty(0)
         ctx.save_for_backward(states, *kept, x, *p[1 : len(tensors)])
 

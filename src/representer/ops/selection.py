@@ -1,4 +1,4 @@
-"""The backend that the ops of a block of code use, and a record of their choices."""
+"""Select the backend of a block of code, and record the choices of the ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Choice:
     Attributes:
         op: Name of the op.
         backend: The backend that ran.
-        unavailable: For each backend why it could not run, "" if it could, fastest first.
+        unavailable: By backend, fastest first: why it cannot run, or "" if it can.
     """
 
     op: str

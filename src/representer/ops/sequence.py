@@ -1,4 +1,4 @@
-"""Walking over the steps of padded sequences, in either direction."""
+"""Iterate over the steps of padded sequences, in either direction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def check_length_range(lengths: Tensor, time: int) -> int:
     shortest = time
     for i, length in enumerate(lengths.tolist()):
         if not 0 <= length <= time:
-            raise ArgumentError(f"lengths[{i}]", length, f"0 to {time}, the steps there are")
+            raise ArgumentError(f"lengths[{i}]", length, f"0 to {time}, the number of steps")
         shortest = min(shortest, length)
     return shortest
 
 
 class Steps:
-    """The steps of a batch of sequences in the order in which a recurrence takes them.
+    """The steps of a batch of sequences in the order of the recurrence.
 
     Args:
         time: Number of steps T.
@@ -68,11 +68,11 @@ def previous(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the state before each step, from those after each step (0 beyond the lengths).
+    """Return the state before each step, given those after each step (0 beyond the lengths).
 
     Args:
         states: ``(T, B, H)``.
-        initial: State before the first step taken ``(B, H)``.
+        initial: Initial state ``(B, H)``.
         lengths: True lengths ``(B,)``.
         reverse: Whether the recurrence runs from the last step to the first.
         out: Where to write it, of the shape of ``states``; a new tensor if left out.

@@ -11,7 +11,7 @@ from representer.ops import core, structs
 
 
 def missing(dtype: torch.dtype, device: str) -> str:
-    """Say why the core cannot compute a Gram matrix; "" if it can."""
+    """Return why the core cannot compute a Gram matrix, or "" if it can."""
     if core.MISSING:
         return core.MISSING
     return core.refuses(dtype) or ("" if device == "cpu" else f"runs on cpu, not on {device}")
@@ -35,7 +35,7 @@ def string_gram(
         trailing: Whether tokens behind an n-gram decay it.
     """
     columns = x if y is None else y
-    # sequences of about one length share a group, so that little is padded
+    # group sequences of similar length, to limit padding
     by_length = sorted(range(len(columns)), key=lambda j: len(columns[j]))
     columns = [columns[j] for j in by_length]
     rows = columns if y is None else x
@@ -66,6 +66,6 @@ def string_gram(
 
 
 def _flat(sequences: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return all tokens behind each other, and where each sequence starts and the last one ends."""
+    """Return all tokens concatenated, and the offsets of the sequences ``(N + 1,)``."""
     lengths = torch.tensor([0, *map(len, sequences)])
     return torch.cat(list(sequences)).contiguous(), lengths.cumsum(0)

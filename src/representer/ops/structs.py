@@ -100,5 +100,5 @@ ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_
 
 try:
     DIGEST = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-except OSError:  # in an archive, where no library can be either
+except OSError:  # inside an archive, which cannot contain a library either
     DIGEST = "unknown"

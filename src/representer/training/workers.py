@@ -59,11 +59,14 @@ def require_agreement(is_main: bool, *, is_writer: bool) -> None:
         TrainingError: The two differ.
     """
     if is_main != is_writer:
-        names = {True: "the main process", False: "a process that writes nothing"}
+        problem = (
+            "writes the run folder, but is not"
+            if is_writer
+            else ("does not write the run folder, but is")
+        )
         raise TrainingError(
-            f"this process is {names[is_writer]} for the run folder, but {names[is_main]} for "
-            "Accelerate. Start all processes with torchrun or accelerate launch, and with "
-            "ACCELERATE_USE_CPU=true if there is no GPU."
+            f"this process {problem} the main process of Accelerate. Start all processes with "
+            "torchrun or accelerate launch, and with ACCELERATE_USE_CPU=true if there is no GPU."
         )
 
 
