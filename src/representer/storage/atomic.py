@@ -1,9 +1,9 @@
-"""Atomic writes: a reader finds the old file or the new one, whole, and nothing in between.
+"""Atomic writes: a reader sees either the complete old file or the complete new one.
 
-The protocol: a temporary file in the same folder, write, fsync, rename, fsync of the folder. A
-crash before the rename leaves the old file and perhaps a temporary one, which `remove_leftovers`
-finds by its name: no other program makes such names, and nobody can plant a link under a random
-one. Each stage is a failpoint called ``SUFFIX.STAGE``, for example ``ckpt.synced``.
+The protocol: create a temporary file in the same folder, write, fsync, rename, fsync the folder. A
+crash before the rename leaves the old file and possibly a temporary one, which `remove_leftovers`
+identifies by its name. The name is random, so that nobody can plant a link under it. Each stage is
+a failpoint named ``SUFFIX.STAGE``, for example ``ckpt.synced``.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def write_bytes(path: str | Path, *chunks: bytes) -> None:
 
     Args:
         path: The file, in an existing folder.
-        chunks: Its content, in pieces that are written one after the other.
+        chunks: Its content, in consecutive pieces.
 
     Raises:
-        StorageError: The system refuses; the old file, if there was one, is untouched.
+        StorageError: The system refuses to write; an existing file is unchanged.
     """
     path = Path(path)
     temporary = path.with_name(f".representer-{secrets.token_hex(8)}.tmp")
@@ -45,7 +45,7 @@ def write_bytes(path: str | Path, *chunks: bytes) -> None:
             _write_and_sync(temporary, chunks, stage)
             failpoint(f"{stage}.synced")
             temporary.replace(path)
-        except BaseException:  # a second Ctrl-C too must not leave the temporary file
+        except BaseException:  # even a second Ctrl-C must not leave the temporary file
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
             raise
@@ -78,9 +78,9 @@ def write_tensors(
 
     Args:
         path: The file.
-        tensors: By name, on any device; those that share memory are written separately.
-        metadata: Short texts for the file's header. More than one loses the promise that equal
-            content gives equal bytes, because safetensors writes them in no fixed order.
+        tensors: By name, on any device; tensors that share memory are written separately.
+        metadata: Short strings for the file's header. With more than one, equal content no longer
+            gives equal bytes, because safetensors writes them in no fixed order.
     """
     write_bytes(path, as_safetensors(tensors, metadata))
 
@@ -103,8 +103,8 @@ def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
     Only the holder of the folder's lock may call this.
 
     Args:
-        folder: Where to look, not below it; it may be missing.
-        report: Is told of a file that cannot be deleted.
+        folder: The folder, without its subfolders; it may be missing.
+        report: Receives a message for each file that cannot be deleted.
     """
     for leftover in sorted(Path(folder).glob(".representer-*.tmp")):
         if not _TEMPORARY.fullmatch(leftover.name):
@@ -116,7 +116,7 @@ def remove_leftovers(folder: str | Path, report: Callable[[str], None]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a rename in the folder outlast a loss of power."""
+    """Make a rename in the folder durable against power loss."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -128,7 +128,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _write_and_sync(path: Path, chunks: Sequence[bytes], stage: str) -> None:
-    with path.open("xb") as file:  # never through a link, never into somebody's file
+    with path.open("xb") as file:  # "x": never follow a link or overwrite a file
         failpoint(f"{stage}.opened")
         for chunk in chunks:
             file.write(chunk)

@@ -22,10 +22,10 @@ _visits: Counter[str] = Counter()
 
 
 def failpoint(name: str) -> None:
-    """Fail here if the environment says so.
+    """Fail here if the environment arms this failpoint.
 
     Args:
-        name: The place, for example ``"ckpt.synced"``.
+        name: Name of the failpoint, for example ``"ckpt.synced"``.
 
     Raises:
         OSError: For the actions ``enospc`` and ``eio``.
@@ -43,7 +43,7 @@ def failpoint(name: str) -> None:
 
 
 def reset() -> None:
-    """Forget how often each place was reached."""
+    """Reset the counts of all failpoints."""
     _visits.clear()
 
 

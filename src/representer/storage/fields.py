@@ -1,4 +1,4 @@
-"""Turn values from a file into a dataclass, with every name, type and size checked."""
+"""Build a dataclass from the values of a file, checking every name, type and size."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _NAMES = {int: "an integer", float: "a finite number", bool: "true or false", st
 
 
 def from_values(kind: type[Kind], values: Any) -> Kind:
-    """Return an instance of a dataclass made of values read from JSON.
+    """Return an instance of a dataclass from values read from JSON.
 
-    Integers must lie within `limits.LIMITS`, so that a file cannot ask for absurd sizes.
+    Integers must be within `limits.LIMITS`, so that a file cannot request absurd sizes.
 
     Args:
-        kind: The dataclass. Its type hints state what each value must be.
-        values: An object of JSON; fields with a default may be missing.
+        kind: The dataclass, whose type hints are checked.
+        values: A JSON object; fields with a default may be missing.
 
     Raises:
-        ValueError: A name is unknown or missing, or a value is of another type or out of range.
+        ValueError: A name is unknown or missing, or a value has the wrong type or is out of range.
     """
     if not isinstance(values, Mapping):
         raise ValueError(f"it holds {_shown(values)}; expected an object")
@@ -58,7 +58,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _checked(hint: Any, value: Any, name: str) -> Any:
-    """Return a value as its type hint has it: lists of JSON become tuples, objects dataclasses."""
+    """Convert a value to its type hint: JSON lists become tuples, objects become dataclasses."""
     origin, arguments = get_origin(hint), get_args(hint)
     if hint is Any:
         return value
@@ -106,7 +106,7 @@ def _tuple(hints: tuple[Any, ...], value: Any, name: str) -> tuple[Any, ...]:
 
 def _key(hint: Any, key: Any, name: str) -> Any:
     if hint is int and isinstance(key, str) and key.isascii() and key.isdecimal() and len(key) < 10:
-        return int(key)  # JSON makes text of the keys
+        return int(key)  # JSON keys are strings
     return _plain(hint, key, name)
 
 
@@ -127,7 +127,7 @@ def _plain(hint: Any, value: Any, name: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """Return a value for a message, shortened."""
+    """Return a shortened value for a message."""
     text = repr(value) if isinstance(value, str | int | float | bool | None) else ""
     if isinstance(value, int) and not -(10**20) < value < 10**20:
         text = "a huge integer"

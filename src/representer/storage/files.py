@@ -1,9 +1,9 @@
-"""Read files that anyone may have written: regular files only, of bounded size and nesting.
+"""Read untrusted files: regular files only, with bounded size and nesting.
 
-A run folder can come from a stranger. A named pipe or a device blocks or never ends, a symbolic
-link leads out of the folder, a sparse file declares a terabyte, and deeply nested text overflows
-the stack. Every reader of a run folder goes through this module, which refuses all of these before
-it reads a byte or calls itself.
+A run folder can come from an untrusted source. Named pipes and devices block or never end, symbolic
+links point out of the folder, sparse files declare terabytes, and deeply nested text overflows the
+stack. Every reader of a run folder uses this module, which refuses all of these before reading or
+parsing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
-MAX_DEPTH = 64  # of JSON and YAML; what the library writes has fewer than 12 levels
+MAX_DEPTH = 64  # of JSON and YAML; files of this library have fewer than 12 levels
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NO_BRACKET = re.compile(rb"[^\[\]{}]+")
 
@@ -31,8 +31,8 @@ def opened(path: str | Path, most: int, *, follow_links: bool = False) -> Iterat
     Args:
         path: The file.
         most: The largest size in bytes.
-        follow_links: Accept a symbolic link as the last component, as for a file that the user
-            names.
+        follow_links: Accept a symbolic link as the last component, as for a path given by the
+            user.
 
     Raises:
         OSError: The file is missing, cannot be read, is not a regular file, or is too large.
@@ -70,7 +70,7 @@ def read_exactly(descriptor: int, size: int, path: str | Path) -> bytes:
     """Return the next `size` bytes of a file.
 
     Raises:
-        OSError: The file ends before, because another process has cut it off.
+        OSError: The file ends early, because another process truncated it.
     """
     chunks = []
     while size:
@@ -83,7 +83,7 @@ def read_exactly(descriptor: int, size: int, path: str | Path) -> bytes:
 
 
 def physical_memory() -> int:
-    """Return the bytes of memory of this machine: no larger file can be read."""
+    """Return the memory of this machine in bytes, an upper bound for readable files."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
@@ -114,7 +114,7 @@ def require_shallow(data: bytes, max_depth: int = MAX_DEPTH) -> None:
     Raises:
         ValueError: It has more than `max_depth` levels.
     """
-    # few brackets cannot nest deeply: the lists of a large vocabulary need no second pass
+    # few brackets cannot nest deeply, so files with long flat lists skip the second pass
     if data.count(b"[") + data.count(b"{") > max_depth:
         brackets = _NO_BRACKET.sub(b"", _STRING.sub(b"", data))
         steps = (1 if bracket in b"[{" else -1 for bracket in brackets)
@@ -126,7 +126,7 @@ def check_yaml(text: str, *, max_depth: int = MAX_DEPTH) -> None:
     """Refuse a YAML text that is nested too deeply or repeats parts of itself by aliases.
 
     Raises:
-        ValueError: The text is such a text.
+        ValueError: The text is nested too deeply or has an alias.
         yaml.YAMLError: It is not YAML.
     """
     import yaml

@@ -13,17 +13,17 @@ from pathlib import Path
 from representer.errors import RunFolderError
 
 LOCK = ".lock"
-_CONTENT = re.compile(rb"\d{0,20}\n?")  # the number of the process that holds it
+_CONTENT = re.compile(rb"\d{0,20}\n?")  # ID of the process that holds the lock
 
 
 def lock(folder: Path) -> int:
-    """Make a folder, lock it, and return the descriptor that holds the lock.
+    """Create a folder, lock it, and return the descriptor that holds the lock.
 
-    The lock file is opened without following links and changed only if it is empty or a lock that
-    this library wrote.
+    The lock file is opened without following links, and changed only if it is empty or was written
+    by this library.
 
     Raises:
-        RunFolderError: The folder is in use, cannot be made, or has another program's ``.lock``.
+        RunFolderError: The folder is in use, cannot be created, or has a foreign ``.lock``.
     """
     while True:
         try:
@@ -54,11 +54,11 @@ def lock(folder: Path) -> int:
         except RunFolderError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # its holder has removed folder and lock: start over
+        os.close(descriptor)  # its holder removed folder and lock: start over
 
 
 def is_own_lock(path: Path) -> bool:
-    """Return True if a lock of this library lies at a path."""
+    """Return True if a path is a lock file of this library."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -70,7 +70,7 @@ def is_own_lock(path: Path) -> bool:
 
 
 def reason_of(error: OSError | ValueError) -> str:
-    """Return the system's reason in lower case."""
+    """Return the system's error message in lower case."""
     return (getattr(error, "strerror", None) or str(error)).lower()
 
 
@@ -96,7 +96,7 @@ def _refusal(folder: Path, error: OSError, holder: str) -> RunFolderError:
 
 
 def _read_holder(descriptor: int) -> str:
-    for _ in range(20):  # the holder writes its number just after it has the lock
+    for _ in range(20):  # the holder writes its process ID just after locking
         text = os.pread(descriptor, 32, 0).strip()
         if text.isdigit():
             return f"process {int(text)}"

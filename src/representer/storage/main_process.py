@@ -1,4 +1,4 @@
-"""Which of the processes that share one training writes its files."""
+"""Determine which process of a distributed training run writes the files."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from datetime import timedelta
 
 from representer.errors import MissingExtraError
 
-PATIENCE = timedelta(seconds=120)  # torch's 30 minutes let a dead process go unnoticed
+PATIENCE = timedelta(seconds=120)  # with torch's 30 minutes, a dead process goes unnoticed
 _LAUNCHED = ("LOCAL_RANK", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "WORLD_SIZE")
 
 
 def is_main_process() -> bool:
-    """Return True if this process is the one that writes.
+    """Return True if this process writes the files.
 
-    Accelerate decides, since `training.workers.accelerator_for` follows it: a ``RANK`` alone, left
-    over in the environment, does not make a group of processes. A process that no launcher has
-    started is the main one and needs no Accelerate.
+    Accelerate decides, as in `training.workers.accelerator_for`: a stale ``RANK`` in the
+    environment alone does not imply a process group. A process not started by a launcher is the
+    main one and does not need Accelerate.
     """
     if not any(name in os.environ for name in _LAUNCHED):
         return True

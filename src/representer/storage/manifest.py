@@ -1,8 +1,8 @@
 """The manifest of a run folder: a digest of every file that the run has written.
 
-``manifest.json`` marks a folder as a run of this library. The writer takes the digests from the
-bytes in memory, never from the disk, so that damage is found whenever it happens. The manifest
-finds accidents. It is no signature: whoever can change a file can change the manifest, too.
+``manifest.json`` marks a folder as a run of this library. Digests are computed from the bytes in
+memory, never from the disk, so that any later damage is detected. The manifest protects against
+accidents only. It is not a signature: whoever can change a file can also change the manifest.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class _Written:
-    """manifest.json as it is written."""
+    """Content of manifest.json."""
 
     format: str
     written_by: str
@@ -51,7 +51,7 @@ class _Written:
 
 
 def manifest_text(entries: dict[str, Entry]) -> str:
-    """Return manifest.json, the same for the same entries."""
+    """Return the text of manifest.json, which depends on the entries only."""
     ordered = {name: entries[name] for name in sorted(entries)}
     return json.dumps(asdict(_Written(FORMAT, __version__, ordered)), indent=2) + "\n"
 
@@ -61,7 +61,7 @@ def read_manifest(folder: Path) -> dict[str, Entry] | None:
 
     Raises:
         OSError: The manifest cannot be read.
-        ValueError: It is damaged, or another program's file of the same name.
+        ValueError: The manifest is damaged, or a file of another program.
     """
     try:
         data = read_bytes(folder / MANIFEST, _MOST)
@@ -71,5 +71,5 @@ def read_manifest(folder: Path) -> dict[str, Entry] | None:
     if written.format != FORMAT:
         raise ValueError(f"its format is {written.format[:60]!r}; expected {FORMAT!r}")
     if not all(_DIGEST.fullmatch(entry.sha256) for entry in written.files.values()):
-        raise ValueError("a digest is not one of SHA-256")
+        raise ValueError("a digest is not a SHA-256 digest")
     return written.files

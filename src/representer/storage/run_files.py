@@ -1,4 +1,4 @@
-"""The files of a run folder for reading, each checked against the run's manifest."""
+"""Read the files of a run folder, each checked against the manifest."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 MODEL, WEIGHTS = "model.json", "model.safetensors"
 _MOST = {"vocabulary.json": 2**29, "metrics.jsonl": 2**26}  # bytes
 _MOST_OTHERS = 2**26
-_PAUSE = 0.2  # seconds in which a training writes the manifest after a file
+_PAUSE = 0.2  # seconds; a writer updates the manifest shortly after a file
 _NAME_A_RUN = "Name the folder that `representer fit ... --out` wrote."
 _TRAIN_AGAIN = "Train again, or take the file from a copy of the run."
 
 
 class _DiffersError(ValueError):
-    """A file is not the one that the manifest describes."""
+    """A file does not match the manifest."""
 
 
 class RunFiles:
@@ -69,7 +69,7 @@ class RunFiles:
             raise self._damaged(MANIFEST, error) from None
 
     def has(self, name: str) -> bool:
-        """Return True if the run has a file of this name."""
+        """Return True if the run has a file with this name."""
         if self._entries is not None:
             return name in self._entries
         return (self.folder / name).exists()
@@ -95,7 +95,7 @@ class RunFiles:
             raise self._damaged(name, error) from None
 
     def text(self, name: str) -> str:
-        """Return a text file in UTF-8, which must not be nested deeply if it is JSON."""
+        """Return the text of a UTF-8 file; JSON must not be nested deeply."""
         data = self.bytes(name)
         try:
             text = data.decode("utf-8")
@@ -111,7 +111,7 @@ class RunFiles:
         return self.parsed(name, lambda: parse_json(data))
 
     def read(self, name: str, kind: type[Kind]) -> Kind:
-        """Return a JSON file as a dataclass, with every name, type and size checked."""
+        """Return a JSON file as a dataclass, checking every name, type and size."""
         values = self.json(name)
         return self.parsed(name, lambda: from_values(kind, values))
 
@@ -132,7 +132,7 @@ class RunFiles:
         return self.read(MODEL, kind)
 
     def parsed(self, name: str, parse: Callable[[], Any]) -> Any:
-        """Return what `parse` makes of a file's content.
+        """Return the content of a file, parsed by `parse`.
 
         Raises:
             DataError: It raises an error of the content, such as ValueError.
@@ -143,7 +143,7 @@ class RunFiles:
             raise self._damaged(name, error) from None
 
     def require(self, name: str, what: str, got: int, expected: int) -> None:
-        """Refuse a file whose length does not fit the model.
+        """Check that the length of a file fits the model.
 
         Raises:
             DataError: It does not.
@@ -178,7 +178,7 @@ class RunFiles:
             ) from None
 
     def load_model(self, build: Callable[[], Model]) -> Model:
-        """Return a model with the weights of the run, in evaluation mode.
+        """Create a model with the weights of the run, in evaluation mode.
 
         Args:
             build: Makes the model. It is called on the meta device first: names, shapes and dtypes
@@ -202,11 +202,11 @@ class RunFiles:
         return model.eval()
 
     def load_weights(self, model: nn.Module) -> None:
-        """Give an existing model the weights of the run.
+        """Load the weights of the run into an existing model.
 
         Raises:
             DataError: There are no weights.
-            CheckpointError: They are damaged, not finite, or of another model.
+            CheckpointError: The weights are damaged, not finite, or of another model.
         """
         model.load_state_dict(self._weights(model))
 
@@ -216,7 +216,7 @@ class RunFiles:
 
         def check(forms: Forms) -> None:
             if forms != expected:
-                with suppress(RuntimeError):  # sizes that no tensor can have
+                with suppress(RuntimeError):  # sizes too large for a tensor
                     empty = {
                         n: torch.empty(form.shape, dtype=form.dtype, device="meta")
                         for n, form in forms.items()
@@ -236,7 +236,7 @@ class RunFiles:
             raise _DiffersError(f"its SHA-256 is not that of {MANIFEST}")
 
     def _again_if_it_differs(self, read: Callable[[], Content]) -> Content:
-        """Read once more if a training may have replaced file and manifest one after the other."""
+        """Retry once: a training run may have replaced the file but not yet the manifest."""
         try:
             return read()
         except _DiffersError:
@@ -250,7 +250,7 @@ class RunFiles:
 
 
 def require_finite(run: str | Path, values: NDArray[Any] | Sequence[float] | float) -> None:
-    """Refuse predictions that are not numbers, which finite weights can still give.
+    """Check that predictions are finite, which finite weights do not guarantee.
 
     Raises:
         CheckpointError: One is NaN or infinite.
@@ -267,7 +267,7 @@ def task_of(folder: str | Path, known: Collection[str] | None = None) -> str:
         known: Names of tasks, if it must be one of them.
 
     Raises:
-        DataError: The folder is no run, or one of another task.
+        DataError: The folder is not a run, or is a run of another task.
     """
     described = RunFiles(folder).json(MODEL)
     task = described.get("task") if isinstance(described, dict) else None

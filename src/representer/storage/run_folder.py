@@ -1,4 +1,4 @@
-"""The folder of a run: locked while a process writes to it, and written to in whole files only."""
+"""The folder of a run: locked by one writer, with atomic writes only."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from representer.storage.manifest import MANIFEST, Entry, manifest_text, read_ma
 
 CHECKPOINTS = "checkpoints"
 FOLDERS = (CHECKPOINTS, "folds", "gine")
-# All that a run writes. A folder with one of these names that is not a run is left alone.
+# All files of a run. A folder that contains one of these names but is not a run is left alone.
 _FILES = (
     "config.yaml", "metrics.jsonl", "metrics.json", "metrics.csv", "timings.jsonl", "model.json",
     "model.safetensors", "final.safetensors", "vocabulary.json", "labels.json", "splits.json",
     "details.json", "uncertainty.json", "process.safetensors", "skipped.csv", "fold.json",
     "explanations.json", "report.html",
 )  # fmt: skip
-# Not in the manifest: times differ from one run to the next, and other commands write the last two.
+# Not in the manifest: timings differ between runs, and other commands write the last two.
 _UNLISTED = ("timings.jsonl", "explanations.json", "report.html")
 
 
 class RunFolder:
     """A folder that only this process writes to, until `close` or the end of the process.
 
-    The folder and its parents are made if they are missing. The lock is the kernel's (``flock``),
-    so a killed process never leaves it behind. As a context manager, a folder that was made here
-    and stayed empty is removed again.
+    The folder and its parents are created if missing. The kernel releases the lock (``flock``) of a
+    killed process. As a context manager, it removes a folder that it created and that is still
+    empty.
 
     ``manifest.json`` marks the folder as a run and lists a digest of each file. It is written
     before the first file, after each weights file, and at the end.
@@ -78,7 +78,7 @@ class RunFolder:
             return
         self._is_new = not os.path.exists(self.path)  # noqa: PTH110  (raises for no path)
         if not self._is_new and self.path.is_dir():
-            self._require_usable(resume=True)  # before a lock is left in somebody's folder
+            self._require_usable(resume=True)  # before creating a lock in a foreign folder
         self._lock = lock(self.path)
         try:
             self._require_usable(resume)
@@ -90,7 +90,7 @@ class RunFolder:
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of the checkpoints; made when first used."""
+        """The folder of the checkpoints, created on first use."""
         folder = self.path / CHECKPOINTS
         refuse_links(folder)
         if self.is_writer:
@@ -102,7 +102,7 @@ class RunFolder:
         return folder
 
     def write_bytes(self, name: str, *chunks: bytes) -> Path:
-        """Write a file of the folder, whole or not at all, and return its path."""
+        """Write a file of the folder atomically, and return its path."""
         if self.is_writer:
             self._mark()
             atomic.write_bytes(self.path / name, *chunks)
@@ -110,17 +110,17 @@ class RunFolder:
         return self.path / name
 
     def write_text(self, name: str, text: str) -> Path:
-        """Write a UTF-8 text file of the folder, whole or not at all."""
+        """Write a UTF-8 text file of the folder atomically."""
         return self.write_bytes(name, text.encode("utf-8"))
 
     def write_json(self, name: str, value: Any) -> Path:
-        """Write a JSON file of the folder, whole or not at all."""
+        """Write a JSON file of the folder atomically."""
         return self.write_text(name, atomic.as_json(value))
 
     def write_tensors(
         self, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
     ) -> Path:
-        """Write a safetensors file of the folder, whole or not at all."""
+        """Write a safetensors file of the folder atomically."""
         if not self.is_writer:
             return self.path / name
         return self.write_bytes(name, atomic.as_safetensors(tensors, metadata))
@@ -136,7 +136,7 @@ class RunFolder:
                 self._record(name, None)
 
     def close(self) -> None:
-        """Complete the manifest and release the folder."""
+        """Write the manifest and release the lock."""
         if self._lock is None:
             return
         try:
@@ -157,12 +157,12 @@ class RunFolder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # the error in flight says more than the same full disk again
+        # the original error is more informative than a second failure of the same disk
         with contextlib.suppress(*(() if error is None else (StorageError,))):
             self.close()
 
     def _require_usable(self, resume: bool) -> None:
-        """Refuse a folder that holds another run, other files of the same names, or links."""
+        """Refuse a folder with another run, foreign files of the same names, or links."""
         refuse_links(*(self.path / name for name in FOLDERS))
         try:
             self._entries = read_manifest(self.path)
@@ -191,7 +191,7 @@ class RunFolder:
         """Mark the folder as a run, before the first of its files."""
         if self._entries is None:
             self._entries = {}
-            for name in _FILES:  # a run of an older version, which had no manifest
+            for name in _FILES:  # a run of an older version, without a manifest
                 if name not in _UNLISTED and (self.path / name).is_file():
                     with contextlib.suppress(OSError):
                         data = read_bytes(self.path / name, physical_memory())
@@ -199,7 +199,7 @@ class RunFolder:
             self._write_manifest()
 
     def _record(self, name: str, entry: Entry | None) -> None:
-        """Take note of a file's content; the manifest follows the weights and the results."""
+        """Record the digest of a file; the manifest is written after weights and results."""
         assert self._entries is not None
         if name in _UNLISTED:
             return
@@ -209,8 +209,8 @@ class RunFolder:
             else:
                 self._entries[name] = entry
             self._is_dirty = True
-        # these are read before the end, with the files written before them, whose entries may have
-        # changed even if theirs has not
+        # these are read before the run ends, together with files written earlier, whose entries may
+        # have changed even if theirs has not
         if self._is_dirty and (name.endswith(".safetensors") or name == "metrics.json"):
             self._write_manifest()
 
@@ -219,14 +219,14 @@ class RunFolder:
         self._is_dirty = False
 
     def _remove_if_empty(self) -> None:
-        with contextlib.suppress(OSError):  # an empty folder left behind does no harm
+        with contextlib.suppress(OSError):  # a leftover empty folder is harmless
             if [entry.name for entry in self.path.iterdir()] == [LOCK]:
                 (self.path / LOCK).unlink()
                 self.path.rmdir()
 
 
 class UnsavedRun(RunFolder):
-    """Stands for the folder of a run that nothing is written of."""
+    """Stands in for the folder of a run that is not saved."""
 
     is_saved = False
 
@@ -236,7 +236,7 @@ class UnsavedRun(RunFolder):
 
 
 def refuse_links(*folders: Path) -> None:
-    """Refuse folders inside a run that lead out of it.
+    """Refuse folders of a run that are links or files.
 
     Raises:
         RunFolderError: One is a symbolic link or not a folder.

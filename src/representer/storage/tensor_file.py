@@ -1,4 +1,4 @@
-"""Read safetensors files with their names, shapes, dtypes and sizes checked before the body."""
+"""Read safetensors files, checking names, shapes, dtypes and sizes before reading the body."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Form(NamedTuple):
     dtype: torch.dtype
 
     def __str__(self) -> str:
-        """Return both as torch writes them."""
+        """Return shape and dtype in torch's notation."""
         return f"{self.shape} {self.dtype}"
 
 
@@ -41,7 +41,7 @@ def forms_of(tensors: Mapping[str, Tensor]) -> dict[str, Form]:
 
 
 def require_same_forms(given: Forms, expected: Forms) -> None:
-    """Refuse tensors that differ from a model's in a name, shape or dtype.
+    """Check that tensors match those of a model in name, shape and dtype.
 
     Raises:
         ValueError: They differ; the message names the first difference.
@@ -59,7 +59,7 @@ def read_tensors(
     verify: Callable[[bytes], None] = lambda data: None,
     is_nan_allowed: bool = False,
 ) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of a file and the texts of its header.
+    """Return the tensors of a file and the metadata of its header.
 
     Args:
         path: The file.
@@ -107,16 +107,16 @@ def _read_header(header: bytes) -> tuple[dict[str, Form], dict[str, str]]:
         raise ValueError("its header is not an object")
     metadata = values.pop("__metadata__", None) or {}
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise ValueError("its metadata are not texts")
+        raise ValueError("its metadata are not strings")
     return {name: _form(value) for name, value in values.items()}, metadata
 
 
 def _form(value: Any) -> Form:
     if not isinstance(value, dict):
-        raise ValueError("its header is not that of tensors")
+        raise ValueError("its header does not describe tensors")
     shape, dtype = value.get("shape"), value.get("dtype")
     if not isinstance(dtype, str) or dtype not in _DTYPES:
-        raise ValueError(f"it has a tensor of the dtype {str(dtype)[:20]!r}")
+        raise ValueError(f"it has a tensor of unsupported dtype {str(dtype)[:20]!r}")
     if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 2**48 for n in shape):
         raise ValueError("it has a tensor without a shape")
     return Form(tuple(shape), _DTYPES[dtype])
