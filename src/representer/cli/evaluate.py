@@ -7,7 +7,7 @@ from typing import Any
 
 from representer.cli.run_options import add_run_and_options, task_and_options
 
-SUMMARY = "Evaluate a trained model on a labeled table, recordings or a text; print JSON."
+SUMMARY = "Evaluate a trained model on a labeled table, graphs, recordings or a text; print JSON."
 
 
 def add_arguments(parser: Any) -> None:

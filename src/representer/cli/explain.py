@@ -9,7 +9,9 @@ from representer.cli.parser import add_number
 from representer.cli.run_options import add_run_and_options, task_and_options
 from representer.errors import ArgumentError
 
-SUMMARY = "Show which words, or walks over atoms, the predictions of a trained model come from."
+SUMMARY = (
+    "Show which words, or walks over atoms or nodes, the predictions of a trained model come from."
+)
 
 
 def add_arguments(parser: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from representer.cli.run_options import add_run_and_options, task_and_options
 
-SUMMARY = "Predict the texts or molecules of a table, or recordings, with a trained model."
+SUMMARY = "Predict the texts or molecules of a table, graphs, or recordings, with a trained model."
 
 
 def add_arguments(parser: Any) -> None:

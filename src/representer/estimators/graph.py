@@ -171,6 +171,7 @@ class GraphNetwork(GraphEnsembleEstimator):
     """The networks for graphs, see `GraphClassifier`."""
 
     _noun: ClassVar[str] = "graph"
+    _task: ClassVar[str] = "graph"
     inputs_: GraphInputs
 
     def _check_objects(self, X: Any) -> list[PlainGraph]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError, MissingExtraError
 from representer.report import figures, signal_figures
+from representer.report.estimator_page import render_estimator
 from representer.storage import atomic
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import RunFiles
@@ -183,6 +184,7 @@ PAGES: dict[str, Callable[..., str]] = {
     "language": render_language,
     "molecule": render_molecule,
     "signal": render_signal,
+    "graph": lambda *content: render_estimator(_environment(), *content),
 }
 
 

@@ -24,13 +24,13 @@ class Baseline:
     Attributes:
         name: Short name for tables.
         description: What it does, in one sentence.
-        predictions: Classes of the test documents ``(N,)``.
+        predictions: Classes or numbers of the test documents ``(N,)``.
         seconds: Time of training and prediction.
     """
 
     name: str
     description: str
-    predictions: NDArray[np.int64]
+    predictions: NDArray[Any]
     seconds: float
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from representer.errors import KindError
+from representer.tasks.graph.graph_task import GRAPH
 from representer.tasks.language.language_task import LANGUAGE
 from representer.tasks.molecule.molecule_task import MOLECULE
 from representer.tasks.signal.signal_task import SIGNAL
 from representer.tasks.task import Task
 from representer.tasks.text.text_task import TEXT
 
-TASKS: dict[str, Task] = {task.name: task for task in (TEXT, LANGUAGE, MOLECULE, SIGNAL)}
+TASKS: dict[str, Task] = {task.name: task for task in (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL)}
 
 
 def task_of_run(run: str, command: str) -> Task:

@@ -1,0 +1,16 @@
+"""Labeled graphs of a file or a folder: TU format and JSON Lines."""
+
+from representer.data.graphs.jsonl import read_jsonl_graphs
+from representer.data.graphs.reading import read_graph_file
+from representer.data.graphs.records import FEATURES, GraphFile, GraphRecord, Values
+from representer.data.graphs.tu import read_tu
+
+__all__ = [
+    "FEATURES",
+    "GraphFile",
+    "GraphRecord",
+    "Values",
+    "read_graph_file",
+    "read_jsonl_graphs",
+    "read_tu",
+]

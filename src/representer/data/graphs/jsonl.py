@@ -1,0 +1,163 @@
+"""Graphs in JSON Lines: one object with ``nodes``, ``edges`` and ``label`` on each line."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.data.graphs.records import GraphFile, GraphRecord, Values
+from representer.data.text.grid import MISSING
+from representer.data.text.jsonl import read_jsonl
+from representer.errors import DataError
+from representer.limits import LARGEST_INTEGER
+
+_FIX = 'Every line is an object such as {"nodes": ["C", "O"], "edges": [[0, 1]], "label": "a"}.'
+
+
+class _InvalidGraphError(ValueError):
+    """A graph cannot be used; the message states the problem."""
+
+
+def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> GraphFile:
+    """Read the graphs of a JSON Lines file; edges are undirected and listed once.
+
+    Args:
+        path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
+        require_labels: Refuse a graph without a label.
+
+    Raises:
+        DataError: A graph cannot be used; the message names file and line.
+    """
+    path = Path(path)
+    grid = read_jsonl(path)
+    for name in ("nodes", "edges", *(["label"] if require_labels else [])):
+        if name not in grid.columns:
+            problem = f"the first object has no {name!r}"
+            raise DataError(problem, file=path, line=grid.lines[0], fix=_FIX)
+    graphs: list[GraphRecord] = []
+    for line, cells in zip(grid.lines, grid.rows, strict=True):
+        try:
+            graph = _graph(line, dict(zip(grid.columns, cells, strict=True)), require_labels)
+            _require_same_kinds(graph, graphs)
+        except _InvalidGraphError as error:
+            raise DataError(str(error), file=path, line=line, fix=_FIX) from None
+        graphs.append(graph)
+    return GraphFile(str(path), str(path), graphs, (path,))
+
+
+def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphRecord:
+    nodes, edges = fields["nodes"], fields["edges"]
+    for name, value in (("nodes", nodes), ("edges", edges)):
+        if not isinstance(value, list):
+            raise _InvalidGraphError(f"{name!r} is not an array")
+    if not nodes:
+        raise _InvalidGraphError("the graph has no nodes")
+    label = _label(fields.get("label", MISSING))
+    if label is None and require_labels:
+        raise _InvalidGraphError("the graph has no label")
+    ends, values = _edges(edges, len(nodes))
+    both = np.concatenate([ends, ends[::-1]], axis=1)
+    is_loop = ends[0] == ends[1]
+    keep = np.concatenate([np.ones(len(is_loop), dtype=bool), ~is_loop])
+    doubled = None if values is None else _doubled(values, keep)
+    return GraphRecord(line, len(nodes), both[:, keep], _values(nodes, "node"), doubled, label)
+
+
+def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
+    """Return the ends ``(2, E)`` of the edges, and their labels or numbers."""
+    lengths = {len(edge) if isinstance(edge, list) else 0 for edge in edges}
+    if lengths - {2, 3}:
+        raise _InvalidGraphError("an edge is not [u, v] or [u, v, label or numbers]")
+    if len(lengths) > 1:
+        raise _InvalidGraphError("some edges have a label or numbers, others do not")
+    seen: set[tuple[int, int]] = set()
+    for edge in edges:
+        u, v = edge[:2]
+        for end in (u, v):
+            if type(end) is not int or not 0 <= end < count:
+                shown = json.dumps(end)[:40]
+                expected = f"a node from 0 to {count - 1}"
+                raise _InvalidGraphError(f"an edge ends at {shown}; expected {expected}")
+        key = (min(u, v), max(u, v))
+        if key in seen:
+            raise _InvalidGraphError(f"the edge {u}–{v} occurs twice; edges are undirected")
+        seen.add(key)
+    ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
+    return ends, _values([edge[2] for edge in edges], "edge") if lengths == {3} else None
+
+
+def _doubled(values: Values, keep: NDArray[np.bool_]) -> Values:
+    if isinstance(values, tuple):
+        return tuple(value for value, kept in zip(values + values, keep, strict=True) if kept)
+    return np.concatenate([values, values])[keep]
+
+
+def _values(values: list[Any], what: str) -> Values:
+    """Return the labels, or the numbers, of all nodes or edges."""
+    if all(isinstance(value, list) for value in values):
+        widths = {len(value) for value in values}
+        if len(widths) != 1 or widths == {0}:
+            listed = " and ".join(map(str, sorted(widths)))
+            raise _InvalidGraphError(f"a {what} has {listed} numbers; expected as many for each")
+        for value in values:
+            for number in value:
+                if type(number) not in (int, float) or not _is_double(number):
+                    shown = json.dumps(number)[:40]
+                    raise _InvalidGraphError(f"a {what} has the feature {shown}; expected a number")
+        return np.array(values, dtype=np.float64)
+    for value in values:
+        is_integer = type(value) is int and abs(value) <= LARGEST_INTEGER
+        if not isinstance(value, str) and not is_integer:
+            expected = "a text, an integer, or numbers for each"
+            shown = json.dumps(value)[:40]
+            raise _InvalidGraphError(f"a {what} has the label {shown}; expected {expected}")
+    if len({type(value) for value in values}) > 1:
+        raise _InvalidGraphError(f"some labels of a {what} are texts, others are integers")
+    return tuple(values)
+
+
+def _is_double(number: float) -> bool:
+    try:
+        return math.isfinite(float(number))
+    except OverflowError:
+        return False
+
+
+def _label(value: Any) -> str | None:
+    if value is MISSING or value is None:
+        return None
+    if isinstance(value, str):
+        if not value.strip():
+            raise _InvalidGraphError("the label is empty")
+        return value.strip()
+    if isinstance(value, list | dict):
+        raise _InvalidGraphError("the label is neither a text nor a number")
+    return json.dumps(value)  # of truth values: true and false
+
+
+def _require_same_kinds(graph: GraphRecord, others: list[GraphRecord]) -> None:
+    """Require the same kind of values for nodes and edges as the graphs before."""
+    for what in ("nodes", "edges"):
+        with_any = [g for g in others[:1] if what == "nodes" or g.edge_index.size]
+        if what == "edges":
+            with_any = with_any or [g for g in others if g.edge_index.size][:1]
+            if not graph.edge_index.size:
+                continue
+        if with_any:
+            own, first = _kind(getattr(graph, what)), _kind(getattr(with_any[0], what))
+            if own != first:
+                problem = f"the {what} have {own}; those of line {with_any[0].line} have {first}"
+                raise _InvalidGraphError(problem)
+
+
+def _kind(values: Values) -> str:
+    if values is None:
+        return "no features"
+    if isinstance(values, tuple):
+        return "texts as labels" if isinstance(values[0], str) else "integers as labels"
+    return f"{values.shape[1]} numbers each"

@@ -1,0 +1,36 @@
+"""Read graphs from a TU folder or a JSON Lines file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from representer.data.graphs.jsonl import read_jsonl_graphs
+from representer.data.graphs.records import GraphFile
+from representer.data.graphs.tu import read_tu
+
+
+def read_graph_file(
+    path: str | Path,
+    *,
+    features: str = "auto",
+    is_regression: bool = False,
+    require_labels: bool = True,
+) -> GraphFile:
+    """Read graphs with their labels.
+
+    Args:
+        path: A folder in TU format, or a JSON Lines file.
+        features: Of a TU folder with both, use the ``"labels"`` or the ``"attributes"`` of nodes
+            and edges; ``"auto"`` uses labels.
+        is_regression: Of a TU folder with both, use graph attributes instead of graph labels.
+        require_labels: Refuse a graph without a label.
+
+    Raises:
+        DataError: The graphs cannot be used; the message names file and line.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return read_tu(
+            path, features=features, is_regression=is_regression, require_labels=require_labels
+        )
+    return read_jsonl_graphs(path, require_labels=require_labels)

@@ -1,0 +1,208 @@
+"""Graphs in TU format: a folder of text files with one line per edge, node or graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.data.graphs.records import GraphFile, GraphRecord, Values
+from representer.data.text.source import physical_lines
+from representer.errors import DataError
+from representer.limits import LARGEST_INTEGER
+from representer.numbers import parse_number
+
+_EDGES = "_A.txt"
+
+
+def read_tu(
+    folder: str | Path,
+    *,
+    features: str = "auto",
+    is_regression: bool = False,
+    require_labels: bool = True,
+) -> GraphFile:
+    """Read a folder in TU format.
+
+    ``NAME_A.txt`` has the edges in the directions in which they are listed. An edge that is listed
+    twice is read once.
+
+    Args:
+        folder: The folder.
+        features: See `read_graph_file`.
+        is_regression: See `read_graph_file`.
+        require_labels: Refuse a folder without graph labels and graph attributes.
+
+    Raises:
+        DataError: The graphs cannot be used; the message names file and line.
+    """
+    return _Folder(Path(folder), features).read(is_regression, require_labels)
+
+
+class _Folder:
+    """The files of one data set.
+
+    Args:
+        folder: The folder.
+        features: ``"labels"``, ``"attributes"`` or ``"auto"``.
+    """
+
+    def __init__(self, folder: Path, features: str) -> None:
+        names = sorted(p.name for p in folder.iterdir() if p.name.endswith(_EDGES))
+        if len(names) != 1:
+            listed = ", ".join(names[:3])
+            problem = f"has several data sets: {listed}" if names else "has no file NAME_A.txt"
+            fix = "Give the folder of one data set in TU format, or a JSONL file."
+            raise DataError(problem, file=folder, fix=fix)
+        self.folder, self.features = folder, features
+        self.name = names[0].removesuffix(_EDGES)
+        self.read_files: list[Path] = []
+        self.notes: list[str] = []
+
+    def path(self, part: str) -> Path:
+        return self.folder / f"{self.name}_{part}.txt"
+
+    def read(self, is_regression: bool, require_labels: bool) -> GraphFile:
+        graph_of = self._integers("graph_indicator", 1)[:, 0]
+        labels_path, labels = self._labels(is_regression, require_labels)
+        count = int(graph_of.max()) if labels is None else len(labels)
+        self._require_range(graph_of, count, "graph_indicator", "graph")
+        counts = np.bincount(graph_of - 1, minlength=count)
+        if not counts.all():
+            number = int(np.flatnonzero(counts == 0)[0]) + 1
+            fix = "Every graph needs a node."
+            path = self.path("graph_indicator")
+            raise DataError(f"graph {number} has no nodes", file=path, fix=fix)
+        ends = self._edges(graph_of)
+        nodes = self._values("node", len(graph_of))
+        edges = self._values("edge", len(ends))
+        node_order = np.argsort(graph_of, kind="stable")
+        place = np.empty(len(graph_of), dtype=np.int64)
+        place[node_order] = np.arange(len(graph_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        first = np.unique(ends, axis=0, return_index=True)[1]
+        if len(first) < len(ends):
+            repeated = len(ends) - len(first)
+            self.notes.append(f"{repeated} edges are listed twice and read once")
+        first.sort()
+        edge_graph = graph_of[ends[first, 0]]
+        edge_order = first[np.argsort(edge_graph, kind="stable")]
+        node_parts = np.split(node_order, np.cumsum(counts)[:-1])
+        edge_counts = np.bincount(edge_graph - 1, minlength=count)
+        edge_parts = np.split(edge_order, np.cumsum(edge_counts)[:-1])
+        graphs = [
+            GraphRecord(
+                line=number + 1,
+                count=len(own),
+                edge_index=np.ascontiguousarray(place[ends[own_edges]].reshape(-1, 2).T),
+                nodes=_taken(nodes, own),
+                edges=_taken(edges, own_edges) if len(own_edges) else None,
+                label=None if labels is None else labels[number],
+            )
+            for number, (own, own_edges) in enumerate(zip(node_parts, edge_parts, strict=True))
+        ]
+        source = str(self.folder)
+        return GraphFile(source, str(labels_path), graphs, (*self.read_files,), (*self.notes,))
+
+    def _labels(self, is_regression: bool, require_labels: bool) -> tuple[Path, list[str] | None]:
+        parts = ["graph_labels", "graph_attributes"]
+        for part in reversed(parts) if is_regression else parts:
+            path = self.path(part)
+            if path.exists():
+                cells = [line.strip() for line in self._lines(part)]
+                for number, cell in enumerate(cells, 1):
+                    if parse_number(cell) is None:
+                        problem = f"{cell!r:.60} is not one number"
+                        raise DataError(problem, file=path, line=number)
+                return path, cells
+        if require_labels:
+            problem = f"has neither {self.path(parts[0]).name} nor {self.path(parts[1]).name}"
+            raise DataError(problem, file=self.folder, fix="Add one of the two files.")
+        return self.folder, None
+
+    def _edges(self, graph_of: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the ends ``(E, 2)`` of all edges, counted from 0."""
+        ends = self._integers("A", 2)
+        self._require_range(ends, len(graph_of), "A", "node")
+        ends = ends - 1
+        graphs = graph_of[ends]
+        wrong = np.flatnonzero(graphs[:, 0] != graphs[:, 1])
+        if wrong.size:
+            row = int(wrong[0])
+            a, b = graphs[row].tolist()
+            problem = f"an edge joins a node of graph {a} and a node of graph {b}"
+            raise DataError(problem, file=self.path("A"), line=row + 1)
+        return ends
+
+    def _values(self, what: str, count: int) -> Values:
+        """Return the labels or the attributes of all nodes or edges."""
+        chosen = [part for part in ("labels", "attributes") if self.path(f"{what}_{part}").exists()]
+        if len(chosen) == 2 and self.features == "auto":
+            self.notes.append(
+                f"{self.path(f'{what}_attributes').name} is not used; --features attributes uses it"
+            )
+        elif self.features != "auto":
+            chosen = [part for part in chosen if part == self.features]
+        if not chosen:
+            return None
+        part = f"{what}_{chosen[0]}"
+        if chosen[0] == "labels":
+            table = self._integers(part, None)
+            single = table.shape[1] == 1
+            rows = table.tolist()
+            values: Values = tuple(row[0] if single else ",".join(map(str, row)) for row in rows)
+        else:
+            values = self._numbers(part, None)
+        if len(values) != count:
+            problem = f"has {len(values)} lines for {count} {what}s"
+            raise DataError(problem, file=self.path(part))
+        return values
+
+    def _lines(self, part: str) -> list[str]:
+        path = self.path(part)
+        self.read_files.append(path)
+        lines = [line.rstrip("\r\n") for line in physical_lines(path)]
+        while lines and not lines[-1].strip():
+            lines.pop()
+        if not lines:
+            raise DataError("holds no numbers", file=path)
+        return lines
+
+    def _numbers(self, part: str, columns: int | None) -> NDArray[np.float64]:
+        """Return a table of finite numbers; None takes the columns of the first line."""
+        path, rows = self.path(part), []
+        for line, text in enumerate(self._lines(part), 1):
+            cells = text.split(",")
+            columns = columns or len(cells)
+            if len(cells) != columns:
+                problem = f"has {len(cells)} numbers; expected {columns}"
+                raise DataError(problem, file=path, line=line)
+            row = [parse_number(cell) for cell in cells]
+            for cell, number in zip(cells, row, strict=True):
+                if number is None or not np.isfinite(number):
+                    problem = f"{cell.strip()!r:.60} is not a finite number"
+                    raise DataError(problem, file=path, line=line)
+            rows.append(row)
+        return np.array(rows, dtype=np.float64)
+
+    def _integers(self, part: str, columns: int | None) -> NDArray[np.int64]:
+        table = self._numbers(part, columns)
+        wrong = np.argwhere((table != np.floor(table)) | (np.abs(table) > LARGEST_INTEGER))
+        if len(wrong):
+            row, column = wrong[0].tolist()
+            problem = f"{table[row, column]:g} is not an integer"
+            raise DataError(problem, file=self.path(part), line=row + 1)
+        return table.astype(np.int64)
+
+    def _require_range(self, table: NDArray[np.int64], most: int, part: str, what: str) -> None:
+        wrong = np.argwhere((table < 1) | (table > most))
+        if len(wrong):
+            at = tuple(wrong[0].tolist())
+            problem = f"there is no {what} {table[at]}; they are numbered from 1 to {most}"
+            raise DataError(problem, file=self.path(part), line=at[0] + 1)
+
+
+def _taken(values: Values, rows: NDArray[np.int64]) -> Values:
+    if isinstance(values, tuple):
+        return tuple(values[row] for row in rows.tolist())
+    return None if values is None else values[rows]

@@ -1,0 +1,94 @@
+"""``fit``, ``evaluate``, ``predict`` and ``explain`` of graphs: reader, demo and facts."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from representer.data.graphs import read_graph_file
+from representer.estimators import GraphClassifier, GraphRegressor
+from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.estimators.graph_reading import PlainGraph
+from representer.tasks.estimator_data import Objects
+from representer.tasks.estimator_task import EstimatorTask
+from representer.tasks.graph.graph_baselines import graph_baselines
+from representer.tasks.graph.graph_task import DEMO, GraphConfig, GraphReading
+
+DEMO_GRAPHS = 300
+
+
+def read(path: str | Path, *, features: str, is_regression: bool, require_labels: bool) -> Objects:
+    """Read graphs as the estimators take them; see `read_graph_file`."""
+    result = read_graph_file(
+        path, features=features, is_regression=is_regression, require_labels=require_labels
+    )
+    return Objects(
+        source=result.source,
+        labels_file=result.labels,
+        objects=[
+            PlainGraph(row, one.count, one.edge_index, one.nodes, one.edges)
+            for row, one in enumerate(result.graphs)
+        ],
+        labels=[one.label for one in result.graphs],
+        lines=[one.line for one in result.graphs],
+        files=result.files,
+        notes=result.notes,
+    )
+
+
+def rings_and_chains(seed: int = 0) -> Objects:
+    """Return rings and chains of 4 to 8 nodes, each with random branches of 2 to 8 nodes."""
+    rng = random.Random(f"rings and chains/{seed}")
+    graphs, labels = [], []
+    for row in range(DEMO_GRAPHS):
+        is_ring = row % 2 == 0
+        core, count = rng.randint(4, 8), 0
+        edges = [(v, v + 1) for v in range(core - 1)] + ([(core - 1, 0)] if is_ring else [])
+        count = core + rng.randint(2, 8)
+        edges += [(rng.randrange(v), v) for v in range(core, count)]
+        ends = np.array(edges, dtype=np.int64).T
+        both = np.concatenate([ends, ends[::-1]], axis=1)
+        graphs.append(PlainGraph(row, count, both, None, None))
+        labels.append("ring" if is_ring else "chain")
+    source = f"{DEMO_GRAPHS} rings and chains with random branches"
+    return Objects(source, source, graphs, labels, range(1, DEMO_GRAPHS + 1))
+
+
+def facts(graphs: Sequence[PlainGraph]) -> dict[str, str]:
+    """Return the sizes of graphs and the kinds of their features, for the report."""
+    nodes = [graph.count for graph in graphs]
+    edges = [graph.edge_index.shape[1] for graph in graphs]
+    with_edges = next((graph.edges for graph in graphs if graph.edge_index.size), None)
+    return {
+        "nodes per graph": f"median {int(np.median(nodes))}, maximum {max(nodes)}",
+        "directed edges per graph": f"median {int(np.median(edges))}, maximum {max(edges)}",
+        "node features": _kind(graphs[0].nodes) or "their degrees, as labels",
+        "edge features": _kind(with_edges) or "none",
+    }
+
+
+def _kind(values: object) -> str:
+    if isinstance(values, np.ndarray):
+        return f"{values.shape[1]} numbers"
+    return "labels" if values is not None else ""
+
+
+FLOW = EstimatorTask(
+    name="graph",
+    noun="graph",
+    nouns="graphs",
+    config=GraphConfig,
+    reading=GraphReading,
+    parameters=GraphRegressorParameters,
+    classifier=GraphClassifier,
+    regressor=GraphRegressor,
+    read=read,
+    demo=rings_and_chains,
+    demo_options=DEMO,
+    baselines=graph_baselines,
+    describe=facts,
+)
+fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain

@@ -1,0 +1,54 @@
+"""The task ``graph``: classification and regression of graphs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.tasks.estimator_options import config_of, defaults
+from representer.tasks.options import option
+from representer.tasks.task import Task
+
+FEATURES = ("auto", "labels", "attributes")
+
+
+@dataclass(frozen=True)
+class GraphReading:
+    """Options of reading graphs; the default of a run is that of its training."""
+
+    features: str = option(
+        "auto",
+        "of a TU folder with labels and attributes of nodes or edges, use these (auto: labels)",
+        choices=FEATURES,
+    )
+
+
+GraphConfig: type[Any] = config_of("GraphConfig", __name__, GraphReading, GraphRegressorParameters)
+
+# Sizes with which the demo trains in a few seconds on one core.
+DEMO: dict[str, Any] = {
+    "hidden_size": 16, "depth": 3, "epochs": 12, "lr": 5e-3, "test_fraction": 0.2, "threads": 1,
+}  # fmt: skip
+
+_HOME = "representer.tasks.graph.graph_flow"
+GRAPH = Task(
+    name="graph",
+    summary="Train a model of graphs on a TU folder or a JSONL file of labeled graphs.",
+    noun="graphs",
+    config=GraphConfig,
+    defaults=lambda given: defaults(GraphConfig, DEMO if given.demo else {}),
+    options={
+        "evaluate": (GraphReading,),
+        "predict": (GraphReading,),
+        "explain": (GraphReading,),
+    },
+    functions={
+        "fit": f"{_HOME}:fit",
+        "evaluate": f"{_HOME}:evaluate",
+        "predict": f"{_HOME}:predict",
+        "explain": f"{_HOME}:explain",
+        "as_text": "representer.tasks.estimator_explain:as_text",
+    },
+    packages=("accelerate", "safetensors", "scikit-learn", "torch_geometric", "jinja2"),
+)
