@@ -27,7 +27,15 @@ COVERED_BY = {
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/tasks/test_registry.py": (
         "cli/run_options", "tasks/task", "tasks/language/language_task", "tasks/text/text_task",
-        "tasks/molecule/molecule_task", "tasks/signal/signal_task",
+        "tasks/molecule/molecule_task", "tasks/signal/signal_task", "tasks/graph/graph_task",
+    ),
+    "tests/cli/test_fit_graph.py": (
+        "report/estimator_page", "tasks/estimator_explain", "tasks/estimator_use",
+        "tasks/graph/graph_flow",
+    ),
+    "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
+    "tests/tasks/test_estimator_task.py": (
+        "tasks/estimator_data", "tasks/estimator_options", "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),

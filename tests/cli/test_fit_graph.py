@@ -1,0 +1,178 @@
+"""``fit graph`` and what follows: evaluate, predict, explain, report, resume, and refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from representer.cli.main import entry_point
+from representer.estimators import GraphRegressor, load
+
+TINY = ["--hidden-size", "6", "--depth", "2", "--epochs", "3", "--batch-size", "16", "--lr", "0.01",
+        "--threads", "1", "--test-fraction", "0.2", "--valid-fraction", "0.2"]  # fmt: skip
+
+
+def chains(count: int) -> list[dict]:
+    """Return chains of random nodes, labeled by their fraction of a's."""
+    rng = random.Random(0)
+    graphs = []
+    for _ in range(count):
+        nodes = rng.choices("ab", k=rng.randint(3, 7))
+        share = nodes.count("a") / len(nodes)
+        edges = [[v, v + 1, "s"] for v in range(len(nodes) - 1)]
+        label = "many" if share > 0.5 else "few"
+        graphs.append({"nodes": nodes, "edges": edges, "label": label, "share": share + 0.01})
+    return graphs
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Classes and numbers as JSONL, and the classes in TU format."""
+    folder = tmp_path_factory.mktemp("graphs")
+    graphs = chains(60)
+    for name, key in (("classes", "label"), ("numbers", "share")):
+        lines = [
+            json.dumps({"nodes": g["nodes"], "edges": g["edges"], "label": g[key]}) for g in graphs
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    tu, first = {"A": [], "graph_indicator": [], "node_labels": []}, 1
+    for number, graph in enumerate(graphs, 1):
+        tu["graph_indicator"] += [number] * len(graph["nodes"])
+        tu["node_labels"] += ["ab".index(label) for label in graph["nodes"]]
+        for u, v, _ in graph["edges"]:
+            tu["A"] += [f"{first + u}, {first + v}", f"{first + v}, {first + u}"]
+        first += len(graph["nodes"])
+    tu["graph_labels"] = [int(graph["label"] == "many") for graph in graphs]
+    (folder / "tu").mkdir()
+    for part, lines in tu.items():
+        (folder / "tu" / f"TOY_{part}.txt").write_text("\n".join(map(str, lines)) + "\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(folder: Path) -> Path:
+    out = folder / "classifier"
+    words = ["fit", "graph", str(folder / "classes.jsonl"), "--out", str(out), *TINY]
+    assert entry_point(words) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def regressor(folder: Path) -> Path:
+    out = folder / "regressor"
+    words = ["fit", "graph", str(folder / "numbers.jsonl"), "--out", str(out), *TINY]
+    assert entry_point([*words, "--members", "2", "--decay", "0.5"]) == 0
+    return out
+
+
+def rows_of(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_classification_is_written_evaluated_and_predicted(run, folder, classifier):
+    metrics = json.loads((classifier / "metrics.json").read_text())
+    assert (metrics["task"], metrics["kind"]) == ("graph", "classification")
+    assert metrics["test"]["count"] == 12
+    names = [row["name"] for row in metrics["baselines"]]
+    assert names == ["Weisfeiler-Lehman kernel + SVM", "majority class"]
+    evaluated = json.loads(run("evaluate", classifier, folder / "classes.jsonl").out)
+    predicted = rows_of(run("predict", classifier, folder / "classes.jsonl").out)
+    assert [row["graph"] for row in predicted] == [str(n) for n in range(1, 61)]
+    truth = [graph["label"] for graph in chains(60)]
+    right = [row["prediction"] == label for row, label in zip(predicted, truth, strict=True)]
+    assert evaluated["accuracy"] == pytest.approx(sum(right) / 60)
+    for row in predicted:
+        chances = {name: float(row[f"probability_{name}"]) for name in ("few", "many")}
+        assert max(chances, key=lambda name: chances[name]) == row["prediction"]
+        assert sum(chances.values()) == pytest.approx(1, abs=2e-6)
+
+
+def test_a_regression_is_detected_and_predicted_with_deviations(run, folder, regressor):
+    metrics = json.loads((regressor / "metrics.json").read_text())
+    assert (metrics["kind"], metrics["model"]) == ("regression", "GraphRegressor")
+    out = run("predict", regressor, folder / "numbers.jsonl").out
+    estimator = load(regressor)
+    assert isinstance(estimator, GraphRegressor)
+    assert (estimator.members, estimator.decay) == (2, "0.5")
+    predicted = rows_of(out)
+    assert all(float(row["standard_deviation"]) > 0 for row in predicted)
+    truth = [graph["share"] for graph in chains(60)]
+    errors = [float(r["prediction"]) - t for r, t in zip(predicted, truth, strict=True)]
+    evaluated = json.loads(run("evaluate", regressor, folder / "numbers.jsonl").out)
+    assert evaluated["rmse"] == pytest.approx((sum(e * e for e in errors) / 60) ** 0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["classifier", "regressor"])
+def test_explanations_sum_to_the_score_and_are_in_the_report(run, folder, name, request):
+    own = request.getfixturevalue(name)
+    data = folder / ("classes.jsonl" if name == "classifier" else "numbers.jsonl")
+    outcome = run("explain", own, data, "--limit", "2", "--top", "3")
+    assert outcome.out.startswith("graph 1: ")
+    entries = json.loads((own / "explanations.json").read_text())
+    assert len(entries) == 2
+    for entry in entries:
+        assert len(entry["contributions"]) == 3
+        total = entry["constant"] + entry["others"]["contribution"]
+        total += sum(part["contribution"] for part in entry["contributions"])
+        assert total == pytest.approx(entry["score"], abs=1e-5)
+    page = (own / "report.html").read_text()
+    assert "Explained predictions" in page
+    assert "graph 2: " in page
+
+
+def test_a_tu_folder_is_trained_on_and_evaluated(run, folder, tmp_path):
+    out = tmp_path / "run"
+    words = ["fit", "graph", folder / "tu", "--out", out, *TINY, "--baselines", "false"]
+    outcome = run(*words)
+    assert outcome.code == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["test"]["count"] == 12
+    assert metrics["baselines"] == []
+    assert json.loads(run("evaluate", out, folder / "tu").out)["count"] == 60
+
+
+def test_a_finished_run_can_be_continued_and_is_the_run_of_more_epochs(run, folder, tmp_path):
+    data = folder / "classes.jsonl"
+    words = ["fit", "graph", data, *TINY, "--baselines", "false"]
+    for out, epochs in ((tmp_path / "a", "2"), (tmp_path / "a", "4"), (tmp_path / "b", "4")):
+        again = ["--resume"] if epochs == "4" and out.exists() else []
+        assert run(*words, "--out", out, "--epochs", epochs, *again).code == 0
+    first, second = (
+        json.loads((tmp_path / name / "metrics.json").read_text())["test"] for name in "ab"
+    )
+    assert first == second
+    refused = run(*words, "--out", tmp_path / "a", "--resume", "--hidden-size", "5")
+    assert refused.code != 0
+
+
+def test_the_demo_trains_and_its_command_repeats_it(run, tmp_path):
+    outcome = run("fit", "graph", "--demo", "--out", tmp_path / "demo", "--epochs", "2")
+    assert outcome.code == 0
+    details = json.loads((tmp_path / "demo" / "details.json").read_text())
+    assert details["command"].startswith("representer fit graph --demo --out ")
+    assert details["command"].endswith("--epochs 2")
+    assert details["data"]["labels"] == {"chain": 105, "ring": 105}
+
+
+def test_what_cannot_be_used_is_refused(run, folder, classifier, regressor, tmp_path):
+    data = folder / "classes.jsonl"
+    assert "--demo" in run("fit", "graph").err
+    refused = run("fit", "graph", data, "--uncertainty", "gp", "--out", tmp_path / "x")
+    assert "GraphClassifier does not have it" in refused.error
+    refused = run("fit", "graph", data, "--kind", "regression", "--out", tmp_path / "x")
+    assert "line 1" in refused.error
+    assert "expected a finite number" in refused.error
+    assert "decay is '-1'" in run("fit", "graph", data, "--decay=-1", "--out", tmp_path / "x").error
+    assert not (tmp_path / "x").exists()
+    refused = run("evaluate", classifier, folder / "numbers.jsonl")
+    assert "expected one of 'few', 'many'" in refused.error
+    bare = tmp_path / "bare.jsonl"
+    bare.write_text('{"nodes": [[1.0]], "edges": []}\n')
+    refused = run("predict", regressor, bare)
+    assert "bare.jsonl" in refused.error
+    assert "1 number per node" in refused.error

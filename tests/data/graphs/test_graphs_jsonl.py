@@ -1,0 +1,79 @@
+"""JSONL graphs are read as their objects say, and every damage is refused with its line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from representer.data.graphs import read_graph_file, read_jsonl_graphs
+from representer.errors import DataError
+
+FIRST = {"nodes": ["a", "b", "a"], "edges": [[0, 1, "s"], [1, 2, "d"]], "label": "yes"}
+
+
+def write(folder: Path, *graphs: dict[str, Any]) -> Path:
+    path = folder / "graphs.jsonl"
+    path.write_text("".join(json.dumps(graph) + "\n" for graph in graphs))
+    return path
+
+
+def test_edges_are_read_in_both_directions_with_their_labels(tmp_path: Path):
+    loop = {"nodes": ["a"], "edges": [[0, 0, "s"]], "label": True}
+    first, second = read_jsonl_graphs(write(tmp_path, FIRST, loop)).graphs
+    assert first.edge_index.tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
+    assert first.edges == ("s", "d", "s", "d")
+    assert first.nodes == ("a", "b", "a")
+    assert second.edge_index.tolist() == [[0], [0]]
+    assert second.edges == ("s",)
+    assert [(g.line, g.label) for g in (first, second)] == [(1, "yes"), (2, "true")]
+
+
+def test_numbers_are_features_and_labels_may_be_numbers(tmp_path: Path):
+    graph = {"nodes": [[1, 2.5], [3, 4]], "edges": [[0, 1, [0.5]]], "label": 0.25}
+    (read,) = read_graph_file(write(tmp_path, graph)).graphs
+    np.testing.assert_array_equal(np.asarray(read.nodes), [[1, 2.5], [3, 4]])
+    np.testing.assert_array_equal(np.asarray(read.edges), [[0.5], [0.5]])
+    assert read.label == "0.25"
+
+
+def test_labels_are_optional_where_they_are_not_required(tmp_path: Path):
+    path = write(tmp_path, {"nodes": [1], "edges": []})
+    assert read_jsonl_graphs(path, require_labels=False).graphs[0].label is None
+    with pytest.raises(DataError, match=r"line 1.*no 'label'"):
+        read_jsonl_graphs(path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"nodes": []}, "has no nodes"),
+        ({"nodes": "ab"}, "'nodes' is not an array"),
+        ({"edges": {}}, "'edges' is not an array"),
+        ({"edges": [[0]]}, "an edge is not"),
+        ({"edges": [[0, 3, "s"]]}, "ends at 3; expected a node from 0 to 2"),
+        ({"edges": [[0, -1, "s"]]}, "ends at -1"),
+        ({"edges": [[0, True, "s"]]}, "ends at true"),
+        ({"edges": [[0, 1.0, "s"]]}, r"ends at 1\.0"),
+        ({"edges": [[0, 1, "s"], [1, 0, "s"]]}, "edge 1–0 occurs twice"),
+        ({"edges": [[0, 1, "s"], [1, 2]]}, "others do not"),
+        ({"edges": [[0, 1]]}, "the edges have no features; those of line 1 have texts"),
+        ({"edges": [[0, 1, [1]]]}, "the edges have 1 numbers each; those of line 1"),
+        ({"nodes": [1, 2, 3]}, "the nodes have integers as labels; those of line 1"),
+        ({"nodes": ["a", 1, "b"]}, "are texts, others are integers"),
+        ({"nodes": ["a", None, "b"]}, "the label null"),
+        ({"nodes": [[1], [2, 3], [4]]}, "1 and 2 numbers"),
+        ({"nodes": [[1], ["x"], [4]]}, 'the feature "x"'),
+        ({"nodes": [[1], [10**400], [4]]}, "the feature 1000"),
+        ({"nodes": [1, 2**60, 3]}, "the label 1152921504606846976"),
+        ({"label": ["x"]}, "neither a text nor a number"),
+        ({"label": " "}, "the label is empty"),
+        ({"label": None}, "has no label"),
+    ],
+)
+def test_damage_is_refused_with_its_line(tmp_path: Path, changes, message: str):
+    with pytest.raises(DataError, match=rf"graphs\.jsonl, line 2.*{message}"):
+        read_jsonl_graphs(write(tmp_path, FIRST, FIRST | changes))

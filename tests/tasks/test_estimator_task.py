@@ -1,0 +1,129 @@
+"""The parts of a task that trains an estimator: options, splits, labels and results."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import get_type_hints
+
+import numpy as np
+import pytest
+
+from representer.errors import ArgumentError, DataError
+from representer.estimators import GraphClassifier
+from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.tasks.baselines import Baseline
+from representer.tasks.estimator_data import Objects, are_fractions, divided, encode_labels
+from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
+from representer.tasks.estimator_results import Predictions, compared, figures_of, verdict
+from representer.tasks.graph.graph_task import GraphConfig
+
+
+def objects(labels: list[str | None]) -> Objects:
+    return Objects("toy", "toy.txt", [*range(len(labels))], labels, [*range(1, len(labels) + 1)])
+
+
+def test_every_parameter_of_the_estimator_is_an_option_with_its_default_and_help():
+    options = {one.name: one for one in fields(GraphConfig)}
+    left_out = {"random_state", "n_jobs", "callbacks", "verbose", "warm_start"}
+    for one in fields(GraphRegressorParameters):
+        assert (one.name in options) == (one.name not in left_out), one.name
+        if one.name in options:
+            assert options[one.name].default == one.default
+            assert options[one.name].metadata == one.metadata
+    assert get_type_hints(GraphConfig)["decay"] is str
+
+
+def test_options_reach_the_estimator_and_those_of_another_are_refused():
+    config = GraphConfig(hidden_size=7, seed=3, threads=2)
+    chosen = parameters_of(config, GraphClassifier)
+    assert "uncertainty" not in chosen
+    estimator = GraphClassifier(**chosen)
+    assert (estimator.hidden_size, estimator.random_state, estimator.n_jobs) == (7, 3, 2)
+    refuse_parameters_of_others(config, GraphClassifier, GraphRegressorParameters)
+    other = GraphConfig(uncertainty="gp")
+    with pytest.raises(ArgumentError, match="uncertainty is 'gp'"):
+        refuse_parameters_of_others(other, GraphClassifier, GraphRegressorParameters)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"valid_fraction": 0.5, "test_fraction": 0.5}, "less than 1"),
+        ({"test_fraction": 0.0}, "between 0 and 1"),
+        ({"seed": -1}, "0 or more"),
+        ({"kind": "ranking"}, "one of auto"),
+        ({"demo": True, "test": "x"}, "nothing with --demo"),
+    ],
+)
+def test_options_out_of_their_range_are_refused(values, message):
+    with pytest.raises(ArgumentError, match=message):
+        GraphConfig(**values)
+
+
+def test_labels_are_numbers_only_if_all_are_and_one_is_a_fraction():
+    assert are_fractions(["0.5", "1"])
+    assert not are_fractions(["1", "2.0"])
+    assert not are_fractions(["0.5", "x"])
+    assert not are_fractions(["0.5", None])
+    assert not are_fractions(["0.5", "nan"])
+
+
+FRACTIONS = {"valid": 0.2, "test": 0.2}
+
+
+@pytest.mark.parametrize("is_regression", [False, True])
+def test_the_parts_are_disjoint_and_complete_and_depend_on_the_seed(is_regression: bool):
+    main = objects([str(i % 2 + i * is_regression) for i in range(50)])
+    data = divided({"all": main}, FRACTIONS, 0, is_regression=is_regression)
+    assert sorted(row for rows in data.rows.values() for row in rows) == [*range(50)]
+    assert {name: len(part) for name, part in data.parts.items()} == {
+        "train": 30, "valid": 10, "test": 10,
+    }  # fmt: skip
+    for name, part in data.parts.items():
+        assert part.objects == data.rows[name]
+        expected = [float(main.labels[row] or 0) for row in data.rows[name]]
+        assert data.values[name].tolist() == expected
+    other = divided({"all": main}, FRACTIONS, 1, is_regression=is_regression)
+    assert other.rows != data.rows
+
+
+def test_a_part_of_its_own_is_used_whole_and_must_have_known_labels():
+    main, test = objects(["a", "b"] * 10), objects(["b", "a", "b"])
+    data = divided({"all": main, "test": test}, FRACTIONS, 0, is_regression=False)
+    assert data.values["test"].tolist() == [1, 0, 1]
+    assert len(data.parts["train"]) + len(data.parts["valid"]) == 20
+    with pytest.raises(DataError, match=r"toy\.txt, line 2.*'c'; expected one of 'a', 'b'"):
+        divided({"all": main, "test": objects(["a", "c"])}, FRACTIONS, 0, is_regression=False)
+
+
+def test_unusable_labels_are_refused():
+    with pytest.raises(DataError, match="all labels are 'a'"):
+        divided({"all": objects(["a"] * 9)}, FRACTIONS, 0, is_regression=False)
+    with pytest.raises(DataError, match="the training part has the one value 2"):
+        divided({"all": objects(["2"] * 9)}, FRACTIONS, 0, is_regression=True)
+    with pytest.raises(DataError, match="cannot be divided"):
+        divided({"all": objects(["1", "2", "3"])}, FRACTIONS, 0, is_regression=True)
+    with pytest.raises(DataError, match=r"line 2.*'inf'; expected a finite number"):
+        encode_labels(objects(["1", "inf"]), None)
+
+
+def test_the_interval_of_a_regression_covers_what_it_says():
+    truth, mean = np.zeros(4), np.array([0.0, 1.0, 1.9, 2.1])
+    figures = figures_of(truth, Predictions(mean, deviations=np.ones(4)), [])
+    assert figures["coverage_95"] == 0.75
+
+
+def test_the_verdict_names_who_is_ahead():
+    truth = np.array([0, 1] * 50)
+    right = Predictions(truth, np.eye(2)[truth])
+    wrong = Baseline("constant", "Always 0.", np.zeros(100, dtype=np.int64), 0.0)
+    metrics = {"kind": "classification", "model": "M", "test": {"count": 100}}
+    metrics["baselines"] = [compared(truth, right, wrong, ["a", "b"])]
+    assert "M is ahead of constant (+50.0 points" in verdict(metrics, "graphs")
+    numbers = np.linspace(0, 1, 100)
+    worse = Baseline("mean", "The mean.", np.full(100, 0.5), 0.0)
+    metrics |= {
+        "kind": "regression",
+        "baselines": [compared(numbers, Predictions(numbers), worse, [])],
+    }
+    assert "M is ahead of mean (RMSE -0.29" in verdict(metrics, "graphs")
