@@ -1,7 +1,7 @@
 """Parameters of the estimators: each declared once, with its default and its help.
 
 An estimator inherits its constructor from these dataclasses, and the command line offers the same
-fields as options. Free of torch, since the command line reads its options here.
+fields as options. Free of torch and numpy, since the command line reads its options here.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any
-
-import numpy as np
 
 from representer.errors import ArgumentError
 from representer.limits import LIMITS
@@ -100,7 +99,7 @@ def require_integers(
     for name in names:
         value: Any = getattr(parameters, name)
         is_allowed = is_none_allowed and value is None
-        if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if isinstance(value, Integral) and not isinstance(value, bool):
             is_allowed = int(value) >= least
         require(parameters, name, is_allowed, rule)
 

@@ -108,9 +108,10 @@ class EstimatorTask(EstimatorUse):
             if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
                 run.write_text("config.yaml", as_yaml(config))
                 run.write_json("splits.json", data.splits())
+            train, valid = (self._examples(data, encoded, part) for part in ("train", "valid"))
             result = estimator.train_on(
-                run, network, *(self._examples(data, encoded, part) for part in ("train", "valid")),
-                config.seed, settings=lambda trainer: self._settings(config, data, trainer),
+                run, network, train, valid, config.seed,
+                settings=lambda trainer: self._settings(config, data, trainer),
                 reading=self._reading(config),
             )  # fmt: skip
             run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs

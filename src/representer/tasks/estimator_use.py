@@ -89,7 +89,8 @@ class EstimatorUse:
             ]
         else:
             header = [self.noun, "prediction", "standard_deviation"]
-            pairs = zip(result.values.tolist(), np.ravel(result.deviations).tolist(), strict=True)
+            deviations = np.zeros(0) if result.deviations is None else result.deviations
+            pairs = zip(result.values.tolist(), deviations.tolist(), strict=True)
             rows = [[f"{mean:.9g}", f"{deviation:.9g}"] for mean, deviation in pairs]
         body = [[str(number), *row] for number, row in enumerate(rows, 1)]
         write_table(output, as_csv([header, *body]))

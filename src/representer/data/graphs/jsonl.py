@@ -64,7 +64,7 @@ def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphReco
     both = np.concatenate([ends, ends[::-1]], axis=1)
     is_loop = ends[0] == ends[1]
     keep = np.concatenate([np.ones(len(is_loop), dtype=bool), ~is_loop])
-    doubled = None if values is None else _doubled(values, keep)
+    doubled = _doubled(values, keep)
     return GraphRecord(line, len(nodes), both[:, keep], _values(nodes, "node"), doubled, label)
 
 
@@ -94,7 +94,7 @@ def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
 def _doubled(values: Values, keep: NDArray[np.bool_]) -> Values:
     if isinstance(values, tuple):
         return tuple(value for value, kept in zip(values + values, keep, strict=True) if kept)
-    return np.concatenate([values, values])[keep]
+    return None if values is None else np.concatenate([values, values])[keep]
 
 
 def _values(values: list[Any], what: str) -> Values:

@@ -39,7 +39,9 @@ def graph_baselines(
         test: Test graphs.
         is_regression: True if values are numbers.
     """
-    constant = _mean(values, len(test)) if is_regression else majority_class(values, len(test))
+    constant = (
+        _mean(values, len(test)) if is_regression else majority_class(values.tolist(), len(test))
+    )
     if len(train) > MOST:
         say(f"the kernel baseline is left out: {len(train)} training graphs are more than {MOST}")
         return [constant]
@@ -92,7 +94,7 @@ def _kernel_machine(
 
 def _discrete(graph: PlainGraph) -> Graph:
     """Return the graph with a label for each node and edge; equal numbers are equal labels."""
-    nodes = _labels(graph.nodes) or [0] * graph.count
+    nodes: list[Any] = _labels(graph.nodes) or [0] * graph.count
     return Graph(nodes, torch.from_numpy(graph.edge_index), _labels(graph.edges))
 
 
