@@ -30,7 +30,7 @@ COVERED_BY = {
         "tasks/molecule/molecule_task", "tasks/signal/signal_task", "tasks/graph/graph_task",
     ),
     "tests/cli/test_fit_graph.py": (
-        "report/estimator_page", "tasks/estimator_explain", "tasks/estimator_use",
+        "tasks/estimator_explain", "tasks/estimator_use",
         "tasks/graph/graph_flow",
     ),
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from representer.errors import DataError, MissingExtraError
 from representer.report import figures, signal_figures
-from representer.report.estimator_page import render_estimator
 from representer.storage import atomic
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import RunFiles
@@ -49,7 +48,7 @@ def write_report(run: Path) -> Path:
     history = files.parsed("metrics.jsonl", lambda: [parse_json(line) for line in lines])
     explained = _explanations(run)
     try:
-        page = PAGES[metrics["task"]](metrics, details, history, explained)
+        page = render(Results(metrics, details, history, explained))
     except MissingExtraError:
         raise
     except Exception as error:  # the page is a function of the files alone, which may say anything
@@ -74,73 +73,48 @@ def _explanations(run: Path) -> list[dict[str, Any]]:
     return explained if isinstance(explained, list) else []
 
 
-def render(
-    metrics: dict[str, Any],
-    details: dict[str, Any],
-    history: Sequence[dict[str, Any]],
-    explained: Sequence[dict[str, Any]] = (),
-) -> str:
-    """Return the page of a text classifier: self-contained HTML without scripts and links."""
-    test = metrics["test"]
-    baselines = [*metrics["comparisons"], *metrics["baselines"]]
-    return (
-        _environment()
-        .get_template("text.html")
-        .render(
-            metrics=metrics,
-            details=details,
-            test=test,
-            baselines=baselines,
-            explained=explained,
-            comparison=figures.comparison(_results(metrics, details, baselines))
-            if baselines
-            else "",
-            curves=_curves(history, metrics) if history else "",
-            confusions=_largest_confusions(test),
-            is_matrix_shown=len(test["per_class"]) <= MATRIX_LIMIT,
-        )
-    )
+class Results(NamedTuple):
+    """The files of a run: metrics.json, details.json, metrics.jsonl and explanations.json."""
+
+    metrics: dict[str, Any]
+    details: dict[str, Any]
+    history: Sequence[dict[str, Any]]
+    explained: Sequence[dict[str, Any]]
 
 
-def render_language(
-    metrics: dict[str, Any],
-    details: dict[str, Any],
-    history: Sequence[dict[str, Any]],
-    explained: Sequence[dict[str, Any]] = (),
-) -> str:
-    """Return the page of a language model; see `render`."""
-    return (
-        _environment()
-        .get_template("language.html")
-        .render(
-            metrics=metrics,
-            details=details,
-            test=metrics["test"],
-            curves=figures.perplexity_curves(history) if history else "",
-        )
-    )
+def render(results: Results) -> str:
+    """Return the page of a run: self-contained HTML without scripts and links."""
+    page = PAGES[results.metrics["task"]]
+    shown = results._asdict() | {"test": results.metrics["test"]} | page.context(results)
+    return _environment().get_template(page.template).render(shown)
 
 
-def render_molecule(
-    metrics: dict[str, Any],
-    details: dict[str, Any],
-    history: Sequence[dict[str, Any]],
-    explained: Sequence[dict[str, Any]] = (),
-) -> str:
-    """Return the page of a molecule model; see `render`."""
-    return (
-        _environment()
-        .get_template("molecule.html")
-        .render(
-            metrics=metrics,
-            details=details,
-            test=metrics["test"],
-            names=list(metrics["test"]),
-            explained=[_drawn(entry) for entry in explained or details["drawings"]],
-            parity={name: figures.parity(rows, name) for name, rows in details["points"].items()},
-            curves=figures.loss_curves(_losses(history)) if history else "",
-        )
-    )
+def _of_text(run: Results) -> dict[str, Any]:
+    test = run.metrics["test"]
+    baselines = [*run.metrics["comparisons"], *run.metrics["baselines"]]
+    results = _results(run.metrics, run.details, baselines)
+    return {
+        "baselines": baselines,
+        "comparison": figures.comparison(results) if baselines else "",
+        "curves": _curves(run.history, run.metrics) if run.history else "",
+        "confusions": _largest_confusions(test),
+        "is_matrix_shown": len(test["per_class"]) <= MATRIX_LIMIT,
+    }
+
+
+def _of_language(run: Results) -> dict[str, Any]:
+    return {"curves": figures.perplexity_curves(run.history) if run.history else ""}
+
+
+def _of_molecule(run: Results) -> dict[str, Any]:
+    return {
+        "names": list(run.metrics["test"]),
+        "explained": [_drawn(entry) for entry in run.explained or run.details["drawings"]],
+        "parity": {
+            name: figures.parity(rows, name) for name, rows in run.details["points"].items()
+        },
+        "curves": _loss_curves(run.history),
+    }
 
 
 def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
@@ -155,37 +129,39 @@ def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
     return {**entry, "unit": unit, "picture": Markup(draw_shares(molecule, entry))}
 
 
-def render_signal(
-    metrics: dict[str, Any],
-    details: dict[str, Any],
-    history: Sequence[dict[str, Any]],
-    explained: Sequence[dict[str, Any]] = (),
-) -> str:
-    """Return the page of a signal classifier; see `render`."""
-    baseline = metrics["baselines"][0] if metrics["baselines"] else None
-    return (
-        _environment()
-        .get_template("signal.html")
-        .render(
-            metrics=metrics,
-            details=details,
-            test=metrics["test"],
-            subjects=figures.subjects(
-                metrics["by_subject"], baseline and baseline["by_subject"], metrics["chance"]
-            ),
-            curves=figures.loss_curves(_losses(history)) if history else "",
-            filters=_filters(details["filters"]) if details.get("filters") else None,
-        )
-    )
+def _of_signal(run: Results) -> dict[str, Any]:
+    baseline = run.metrics["baselines"][0] if run.metrics["baselines"] else None
+    by_subject = baseline and baseline["by_subject"]
+    return {
+        "subjects": figures.subjects(run.metrics["by_subject"], by_subject, run.metrics["chance"]),
+        "curves": _loss_curves(run.history),
+        "filters": _filters(run.details["filters"]) if run.details.get("filters") else None,
+    }
 
 
-PAGES: dict[str, Callable[..., str]] = {
-    "text": render,
-    "language": render_language,
-    "molecule": render_molecule,
-    "signal": render_signal,
-    "graph": lambda *content: render_estimator(_environment(), *content),
+def _of_estimator(run: Results) -> dict[str, Any]:
+    is_regression = run.metrics["kind"] == "regression"
+    return {"is_regression": is_regression, "curves": _loss_curves(run.history)}
+
+
+class Page(NamedTuple):
+    """A template, and the function that returns what it shows besides the results."""
+
+    template: str
+    context: Callable[[Results], dict[str, Any]]
+
+
+PAGES = {
+    "text": Page("text.html", _of_text),
+    "language": Page("language.html", _of_language),
+    "molecule": Page("molecule.html", _of_molecule),
+    "signal": Page("signal.html", _of_signal),
+    "graph": Page("estimator.html", _of_estimator),
 }
+
+
+def _loss_curves(history: Sequence[dict[str, Any]]) -> str:
+    return figures.loss_curves(_losses(history)) if history else ""
 
 
 def _filters(described: dict[str, Any]) -> dict[str, Any]:
