@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import get_type_hints
 
 import numpy as np
@@ -13,7 +13,12 @@ from representer.estimators import GraphClassifier
 from representer.estimators.graph_parameters import GraphRegressorParameters
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Objects, are_fractions, divided, encode_labels
-from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
+from representer.tasks.estimator_options import (
+    RunConfig,
+    config_of,
+    parameters_of,
+    refuse_parameters_of_others,
+)
 from representer.tasks.estimator_results import Predictions, compared, figures_of, verdict
 from representer.tasks.graph.graph_task import GraphConfig
 
@@ -43,6 +48,31 @@ def test_options_reach_the_estimator_and_those_of_another_are_refused():
     other = GraphConfig(uncertainty="gp")
     with pytest.raises(ArgumentError, match="uncertainty is 'gp'"):
         refuse_parameters_of_others(other, GraphClassifier, GraphRegressorParameters)
+
+
+@dataclass(frozen=True)
+class Reading:
+    order: int = 2
+    valid_fraction: float = 0.3
+
+
+@dataclass(frozen=True)
+class Parameters:
+    order: int = 1
+    borders: tuple[int, ...] = ()
+
+
+def test_the_first_of_two_options_counts_and_a_list_is_a_text():
+    kind = config_of("Config", __name__, Reading, Parameters, base=RunConfig)
+    assert (kind().order, kind().borders) == (2, "")
+    assert "kind" not in {one.name for one in fields(kind)}
+    chosen = parameters_of(kind(borders="2000, 10000"), Parameters)
+    assert chosen == {
+        "order": 2, "borders": (2000, 10_000), "random_state": 0, "n_jobs": None,
+    }  # fmt: skip
+    for text in ("10;20", "١٠", "-1"):
+        with pytest.raises(ArgumentError, match=f"borders is '{text}'; expected integers"):
+            parameters_of(kind(borders=text), Parameters)
 
 
 @pytest.mark.parametrize(

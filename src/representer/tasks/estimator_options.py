@@ -18,7 +18,7 @@ _NOT_OPTIONS = ("random_state", "n_jobs", "callbacks", "verbose", "warm_start")
 
 
 @dataclass(frozen=True)
-class EstimatorConfig:
+class RunConfig:
     """The options of every such task; `config_of` adds those of reading and of the estimator.
 
     Raises:
@@ -30,9 +30,6 @@ class EstimatorConfig:
     valid: str | None = option(None, "validation data, instead of a part of DATA", metavar="DATA")
     test: str | None = option(None, "test data, instead of a part of DATA", metavar="DATA")
     test_fraction: float = option(0.1, "fraction of DATA used for testing")
-    kind: str = option(
-        "auto", "what labels are (auto: regression if they are fractions)", choices=KINDS
-    )
     seed: int = option(0, "random seed of split, weights, order and dropout")
     threads: int = option(0, "CPU threads; 0: default of torch")
     baselines: bool = option(True, "also train the baselines")
@@ -48,8 +45,6 @@ class EstimatorConfig:
             raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
         if self.seed < 0:
             raise ArgumentError("seed", self.seed, "0 or more")
-        if self.kind not in KINDS:
-            raise ArgumentError("kind", self.kind, "one of " + ", ".join(KINDS))
         if self.demo and any((self.data, self.valid, self.test)):
             path = self.data or self.valid or self.test
             raise ArgumentError("data", path, "nothing with --demo, which has its own data")
@@ -59,27 +54,47 @@ class EstimatorConfig:
         return asdict(self)
 
 
-def config_of(name: str, module: str, reading: type[Any], parameters: type[Any]) -> type[Any]:
+@dataclass(frozen=True)
+class EstimatorConfig(RunConfig):
+    """The options of every task with labels."""
+
+    kind: str = option(
+        "auto", "what labels are (auto: regression if they are fractions)", choices=KINDS
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in KINDS:
+            raise ArgumentError("kind", self.kind, "one of " + ", ".join(KINDS))
+
+
+def config_of(
+    name: str, module: str, *kinds: type[Any], base: type[RunConfig] = EstimatorConfig
+) -> type[Any]:
     """Return the dataclass with the options of ``fit``.
 
     Args:
         name: Its name.
         module: The module that keeps it.
-        reading: Dataclass with the options of reading data.
-        parameters: Dataclass with the parameters of the estimator.
+        kinds: Dataclasses with the options of reading, of the task and of the estimator; of two
+            options of one name, the first counts, and all of them replace those of every task.
+        base: The options of every task.
     """
-    own: list[tuple[str, Any, Any]] = []
-    for kind in (reading, parameters):
+    own: dict[str, tuple[str, Any, Any]] = {}
+    for kind in kinds:
         hints = get_type_hints(kind)
         for one in fields(kind):
-            if one.name not in _NOT_OPTIONS:
-                copied = field(default=one.default, metadata=one.metadata)
-                own.append((one.name, _of_command_line(hints[one.name]), copied))
+            if one.name not in _NOT_OPTIONS and one.name not in own:
+                is_list = isinstance(one.default, tuple)
+                default = ",".join(map(str, one.default)) if is_list else one.default
+                copied = field(default=default, metadata=one.metadata)
+                hint = str if is_list else _of_command_line(hints[one.name])
+                own[one.name] = one.name, hint, copied
     about = {
         "__module__": module,
         "__doc__": "Options of ``fit``: of the run, of reading and of the estimator.",
     }
-    return make_dataclass(name, own, bases=(EstimatorConfig,), frozen=True, namespace=about)
+    return make_dataclass(name, own.values(), bases=(base,), frozen=True, namespace=about)
 
 
 def defaults(config: type[Any], demo: dict[str, Any]) -> dict[str, Any]:
@@ -89,9 +104,18 @@ def defaults(config: type[Any], demo: dict[str, Any]) -> dict[str, Any]:
 
 
 def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
-    """Return the options that are parameters of an estimator, as its constructor takes them."""
-    names = {one.name for one in fields(estimator)} - set(_NOT_OPTIONS)
-    chosen = {one.name: getattr(config, one.name) for one in fields(config) if one.name in names}
+    """Return the options that are parameters of an estimator, as its constructor takes them.
+
+    Raises:
+        ArgumentError: An option that takes a list is something else.
+    """
+    known = {one.name for one in fields(config)}
+    chosen = {}
+    for one in fields(estimator):
+        if one.name in known and one.name not in _NOT_OPTIONS:
+            value = getattr(config, one.name)
+            is_list = isinstance(one.default, tuple)
+            chosen[one.name] = _integers(one.name, value) if is_list else value
     return chosen | {"random_state": config.seed, "n_jobs": config.threads or None}
 
 
@@ -114,3 +138,10 @@ def refuse_parameters_of_others(config: Any, estimator: type[Any], parameters: t
 def _of_command_line(hint: Any) -> Any:
     """Return the type of an option; what may be a number or a text is typed as a text."""
     return str if {float, str} <= set(get_args(hint)) else hint
+
+
+def _integers(name: str, text: str) -> tuple[int, ...]:
+    words = text.split(",") if text else []
+    if not (text.isascii() and all(word.strip().isdecimal() for word in words)):
+        raise ArgumentError(name, text, "integers separated by commas, as in 2000,10000")
+    return tuple(map(int, words))
