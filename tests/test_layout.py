@@ -161,7 +161,8 @@ COVERED_BY = {
         "estimators/graph_parameters", "estimators/graph_reading",
     ),
     "tests/estimators/test_molecule.py": (
-        "estimators/classes", "estimators/graph_uncertainty", "estimators/molecule_parameters",
+        "estimators/classes", "estimators/graph_uncertainty", "estimators/molecule_batches",
+        "estimators/molecule_parameters",
     ),
     "tests/training/test_workers.py": ("storage/main_process",),
     "tests/training/test_averaged_sgd.py": ("training/weight_averaging",),

@@ -19,6 +19,7 @@ from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.division import divide
+from representer.estimators.fitting import Examples
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
 from representer.estimators.targets import Numbers
 
@@ -214,3 +215,44 @@ def test_the_learning_rate_decays_after_every_epoch():
 def test_every_parameter_has_a_help_text():
     for field in MoleculeRegressorParameters.__dataclass_fields__.values():
         assert field.metadata["help"], field.name
+
+
+def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced():
+    model = MoleculeRegressor(
+        **SMALL, batch_size=8, lr_decay=0.5, lr_decay_every=16, balance=2.0, epochs=1
+    )
+    values = np.array([0.0] * 18 + [5.0, 9.0])
+    model.fit(MOLECULES, values, validation=(MOLECULES, values))
+    examples = Examples(model.inputs_.encode(MOLECULES), values[:, None])
+    task, config = model._plan(examples, examples, 0)
+    assert config.lr_decay is None
+    assert task.lr_scale is not None
+    batches = [batch for epoch in range(40) for batch in task.batches(epoch)]
+    seen = 0
+    for batch in batches:
+        assert task.lr_scale(batch) == 0.5 ** (seen // 16)
+        seen += len(batch)
+    drawn = [row for batch in batches for row, _ in batch]
+    assert seen == len(drawn) == 40 * 20
+    assert 0.25 < drawn.count(18) / len(drawn) < 0.42  # one of three bins
+    _, loaded = task.load(batches[0])
+    assert loaded[:, 0].tolist() == [values[row] for row, _ in batches[0]]
+    with pytest.raises(ArgumentError, match="0 where there are several targets"):
+        model.fit(MOLECULES, np.stack([NUMBERS, NUMBERS], axis=1))
+
+
+def test_targets_that_are_not_standardized_stay_in_their_unit():
+    model = MoleculeRegressor(**SMALL, epochs=1, standardize=False).fit(MOLECULES, NUMBERS)
+    assert (model.target_.means, model.target_.scales) == ((0.0,), (1.0,))
+
+
+def test_whole_scaffolds_are_held_out_for_validation():
+    rings = ["C1CCCCC1", "c1ccccc1", "C1CC1", "c1ccncc1", "c1ccsc1"]
+    molecules = [f"{'C' * count}{ring}" for ring in rings for count in range(1, 5)]
+    y = np.arange(20.0)
+    model = MoleculeRegressor(**SMALL, epochs=1).fit(molecules, y, groups="scaffold")
+    assert model.uncertainty_.gp is not None
+    left = set(y.tolist()) - set(model.uncertainty_.gp.values[:, 0].tolist())
+    assert [{*range(4 * k, 4 * k + 4)} == left for k in range(5)].count(True) == 1
+    with pytest.raises(ArgumentError, match="groups is 'rings'; expected a group of each molecule"):
+        model.fit(molecules, y, groups="rings")

@@ -34,6 +34,7 @@ from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
+from representer.training.training_task import TrainingTask
 
 
 class Estimator(NetworkEstimator):
@@ -70,6 +71,16 @@ class Estimator(NetworkEstimator):
     def _augmentation(self) -> Callable[..., tuple[Any, ...]] | None:
         """Return a function that changes the network's arguments at random in training."""
         return None
+
+    def _plan(
+        self, train: Examples, valid: Examples, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig]:
+        """Return batches, loss and evaluation, and the configuration of the trainer."""
+        batch_size = batch_size_for(self, len(train.objects))
+        task = training_task(
+            self.inputs_, self.target_, train, valid, batch_size, seed, self._augmentation()
+        )
+        return task, trainer_config(self, self.target_, train, valid, seed)
 
     def _explain(self, one: Any) -> tuple[float, float, list[Contribution]]:
         """Return the network's output for an object, its constant part, and contributions.
@@ -197,11 +208,7 @@ class Estimator(NetworkEstimator):
             settings: What else determines a run that is resumed, from the trainer's configuration.
             reading: How the command line read the training data.
         """
-        batch_size = batch_size_for(self, len(train.objects))
-        task = training_task(
-            self.inputs_, self.target_, train, valid, batch_size, seed, self._augmentation()
-        )
-        config = trainer_config(self, self.target_, train, valid, seed)
+        task, config = self._plan(train, valid, seed)
         about = {"settings": settings(config), "reading": reading}
         return self._train_network(run, network, task, config, **about)
 

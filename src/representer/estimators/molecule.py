@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
     invalid_reason,
     molecule_graph,
+    scaffold,
 )
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError
+from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator, GraphEnsembleRegressor
 from representer.estimators.graph_batches import GraphBatches
 from representer.estimators.kinds import Classifier
+from representer.estimators.molecule_batches import balanced, with_rate_by_examples
 from representer.estimators.molecule_parameters import (
     MoleculeParameters,
     MoleculeRegressorParameters,
 )
+from representer.estimators.targets import Numbers
 from representer.kernels.smiles import parse_smiles
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
+
+SCAFFOLD = "scaffold"
 
 
 @dataclass(frozen=True)
@@ -52,6 +60,39 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     _noun: ClassVar[str] = "molecule"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: MoleculeInputs
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
+        """Train on molecules and targets, see `Estimator.fit`.
+
+        Args:
+            X: SMILES ``(N,)``.
+            y: The targets ``(N,)`` or ``(N, K)``, unknown values as NaN or None.
+            groups: The group of each molecule ``(N,)``, or ``"scaffold"`` for its Bemis-Murcko
+                scaffold; validation holds out whole groups, so that validation molecules differ
+                from training molecules.
+            validation: A pair ``(X, y)`` that selects the best epoch and calibrates uncertainties;
+                by default a part of the training data.
+        """
+        if isinstance(groups, str):
+            if groups != SCAFFOLD:
+                raise ArgumentError("groups", groups, f"a group of each molecule, or {SCAFFOLD!r}")
+            X = self._objects(X)
+            groups = [scaffold(smiles) for smiles in X]
+        return super().fit(X, y, groups=groups, validation=validation)
+
+    def _plan(
+        self, train: Examples, valid: Examples, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig]:
+        task, config = super()._plan(train, valid, seed)
+        task = self._resampled(task, train, seed)
+        if not self.lr_decay_every:
+            return task, config
+        task = with_rate_by_examples(task, self.lr_decay, self.lr_decay_every)
+        return task, replace(config, lr_decay=None)
+
+    def _resampled(self, task: TrainingTask, train: Examples, seed: int) -> TrainingTask:
+        """Return the task with the examples of an epoch drawn as the parameters say."""
+        return task
 
     def _check_objects(self, X: Any) -> list[str]:
         if isinstance(X, str):
@@ -116,3 +157,17 @@ class MoleculeRegressor(MoleculeRegressorParameters, GraphEnsembleRegressor, Mol
         >>> mean.shape, std.shape
         ((1,), (1,))
     """
+
+    def _find_target(self, y: Any) -> Numbers:
+        target = super()._find_target(y)
+        if self.balance and target.width > 1:
+            raise ArgumentError("balance", self.balance, "0 where there are several targets")
+        if self.standardize:
+            return target
+        return replace(target, means=(0.0,) * target.width, scales=(1.0,) * target.width)
+
+    def _resampled(self, task: TrainingTask, train: Examples, seed: int) -> TrainingTask:
+        if not self.balance:
+            return task
+        size = batch_size_for(self, len(train.objects))
+        return balanced(task, train.values[:, 0], self.balance, size, seed)

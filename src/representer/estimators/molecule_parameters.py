@@ -11,7 +11,7 @@ from representer.estimators.graph_parameters import (
     GraphParameters,
     GraphRegressorParameters,
 )
-from representer.estimators.parameters import option, require
+from representer.estimators.parameters import option, require, require_integers, require_numbers
 
 FEATURES = (62, 82)
 
@@ -27,12 +27,16 @@ class MoleculeParameters(GraphParameters):
     )
     gate_scale: float = option(10.0, "scale of the gates")
     members: int = option(5, "number of ensemble members")
-    lr_decay: float = option(0.93, "factor of the learning rate after every epoch")
+    lr_decay: float = option(
+        0.93, "factor of the learning rate after every lr-decay-every molecules"
+    )
+    lr_decay_every: int = option(0, "molecules between two such changes; 0: an epoch")
 
     def check(self) -> None:
         """Check every value, see `TrainingParameters.check`."""
         super().check()
         require(self, "features", self.features in FEATURES, "62 or 82")
+        require_integers(self, 0, "lr_decay_every")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -44,3 +48,12 @@ class MoleculeRegressorParameters(MoleculeParameters, GraphRegressorParameters):
         "predict with a Gaussian process on the last layers, too, or with the ensemble alone",
         choices=UNCERTAINTIES,
     )
+    standardize: bool = option(True, "standardize the targets in training")
+    balance: float = option(
+        0.0, "draw training molecules evenly from bins of the target of this width; 0: no balancing"
+    )
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        require_numbers(self, "balance")
