@@ -38,15 +38,16 @@ COVERED_BY = {
         "tasks/estimator_data", "tasks/estimator_options", "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
-    "tests/data/text/test_readers.py": ("data/text/assemble", "data/text/grid"),
+    "tests/data/text/test_readers.py": (
+        "data/text/assemble", "data/tables/grid", "data/tables/reading",
+    ),
     "tests/explain/test_influence.py": (
         "explain/recurrent_contributions", "explain/recurrent_parts",
     ),
     "tests/explain/test_top_ngrams.py": ("explain/checks",),
-    "tests/data/text/test_vocabulary.py": ("data/text/numbering",),
+    "tests/data/text/test_vocabulary.py": ("data/numbering",),
     "tests/functional/test_recurrent_kernel_definition.py": ("functional/recurrent_kernel",),
     "tests/kernels/test_recurrent_kernel.py": ("kernels/kernel",),
-    "tests/kernels/test_graphs.py": ("kernels/smiles",),
     "tests/kernels/test_weisfeiler_lehman_kernel.py": ("kernels/color_refinement",),
     "tests/theorems/test_graph2017_wl.py": ("nn/graph/relabeling",),
     "tests/kernels/test_random_walk_kernel.py": (
@@ -192,6 +193,7 @@ COVERED_BY = {
         "tasks/signal/signal_fold", "tasks/signal/signal_model", "tasks/signal/signal_processes",
     ),
     "tests/models/test_graph_regressor.py": ("models/gine", "models/graph_regressor_config"),
+    "tests/test_duality.py": ("nn/has_kernel",),
     "tests/test_import.py": ("__init__", "__main__", "nn/__init__"),
 }  # fmt: skip
 

@@ -7,24 +7,25 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError
 from representer.kernels import DeepGraphKernel, Gaussian, InversePolynomial
 
-SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C"]
+MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C")]
 
 
 def test_labels_edges_and_a_base_kernel_are_those_of_walks():
-    plain = DeepGraphKernel()(SMILES)
-    np.testing.assert_allclose(DeepGraphKernel(base="delta")(SMILES), plain)
-    assert not np.allclose(DeepGraphKernel(edges=True)(SMILES), plain)
-    np.testing.assert_allclose(DeepGraphKernel(activation=Gaussian())(SMILES), plain)
+    plain = DeepGraphKernel()(MOLECULES)
+    np.testing.assert_allclose(DeepGraphKernel(base="delta")(MOLECULES), plain)
+    assert not np.allclose(DeepGraphKernel(edges=True)(MOLECULES), plain)
+    np.testing.assert_allclose(DeepGraphKernel(activation=Gaussian())(MOLECULES), plain)
     X = [Data(x=torch.randn(3, 2), edge_index=torch.tensor([[0, 1], [1, 2]]))]
     assert DeepGraphKernel(base=Gaussian())(X).shape == (1, 1)
 
 
 def test_an_activation_with_a_limit_names_the_fix():
     with pytest.raises(ArgumentError, match=r"below 2 for 1/.*Scale the inputs"):
-        DeepGraphKernel(activation=InversePolynomial())(SMILES)
+        DeepGraphKernel(activation=InversePolynomial())(MOLECULES)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.data import Data
 
+from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError
 from representer.functional import local_kernel_definition, walk_kernel_definition
 from representer.kernels import (
@@ -212,7 +213,9 @@ def test_graphs_without_edges_or_nodes_have_no_walks():
     assert RandomWalkKernel(1)([empty, lonely]).tolist() == [[0, 0], [0, 2]]
     for options in ({}, {"combine": "add"}, {"nonlinear": "polynomial"}, {"base": "delta"}):
         assert not RandomWalkKernel(2, **options)([empty, lonely]).any()
-    assert RandomWalkKernel(1)(["C", "CC"], ["O"]).tolist() == [[0], [0]]
+    assert RandomWalkKernel(1)(
+        list(map(read_smiles, ("C", "CC"))), [read_smiles("O")]
+    ).tolist() == [[0], [0]]
 
 
 @pytest.mark.parametrize(
@@ -235,4 +238,4 @@ def test_an_argument_without_a_meaning_is_named(arguments, message):
     with pytest.raises(ArgumentError, match=message):
         RandomWalkKernel(**arguments)
     with pytest.raises(ArgumentError, match=message):
-        RandomWalkKernel().set_params(**arguments)(["C"])
+        RandomWalkKernel().set_params(**arguments)([read_smiles("C")])

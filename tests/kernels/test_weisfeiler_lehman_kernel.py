@@ -9,6 +9,7 @@ import torch
 from sklearn.base import clone
 from torch_geometric.data import Data
 
+from representer.data.molecules import read_smiles
 from representer.errors import ArgumentError, KindError
 from representer.kernels import (
     DeepGraphKernel,
@@ -21,7 +22,7 @@ from representer.kernels.color_refinement import refined
 from representer.kernels.fingerprint import fingerprint
 from representer.nn import Relabeling, WLKernelNN
 
-SMILES = ["CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]"]
+MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C", "[Na+].[Cl-]")]
 
 
 def graphs(count: int = 4) -> list[Data]:
@@ -46,16 +47,17 @@ def test_a_new_label_is_the_old_one_and_those_around_it():
 
 def test_a_base_may_be_any_kernel_of_graphs():
     for base in (RandomWalkKernel(2), DeepGraphKernel(2, 1), RandomWalkKernel(2, edges=True)):
-        actual = WeisfeilerLehmanKernel(base, 0)(SMILES)
-        np.testing.assert_allclose(actual, base(SMILES), atol=1e-12)
-    twice = WeisfeilerLehmanKernel(WeisfeilerLehmanKernel(depth=1), 1)(SMILES)
-    by_level = np.diff([WeisfeilerLehmanKernel(depth=d)(SMILES) for d in range(3)], axis=0)
-    first = WeisfeilerLehmanKernel(depth=0)(SMILES)
+        actual = WeisfeilerLehmanKernel(base, 0)(MOLECULES)
+        np.testing.assert_allclose(actual, base(MOLECULES), atol=1e-12)
+    twice = WeisfeilerLehmanKernel(WeisfeilerLehmanKernel(depth=1), 1)(MOLECULES)
+    by_level = np.diff([WeisfeilerLehmanKernel(depth=d)(MOLECULES) for d in range(3)], axis=0)
+    first = WeisfeilerLehmanKernel(depth=0)(MOLECULES)
     np.testing.assert_array_equal(twice, first + 2 * by_level[0] + by_level[1])
 
 
 def test_relabeling_sees_bonds_if_asked():
-    alone, bonds = (WeisfeilerLehmanKernel(depth=1, edges=e)(["CC", "C=C"]) for e in (False, True))
+    X = [read_smiles("CC"), read_smiles("C=C")]
+    alone, bonds = (WeisfeilerLehmanKernel(depth=1, edges=e)(X) for e in (False, True))
     assert alone[0, 1] == 8
     assert bonds[0, 1] == 4
 
@@ -164,8 +166,8 @@ def test_a_module_that_returns_something_else_is_named():
     ids=str,
 )
 def test_the_counts_are_features_whose_products_are_the_kernel(kernel):
-    counts = kernel.counts(SMILES)
-    np.testing.assert_allclose((counts @ counts.T).toarray(), kernel(SMILES), rtol=1e-12)
+    counts = kernel.counts(MOLECULES)
+    np.testing.assert_allclose((counts @ counts.T).toarray(), kernel(MOLECULES), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +181,7 @@ def test_the_counts_are_features_whose_products_are_the_kernel(kernel):
 )
 def test_a_kernel_that_counts_no_walks_has_no_counts(kernel):
     with pytest.raises(KindError, match="RandomWalkKernel that counts labels"):
-        kernel.counts(SMILES)
+        kernel.counts(MOLECULES)
 
 
 def test_labels_of_nodes_and_edges_do_not_collide():

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from representer.data.text.spreadsheet import unguard_formula
+from representer.data.tables.spreadsheet import unguard_formula
 from representer.errors import DataError
 from representer.tasks.table_file import as_csv, check_output, write_table
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from representer.data.text.source import open_regular
+from representer.data.tables.source import open_regular
 from representer.errors import DataError
 from representer.printable import reason
 

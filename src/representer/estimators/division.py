@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.text import split
+from representer.data.tables import split
 from representer.errors import DataError
 from representer.estimators.classes import Classes
 from representer.estimators.targets import Target, require_same_length

@@ -11,6 +11,7 @@ from representer.data.molecules import (
     BOND_FEATURES,
     invalid_reason,
     molecule_graph,
+    parse_smiles,
     scaffold,
 )
 from representer.errors import ArgumentError, DataError
@@ -24,7 +25,6 @@ from representer.estimators.molecule_parameters import (
     MoleculeRegressorParameters,
 )
 from representer.estimators.targets import Numbers
-from representer.kernels.smiles import parse_smiles
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder

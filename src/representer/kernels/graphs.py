@@ -1,4 +1,4 @@
-"""Reading lists of graphs: PyG's ``Data``, networkx graphs, SMILES."""
+"""Reading lists of graphs: PyG's ``Data``, networkx graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops.walk_aggregate.arguments import check_ends
 
 Labels = list[Hashable]
-FORMS = "a PyG Data, a networkx graph or a SMILES"
+FORMS = "a PyG Data or a networkx graph"
+SMILES = "Read a SMILES with representer.data.molecules.read_smiles."
 
 
 @dataclass(frozen=True)
@@ -55,20 +56,19 @@ class Graphs:
 
 
 def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
-    """Read a list of graphs, each PyG ``Data``, a networkx graph or a SMILES.
+    """Read a list of graphs, each PyG ``Data``, a networkx graph or a :class:`Graph`.
 
     Args:
         X: The graphs. Of ``Data`` the fields ``x``, ``edge_index`` and ``edge_attr`` are read; of a
             networkx graph the node attribute ``x`` and the edge attribute ``edge_attr``, numbers or
-            or labels; of a SMILES the elements and the types of the bonds, as labels.
+            labels.
         name: Their name in messages.
 
     Raises:
-        ArgumentError: If the list is empty, a number is not finite, an edge joins a node that does
-            not exist, or a SMILES is invalid.
+        ArgumentError: If the list is empty, a number is not finite, or an edge joins a node that
+            does not exist.
         KindError: If one is of another kind, or has no features.
         ShapeError: If features or edges have the wrong shape.
-        MissingExtraError: If RDKit is needed for a SMILES and is not installed.
     """
     is_graph = hasattr(X, "edge_index") or hasattr(X, "adj")
     if isinstance(X, (str, bytes, dict)) or is_graph or not isinstance(X, Iterable):
@@ -78,21 +78,18 @@ def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
     if not raw:
         raise ArgumentError(name, raw, "at least one graph")
     items = [_read(graph, f"{name}[{i}]") for i, graph in enumerate(raw)]
-    return Graphs(items, all(hasattr(graph, "edge_index") for graph in raw))
+    return Graphs(items, not any(isinstance(g, Graph) or hasattr(g, "adj") for g in raw))
 
 
 def _read(graph: Any, name: str) -> Graph:
     if isinstance(graph, Graph):
         return graph
-    if isinstance(graph, str):
-        from representer.kernels.smiles import read_smiles
-
-        return read_smiles(graph, name)
     if hasattr(graph, "edge_index"):
         return _read_data(graph, name)
     if hasattr(graph, "adj") and hasattr(graph, "is_directed"):
         return _read_networkx(graph, name)
-    raise KindError(name, type(graph).__name__, FORMS)
+    hint = SMILES if isinstance(graph, str) else ""
+    raise KindError(name, type(graph).__name__, FORMS, hint=hint)
 
 
 def _read_data(data: Any, name: str) -> Graph:

@@ -54,6 +54,12 @@ class Kernel(BaseEstimator, ABC):
 
         return Product(self, other) if isinstance(other, Kernel) else NotImplemented
 
+    def _network(self, features: int, references: int, options: dict[str, Any]) -> Any:
+        """Return the layer whose units evaluate this kernel, from `representer.duality`."""
+        from representer import duality
+
+        return duality.network_of(self, features, references, options)
+
     def activated(self, point_kernel: PointKernel) -> Activated:
         """Return the kernel of :class:`Activated` states: ``point_kernel`` in this one's RKHS."""
         from representer.kernels.composition import Activated

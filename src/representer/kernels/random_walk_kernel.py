@@ -104,10 +104,8 @@ class RandomWalkKernel(GraphKernel):
             hidden_channels: Number of references.
             options: Other arguments of ``representer.nn.RandomWalkKernelNN``.
         """
-        from representer.kernels.graph_networks import network_of
-
         self._check()
-        return network_of(self, in_channels, hidden_channels, options)
+        return self._network(in_channels, hidden_channels, options)
 
     def _check(self) -> None:
         check_size("order", self.order)

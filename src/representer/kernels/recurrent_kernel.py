@@ -121,10 +121,8 @@ class RecurrentKernel(Kernel):
             hidden_size: Number of references.
             options: Other arguments of :class:`representer.nn.RKM`.
         """
-        from representer.kernels.networks import network_of
-
         self._check()
-        return network_of(self, input_size, hidden_size, options)
+        return self._network(input_size, hidden_size, options)
 
     def _check(self) -> None:
         for name in ("filter_length", "dilation"):

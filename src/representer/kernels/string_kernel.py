@@ -97,10 +97,8 @@ class StringKernel(SequenceKernel):
             hidden_size: Number of references.
             options: Other arguments of ``representer.nn.StringKernelRNN``.
         """
-        from representer.kernels.networks import network_of
-
         self._check()
-        return network_of(self, input_size, hidden_size, options)
+        return self._network(input_size, hidden_size, options)
 
     def _check(self) -> None:
         self._check_order("order", self.order)

@@ -85,10 +85,8 @@ class WeisfeilerLehmanKernel(GraphKernel):
             hidden_channels: Number of references.
             options: Other arguments of ``representer.nn.WLKernelNN``.
         """
-        from representer.kernels.graph_networks import network_of_levels
-
         self._check()
-        return network_of_levels(self, in_channels, hidden_channels, options)
+        return self._network(in_channels, hidden_channels, options)
 
     def counts(self, X: Iterable[Any]) -> sparse.csr_array:
         """Return the explicit features of the kernel, sparse ``(N, features)``.

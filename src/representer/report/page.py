@@ -121,7 +121,7 @@ def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
     """Return an explanation with its pictures, drawn from the SMILES and never read from a file."""
     from markupsafe import Markup
 
-    from representer.kernels.smiles import parse_smiles
+    from representer.data.molecules import parse_smiles
     from representer.report.molecule_drawing import draw_shares
 
     molecule = parse_smiles(entry["smiles"])

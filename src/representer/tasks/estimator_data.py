@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.text import split
-from representer.data.text.source import open_regular
+from representer.data.tables import split
+from representer.data.tables.source import open_regular
 from representer.errors import DataError
 from representer.estimators.classes import Classes
 from representer.estimators.targets import Numbers

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from representer.data.text import MISSING
-from representer.data.text.spreadsheet import guard_formula
+from representer.data.tables import MISSING
+from representer.data.tables.spreadsheet import guard_formula
 from representer.errors import DataError, StorageError
 from representer.printable import printable
 from representer.storage import atomic

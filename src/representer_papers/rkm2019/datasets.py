@@ -107,7 +107,7 @@ def _file(folder: Path, stems: Sequence[str]) -> Path | None:
 
 def _text_columns(path: Path, dataset: DataSet) -> str:
     """Return the numbers of the text columns that the file has."""
-    from representer.data.text.source import physical_lines
+    from representer.data.tables.source import physical_lines
 
     width = len(next(csv.reader(physical_lines(path)), []))
     return ",".join(str(column) for column in range(2, 2 + min(dataset.text_columns, width - 1)))

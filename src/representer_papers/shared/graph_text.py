@@ -67,7 +67,7 @@ def read_folds(path: Path, count: int) -> np.ndarray:
     Raises:
         DataError: If the number of lines differs, or a line is not a positive integer.
     """
-    from representer.data.text.source import physical_lines
+    from representer.data.tables.source import physical_lines
 
     lines = [text.strip() for text in physical_lines(path)]
     for line, text in enumerate(lines, 1):
@@ -103,7 +103,7 @@ def _read_graph(
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[int]]]:
-    from representer.data.text.source import physical_lines
+    from representer.data.tables.source import physical_lines
 
     for line, text in enumerate(physical_lines(path), 1):
         words = text.split()

@@ -46,7 +46,7 @@ def _ridge(name: str, features: Any, data: MoleculeSet, values: np.ndarray) -> d
 def _fingerprints(data: MoleculeSet) -> np.ndarray:
     from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
-    from representer.kernels.smiles import parse_smiles
+    from representer.data.molecules import parse_smiles
 
     make = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
     return np.stack(

@@ -12,7 +12,8 @@ from representer.errors import DataError
 from representer_papers.shared.datasets import wanted
 
 if TYPE_CHECKING:
-    from representer.data.text import LabelMap, Table
+    from representer.data.tables import LabelMap
+    from representer.data.text import Table
     from representer.tasks.text.text_data import Part, TextData
 
 _SUFFIXES = ("", ".xz", ".gz", ".bz2")
@@ -107,7 +108,8 @@ def read(place: Located) -> TextData:
     Raises:
         DataError: If a file is invalid; the error names the file and the line.
     """
-    from representer.data.text import LabelMap, Vocabulary, read_labeled_lines
+    from representer.data.tables import LabelMap
+    from representer.data.text import Vocabulary, read_labeled_lines
     from representer.tasks.text.text_config import ReadOptions
     from representer.tasks.text.text_data import TextData
 

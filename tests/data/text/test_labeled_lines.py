@@ -4,7 +4,8 @@ import lzma
 
 import pytest
 
-from representer.data.text import Dropped, read_labeled_lines
+from representer.data.tables import Dropped
+from representer.data.text import read_labeled_lines
 from representer.errors import DataError
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from representer.data.text import Table, read_grid, read_table
+from representer.data.tables import read_grid
+from representer.data.text import Table, read_table
 from representer.errors import ArgumentError, DataError
 
 REVIEWS = "text,label\nI liked it,pos\nI did not,neg\nSo so,neg\n"

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from representer.data.text import Dropped, Table, check_labels
+from representer.data.tables import Dropped
+from representer.data.text import Table, check_labels
 from representer.errors import DataError
 
 

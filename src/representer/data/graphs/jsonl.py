@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.data.graphs.records import GraphFile, GraphRecord, Values
-from representer.data.text.grid import MISSING
-from representer.data.text.jsonl import read_jsonl
+from representer.data.tables.grid import MISSING
+from representer.data.tables.jsonl import read_jsonl
 from representer.errors import DataError
 from representer.limits import LARGEST_INTEGER
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.data.graphs.records import GraphFile, GraphRecord, Values
-from representer.data.text.source import physical_lines
+from representer.data.tables.source import physical_lines
 from representer.errors import DataError
 from representer.limits import LARGEST_INTEGER
 from representer.numbers import parse_number

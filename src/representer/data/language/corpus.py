@@ -11,7 +11,7 @@ from torch import Tensor
 
 from representer.data.language.lines import Level, count_tokens, encode_lines, text_lines
 from representer.data.language.vocabulary import LanguageVocabulary
-from representer.data.text.source import COMPRESSIONS
+from representer.data.tables.source import COMPRESSIONS
 from representer.errors import ArgumentError, DataError
 
 PARTS = ("train", "valid", "test")

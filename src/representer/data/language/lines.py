@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from representer.data.language.vocabulary import LanguageVocabulary
-from representer.data.text.source import physical_lines
+from representer.data.tables.source import physical_lines
 from representer.errors import ArgumentError
 
 Level = Literal["word", "char"]
@@ -31,7 +31,7 @@ def tokens_of_line(line: str, level: Level) -> list[str]:
 
 
 def text_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
-    """Yield the lines of a text file; see ``data.text.source.physical_lines``.
+    """Yield the lines of a text file; see ``data.tables.source.physical_lines``.
 
     Raises:
         DataError: If the file is missing, empty, damaged, binary or in another encoding.

@@ -9,6 +9,7 @@ from representer.data.molecules.features import (
     bond_features,
 )
 from representer.data.molecules.graphs import molecule_graph
+from representer.data.molecules.smiles import parse_smiles, read_smiles
 from representer.data.molecules.splits import canonical, scaffold, split_molecules
 from representer.data.molecules.table import (
     MoleculeTable,
@@ -29,7 +30,9 @@ __all__ = [
     "invalid_reason",
     "molecule_graph",
     "molecules_of",
+    "parse_smiles",
     "read_molecules",
+    "read_smiles",
     "scaffold",
     "split_molecules",
 ]

@@ -12,8 +12,8 @@ from representer.data.molecules.features import (
     bond_features,
     check_features,
 )
+from representer.data.molecules.smiles import parse_smiles
 from representer.errors import MissingExtraError
-from representer.kernels.smiles import parse_smiles
 
 if TYPE_CHECKING:
     from rdkit.Chem import Mol

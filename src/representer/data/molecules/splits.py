@@ -7,8 +7,8 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
+from representer.data.molecules.smiles import parse_smiles
 from representer.errors import ArgumentError, DataError, MissingExtraError
-from representer.kernels.smiles import parse_smiles
 
 SPLITS = ("random", "scaffold")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.text import MISSING, Dropped, Grid, read_grid
-from representer.data.text.columns import resolve
-from representer.data.text.suggest import listing
+from representer.data.molecules.smiles import parse_smiles
+from representer.data.tables import MISSING, Dropped, Grid, read_grid
+from representer.data.tables.columns import resolve
+from representer.data.tables.suggest import listing
 from representer.errors import ArgumentError, DataError
-from representer.kernels.smiles import parse_smiles
 from representer.numbers import parse_number
 
 SMILES_NAMES = ("smiles", "canonical_smiles", "smi", "structure")

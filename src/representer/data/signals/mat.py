@@ -11,7 +11,7 @@ import numpy as np
 from representer.data.signals.mat_layout import check_layout
 from representer.data.signals.npz import KEYS, arrays_to_recordings
 from representer.data.signals.recordings import Recordings
-from representer.data.text.source import open_regular
+from representer.data.tables.source import open_regular
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from representer.data.signals.mne_layout import check_edf, check_fif, require_plausible
-from representer.data.text.source import regular_file
+from representer.data.tables.source import regular_file
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 

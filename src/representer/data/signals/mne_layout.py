@@ -13,7 +13,7 @@ import re
 import struct
 from pathlib import Path
 
-from representer.data.text.source import MAX_EXPANSION, Limited, open_regular
+from representer.data.tables.source import MAX_EXPANSION, Limited, open_regular
 
 _FILE_ID, _DIR_POINTER, _DIRECTORY, _REF_NUMBER, _REF_NAME = 100, 101, 102, 117, 118
 _MOST_PARTS = 100  # files into which one recording is split

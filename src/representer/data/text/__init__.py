@@ -1,32 +1,24 @@
-"""Documents and labels: reading, tokens, vocabulary, word vectors, splits and batches."""
+"""Documents and labels: reading, tokens, vocabulary, word vectors and batches."""
 
 from representer.data.text.assemble import assemble
 from representer.data.text.buckets import length_buckets
 from representer.data.text.code_lines import code_lines
 from representer.data.text.docstrings import docstrings
 from representer.data.text.equal_lengths import equal_lengths
-from representer.data.text.grid import MISSING, Grid
-from representer.data.text.label_map import LabelMap
 from representer.data.text.labeled_lines import read_labeled_lines
 from representer.data.text.padding import Truncation, collate, truncation
 from representer.data.text.preprocessing import PRESETS, Preprocessing, Tokens
-from representer.data.text.readers import read_grid, read_table
-from representer.data.text.splits import Split, split
-from representer.data.text.table import Dropped, Table, check_labels
+from representer.data.text.readers import read_table
+from representer.data.text.table import Table, check_labels
 from representer.data.text.tokenize import tokenize
 from representer.data.text.vector_files import read_vectors
 from representer.data.text.vectors import Coverage, WordVectors
 from representer.data.text.vocabulary import Vocabulary
 
 __all__ = [
-    "MISSING",
     "PRESETS",
     "Coverage",
-    "Dropped",
-    "Grid",
-    "LabelMap",
     "Preprocessing",
-    "Split",
     "Table",
     "Tokens",
     "Truncation",
@@ -39,11 +31,9 @@ __all__ = [
     "docstrings",
     "equal_lengths",
     "length_buckets",
-    "read_grid",
     "read_labeled_lines",
     "read_table",
     "read_vectors",
-    "split",
     "tokenize",
     "truncation",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 
-from representer.data.text.columns import guess_label, guess_text, resolve
-from representer.data.text.grid import MISSING, Grid
-from representer.data.text.table import Dropped, Table
+from representer.data.tables.columns import guess_label, guess_text, resolve
+from representer.data.tables.grid import MISSING, Dropped, Grid
+from representer.data.text.table import Table
 from representer.errors import ArgumentError, DataError
 
 

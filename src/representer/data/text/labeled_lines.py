@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from representer.data.text.source import physical_lines
-from representer.data.text.suggest import listing
-from representer.data.text.table import Dropped, Table
+from representer.data.tables.grid import Dropped
+from representer.data.tables.source import physical_lines
+from representer.data.tables.suggest import listing
+from representer.data.text.table import Table
 from representer.errors import DataError
 
 

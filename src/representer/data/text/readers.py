@@ -5,25 +5,10 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from representer.data.tables.columns import requested
+from representer.data.tables.reading import read_grid
 from representer.data.text.assemble import assemble
-from representer.data.text.columns import requested
-from representer.data.text.delimited import read_delimited
-from representer.data.text.grid import Grid
-from representer.data.text.jsonl import read_jsonl
-from representer.data.text.parquet import read_parquet
-from representer.data.text.source import COMPRESSIONS, regular_file
 from representer.data.text.table import Table
-from representer.errors import DataError
-
-FORMATS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
 
 
 def read_table(
@@ -37,11 +22,10 @@ def read_table(
     quotes: bool | None = None,
     encoding: str = "utf-8",
 ) -> Table:
-    """Read documents and labels from a file; no row is ever shifted or lost silently.
+    """Read documents and labels from a file of any format that :func:`read_grid` reads.
 
-    The suffix determines the format: ``.csv``, ``.tsv``, ``.jsonl`` (also ``.ndjson``, ``.json``),
-    each optionally followed by ``.gz``, ``.bz2`` or ``.xz``, and ``.parquet``. Columns that are not
-    named are guessed; ``Table.notes`` has the guess, and an ambiguous one is an error.
+    Columns that are not named are guessed; ``Table.notes`` has the guess, and an ambiguous one is
+    an error.
 
     Rows without text, and rows without a required label, are left out and listed in
     ``Table.dropped``. Blanks around labels are removed; texts stay as they are.
@@ -53,22 +37,17 @@ def read_table(
         label: The column of the label.
         require_label: Require a label for every document. If False, a label column is used if it is
             named or has a usual name, and a row without a label has the label ``""``.
-        header: True if the first row of a CSV or TSV file names the columns; None decides by the
-            rows.
-        delimiter: The cell separator of a CSV or TSV file; None decides by the suffix and the first
-            line.
-        quotes: True if double quotes enclose cells of a CSV or TSV file. None means True, except
-            that a quoted cell of a TSV file may not span lines.
+        header: As in :func:`read_grid`.
+        delimiter: As in :func:`read_grid`.
+        quotes: As in :func:`read_grid`.
         encoding: Encoding of the file.
 
     Returns:
         The table.
 
     Raises:
-        ArgumentError: If an option is invalid.
-        DataError: If the file cannot be used. The message names the file, the line, the column and
-            the fix.
-        MissingExtraError: If the file is Parquet and pyarrow is not installed.
+        DataError: If a column is missing or ambiguous, or no row can be used; and the errors of
+            :func:`read_grid`.
     """
     grid = read_grid(
         path,
@@ -79,53 +58,3 @@ def read_table(
         encoding=encoding,
     )
     return assemble(grid, str(Path(path)), text, label, require_label=require_label)
-
-
-def read_grid(
-    path: str | PathLike[str],
-    wanted: list[str],
-    *,
-    header: bool | None = None,
-    delimiter: str | None = None,
-    quotes: bool | None = None,
-    encoding: str = "utf-8",
-) -> Grid:
-    """Read all cells of a file; arguments and errors are those of :func:`read_table`.
-
-    Args:
-        path: The file.
-        wanted: The columns that will be used, which help to detect a header.
-        header: As in :func:`read_table`.
-        delimiter: As in :func:`read_table`.
-        quotes: As in :func:`read_table`.
-        encoding: As in :func:`read_table`.
-    """
-    path = Path(path)
-    kind = _format(path)
-    if kind == "parquet":
-        return read_parquet(path)
-    if kind == "jsonl":
-        return read_jsonl(path, encoding=encoding)
-    return read_delimited(
-        path,
-        wanted=wanted,
-        header=header,
-        delimiter=delimiter,
-        quotes=quotes,
-        encoding=encoding,
-    )
-
-
-def _format(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compressed = bool(suffixes) and suffixes[-1] in COMPRESSIONS
-    kind = FORMATS.get(suffixes[-1 - compressed]) if len(suffixes) > compressed else None
-    if kind == "parquet" and compressed:
-        fix = "Decompress the file first; Parquet is compressed inside."
-        raise DataError("a compressed Parquet file", file=path, fix=fix)
-    if kind is None:
-        regular_file(path)  # the message for a missing file or a folder is more useful
-        known = f"{', '.join(FORMATS)}; text formats also with {', '.join(COMPRESSIONS)}"
-        fix = f"Rename the file to the suffix of its format: {known}."
-        raise DataError("the suffix is not that of a supported format", file=path, fix=fix)
-    return kind

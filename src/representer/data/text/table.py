@@ -5,20 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from representer.data.tables.grid import Dropped
 from representer.errors import DataError
-
-
-@dataclass(frozen=True)
-class Dropped:
-    """A row that was left out.
-
-    Args:
-        line: The line of the file on which the row starts, counted from 1.
-        reason: The reason, for example ``"empty text"``.
-    """
-
-    line: int
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from representer.data.array_files import read_arrays
-from representer.data.text.source import physical_lines, regular_file
+from representer.data.tables.source import physical_lines, regular_file
 from representer.data.text.vectors import WordVectors, spellings
 from representer.data.text.vocabulary import Vocabulary
 from representer.errors import DataError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from representer.data.text.numbering import Numbering
+from representer.data.numbering import Numbering
 
 
 class Vocabulary(Numbering):

@@ -13,13 +13,14 @@ from representer.nn.graph.graph_inputs import check_graph
 from representer.nn.graph.graph_network import GraphNetwork
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates, draw
+from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.options import check_size, shows, with_defaults
 
 if TYPE_CHECKING:
-    from representer.kernels import Kernel
+    pass
 
 
-class DeepGraphKernelNN(GraphNetwork):
+class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):
     r"""Graph-kernel layers on top of each other.
 
     .. math::
@@ -87,21 +88,6 @@ class DeepGraphKernelNN(GraphNetwork):
         shape = hidden_channels, hidden_channels
         self.mixing = nn.ParameterList(torch.empty(shape, **made) for _ in self.walks)  # U
         self._draw_mixing()
-
-    @property
-    def kernel(self) -> Kernel:
-        """Raise, since no graph is the reference of a unit of a deep network.
-
-        Raises:
-            KindError: Always, with the reason.
-        """
-        from representer.kernels.graph_networks import refuse_kernel
-
-        raise refuse_kernel(
-            self,
-            "Its references lie in the space of its kernel, kernels.DeepGraphKernel, and are no "
-            "graphs; nn.RandomWalkKernelNN has graphs for references.",
-        )
 
     def forward(
         self,

@@ -11,13 +11,14 @@ from representer.nn.graph.graph_inputs import check_graph
 from representer.nn.graph.graph_network import GraphNetwork
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates
+from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.options import shows, with_defaults
 
 if TYPE_CHECKING:
-    from representer.kernels import RandomWalkKernel
+    pass
 
 
-class RandomWalkKernelNN(GraphNetwork):
+class RandomWalkKernelNN(GraphNetwork, HasKernel["RandomWalkKernel"]):
     r"""The network of the random-walk kernel: unit i compares a graph with reference walk i.
 
     .. math::
@@ -94,18 +95,6 @@ class RandomWalkKernelNN(GraphNetwork):
         self.nonlinear = nonlinear
         made = {"device": o.device, "dtype": o.dtype}
         self.walks = WalkStates(in_channels, hidden_channels, walks, **made)
-
-    @property
-    def kernel(self) -> RandomWalkKernel:
-        """The exact kernel that each unit evaluates against its reference.
-
-        Raises:
-            KindError: If there is none, with the reason.
-            MissingExtraError: If the extra ``kernels`` is not installed.
-        """
-        from representer.kernels.graph_networks import kernel_of
-
-        return kernel_of(self)
 
     def forward(
         self,

@@ -15,14 +15,15 @@ from representer.nn.graph.graph_network import GraphNetwork
 from representer.nn.graph.graph_options import DecayOption, GraphOptions, Walks
 from representer.nn.graph.relabeling import Relabeling
 from representer.nn.graph.walk_states import WalkStates, draw
+from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.options import check_size, shows, with_defaults
 from representer.ops import walk_rounds
 
 if TYPE_CHECKING:
-    from representer.kernels import WeisfeilerLehmanKernel
+    pass
 
 
-class WLKernelNN(GraphNetwork):
+class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
     r"""The network of the Weisfeiler-Lehman kernel with random walks as its base kernel.
 
     .. math::
@@ -110,20 +111,6 @@ class WLKernelNN(GraphNetwork):
             WalkStates(channels, hidden_channels, walks, **made)
             for _ in range(1 if share_references else depth)
         )
-
-    @property
-    def kernel(self) -> WeisfeilerLehmanKernel:
-        """The exact kernel that each unit evaluates against its reference.
-
-        Its graphs of Y are references, which are compared with every relabeling as they are.
-
-        Raises:
-            KindError: If there is none, with the reason.
-            MissingExtraError: If the extra ``kernels`` is not installed.
-        """
-        from representer.kernels.graph_networks import kernel_of_levels
-
-        return kernel_of_levels(self)
 
     def forward(
         self,

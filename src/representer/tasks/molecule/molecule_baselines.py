@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.data.molecules import parse_smiles, read_smiles
 from representer.errors import MissingExtraError
-from representer.kernels.smiles import parse_smiles
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 from representer.tasks.molecule.molecule_data import MoleculeData
 from representer.tasks.molecule.molecule_predictions import Predictions
@@ -59,11 +59,11 @@ def subtree_ridge(data: MoleculeData) -> Predictions:
 
     started = time.perf_counter()
     parts = (data.train, data.valid, data.test)
-    smiles = [s for part in parts for s in part.smiles]
+    graphs = [read_smiles(smiles) for part in parts for smiles in part.smiles]
     ends = np.cumsum([len(part) for part in parts])
     counts = {}
     for depth in DEPTHS:
-        every = WeisfeilerLehmanKernel(depth=depth, edges=True).counts(smiles)
+        every = WeisfeilerLehmanKernel(depth=depth, edges=True).counts(graphs)
         counts[depth] = (every[: ends[0]], every[ends[0] : ends[1]], every[ends[1] :])
 
     def candidate(k: int, depth: int, penalty: float) -> tuple[float, Any]:

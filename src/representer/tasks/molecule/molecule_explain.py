@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from representer.data.molecules import parse_smiles
 from representer.errors import KindError
 from representer.estimators.graph_explanation import head_weights, mean_walks
 from representer.explain import WalkContribution, top_walks
-from representer.kernels.smiles import parse_smiles
 from representer.models import GraphRegressor
 from representer.report.molecule_drawing import spread_walks
 from representer.tasks.molecule.molecule_run import NAMES, TrainedMolecule

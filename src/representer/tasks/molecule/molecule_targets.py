@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from representer.data.molecules import MoleculeTable
-from representer.data.text import LabelMap
+from representer.data.tables import LabelMap
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers

@@ -13,7 +13,7 @@ from representer.data.molecules import (
     molecules_of,
     read_molecules,
 )
-from representer.data.text import Grid, read_grid
+from representer.data.tables import Grid, read_grid
 from representer.errors import DataError
 from representer.printable import printable, say
 from representer.report import write_report

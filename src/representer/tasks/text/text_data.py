@@ -9,15 +9,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from representer.data.tables import LabelMap, split
 from representer.data.text import (
-    LabelMap,
     Preprocessing,
     Table,
     Vocabulary,
     check_labels,
     code_lines,
     read_table,
-    split,
     truncation,
 )
 from representer.errors import ArgumentError, DataError

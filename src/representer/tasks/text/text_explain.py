@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from representer.data.text import assemble, read_grid
+from representer.data.tables import read_grid
+from representer.data.text import assemble
 from representer.estimators.text_explanation import evidence_of, layers_of
 from representer.explain import StackReadout, reference_card, stack_readout
 from representer.nn import StringKernelRNN

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from representer.data.text import LabelMap, Vocabulary
+from representer.data.tables import LabelMap
+from representer.data.text import Vocabulary
 from representer.estimators import TextClassifier, saving
 from representer.estimators.classes import Classes
 from representer.estimators.text_explanation import TextModel

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.text import Grid, assemble, read_grid, read_table
+from representer.data.tables import Grid, read_grid
+from representer.data.text import assemble, read_table
 from representer.errors import ArgumentError
 from representer.estimators.fitting import outputs_of
 from representer.printable import say

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
+from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.machine.direction import CellDirection
 from representer.nn.recurrent.machine.filters import FilterBank
 from representer.nn.recurrent.machine.static_gates import StaticGates
@@ -36,7 +37,7 @@ from representer.nn.recurrent.states import (
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
-    from representer.kernels import RecurrentKernel
+    pass
 
 _STATES = {  # by memory, and by n-gram filters
     (True, True): WindowedRecurrentState,
@@ -46,7 +47,7 @@ _STATES = {  # by memory, and by n-gram filters
 }
 
 
-class RecurrentKernelMachine(SequenceLayer):
+class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
     """A recurrent layer whose equations are those of a ``Cell``.
 
     A subclass names its ``cell`` and, where the cell's gates are static, their values.
@@ -146,18 +147,6 @@ class RecurrentKernelMachine(SequenceLayer):
     def banks(self) -> tuple[FilterBank, ...]:
         """The filters of each direction of each layer."""
         return self.specs
-
-    @property
-    def kernel(self) -> RecurrentKernel:
-        """The exact kernel that each unit evaluates against its reference.
-
-        Raises:
-            KindError: If there is none, with the reason; no layer with dynamic gates has one.
-            MissingExtraError: If the extra ``kernels`` is not installed.
-        """
-        from representer.kernels.networks import kernel_of
-
-        return kernel_of(self)
 
     def filters(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return each gate's filters ``(H, I, n)``; slot s multiplies x_{t − s·dilation}."""

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional.string_chain import Combine, Readout, StringChain
+from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.inputs import check_input
 from representer.nn.recurrent.options import check_probability
 from representer.nn.recurrent.sequence_layer import SequenceLayer
@@ -27,10 +28,10 @@ from representer.nn.recurrent.string.streaming_step import string_streaming_step
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
-    from representer.kernels import StringKernel
+    pass
 
 
-class StringKernelRNN(SequenceLayer):
+class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
     r"""The network of the string kernel: unit i compares a sequence with reference sequence i.
 
     .. math::
@@ -163,20 +164,6 @@ class StringKernelRNN(SequenceLayer):
     def order(self) -> int:
         """n, tokens of an n-gram and of a reference."""
         return self.chain.order
-
-    @property
-    def kernel(self) -> StringKernel:
-        """The exact kernel that each unit evaluates against its reference.
-
-        There is one without activation, for a constant decay and a single layer and direction.
-
-        Raises:
-            KindError: If there is none, with the reason.
-            MissingExtraError: If the extra ``kernels`` is not installed.
-        """
-        from representer.kernels.networks import kernel_of
-
-        return kernel_of(self)
 
     def references(self, layer: int = 0, reverse: bool = False) -> Tensor:
         """Return the reference of each unit ``(H, n, I)``, a view of the weights.

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from representer.data.text.suggest import did_you_mean
+from representer.data.tables.suggest import did_you_mean
 from representer.errors import ArgumentError, DataError
 from representer.printable import reason
 

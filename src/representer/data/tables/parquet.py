@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from representer.data.text.grid import Grid
-from representer.data.text.source import open_regular
+from representer.data.tables.grid import Grid
+from representer.data.tables.source import open_regular
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from representer.data.text import source
-from representer.data.text.source import physical_lines
+from representer.data.tables import source
+from representer.data.tables.source import physical_lines
 from representer.errors import ArgumentError, DataError
 
 

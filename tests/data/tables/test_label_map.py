@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from representer.data.text import LabelMap
-from representer.data.text.spreadsheet import guard_formula
+from representer.data.tables import LabelMap
+from representer.data.tables.spreadsheet import guard_formula
 from representer.errors import ArgumentError, DataError
 
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from representer.data.text.suggest import did_you_mean, listing
+from representer.data.tables.suggest import did_you_mean, listing
 
 
 def test_long_names_are_cut_and_a_long_list_is_counted():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from representer.data.text.grid import MISSING
-from representer.data.text.jsonl import read_jsonl
+from representer.data.tables.grid import MISSING
+from representer.data.tables.jsonl import read_jsonl
 from representer.errors import DataError
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from representer.data.text.grid import MISSING, Grid
-from representer.data.text.suggest import did_you_mean, listing
+from representer.data.tables.grid import MISSING, Grid
+from representer.data.tables.suggest import did_you_mean, listing
 from representer.errors import DataError
 
 TEXT_NAMES = {

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from representer.data.text.columns import guess_label, guess_text, requested, resolve
-from representer.data.text.grid import Grid
+from representer.data.tables.columns import guess_label, guess_text, requested, resolve
+from representer.data.tables.grid import Grid
 from representer.errors import DataError
 
 

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import NoReturn
 
-from representer.data.text.grid import MISSING, Grid
-from representer.data.text.source import physical_lines
-from representer.data.text.table import Dropped
+from representer.data.tables.grid import MISSING, Dropped, Grid
+from representer.data.tables.source import physical_lines
 from representer.errors import DataError
 
 _FIX = 'Every line is an object, such as {"text": "...", "label": "..."}.'

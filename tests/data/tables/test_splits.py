@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from representer.data.text import split
+from representer.data.tables import split
 from representer.errors import ArgumentError, DataError
 
 FRACTIONS = st.sampled_from([(0.9, 0.1), (0.8, 0.1, 0.1), (0.5, 0.5), (0.2, 0.8), (1.0,)])

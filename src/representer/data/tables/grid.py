@@ -1,14 +1,25 @@
-"""The cells of a file, before the columns of the text and the label are chosen."""
+"""The cells of a file, before its columns are chosen, and the rows that were left out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from representer.data.text.table import Dropped
-
 MISSING = object()
 """A cell that a row lacks, in formats that allow it."""
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A row that was left out.
+
+    Args:
+        line: The line of the file on which the row starts, counted from 1.
+        reason: The reason, for example ``"empty text"``.
+    """
+
+    line: int
+    reason: str
 
 
 @dataclass(frozen=True)

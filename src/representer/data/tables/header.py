@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from representer.data.text.columns import is_known_name
+from representer.data.tables.columns import is_known_name
 from representer.numbers import parse_number
 
 SAMPLE = 1000

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from representer.data.text.spreadsheet import unguard_formula
-from representer.data.text.suggest import did_you_mean, listing
+from representer.data.tables.spreadsheet import unguard_formula
+from representer.data.tables.suggest import did_you_mean, listing
 from representer.errors import ArgumentError, DataError
 
 

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-from representer.data.text.grid import Grid
-from representer.data.text.header import has_header
-from representer.data.text.source import physical_lines
-from representer.data.text.suggest import listing
-from representer.data.text.table import Dropped
+from representer.data.tables.grid import Dropped, Grid
+from representer.data.tables.header import has_header
+from representer.data.tables.source import physical_lines
+from representer.data.tables.suggest import listing
 from representer.errors import ArgumentError, DataError
 
 
