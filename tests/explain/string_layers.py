@@ -1,11 +1,11 @@
-"""String-kernel layers of every kind, and sequences for them."""
+"""Random string-kernel layers of all options, and sequences for them."""
 
 from __future__ import annotations
 
 from itertools import product
 
 import torch
-from explain_by_hand import listed
+from explain_by_hand import enumerate_ngrams
 from hypothesis import example
 from hypothesis import strategies as st
 from torch import Tensor
@@ -21,8 +21,8 @@ SIZES = {"time": st.integers(1, 8), "order": st.integers(1, 4), "seed": st.integ
 EXACT = {"rtol": 1e-10, "atol": 1e-13}
 
 
-def every_form(**fixed):
-    """Add one example of every combine and normalization to a test drawn by hypothesis."""
+def all_forms(**fixed):
+    """Add an example for each value of combine and normalized to a hypothesis test."""
 
     def add(test):
         for kind in KINDS:
@@ -34,7 +34,7 @@ def every_form(**fixed):
 
 
 def string_layer(kind, order, seed, **options) -> StringKernelRNN:
-    """Return a layer of three inputs and three units, its gates far from constant."""
+    """Return a layer of three inputs and three units, with normal gate parameters."""
     combine, normalized, decay = kind
     torch.manual_seed(seed)
     layer = StringKernelRNN(
@@ -53,8 +53,8 @@ def sequence(time: int, seed: int) -> Tensor:
     return torch.randn(time, 3, generator=generator, dtype=torch.float64)
 
 
-def gates_of(layer: StringKernelRNN, x: Tensor) -> Tensor:
-    """Return lam_t ``(T, H)`` from what the layer shows of itself."""
+def decays_of(layer: StringKernelRNN, x: Tensor) -> Tensor:
+    """Return lam_t ``(T, H)`` from the public methods of the layer."""
     gate = layer.decay_gate()
     if isinstance(gate, Tensor):
         return gate.expand(len(x), layer.hidden_size)
@@ -65,16 +65,16 @@ def gates_of(layer: StringKernelRNN, x: Tensor) -> Tensor:
     return torch.sigmoid(a)
 
 
-def listed_of(
+def enumerate_layer_ngrams(
     layer: StringKernelRNN, x: Tensor, unit: int, order: int
 ) -> dict[tuple[int, ...], float]:
     """Return every n-gram of a state of a layer with its contribution."""
     p = torch.stack([x @ layer.references()[unit, j] for j in range(order)], dim=1)
-    lam, read = gates_of(layer, x)[:, unit], torch.zeros(len(x), dtype=torch.float64)
+    lam, read = decays_of(layer, x)[:, unit], torch.zeros(len(x), dtype=torch.float64)
     read[-1] = 1
     w = 1 - lam if layer.normalized is True else torch.ones_like(lam)
-    every = listed(p, lam, w, read)
+    ngrams = enumerate_ngrams(p, lam, w, read)
     if layer.normalized != "exact":
-        return every
-    mass = sum(listed(torch.ones_like(p), lam, w, read).values())
-    return {i: contribution / mass if mass else 0.0 for i, contribution in every.items()}
+        return ngrams
+    mass = sum(enumerate_ngrams(torch.ones_like(p), lam, w, read).values())
+    return {i: contribution / mass if mass else 0.0 for i, contribution in ngrams.items()}

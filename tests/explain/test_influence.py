@@ -40,7 +40,7 @@ GATED = {
 
 
 def frozen_gradient_times_input(layer, x):
-    """Return x_s . dh_T/dx_s with detached gates: the contributions, computed another way."""
+    """Return the contributions by autograd: x_s . dh_T/dx_s with detached gates."""
     x, cell = x.clone().requires_grad_(), layer.cell
     filters, recurrent, biases = layer.filters(), layer.recurrent(), layer.biases()
     static = layer.static_gates()
@@ -52,21 +52,21 @@ def frozen_gradient_times_input(layer, x):
         gates = {g: torch.sigmoid(z[g] + biases.get(g, 0)).detach() for g in cell.gates}
         i = {"coupled": lambda g=gates: 1 - g["forget"], "dynamic": lambda g=gates: g["input"]}
         i_t = static[0] if cell.input_gate == "static" else i[cell.input_gate]()
-        fresh_c = i_t * z["candidate"]
+        c_new = i_t * z["candidate"]
         if cell.forget_gate != "none":
             f_t = static[1] if cell.forget_gate == "static" else gates["forget"]
-            fresh_c = fresh_c + f_t * (h if cell.memory == "output" else c)
-        h_new = fresh_c / 2 if cell.output == "linear" else fresh_c
+            c_new = c_new + f_t * (h if cell.memory == "output" else c)
+        h_new = c_new / 2 if cell.output == "linear" else c_new
         h_new = h_new * gates["output"] if cell.output_gate else h_new
         p_c, p_h = layer.zoneout
-        c, h = p_c * c + (1 - p_c) * fresh_c, p_h * h + (1 - p_h) * h_new
+        c, h = p_c * c + (1 - p_c) * c_new, p_h * h + (1 - p_h) * h_new
     gradients = [torch.autograd.grad(unit, x, retain_graph=True)[0] for unit in h]
     return torch.stack([(gradient * x).sum(1) for gradient in gradients], dim=1).detach()
 
 
 @pytest.mark.parametrize("make", GATED.values(), ids=GATED.keys())
 @pytest.mark.parametrize(("n", "dilation"), [(1, 1), (2, 3), (3, 1), ({1: 2, 3: 2}, 2)])
-def test_a_contribution_is_what_the_step_wrote_followed_with_the_gates_held(make, n, dilation):
+def test_contributions_match_gradient_times_input_with_detached_gates(make, n, dilation):
     layer = make(3, 4, filter_length=n, dilation=dilation, dtype=torch.float64)
     x = torch.randn(8, 3, dtype=torch.float64)
     contributions = influence(layer, x)
@@ -74,7 +74,7 @@ def test_a_contribution_is_what_the_step_wrote_followed_with_the_gates_held(make
     torch.testing.assert_close(contributions.sum(0), layer(x)[0][-1])
 
 
-def test_weight_drop_and_input_dropout_are_those_of_evaluation():
+def test_weight_drop_and_input_dropout_are_disabled():
     layer = RKMLSTM(3, 4, weight_drop=0.5, variational_dropout=0.5, dtype=torch.float64)
     x = torch.randn(5, 3, dtype=torch.float64)
     contributions = influence(layer.train(), x)
@@ -82,7 +82,7 @@ def test_weight_drop_and_input_dropout_are_those_of_evaluation():
     torch.testing.assert_close(contributions.sum(0), layer.eval()(x)[0][-1])
 
 
-def test_a_step_of_zeros_has_no_share():
+def test_a_step_of_zeros_contributes_nothing():
     x = torch.randn(5, 3)
     x[2] = 0
     contributions = influence(RKMLSTM(3, 4, filter_length=2), x)
@@ -90,17 +90,17 @@ def test_a_step_of_zeros_has_no_share():
     assert contributions[[0, 1, 3, 4]].all()
 
 
-def test_shares_have_the_dtype_of_the_input_and_no_graph():
+def test_contributions_have_the_dtype_of_the_input_and_are_detached():
     contributions = influence(RKMCIFG(3, 4), torch.randn(5, 3, requires_grad=True))
     assert (contributions.dtype, contributions.requires_grad) == (torch.float32, False)
 
 
-NO_SUM = {
+NOT_DECOMPOSABLE = {
     "tanh on the candidate": (NgramLSTM(3, 4), "The candidate passes through tanh"),
     "tanh on the output": (CNN(3, 4), "The output is tanh of the cell"),
     "another q": (RKM(3, 4, q="exponential"), "The output is exponential of the cell"),
     "Gaussian": (RKM(3, 4, q="gaussian"), "The output is gaussian of the cell"),
-    "callable": (RKMLSTM(3, 4, output_nonlinearity=torch.sin), "non-linearity is learned"),
+    "callable": (RKMLSTM(3, 4, output_nonlinearity=torch.sin), "nonlinearity is learned"),
     "norm": (RAN(3, 4, layer_norm=True), "The layer norm divides"),
     "layers": (RAN(3, 4, 2), "It has several layers"),
     "directions": (RAN(3, 4, bidirectional=True), "It has two directions"),
@@ -108,8 +108,10 @@ NO_SUM = {
 }
 
 
-@pytest.mark.parametrize(("layer", "reason"), NO_SUM.values(), ids=NO_SUM.keys())
-def test_a_layer_whose_output_is_no_sum_says_why(layer, reason):
+@pytest.mark.parametrize(
+    ("layer", "reason"), NOT_DECOMPOSABLE.values(), ids=NOT_DECOMPOSABLE.keys()
+)
+def test_a_layer_that_is_not_decomposable_is_rejected_with_the_reason(layer, reason):
     with pytest.raises(KindError, match=reason):
         influence(layer, torch.randn(5, 3))
 
@@ -125,12 +127,12 @@ def test_a_layer_whose_output_is_no_sum_says_why(layer, reason):
         ([[0.0, 0.0, 0.0]], KindError, r"input is list; expected a tensor \(time, 3\)"),
     ],
 )
-def test_an_input_that_is_not_one_sequence_of_the_layer_is_refused(input, error, message):
+def test_an_invalid_input_is_rejected(input, error, message):
     with pytest.raises(error, match=message):
         influence(RAN(3, 4), input)
 
 
-def test_a_layer_with_a_stride_is_refused():
+def test_a_layer_with_a_stride_is_rejected():
     layer = RKMLSTM(3, 4, filter_length=2, stride=2)
     with pytest.raises(ArgumentError, match=r"layer\.stride is 2; expected 1"):
         influence(layer, torch.zeros(6, 3))

@@ -22,7 +22,7 @@ CELLS = {
 ZONEOUT = {"zoneout": (0.2, 0.3)}
 
 
-def layer_of(make, **options):
+def random_layer(make, **options):
     layer = make(3, 4, dtype=torch.float64, **options).eval()
     with torch.no_grad():
         for name, parameter in layer.named_parameters():
@@ -34,9 +34,9 @@ def layer_of(make, **options):
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
 @pytest.mark.parametrize("layer_norm", [False, True])
 @pytest.mark.parametrize(("n", "dilation", "zoneout"), [(1, 1, 0), (3, 2, 0), (2, 1, 1)])
-def test_contributions_and_constant_sum_to_what_is_read(make, layer_norm, n, dilation, zoneout):
-    held = ZONEOUT if zoneout and make is not GatedCNN else {}
-    layer = layer_of(make, filter_length=n, dilation=dilation, layer_norm=layer_norm, **held)
+def test_contributions_and_constant_sum_to_the_readout(make, layer_norm, n, dilation, zoneout):
+    options = ZONEOUT if zoneout and make is not GatedCNN else {}
+    layer = random_layer(make, filter_length=n, dilation=dilation, layer_norm=layer_norm, **options)
     x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
     ledger = memory_ledger(layer, x, v)
     y = (v * layer(x)[0]).sum().item()
@@ -47,7 +47,9 @@ def test_contributions_and_constant_sum_to_what_is_read(make, layer_norm, n, dil
 @pytest.mark.parametrize(("n", "dilation"), [(5, 1), (2, 1), (3, 2)])
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_a_layer_with_a_stride_has_contributions_by_input_and_by_window(layer_norm, n, dilation):
-    layer = layer_of(RKMLSTM, filter_length=n, dilation=dilation, stride=3, layer_norm=layer_norm)
+    layer = random_layer(
+        RKMLSTM, filter_length=n, dilation=dilation, stride=3, layer_norm=layer_norm
+    )
     x, v = torch.randn(12, 3).double(), torch.randn(4, 4).double()
     ledger = memory_ledger(layer, x, v)
     y = (v * layer(x)[0]).sum().item()
@@ -56,8 +58,8 @@ def test_a_layer_with_a_stride_has_contributions_by_input_and_by_window(layer_no
     assert (x * ledger.input_weights).sum().item() + ledger.constant == pytest.approx(y, rel=1e-10)
     row = ledger.rows(1)[0]
     assert row.written == ledger.written[row.step // 3, row.unit]
-    without = memory_ledger(layer, x[:3], v[:1])  # of the window that ends at the third input
-    assert (without.contribution[:, 0] != 0).tolist() == [
+    first_window = memory_ledger(layer, x[:3], v[:1])  # ends at the third input
+    assert (first_window.contribution[:, 0] != 0).tolist() == [
         (2 - t) % dilation == 0 and 2 - t < n * dilation for t in range(3)
     ]
     with pytest.raises(ShapeError, match="a multiple of 3 time steps"):
@@ -65,8 +67,8 @@ def test_a_layer_with_a_stride_has_contributions_by_input_and_by_window(layer_no
 
 
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
-def test_without_layer_norm_a_step_gives_what_influence_says(make):
-    layer, x = layer_of(make, filter_length=2), torch.randn(7, 3).double()
+def test_without_layer_norm_contributions_equal_influence(make):
+    layer, x = random_layer(make, filter_length=2), torch.randn(7, 3).double()
     contributions = influence(layer, x)
     for unit in range(4):
         v = torch.zeros(7, 4).double()
@@ -74,9 +76,9 @@ def test_without_layer_norm_a_step_gives_what_influence_says(make):
         assert_close(memory_ledger(layer, x, v).contribution.sum(1), contributions[:, unit])
 
 
-def test_without_feedback_a_contribution_is_the_product_of_the_gates_that_it_passed():
+def test_without_feedback_a_contribution_is_a_product_of_gates():
     """L19 (10): o_T f_T ... f_{s+1} i_s X~ x_s, unit by unit."""
-    layer, x = layer_of(RAN), torch.randn(6, 3).double()
+    layer, x = random_layer(RAN), torch.randn(6, 3).double()
     v = torch.zeros(6, 4).double()
     v[-1] = torch.tensor([1.0, -2.0, 0.5, 3.0])
     ledger = memory_ledger(layer, x, v)
@@ -86,9 +88,9 @@ def test_without_feedback_a_contribution_is_the_product_of_the_gates_that_it_pas
     assert ledger.kept[-1].eq(1).all()
 
 
-def test_a_norm_held_is_a_norm_differentiated_around():
-    """By autograd: the divisor and the gates detached, everything else as the layer has it."""
-    layer, x = layer_of(LinearKernelRNN, output_gate=True, layer_norm=True), torch.randn(6, 3)
+def test_contributions_with_layer_norm_match_autograd_with_a_detached_divisor():
+    """The gates are detached, too."""
+    layer, x = random_layer(LinearKernelRNN, output_gate=True, layer_norm=True), torch.randn(6, 3)
     x = x.double().requires_grad_()
     norm, static = layer.cell_norm(), layer.static_gates()
     filters, recurrent, biases = layer.filters(), layer.recurrent(), layer.biases()
@@ -102,13 +104,13 @@ def test_a_norm_held_is_a_norm_differentiated_around():
         c = norm.weight * (raw - raw.mean()) / std + norm.bias
         h = torch.sigmoid(z["output"] + biases["output"]).detach() * c
         y = y + (v[t] * h).sum()
-    (slope,) = torch.autograd.grad(y, x)
+    (gradient,) = torch.autograd.grad(y, x)
     contributions = memory_ledger(layer, x.detach(), v).contribution.sum(1)
-    assert_close(contributions, (slope * x).sum(1).detach())
+    assert_close(contributions, (gradient * x).sum(1).detach())
 
 
-def test_rows_are_the_steps_that_gave_most_with_the_unit_that_carried_it():
-    layer, x, v = layer_of(RKMCIFG), torch.randn(9, 3).double(), torch.randn(9, 4).double()
+def test_rows_are_the_largest_steps_with_their_largest_unit():
+    layer, x, v = random_layer(RKMCIFG), torch.randn(9, 3).double(), torch.randn(9, 4).double()
     ledger = memory_ledger(layer, x, v)
     rows = ledger.rows(3)
     by_step = ledger.contribution.sum(1)
@@ -125,7 +127,7 @@ def test_rows_are_the_steps_that_gave_most_with_the_unit_that_carried_it():
     assert len(ledger.rows(100)) == 9
 
 
-def test_the_unit_of_a_row_contributes_with_the_sign_of_the_step():
+def test_the_unit_of_a_row_has_the_sign_of_the_step():
     contribution = torch.tensor([[-5.0, 4.0, 3.0], [1.0, -3.0, 1.5]]).double()
     one = torch.ones_like(contribution)
     ledger = MemoryLedger(contribution, one, one, one, 0.0, one, contribution)
@@ -133,7 +135,7 @@ def test_the_unit_of_a_row_contributes_with_the_sign_of_the_step():
     assert [row.unit_contribution for row in ledger.rows(2)] == [4.0, -3.0]
 
 
-def test_a_layer_in_float32_is_followed_in_float64():
+def test_a_float32_layer_is_explained_in_float64():
     layer, x, v = RKMCIFG(3, 4, layer_norm=True), torch.randn(20, 3), torch.randn(20, 4)
     ledger = memory_ledger(layer, x, v)
     assert ledger.contribution.dtype == torch.float64
@@ -152,20 +154,20 @@ def test_a_layer_in_float32_is_followed_in_float64():
         (RAN(3, 4), torch.full((5, 4), torch.nan), ArgumentError, "weights"),
     ],
 )
-def test_what_has_no_ledger_is_refused(layer, weights, error, message):
+def test_unsupported_layers_and_weights_are_rejected(layer, weights, error, message):
     with pytest.raises(error, match=message):
         memory_ledger(layer, torch.zeros(5, 3), weights)
 
 
 @pytest.mark.parametrize("make", CELLS.values(), ids=CELLS)
-def test_the_ngrams_of_the_windows_sum_to_the_contributions_of_the_inputs(make):
-    layer = layer_of(make, filter_length=3, dilation=2)
+def test_contributions_by_ngram_and_by_input_have_the_same_sum(make):
+    layer = random_layer(make, filter_length=3, dilation=2)
     x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
     ledger = memory_ledger(layer, x, v)
     assert_close(ledger.by_ngram.sum(0), ledger.contribution.sum(0))
 
 
-def test_without_memory_an_ngram_adds_what_its_step_puts_out():
-    layer = layer_of(CNN, filter_length=3, output_nonlinearity="linear")
+def test_without_memory_an_ngram_contributes_the_output_of_its_step():
+    layer = random_layer(CNN, filter_length=3, output_nonlinearity="linear")
     x, v = torch.randn(8, 3).double(), torch.randn(8, 4).double()
     assert_close(memory_ledger(layer, x, v).by_ngram, v * layer(x)[0].detach())

@@ -20,7 +20,7 @@ def layer_with(slots, **options):
     return layer
 
 
-def test_a_slot_has_the_words_of_largest_cosine_whatever_their_length():
+def test_a_slot_lists_the_words_of_largest_cosine_whatever_their_norm():
     card = reference_card(layer_with([[3.0, 4.0, 0.0], [-5.0, 0.0, 0.0]]), 1, WORDS, VECTORS, k=2)
     (first, second), (nearest, _) = card.slots
     assert first == ("up", pytest.approx(0.8))
@@ -28,20 +28,20 @@ def test_a_slot_has_the_words_of_largest_cosine_whatever_their_length():
     assert nearest == ("right", pytest.approx(1.0))
 
 
-def test_there_are_no_more_words_than_words():
+def test_k_may_exceed_the_number_of_words():
     card = reference_card(layer_with([[1.0, 0.0, 0.0]]), 1, WORDS, VECTORS, k=50)
     assert [len(slot) for slot in card.slots] == [4]
     assert dict(card.slots[0])["nothing"] == 0
 
 
 @pytest.mark.parametrize(("decay", "steps"), [(0.5, 1.0), (0.0, 0.0), (1.0, math.inf)])
-def test_the_half_life_is_where_half_is_left(decay, steps):
+def test_half_life_of_a_constant_decay(decay, steps):
     card = reference_card(layer_with([[1.0, 0.0, 0.0]], decay=decay), 1, WORDS, VECTORS)
     assert (card.decay, card.half_life) == (decay, steps)
     assert 0.9 ** half_life(0.9) == pytest.approx(0.5)
 
 
-def test_a_gate_has_mean_and_median_over_the_data():
+def test_a_gated_decay_is_summarized_by_mean_and_median_over_the_data():
     layer = layer_with([[1.0, 0.0, 0.0]], decay="input")
     data = [torch.randn(4, 3), torch.randn(5, 3)]
     gate = layer.decay_gate()
@@ -54,7 +54,7 @@ def test_a_gate_has_mean_and_median_over_the_data():
     assert "decay" not in str(without)
 
 
-def test_the_card_is_read_as_text():
+def test_the_card_is_printed_as_text():
     weights = {"sea": torch.tensor([1.0, 2.0]), "sky": torch.tensor([0.0, -0.5])}
     layer = layer_with([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     card = reference_card(layer, 1, WORDS, VECTORS, k=1, weights=weights)
@@ -81,7 +81,7 @@ def test_the_card_is_read_as_text():
         ({"vectors": VECTORS / 0}, ArgumentError, r"vectors\[0\]"),
     ],
 )
-def test_what_has_no_card_is_refused(wrong, error, message):
-    usual = {"layer": StringKernelRNN(3, 2), "unit": 0, "words": WORDS, "vectors": VECTORS}
+def test_invalid_arguments_of_reference_card_are_rejected(wrong, error, message):
+    valid = {"layer": StringKernelRNN(3, 2), "unit": 0, "words": WORDS, "vectors": VECTORS}
     with pytest.raises(error, match=message):
-        reference_card(**(usual | wrong))
+        reference_card(**(valid | wrong))

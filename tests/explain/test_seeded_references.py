@@ -8,7 +8,7 @@ from representer.explain import frequent_ngrams, seed_references
 from representer.nn import RAN, StringKernelRNN
 
 
-def test_the_first_units_start_from_the_phrases_and_the_others_as_before():
+def test_only_the_first_units_are_initialized_from_the_phrases():
     layer, phrases = StringKernelRNN(3, 4), torch.randn(2, 2, 3)
     before = layer.references().clone()
     seeds = seed_references(layer, phrases)
@@ -24,7 +24,7 @@ def test_a_seeded_unit_responds_to_its_phrase():
     assert layer.cell_states(phrase)[-1, -1, 0].item() == 1
 
 
-def test_a_scale_changes_lengths_alone():
+def test_scale_changes_only_the_norms():
     layer, phrases = StringKernelRNN(3, 4), torch.randn(2, 2, 3)
     seeds = seed_references(layer, phrases, scale=0.3)
     assert torch.allclose(seeds.vectors.norm(dim=-1), torch.tensor(0.3))
@@ -32,17 +32,17 @@ def test_a_scale_changes_lengths_alone():
     assert torch.allclose(cosines, torch.ones(2, 2))
 
 
-def test_drift_is_cosine_and_relative_distance_of_each_slot():
+def test_drift_is_the_cosine_and_relative_distance_of_each_slot():
     layer = StringKernelRNN(2, 2, order=2)
     seeds = seed_references(layer, torch.tensor([[[2.0, 0.0], [0.0, 1.0]]]))
     layer.references()[0, 1] = torch.tensor([1.0, 0.0])
     layer.references()[0, 0] = torch.tensor([4.0, 0.0])
-    still, turned = seeds.drift(layer)
-    assert still == (0, 0, pytest.approx(1.0), pytest.approx(1.0))
-    assert turned == (0, 1, pytest.approx(0.0), pytest.approx(2**0.5))
+    stretched, rotated = seeds.drift(layer)
+    assert stretched == (0, 0, pytest.approx(1.0), pytest.approx(1.0))
+    assert rotated == (0, 1, pytest.approx(0.0), pytest.approx(2**0.5))
 
 
-def test_training_moves_the_seeds():
+def test_training_changes_the_drift():
     layer = StringKernelRNN(3, 2)
     seeds = seed_references(layer, torch.randn(1, 2, 3))
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -51,7 +51,7 @@ def test_training_moves_the_seeds():
     assert all(drift.distance > 0 for drift in seeds.drift(layer))
 
 
-def test_the_most_frequent_ngrams_have_no_gaps_and_come_in_order():
+def test_frequent_ngrams_are_contiguous_and_ordered_by_frequency():
     documents = [["a", "b", "c", "a", "b"], ["a", "b", "d"], ["b", "c"], ["a"]]
     assert frequent_ngrams(documents, 2, 2) == [("a", "b"), ("b", "c")]
     assert frequent_ngrams([[1, 2, 3]], 3, 5) == [(1, 2, 3)]
@@ -74,14 +74,14 @@ PHRASES = torch.ones(2, 2, 3)
         ({"scale": 0.0}, ArgumentError, "scale is 0.0"),
     ],
 )
-def test_what_is_no_seed_is_refused(wrong, error, message):
+def test_invalid_arguments_of_seed_references_are_rejected(wrong, error, message):
     with pytest.raises(error, match=message):
         seed_references(**({"layer": StringKernelRNN(3, 4), "phrases": PHRASES} | wrong))
 
 
-def test_seeds_are_of_one_layer():
+def test_drift_rejects_a_layer_of_another_shape():
     seeds = seed_references(StringKernelRNN(3, 4), PHRASES)
-    with pytest.raises(ShapeError, match="those seeded with"):
+    with pytest.raises(ShapeError, match="the shape of the seeds"):
         seeds.drift(StringKernelRNN(3, 4, order=3))
     with pytest.raises(ArgumentError, match="n is 0"):
         frequent_ngrams([], 0, 1)

@@ -5,7 +5,7 @@ import torch
 from explain_by_hand import normal
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from string_layers import KIND, PRODUCT, every_form, listed_of
+from string_layers import KIND, PRODUCT, all_forms, enumerate_layer_ngrams
 from torch.testing import assert_close
 
 from representer import nn
@@ -30,8 +30,8 @@ MACHINES = {
 }
 
 
-def deep(kind, order, layers, bidirectional, seed, **options) -> nn.StringKernelRNN:
-    """Return a network whose input has as many features as its units."""
+def random_network(kind, order, layers, bidirectional, seed, **options) -> nn.StringKernelRNN:
+    """Return a network with equal input and hidden size."""
     combine, normalized, decay = kind
     torch.manual_seed(seed)
     layer = nn.StringKernelRNN(
@@ -49,24 +49,24 @@ def with_random_biases(layer):
     return layer
 
 
-def read(layer, time: int, seed: int):
-    """Return a sequence, weights for a layer's outputs, and the sum that they make."""
+def random_readout(layer, time: int, seed: int):
+    """Return a sequence, weights of a layer's outputs, and the weighted sum."""
     x = normal(time, layer.input_size, seed=seed + 1)
     v = normal(time, layer.hidden_size * layer.num_directions, seed=seed + 2)
     return x, v, (v * layer(x)[0].detach()).sum().item()
 
 
 @settings(deadline=None, max_examples=24)
-@every_form(
+@all_forms(
     time=5, order=2, seed=0, layers=2, bidirectional=True,
     activation="tanh", readout="sum", highway=True,
 )  # fmt: skip
 @given(kind=KIND, order=st.integers(1, 3), **SHAPES, **OPTIONS)
-def test_the_contributions_of_the_tokens_sum_to_what_is_read_of_the_last_layer(
+def test_token_contributions_sum_to_the_readout_of_the_last_layer(
     kind, order, layers, bidirectional, time, seed, **options
 ):
-    layer = deep(kind, order, layers, bidirectional, seed, **options)
-    x, v, y = read(layer, time, seed)
+    layer = random_network(kind, order, layers, bidirectional, seed, **options)
+    x, v, y = random_readout(layer, time, seed)
     result = stack_readout(layer, x, v)
     contributions = result.steps()
     assert contributions.shape == (time, 4 * (1 + bidirectional))
@@ -76,11 +76,11 @@ def test_the_contributions_of_the_tokens_sum_to_what_is_read_of_the_last_layer(
 
 @settings(deadline=None, max_examples=16)
 @given(kind=PRODUCT, order=st.integers(1, 3), activation=OPTIONS["activation"], **SHAPES)
-def test_the_ngrams_of_the_first_layer_sum_to_what_is_read_of_the_last(
+def test_ngram_contributions_of_the_first_layer_sum_to_the_readout_of_the_last(
     kind, order, activation, layers, bidirectional, time, seed
 ):
-    layer = deep(kind, order, layers, bidirectional, seed, activation=activation)
-    x, v, y = read(layer, time, seed)
+    layer = random_network(kind, order, layers, bidirectional, seed, activation=activation)
+    x, v, y = random_readout(layer, time, seed)
     result = stack_readout(layer, x, v)
     units = range(4 * (1 + bidirectional))
     contributions = [term.contribution for unit in units for term in result.ngrams(unit, 10**6)]
@@ -91,13 +91,13 @@ def test_the_ngrams_of_the_first_layer_sum_to_what_is_read_of_the_last(
 @pytest.mark.parametrize(("kind", "options"), MACHINES.values(), ids=MACHINES)
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_the_steps_of_a_machine_and_the_constant_sum_to_what_is_read(
+def test_step_contributions_of_a_kernel_machine_and_the_constant_sum_to_the_readout(
     kind, options, layers, bidirectional
 ):
     torch.manual_seed(0)
-    made = kind(3, 4, layers, bidirectional=bidirectional, dtype=torch.float64, **options)
-    layer = with_random_biases(made)
-    x, v, y = read(layer, 6, 0)
+    machine = kind(3, 4, layers, bidirectional=bidirectional, dtype=torch.float64, **options)
+    layer = with_random_biases(machine)
+    x, v, y = random_readout(layer, 6, 0)
     result = stack_readout(layer, x, v)
     assert result.steps().sum().item() + result.constant == pytest.approx(y, rel=1e-10)
     assert bool(result.constant) == layer.layer_norm
@@ -105,39 +105,41 @@ def test_the_steps_of_a_machine_and_the_constant_sum_to_what_is_read(
     assert [abs(row.contribution) for row in rows] == sorted(
         (abs(row.contribution) for row in rows), reverse=True
     )
-    for row in rows:  # all that the step gave through the units of the row's direction
+    for row in rows:  # summed over the units of the row's direction
         first = row.unit // 4 * 4
-        given = result.steps()[row.step, first : first + 4].sum().item()
-        assert row.contribution == pytest.approx(given, abs=1e-14)
+        total = result.steps()[row.step, first : first + 4].sum().item()
+        assert row.contribution == pytest.approx(total, abs=1e-14)
     assert result.rows(2) == rows[:2]
 
 
 @settings(deadline=None, max_examples=12)
 @given(order=st.integers(1, 3), seed=st.integers(0, 2**16), time=st.integers(3, 6))
-def test_what_a_token_counts_is_its_part_of_the_slope(order, seed, time):
-    """Without activation y is homogeneous of degree n in the tokens: Euler's x . dy/dx = n y."""
-    layer = deep(("multiply", False, 0.8), order, 1, False, seed, activation=None)
-    x, v, _ = read(layer, time, seed)
+def test_input_weights_are_the_gradient_over_the_order(order, seed, time):
+    """Without activation, y is homogeneous of degree n in the tokens: Euler's x . dy/dx = n y."""
+    layer = random_network(("multiply", False, 0.8), order, 1, False, seed, activation=None)
+    x, v, _ = random_readout(layer, time, seed)
     x.requires_grad_()
-    (slope,) = torch.autograd.grad((v * layer(x)[0]).sum(), x)
-    assert_close(string_readout(layer, x, v).input_weights(), slope / order, rtol=1e-9, atol=1e-12)
+    (gradient,) = torch.autograd.grad((v * layer(x)[0]).sum(), x)
+    assert_close(
+        string_readout(layer, x, v).input_weights(), gradient / order, rtol=1e-9, atol=1e-12
+    )
 
 
-def test_two_layers_are_the_first_read_as_the_second_counts_it():
-    """By enumeration: an n-gram of the second layer is shared out equally among its tokens."""
-    layer = deep(("multiply", False, 0.7), 2, 2, False, 3, activation=None)
+def test_two_layers_match_an_enumeration_of_the_ngrams_of_both():
+    """The contribution of an n-gram of the second layer is divided equally among its tokens."""
+    layer = random_network(("multiply", False, 0.7), 2, 2, False, 3, activation=None)
     first, second = layer.part(0), layer.part(1)
     x = normal(5, 4, seed=1)
     h = first(x)[0].detach()
     y = torch.zeros(5, 4, dtype=torch.float64)
     y[-1, 2] = 1
     expected = torch.zeros(5, dtype=torch.float64)
-    for positions, contribution in listed_of(second, h, 2, 2).items():
+    for positions, contribution in enumerate_layer_ngrams(second, h, 2, 2).items():
         for s, j in zip(positions, (0, 1), strict=True):
-            slot = layer.references(1)[2, j]  # of the n-gram's half, unit u carries its part
+            slot = layer.references(1)[2, j]
             parts = h[s] * slot / (h[s] @ slot) * contribution / 2
             for u in range(4):
-                below = listed_of(first, x[: s + 1], u, 2)
+                below = enumerate_layer_ngrams(first, x[: s + 1], u, 2)
                 total = sum(below.values())
                 for lower, term in below.items():
                     for t in lower:
@@ -146,9 +148,9 @@ def test_two_layers_are_the_first_read_as_the_second_counts_it():
     assert_close(result.steps().sum(1), expected, rtol=1e-10, atol=1e-13)
 
 
-def test_every_layer_of_a_list_may_be_read():
-    layers = [deep(("multiply", True, "state"), 2, 1, False, s, activation="relu", readout="sum")
-              for s in range(3)]  # fmt: skip
+def test_all_layers_of_a_list_can_be_read_out():
+    kind, options = ("multiply", True, "state"), {"activation": "relu", "readout": "sum"}
+    layers = [random_network(kind, 2, 1, False, seed, **options) for seed in range(3)]
     x, weights = normal(6, 4, seed=0), [normal(6, 4, seed=s) for s in range(3)]
     h, y = x, 0.0
     for layer, v in zip(layers, weights, strict=True):
@@ -157,31 +159,31 @@ def test_every_layer_of_a_list_may_be_read():
     assert stack_readout(layers, x, weights).steps().sum().item() == pytest.approx(y, rel=1e-10)
 
 
-def test_of_one_layer_it_is_the_plain_readout():
-    layer = deep(("multiply", False, "input"), 2, 1, False, 0)
-    x, v, _ = read(layer, 6, 0)
-    plain, result = string_readout(layer, x, v), stack_readout(layer, x, v)
-    assert_close(result.steps(), plain.steps())
-    assert result.ngrams(1, 3) == plain.ngrams(1, 3)
+def test_a_single_layer_matches_the_readout_of_that_layer():
+    layer = random_network(("multiply", False, "input"), 2, 1, False, 0)
+    x, v, _ = random_readout(layer, 6, 0)
+    expected, result = string_readout(layer, x, v), stack_readout(layer, x, v)
+    assert_close(result.steps(), expected.steps())
+    assert result.ngrams(1, 3) == expected.ngrams(1, 3)
     machine = nn.RKMLSTM(4, 4, dtype=torch.float64)
     assert_close(stack_readout(machine, x, v).steps(), memory_ledger(machine, x, v).contribution)
     assert stack_readout(machine, x, v).rows(2) == memory_ledger(machine, x, v).rows(2)
 
 
-def test_an_ngram_of_the_reverse_direction_stands_as_it_is_read():
-    layer = deep(("multiply", False, 0.5), 2, 1, True, 0, activation=None)
+def test_ngram_positions_of_the_reverse_direction_are_descending():
+    layer = random_network(("multiply", False, 0.5), 2, 1, True, 0, activation=None)
     x = normal(5, 4, seed=0)
     v = torch.zeros(5, 8, dtype=torch.float64)
     v[0, 4 + 1] = 1  # the reverse direction ends at the first step
     (best, *_) = stack_readout(layer, x, v).ngrams(4 + 1, 1)
-    listed = listed_of(layer.part(0, reverse=True), x.flip(0), 1, 2)
+    listed = enumerate_layer_ngrams(layer.part(0, reverse=True), x.flip(0), 1, 2)
     positions = max(listed, key=lambda i: abs(listed[i]))
     assert best.positions == tuple(4 - t for t in positions)
     assert best.positions[0] > best.positions[1]
     assert best.contribution == pytest.approx(listed[positions], rel=1e-10)
 
 
-def test_the_layers_stay_as_they_are_and_float32_is_explained_in_float64():
+def test_layers_are_not_modified_and_float32_is_explained_in_float64():
     layer = nn.StringKernelRNN(3, 4, 2, dropout=0.5, order=2)
     before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
     x, v = torch.randn(5, 3), torch.randn(5, 4)
@@ -193,7 +195,7 @@ def test_the_layers_stay_as_they_are_and_float32_is_explained_in_float64():
     assert result.steps().sum().item() == pytest.approx(y, rel=1e-4, abs=1e-6)
 
 
-def test_a_layer_in_training_is_explained_as_in_evaluation():
+def test_a_layer_in_training_mode_is_explained_as_in_evaluation_mode():
     options = {"variational_dropout": 0.5, "hidden_dropout": 0.5, "decay": "state"}
     layer = nn.StringKernelRNN(4, 4, 2, dtype=torch.float64, **options)
     x, v = normal(5, 4, seed=0), normal(5, 4, seed=1)
@@ -203,7 +205,7 @@ def test_a_layer_in_training_is_explained_as_in_evaluation():
 
 V = torch.zeros(5, 4)
 SKN = nn.StringKernelRNN
-REFUSED = {
+INVALID = {
     "tanh below": (nn.TABLE1["LSTM"](3, 4, 2), V, KindError, "candidate passes through tanh"),
     "sigmoid": (SKN(3, 4, 2, activation="sigmoid"), V, KindError, "is not 0 at 0"),
     "kind": (torch.nn.LSTM(3, 4), [V], KindError, "layer is LSTM; expected a StringKernelRNN"),
@@ -214,14 +216,14 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("layers", "weights", "error", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_sum_is_refused(layers, weights, error, message):
+@pytest.mark.parametrize(("layers", "weights", "error", "message"), INVALID.values(), ids=INVALID)
+def test_unsupported_layers_and_weights_are_rejected(layers, weights, error, message):
     layers = [layers] if isinstance(layers, torch.nn.LSTM) else layers
     with pytest.raises(error, match=message):
         stack_readout(layers, torch.zeros(5, 3), weights)
 
 
-def test_ngrams_are_of_string_kernels_and_rows_of_machines():
+def test_ngrams_need_string_kernel_layers_and_rows_need_kernel_machines():
     x = torch.zeros(5, 3)
     with pytest.raises(KindError, match="Use rows"):
         stack_readout(nn.RAN(3, 4), x, V).ngrams(0, 1)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from string_layers import EXACT, KINDS, SIZES, every_form, sequence, string_layer
+from string_layers import EXACT, KINDS, SIZES, all_forms, sequence, string_layer
 from torch.testing import assert_close
 
 from representer.errors import ArgumentError, KindError, ShapeError
@@ -12,8 +12,8 @@ from representer.explain import substitutions
 from representer.nn import StringKernelRNN
 
 
-def run_again(layer, x, unit, words, order):
-    """Return the state after every substitution ``(T, V)``, all in one batch."""
+def substituted_states(layer, x, unit, words, order):
+    """Return the state after every substitution ``(T, V)`` by running the layer on all of them."""
     time = len(x)
     changed = x[:, None, None].repeat(1, time, len(words), 1)
     for t in range(time):
@@ -22,19 +22,19 @@ def run_again(layer, x, unit, words, order):
 
 
 @settings(deadline=None, max_examples=30)
-@every_form(time=6, order=3, seed=0)
+@all_forms(time=6, order=3, seed=0)
 @given(kind=st.sampled_from([kind for kind in KINDS if kind[2] != "state"]), **SIZES)
-def test_the_table_is_what_running_the_layer_again_gives(kind, time, order, seed):
-    """Gates on x are those of the new token."""
+def test_the_table_matches_running_the_layer_on_substituted_sequences(kind, time, order, seed):
+    """Gates that depend on x use the new token."""
     layer, x = string_layer(kind, order, seed), sequence(time, seed)
     words = sequence(4, seed + 7)
-    words[0] = 0  # as good as no token
+    words[0] = 0  # a missing token
     for read in {1, order}:
-        expected = run_again(layer, x, 1, words, read)
+        expected = substituted_states(layer, x, 1, words, read)
         assert_close(substitutions(layer, x, 1, words, order=read), expected, **EXACT)
 
 
-def test_chosen_positions_are_rows_of_the_table():
+def test_positions_select_rows_of_the_table():
     layer, x = string_layer(("multiply", True, "input"), 2, 0), sequence(6, 0)
     words = sequence(5, 1)
     table = substitutions(layer, x, 0, words)
@@ -42,7 +42,7 @@ def test_chosen_positions_are_rows_of_the_table():
     assert_close(substitutions(layer, x, 0, words, [4, 1]), table[[4, 1]])
 
 
-def test_a_token_put_in_for_itself_changes_nothing():
+def test_substituting_a_token_by_itself_changes_nothing():
     layer, x = string_layer(("multiply", False, "input"), 3, 0, bias=False), sequence(6, 0)
     state = layer.cell_states(x)[-1, -1, 2].detach()
     assert_close(substitutions(layer, x, 2, x).diagonal(), state.expand(6), **EXACT)
@@ -60,17 +60,17 @@ def test_the_table_has_the_dtype_of_the_input():
         ({"vocabulary": torch.zeros(7, 4)}, ShapeError, r"vocabulary has shape \(7, 4\)"),
         ({"vocabulary": torch.zeros(3)}, ShapeError, r"expected \(words, 3\)"),
         ({"vocabulary": [[0.0] * 3]}, KindError, "vocabulary is list"),
-        ({"vocabulary": torch.zeros(7, 3).double()}, KindError, "as the input"),
+        ({"vocabulary": torch.zeros(7, 3).double()}, KindError, "device of the input"),
         ({"vocabulary": torch.full((7, 3), torch.inf)}, ArgumentError, r"vocabulary\[0\]"),
         ({"positions": [5]}, ArgumentError, "position is 5; expected an integer from 0 to 4"),
         ({"unit": 3}, ArgumentError, "unit is 3"),
         ({"order": 3}, ArgumentError, "order is 3"),
     ],
 )
-def test_what_cannot_be_tabulated_is_refused(wrong, error, message):
-    usual = {
+def test_invalid_arguments_of_substitutions_are_rejected(wrong, error, message):
+    valid = {
         "layer": StringKernelRNN(3, 3), "input": torch.zeros(5, 3), "unit": 0,
         "vocabulary": torch.zeros(7, 3),
     }  # fmt: skip
     with pytest.raises(error, match=message):
-        substitutions(**(usual | wrong))
+        substitutions(**(valid | wrong))

@@ -1,4 +1,4 @@
-"""The largest walks are those of an enumeration, and all walks sum to the output."""
+"""The largest walks match an enumeration, and all walks sum to the output."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def graph(seed: int, nodes: int = 5, edges: int = 8) -> Data:
     )
 
 
-def made(kind, seed: int, order: int, **options):
+def random_network(kind, seed: int, order: int, **options):
     torch.manual_seed(seed)
     net = kind(3, 2, order=order, dtype=F64, **options)
     for parameter in net.parameters():
@@ -44,7 +44,7 @@ def made(kind, seed: int, order: int, **options):
 @settings(deadline=None, max_examples=8)
 @given(n=st.integers(1, 4), seed=st.integers(0, 2**16), nodes=st.integers(1, 6))
 def test_all_walks_are_found_and_sum_to_the_output(kind, options, n, seed, nodes):
-    G, net = graph(seed, nodes), made(kind, seed, n, **options)
+    G, net = graph(seed, nodes), random_network(kind, seed, n, **options)
     states = net.node_states(G.x, G.edge_index, G.edge_attr, **(
         {"level": 3} if kind is WLKernelNN else {}
     ))  # fmt: skip
@@ -59,14 +59,14 @@ def test_all_walks_are_found_and_sum_to_the_output(kind, options, n, seed, nodes
 
 @settings(deadline=None, max_examples=20)
 @given(n=st.integers(1, 4), seed=st.integers(0, 2**16), k=st.integers(1, 5))
-def test_no_walk_outside_of_the_list_is_larger_than_one_inside(n, seed, k):
-    G, net = graph(seed), made(RandomWalkKernelNN, seed, n, **OPTIONS[2])
-    whole, few = top_walks(net, G, 0, 10_000), top_walks(net, G, 0, k)
-    assert [abs(w.contribution) for w in few] == [abs(w.contribution) for w in whole[:k]]
+def test_no_omitted_walk_is_larger_than_a_returned_one(n, seed, k):
+    G, net = graph(seed), random_network(RandomWalkKernelNN, seed, n, **OPTIONS[2])
+    all_walks, few = top_walks(net, G, 0, 10_000), top_walks(net, G, 0, k)
+    assert [abs(w.contribution) for w in few] == [abs(w.contribution) for w in all_walks[:k]]
 
 
-def test_the_walk_that_is_its_reference_is_the_largest():
-    net = made(RandomWalkKernelNN, 0, 3)
+def test_the_walk_equal_to_the_reference_is_the_largest():
+    net = random_network(RandomWalkKernelNN, 0, 3)
     net.references()[0] = torch.eye(3, dtype=F64)
     path = Data(x=torch.eye(3, dtype=F64), edge_index=torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]]))
     (first, second) = top_walks(net, path, 0, 2)
@@ -74,11 +74,11 @@ def test_the_walk_that_is_its_reference_is_the_largest():
     assert second.contribution == 0
 
 
-def test_levels_of_a_relabeled_graph_sum_to_the_output():
-    G, net = graph(3), made(WLKernelNN, 3, 2, depth=3)
+def test_walks_of_all_relabeling_levels_sum_to_the_output():
+    G, net = graph(3), random_network(WLKernelNN, 3, 2, depth=3)
     total = sum(w.contribution for level in range(3) for w in top_walks(net, G, 0, 99, level=level))
     assert total == pytest.approx(net(G.x, G.edge_index)[0, 0].item())
-    last = made(WLKernelNN, 3, 2, depth=3, readout="last")
+    last = random_network(WLKernelNN, 3, 2, depth=3, readout="last")
     total = sum(w.contribution for w in top_walks(last, G, 0, 99))
     assert total == pytest.approx(last(G.x, G.edge_index)[0, 0].item())
 
@@ -93,6 +93,6 @@ def test_levels_of_a_relabeled_graph_sum_to_the_output():
         (RandomWalkKernelNN(3, 2, nonlinear=True), (0, 1), KindError, "nonlinear=False"),
     ],
 )
-def test_what_has_no_shares_of_walks_is_named(net, arguments, error, message):
+def test_unsupported_networks_and_arguments_are_rejected(net, arguments, error, message):
     with pytest.raises(error, match=message):
         top_walks(net.double(), graph(0), *arguments)

@@ -1,4 +1,4 @@
-"""All walks sum to the read-out, and each has the sum of what top_walks says of the units."""
+"""All walks sum to the read-out, and each contribution is a weighted sum over units."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def graph(nodes: int = 5, edges: int = 9) -> Data:
     )
 
 
-def called(net, data):
+def output_of(net, data):
     return net(data.x, data.edge_index, None if net.edge_dim is None else data.edge_attr)[0]
 
 
@@ -44,28 +44,28 @@ def test_all_walks_sum_to_the_readout(options, order, kind):
         result = walk_readout(net, data, weights)
         total = torch.tensor([term for _, term in result], dtype=F64).sum()
         torch.testing.assert_close(
-            total, weights @ called(net, data).detach(), rtol=1e-10, atol=1e-10
+            total, weights @ output_of(net, data).detach(), rtol=1e-10, atol=1e-10
         )
         assert len({walk for walk, _ in result}) == len(result)
         sizes = [abs(term) for _, term in result]
         assert sizes == sorted(sizes, reverse=True)
 
 
-def test_a_walk_has_the_sum_of_its_shares_in_the_units():
+def test_a_contribution_is_the_weighted_sum_over_the_units():
     net = WLKernelNN(3, 4, depth=2, order=3, readout="sum", dtype=F64, decay="gated")
     data, weights = graph(), torch.randn(4, dtype=F64)
-    wanted: dict[tuple[int, ...], float] = {}
+    expected: dict[tuple[int, ...], float] = {}
     for unit in range(4):
         for level in range(2):
             for walk, term in top_walks(net, data, unit, 10_000, level):
-                wanted[walk] = wanted.get(walk, 0.0) + weights[unit].item() * term
+                expected[walk] = expected.get(walk, 0.0) + weights[unit].item() * term
     result = dict(walk_readout(net, data, weights))
-    assert result.keys() == wanted.keys()
+    assert result.keys() == expected.keys()
     for walk, term in result.items():
-        assert term == pytest.approx(wanted[walk], rel=1e-9, abs=1e-12)
+        assert term == pytest.approx(expected[walk], rel=1e-9, abs=1e-12)
 
 
-def test_what_is_no_sum_over_walks_is_refused():
+def test_unsupported_networks_and_weights_are_rejected():
     weights = torch.ones(4, dtype=F64)
     with pytest.raises(KindError, match="not a sum over walks"):
         walk_readout(RandomWalkKernelNN(3, 4, combine="add", dtype=F64), graph(), weights)

@@ -27,8 +27,8 @@ def layer(n=80, dilation=1):
     ).double()
 
 
-def plant(machine, hertz, lags, signs, beta, gate="candidate"):
-    """Give the first unit of a gate a frequency, lags in degrees, amplitudes, β in 1/s²."""
+def set_wavelet(machine, hertz, lags, signs, beta, gate="candidate"):
+    """Set frequency, lags in degrees, amplitudes and β in 1/s² of the first unit of a gate."""
     bank = machine.wavelets_l0
     row = list(machine.cell.gates).index(gate) * machine.hidden_size
     with torch.no_grad():
@@ -38,15 +38,15 @@ def plant(machine, hertz, lags, signs, beta, gate="candidate"):
         bank.raw_decay[row] = math.log(math.expm1(beta * (bank.dilation / RATE) ** 2))
 
 
-def card_of(machine, gate="candidate"):
+def first_card(machine, gate="candidate"):
     (card,) = (card for card in wavelet_cards(machine, gate=gate) if card.unit == 0)
     return card
 
 
-def test_what_is_planted_is_on_the_card():
+def test_the_card_describes_the_parameters_of_the_wavelet():
     machine = layer()
-    plant(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 2.0, 3.0], beta=200.0)
-    card = card_of(machine)
+    set_wavelet(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 2.0, 3.0], beta=200.0)
+    card = first_card(machine)
     assert card.frequency == pytest.approx(12.0, abs=1e-9)
     assert wavelet_frequencies(machine)[0] == card.frequency
     np.testing.assert_allclose(card.lags, [0, 50, -120], atol=1e-9)
@@ -56,10 +56,10 @@ def test_what_is_planted_is_on_the_card():
     assert card.bandwidth == pytest.approx(expected, abs=0.1)  # two points of the spectrum
 
 
-def test_the_waveform_is_the_formula_over_time():
+def test_the_waveform_matches_the_formula():
     machine = layer(n=7)
-    plant(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 2.0, 3.0], beta=200.0)
-    card = card_of(machine)
+    set_wavelet(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 2.0, 3.0], beta=200.0)
+    card = first_card(machine)
     np.testing.assert_allclose(card.times * RATE, np.arange(-3, 4), atol=1e-12)
     t, lag = card.times, np.deg2rad([[0.0], [50.0], [-120.0]])
     wave = np.cos(2 * math.pi * 12 * t - lag) * np.exp(-200 * t**2) * [[1], [2], [3]]
@@ -67,40 +67,40 @@ def test_the_waveform_is_the_formula_over_time():
     assert card.energy == pytest.approx(np.square(wave).sum())
 
 
-def test_amplitudes_of_other_signs_are_half_a_turn_behind():
+def test_amplitudes_of_opposite_sign_add_180_degrees_to_the_lag():
     machine = layer()
-    plant(machine, 12.0, [0.0, 50.0, -120.0], [-1.0, 2.0, -3.0], beta=200.0)
-    card = card_of(machine)
+    set_wavelet(machine, 12.0, [0.0, 50.0, -120.0], [-1.0, 2.0, -3.0], beta=200.0)
+    card = first_card(machine)
     np.testing.assert_allclose(card.lags, [0, -130, -120], atol=1e-9)
     np.testing.assert_allclose(card.amplitudes, [1, 2, 3])
 
 
 @pytest.mark.parametrize("hertz", [-12.0, RATE - 12.0])
-def test_frequencies_beyond_the_half_rate_are_folded_with_their_lags(hertz):
+def test_frequencies_above_half_the_rate_are_aliased_with_their_lags(hertz):
     machine = layer()
-    plant(machine, hertz, [0.0, 50.0, -120.0], [1.0, 1.0, 1.0], beta=200.0)
-    card = card_of(machine)
+    set_wavelet(machine, hertz, [0.0, 50.0, -120.0], [1.0, 1.0, 1.0], beta=200.0)
+    card = first_card(machine)
     assert card.frequency == pytest.approx(12.0, abs=1e-9)
     np.testing.assert_allclose(card.lags, [0, -50, 120], atol=1e-9)
-    # the signal that runs behind by these lags is the one that the filter answers to
+    # the filter responds most to the signal with these lags
     t, lags = card.times, np.deg2rad(card.lags)[:, None]
-    answer = [
+    responses = [
         abs((card.waveform * np.exp(1j * (2 * math.pi * 12 * t - sign * lags))).sum())
         for sign in (1, -1)
     ]
-    assert answer[0] > 1.5 * answer[1]
+    assert responses[0] > 1.5 * responses[1]
 
 
-def test_slots_further_apart_are_of_the_same_frequency():
+def test_dilation_does_not_change_the_frequency():
     machine = layer(n=40, dilation=3)
-    plant(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 1.0, 1.0], beta=200.0)
-    card = card_of(machine)
+    set_wavelet(machine, 12.0, [0.0, 50.0, -120.0], [1.0, 1.0, 1.0], beta=200.0)
+    card = first_card(machine)
     assert card.frequency == pytest.approx(12.0, abs=1e-9)
     assert np.diff(card.times) == pytest.approx(3 / RATE)
     assert machine.wavelets()["candidate"].decay[0] == pytest.approx(200.0)
 
 
-def test_cards_are_of_all_gates_the_strongest_first():
+def test_cards_of_all_gates_are_ordered_by_energy():
     machine = layer()
     cards = wavelet_cards(machine)
     assert {(c.gate, c.unit) for c in cards} == {(g, u) for g in machine.cell.gates for u in (0, 1)}
@@ -108,10 +108,10 @@ def test_cards_are_of_all_gates_the_strongest_first():
     assert energies == sorted(energies, reverse=True)
 
 
-def test_oscillations_that_come_back_are_counted():
+def test_recurring_oscillations_are_counted_over_models():
     machines = [layer(), layer(), layer()]
     for machine, hertz in zip(machines, (10.0, 10.6, 30.0), strict=True):
-        plant(machine, hertz, [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], beta=200.0)
+        set_wavelet(machine, hertz, [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], beta=200.0)
     models = [wavelet_cards(machine, gate="candidate") for machine in machines]
     rows = recurring_oscillations(models, top=1)
     assert [row.models for row in rows] == pytest.approx([2 / 3, 1 / 3])
@@ -122,8 +122,8 @@ def test_oscillations_that_come_back_are_counted():
 
 
 def with_frequency(hertz, energy):
-    none = np.zeros(1)
-    return WaveletCard("candidate", 0, hertz, 1.0, none, none, none, none, energy)
+    zero = np.zeros(1)
+    return WaveletCard("candidate", 0, hertz, 1.0, zero, zero, zero, zero, energy)
 
 
 def test_frequency_and_spread_are_weighted_by_energy_and_a_model_counts_once():
@@ -139,19 +139,19 @@ def test_frequency_and_spread_are_weighted_by_energy_and_a_model_counts_once():
 
 
 @pytest.mark.parametrize(("tolerance", "groups"), [(1.0, 1), (0.999, 2)])
-def test_the_tolerance_includes_its_end(tolerance, groups):
+def test_the_tolerance_is_inclusive(tolerance, groups):
     models = [[with_frequency(10.0, 1.0)], [with_frequency(11.0, 1.0)]]
     assert len(recurring_oscillations(models, tolerance=tolerance)) == groups
 
 
-def test_the_bandwidth_is_of_all_channels():
+def test_the_bandwidth_includes_all_channels():
     machine = layer()
-    plant(machine, 12.0, [0.0, 0.0, 0.0], [0.0, 2.0, 3.0], beta=200.0)
+    set_wavelet(machine, 12.0, [0.0, 0.0, 0.0], [0.0, 2.0, 3.0], beta=200.0)
     expected = 2 * math.sqrt(2 * 200.0 * math.log(2)) / (2 * math.pi)
-    assert card_of(machine).bandwidth == pytest.approx(expected, abs=0.1)
+    assert first_card(machine).bandwidth == pytest.approx(expected, abs=0.1)
 
 
-def test_what_has_no_wavelets_is_refused():
+def test_layers_without_wavelets_are_rejected():
     with pytest.raises(KindError, match="filters='wavelet'"):
         wavelet_cards(nn.RKMLSTM(3, 2))
     with pytest.raises(KindError, match="a layer with filters='wavelet'"):

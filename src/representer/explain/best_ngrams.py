@@ -19,7 +19,7 @@ from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
-Partial = tuple[float, tuple[int, ...]]  # an absolute value and its positions
+Partial = tuple[float, tuple[int, ...]]  # absolute value, positions
 
 
 class NgramContribution(NamedTuple):
@@ -46,29 +46,29 @@ def best_ngrams(
         products: w_t p_j[t], ``T`` rows of ``n``.
         decay: lam_t, non-negative.
         tail: Weight of an n-gram that ends at t.
-        k: Number of n-grams; fewer if there are not as many.
+        k: Maximum number of n-grams.
 
-    Of n-grams of equal absolute contribution, the one that ends last comes first; which of them
-    take the last places is undefined.
+    Among n-grams of equal absolute contribution, those that end later come first. Which of them
+    are kept is undefined if there are more than k.
     """
     order = len(products[0]) if products else 0
     shorter: list[list[Partial]] = [[(1.0, ())], *([] for _ in range(order - 1))]  # orders 0..n-1
     ended: list[Partial] = []
     for t, (row, lam) in enumerate(zip(products, decay, strict=True)):
-        ended = _with(ended, abs(row[-1] * tail[t]), shorter[-1], t, k)
+        ended = _merge_extended(ended, abs(row[-1] * tail[t]), shorter[-1], t, k)
         for j in range(order - 1, 0, -1):
             kept = [(lam * size, positions) for size, positions in shorter[j]]
-            shorter[j] = _with(kept, abs(row[j - 1]), shorter[j - 1], t, k)
+            shorter[j] = _merge_extended(kept, abs(row[j - 1]), shorter[j - 1], t, k)
     return [NgramContribution(i, _sign(products, tail, i) * size + 0.0) for size, i in ended]
 
 
-def _with(
-    kept: list[Partial], factor: float, grown: list[Partial], t: int, k: int
+def _merge_extended(
+    kept: list[Partial], factor: float, shorter_ngrams: list[Partial], t: int, k: int
 ) -> list[Partial]:
-    """Return the k largest of ``kept`` and of ``grown`` with token t; both are sorted."""
-    if len(kept) == k and (not grown or factor * grown[0][0] < kept[-1][0]):
+    """Return the k largest of ``kept`` and of ``shorter_ngrams`` extended by t; both are sorted."""
+    if len(kept) == k and (not shorter_ngrams or factor * shorter_ngrams[0][0] < kept[-1][0]):
         return kept
-    extended = ((factor * size, (*positions, t)) for size, positions in grown)
+    extended = ((factor * size, (*positions, t)) for size, positions in shorter_ngrams)
     return list(islice(merge(extended, kept, key=lambda entry: -entry[0]), k))
 
 

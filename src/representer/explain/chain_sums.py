@@ -3,14 +3,14 @@
     y = sum over t of r_t c_J[t]                                          the read-out
     y = fixed[t] + lam_t kept[t] + w_t ( linked[t] + sum_j slots_j[t] p_j[t] )    for every t
 
-since a state is linear in one step while the others are held. With G_j[t] = dy/dc_j[t] and
+since a state is linear in each step while the others are fixed. With G_j[t] = dy/dc_j[t] and
 M_j[t] = dy/dm_j[t], computed backwards from the last step,
 
     slots_j[t] = G_j[t] c_{j-1}[t-1]       multiply      (G_j[t] in add, G_j[t] m_{j-1}[t-1] in
     kept[t]    = sum_j G_j[t] c_j[t-1] + M_j[t] m_j[t-1]                            add_exact)
-    linked[t]  = 0                         multiply      what reaches a state without the token:
+    linked[t]  = 0                         multiply      the part independent of the token:
                  sum_j G_j[t] c_{j-1}[t-1] + M_j[t] m_{j-1}[t-1]             add and add_exact
-    fixed[t]   = the part of y before step t, and of n-grams that begin after it
+    fixed[t]   = the part of y read before step t, and that of n-grams that begin after it
 
 Lei et al. 2017, (4) and Tables 4 and 5; ``functional.string_scan`` has the chain itself.
 
@@ -30,7 +30,7 @@ from representer.ops import gated_scan
 
 @dataclass(frozen=True)
 class ChainSums:
-    """The four parts of a read-out at every step; the module docstring defines them.
+    """The four parts of a read-out at every step, as defined in the module docstring.
 
     Attributes:
         fixed: ``(T, H)``.
@@ -45,7 +45,7 @@ class ChainSums:
     slots: Tensor
 
     def total(self, products: Tensor, decay: Tensor, weight: Tensor) -> Tensor:
-        """Return y from the parts of every step ``(T, H)``, also for other products and decays."""
+        """Return y ``(T, H)`` with the products, decay and weight of step t replaced in row t."""
         written = self.linked + (self.slots * products).sum(1)
         return self.fixed + decay * self.kept + weight * written
 
@@ -59,7 +59,7 @@ def chain_states(
         products: p_j[t] ``(T, n, H)``.
         decay: lam_t ``(T, H)``.
         weight: w_t ``(T, H)``.
-        combine: How a token joins a shorter n-gram.
+        combine: Operation that extends an n-gram by a token.
     """
     one = torch.ones_like(decay)
     shorter, lighter = one if combine == "multiply" else 0 * one, one
@@ -82,14 +82,14 @@ def chain_sums(
         decay: lam_t ``(T, H)``.
         weight: w_t ``(T, H)``.
         read: r_t ``(T, H)``, the weight of c_J[t] in the read-out.
-        combine: How a token joins a shorter n-gram.
+        combine: Operation that extends an n-gram by a token.
     """
     states, masses = chain_states(products, decay, weight, combine)
     c, m = before(states), before(masses)
     one = torch.ones_like(c[:, :1])
     shorter = torch.cat((one if combine == "multiply" else 0 * one, c[:, :-1]), dim=1)
     lighter = torch.cat((one, m[:, :-1]), dim=1)
-    G, M = _slopes(products, decay, weight, read, combine)
+    G, M = _gradients(products, decay, weight, read, combine)
     head = {"multiply": shorter, "add": torch.ones_like(c), "add_exact": lighter}[combine]
     if combine == "multiply":
         linked, begun = torch.zeros_like(decay), products[:, 0] * G[:, 0]
@@ -104,24 +104,24 @@ def chain_sums(
 
 
 def tails(read: Tensor, decay: Tensor) -> Tensor:
-    """Return the weight in the read-out of a term added to c_J at step t ``(T, H)``."""
+    """Return the gradient of the read-out with respect to c_J at every step ``(T, H)``."""
     return _run(read, after(decay), reverse=True)
 
 
-def _slopes(
+def _gradients(
     products: Tensor, decay: Tensor, weight: Tensor, read: Tensor, combine: Combine
 ) -> tuple[Tensor, Tensor]:
     """Return G and M, each ``(T, J, H)``."""
     order, next_decay = products.shape[1], after(decay)
-    slopes, mass_slopes = [tails(read, decay)] * order, [torch.zeros_like(read)] * order
+    gradients, mass_gradients = [tails(read, decay)] * order, [torch.zeros_like(read)] * order
     for j in range(order - 2, -1, -1):
-        p, upper = products[:, j + 1], slopes[j + 1]
+        p, upper = products[:, j + 1], gradients[j + 1]
         joined = p * upper if combine == "multiply" else upper
-        slopes[j] = _run(after(weight * joined), next_decay, reverse=True)
+        gradients[j] = _run(after(weight * joined), next_decay, reverse=True)
         if combine == "add_exact":
-            joined = p * upper + mass_slopes[j + 1]
-            mass_slopes[j] = _run(after(weight * joined), next_decay, reverse=True)
-    return torch.stack(slopes, dim=1), torch.stack(mass_slopes, dim=1)
+            joined = p * upper + mass_gradients[j + 1]
+            mass_gradients[j] = _run(after(weight * joined), next_decay, reverse=True)
+    return torch.stack(gradients, dim=1), torch.stack(mass_gradients, dim=1)
 
 
 def before(values: Tensor) -> Tensor:

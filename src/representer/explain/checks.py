@@ -1,4 +1,4 @@
-"""Checks of the arguments of explanations."""
+"""Argument checks of the explanations."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool 
     """Return the input if it is one sequence for the layer.
 
     Raises:
-        KindError: If it is no tensor, or has another dtype or device than the layer.
-        ShapeError: If it is not one sequence, or its length is no multiple of the stride.
+        KindError: If it is not a tensor, or its dtype or device differs from the layer's.
+        ShapeError: If it is not one sequence, or its length is not a multiple of the stride.
         ArgumentError: If a step is not finite, or the layer has a stride that is not allowed.
     """
     if layer.stride > 1 and not is_stride_allowed:
@@ -37,26 +37,26 @@ def check_sequence(layer: SequenceLayer, input: Any, *, is_stride_allowed: bool 
 
 
 def check_finite(name: str, rows: Tensor) -> Tensor:
-    """Return rows if all their numbers are finite.
+    """Return the rows if all their values are finite.
 
     Raises:
         ArgumentError: If a row holds NaN or infinity.
     """
-    wrong = ~torch.isfinite(rows).flatten(1).all(1)
-    if wrong.any():
-        first = int(wrong.nonzero()[0])
+    is_invalid = ~torch.isfinite(rows).flatten(1).all(1)
+    if is_invalid.any():
+        first = int(is_invalid.nonzero()[0])
         raise ArgumentError(f"{name}[{first}]", rows[first].tolist(), "finite numbers")
     return rows
 
 
 def check_index(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return a value if it is an integer from ``low`` to ``high``.
+    """Return the value if it is an integer from ``low`` to ``high``.
 
     Raises:
         ArgumentError: If it is not.
     """
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if is_whole and value >= low and (high is None or value <= high):
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if is_integer and value >= low and (high is None or value <= high):
         return value
     least = "a positive integer" if low == 1 else f"an integer of at least {low}"
     raise ArgumentError(name, value, least if high is None else f"an integer from {low} to {high}")

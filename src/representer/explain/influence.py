@@ -17,18 +17,18 @@ def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) ->
     """Split the last output of a layer into the contributions of the steps of its input.
 
     The contributions sum exactly to the output of the layer in evaluation mode, from a zero state.
-    They hold the gates at their values: the effect of a step on the gates of later steps is not
+    The gates are treated as constants: the effect of a step on the gates of later steps is not
     attributed to it, since it scales the contributions of other steps.
 
-    In a string-kernel network, the contribution of an n-gram is divided equally among its tokens,
-    since it needs all of them; this is the Shapley value, with zeros for missing tokens. A tanh or
-    relu scales the contributions by tanh(c)/c or relu(c)/c, held like a gate.
+    In a string-kernel network, the contribution of an n-gram is divided equally among its tokens.
+    This is their Shapley value, where missing tokens are zeros. A tanh or relu scales the
+    contributions by tanh(c)/c or relu(c)/c, treated as a constant.
 
     Args:
         layer: A cell without tanh on candidate and output: RKM-LSTM, RKM-CIFG, RAN, Gated CNN,
             the linear kernel with an output gate or ``output_nonlinearity="identity"``, or an RKM
             of ``q="linear"``, without layer norm (`memory_ledger` supports it); or a string-kernel
-            network with any activation but the sigmoid. One layer, one direction.
+            network with any activation except the sigmoid. One layer, one direction.
         input: One sequence.
 
     Shape:
@@ -36,8 +36,8 @@ def influence(layer: RecurrentKernelMachine | StringKernelRNN, input: Tensor) ->
         - returns ``(T, H)``; the sum over T is the last output
 
     Raises:
-        KindError: If the layer's output is not such a sum (the message names the reason), or if the
-            input is no tensor, or has another dtype or device than the layer.
+        KindError: If the layer's output is not such a sum (the message states the reason), or if
+            the input is not a tensor, or its dtype or device differs from the layer's.
         ShapeError: If the input is not one sequence.
         ArgumentError: If a step of the input is not finite.
 

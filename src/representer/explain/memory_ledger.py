@@ -4,9 +4,10 @@
     c_t  = gain (i_t * c~_t + f_t * m_{t-1} - mean) / std + bias,    h_t = o_t * a c_t
     y    = sum_t v_t . h_t
 
-With the gates, and the std of a layer norm, held at their values, y is linear in what each step
-writes. One backward pass computes how much of it arrives. Liang et al. 2019, (9), (10),
-(20). Shapes: T time, S = T / stride steps of the cell, G gates, H units.
+With the gates, and the std of a layer norm, held constant, y is linear in the candidates c~_t. One
+backward pass computes its gradient. Liang et al. 2019, (9), (10), (20).
+
+Shapes: T time, S = T / stride steps of the cell, G gates, H units.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from torch import Tensor
 from representer.explain.checks import check_index, check_sequence
 from representer.explain.recurrent_parts import (
     SLOPES,
+    check_decomposable,
     forget_gate,
     input_gate,
     norm_of,
     pre_activations,
-    refuse_what_is_no_sum,
     static_gates,
 )
 from representer.explain.string_readout import check_weights
@@ -40,7 +41,7 @@ class LedgerRow(NamedTuple):
         contribution: The sum over all units.
         unit: The unit with the largest part of it.
         unit_contribution: That unit's part.
-        written: The unit's input gate at the step, with a stride at its end.
+        written: The unit's input gate at the step, or at the end of its stride.
         kept: The product of its forget gates after the step, up to the last one.
         read: Its output gate at the last step.
     """
@@ -56,19 +57,19 @@ class LedgerRow(NamedTuple):
 
 @dataclass(frozen=True)
 class MemoryLedger:
-    """The contributions of all steps to a read-out; they and the constant sum to it.
+    """The contributions of all steps to a read-out, which is their sum plus the constant.
 
     Attributes:
         contribution: Contribution of each step through the candidate of each unit ``(T, H)``.
         written: Input gates ``(S, H)``.
         kept: Products of the forget gates after each step, up to the last step ``(S, H)``.
         read: Output gates, 1 where there are none ``(S, H)``.
-        constant: The part that no step contributes, from the biases of the layer norm.
+        constant: The part independent of all steps, from the bias of the layer norm.
         input_weights: Weights u of the input ``(T, I)``: the contribution of step t is
             u_t · x_t. If the input is the output of another layer, they are the
             weights of the read-out of that layer.
-        by_ngram: What the n-gram that ends at the step adds ``(S, H)``: the same sum as
-            ``contribution``, grouped by windows of the filters instead of by inputs.
+        by_ngram: Contribution of the n-gram that ends at each step ``(S, H)``: the same terms as
+            ``contribution``, grouped by filter window instead of by input.
     """
 
     contribution: Tensor
@@ -105,7 +106,7 @@ class MemoryLedger:
 
 
 def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor) -> MemoryLedger:
-    r"""Split a weighted sum of a layer's outputs into contributions of the steps.
+    r"""Split a weighted sum of a layer's outputs into the contributions of the steps.
 
     .. math::
         y = \sum_t v_t \cdot h_t
@@ -126,30 +127,30 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
         - input ``(T, I)``; weights ``(S, H)`` with S = T / stride
 
     Raises:
-        KindError: If the layer's output is not such a sum (the message names the reason), or if
+        KindError: If the layer's output is not such a sum (the message states the reason), or if
             input or weights are of the wrong kind.
         ShapeError: If a shape is wrong.
-        ArgumentError: If a number is not finite.
+        ArgumentError: If a value is not finite.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (10), (20).
     """
-    refuse_what_is_no_sum(layer, with_norm=True)
+    check_decomposable(layer, with_norm=True)
     x = check_sequence(layer, input, is_stride_allowed=True).detach().double()
     v = check_weights(weights, len(x) // layer.stride, layer.hidden_size)
     z, h = pre_activations(layer, x)
     gates = _Gates(layer, z.sigmoid(), static_gates(layer, x), norm_of(layer, x))
-    arrived, constant = _follow_back(layer, gates, _divisors(layer, gates, z[:, 0], h), v)
+    grad_candidate, constant = _backpropagate(layer, gates, _divisors(layer, gates, z[:, 0], h), v)
     contribution, input_weights = v.new_zeros(len(x), layer.hidden_size), torch.zeros_like(x)
     by_ngram, ends = torch.zeros_like(v), torch.arange(layer.stride - 1, len(x), layer.stride)
     for slot, weight in enumerate(layer.filters()["candidate"].double().unbind(-1)):
-        seen = ends - slot * layer.dilation  # by each window through this slot
-        first = int((seen < 0).sum())
-        seen = seen[first:]
-        added = (x @ weight.T)[seen] * arrived[first:]
-        contribution[seen] += added
+        positions = ends - slot * layer.dilation  # the input at this slot of each window
+        first = int((positions < 0).sum())
+        positions = positions[first:]
+        added = (x @ weight.T)[positions] * grad_candidate[first:]
+        contribution[positions] += added
         by_ngram[first:] += added
-        input_weights[seen] += arrived[first:] @ weight
+        input_weights[positions] += grad_candidate[first:] @ weight
     later = torch.cat((gates.forget[1:], torch.ones_like(v[:1])))
     kept = later.flip(0).cumprod(0).flip(0)
     return MemoryLedger(
@@ -158,7 +159,7 @@ def memory_ledger(layer: RecurrentKernelMachine, input: Tensor, weights: Tensor)
 
 
 class _Gates:
-    """i, f and o of every step ``(T, H)``; gain and bias of the layer norm."""
+    """The gates i, f and o of every step ``(T, H)``, and gain and bias of the layer norm."""
 
     def __init__(
         self,
@@ -195,29 +196,29 @@ def _divisors(
     return torch.stack(divisors)[:, None]
 
 
-def _follow_back(
+def _backpropagate(
     layer: RecurrentKernelMachine, gates: _Gates, divisors: Tensor | None, v: Tensor
 ) -> tuple[Tensor, float]:
-    """Return how much of each step's candidate arrives in y ``(T, H)``, and the constant."""
+    """Return dy/dc~_t ``(T, H)`` with the gates held constant, and the constant."""
     cell, slope = layer.cell, SLOPES[layer.cell.output]
     feedback = layer.recurrent().get("candidate")
     hold_c, hold_h = layer.zoneout
-    of_c = of_h = torch.zeros_like(v[0])  # dy/dc_t and dy/dh_t through later steps
-    arrived, constant = torch.zeros_like(v), 0.0
+    grad_c = grad_h = torch.zeros_like(v[0])  # through later steps
+    grad_candidate, constant = torch.zeros_like(v), 0.0
     for t in range(len(v) - 1, -1, -1):
-        of_h = of_h + v[t]
-        of_raw = (1 - hold_c) * of_c + (1 - hold_h) * slope * gates.output[t] * of_h
+        grad_h = grad_h + v[t]
+        grad_raw = (1 - hold_c) * grad_c + (1 - hold_h) * slope * gates.output[t] * grad_h
         if gates.norm is not None:
             assert divisors is not None
-            constant += (of_raw * gates.norm[1]).sum().item()
-            of_raw = gates.norm[0] * of_raw / divisors[t]
-            of_raw = of_raw - of_raw.mean()
-        arrived[t] = gates.input[t] * of_raw
-        of_c, of_h = hold_c * of_c, hold_h * of_h
+            constant += (grad_raw * gates.norm[1]).sum().item()
+            grad_raw = gates.norm[0] * grad_raw / divisors[t]
+            grad_raw = grad_raw - grad_raw.mean()
+        grad_candidate[t] = gates.input[t] * grad_raw
+        grad_c, grad_h = hold_c * grad_c, hold_h * grad_h
         if cell.memory == "output":
-            of_h = of_h + gates.forget[t] * of_raw
+            grad_h = grad_h + gates.forget[t] * grad_raw
         else:
-            of_c = of_c + gates.forget[t] * of_raw
+            grad_c = grad_c + gates.forget[t] * grad_raw
         if feedback is not None:
-            of_h = of_h + arrived[t] @ feedback.to(v.dtype)
-    return arrived, constant
+            grad_h = grad_h + grad_candidate[t] @ feedback.to(v.dtype)
+    return grad_candidate, constant

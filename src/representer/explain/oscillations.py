@@ -1,15 +1,15 @@
-r"""Which oscillations a classifier of signals goes by: their frequencies, and the channels' lags.
+r"""Frequency bands and phase lags that a classifier of signals depends on, by perturbation.
 
-A filter alone does not say it, since units share the work. Both answers here are got by asking the
-whole classifier about changed signals, so they hold for any model of windows (B, C, T).
+Individual filters do not show this, since an output combines many units. Both measures apply the
+whole classifier to modified signals, so they are defined for any model of windows (B, C, T).
 
     z_c = analytic signal of channel c in a band,    x_c = Re z_c + rest
-    d(b) = margin(x) - margin(rest)                              what the band b is good for
+    d(b) = margin(x) - margin(rest)                                  importance of band b
     Q_cd = E[(margin_k(x') - mean) <z'_c, z'_d> / |z'_c||z'_d|],     z'_c = e^{i theta_c} z_c
 
-with theta_c uniform and independent: whatever phases the channels had against each other is gone,
-so Q describes the model and not the signals. The phases of its leading eigenvector
-are the lags that speak for class k most.
+with theta_c uniform and independent, which removes the phase relations of the channels, so Q
+describes the model and not the signals. The phases of its leading eigenvector are the lags that are
+the strongest evidence for class k.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class BandImportance(NamedTuple):
 
     @property
     def center(self) -> float:
-        """Return the mean frequency in Hz, weighted by the losses of at least half the largest."""
+        """Return the mean frequency in Hz, weighted by losses of at least half the largest."""
         weight = torch.where(self.loss >= self.loss.max() / 2, self.loss, 0.0)
         return float((weight * self.frequencies).sum() / weight.sum())
 
@@ -68,7 +68,7 @@ def band_importance(
     width: float = 1.0,
     highest: float | None = None,
 ) -> BandImportance:
-    """Remove each frequency band in turn, and measure the effect on the classifier.
+    """Measure the effect on the classifier of removing each frequency band in turn.
 
     Args:
         classify: The classifier: windows to logits.
@@ -87,17 +87,17 @@ def band_importance(
         raise ShapeError("labels", labels.shape, f"one label per window, ({len(signals)},)")
     highest = sampling_rate / 2 if highest is None else highest
     count = math.floor(highest / width - 0.5)
-    middles = width * torch.arange(1, count + 1, dtype=torch.float64)
+    centers = width * torch.arange(1, count + 1, dtype=torch.float64)
     with torch.no_grad():
-        whole = _margin(classify(signals), labels).mean()
+        baseline = _margin(classify(signals), labels).mean()
         losses = [
-            whole
+            baseline
             - _margin(
                 classify(signals - _band(signals, f, width, sampling_rate).real), labels
             ).mean()
-            for f in middles.tolist()
+            for f in centers.tolist()
         ]
-    return BandImportance(middles, torch.stack(losses).double().cpu())
+    return BandImportance(centers, torch.stack(losses).double().cpu())
 
 
 def phase_lags(
@@ -142,19 +142,20 @@ def phase_lags(
         with torch.no_grad():
             margin = _margin(classify((rest + shifted.real).to(signals.dtype)), labels).double()
         unit = shifted / shifted.norm(dim=2, keepdim=True).clamp(min=1e-30)
-        against = torch.einsum("bct,bdt->bcd", unit, unit.conj()).to(torch.complex128)
+        coherence = torch.einsum("bct,bdt->bcd", unit, unit.conj()).to(torch.complex128)
         weight = (margin - margin.mean()).to(torch.complex128)
-        evidence += torch.einsum("b,bcd->cd", weight, against).cpu() / (repeats * len(signals))
-    return _of_evidence(evidence.fill_diagonal_(0))
+        evidence += torch.einsum("b,bcd->cd", weight, coherence).cpu() / (repeats * len(signals))
+    return _lags_from_evidence(evidence.fill_diagonal_(0))
 
 
 def combined_lags(models: Sequence[PhaseLags]) -> PhaseLags:
-    r"""Put together what several models say of one class.
+    r"""Average the evidence of several models for one class.
 
     .. math::
         Q = \frac{1}{n} \sum_{i=1}^n Q_i / \|Q_i\|
 
-    so every model counts alike, however large its margins are; one without any evidence has no say.
+    The normalization makes the weights of the models independent of the scale of their margins. A
+    model whose evidence is zero is ignored.
 
     Args:
         models: The result of `phase_lags` for each model, for the same class and channels.
@@ -166,25 +167,25 @@ def combined_lags(models: Sequence[PhaseLags]) -> PhaseLags:
     if not models:
         raise ArgumentError("models", models, "the lags of at least one model")
     evidence = torch.zeros_like(models[0].evidence)
-    for one in models:
-        if one.evidence.shape != evidence.shape:
-            expected = f"{tuple(evidence.shape)}, as that of the first model"
-            raise ShapeError("evidence", one.evidence.shape, expected)
-        evidence += one.evidence / one.evidence.norm().clamp(min=1e-30) / len(models)
-    return _of_evidence(evidence)
+    for model in models:
+        if model.evidence.shape != evidence.shape:
+            expected = f"{tuple(evidence.shape)}, the shape for the first model"
+            raise ShapeError("evidence", model.evidence.shape, expected)
+        evidence += model.evidence / model.evidence.norm().clamp(min=1e-30) / len(models)
+    return _lags_from_evidence(evidence)
 
 
-def _of_evidence(evidence: Tensor) -> PhaseLags:
+def _lags_from_evidence(evidence: Tensor) -> PhaseLags:
     leading = torch.linalg.eigh(evidence).eigenvectors[:, -1] * evidence.any()
-    lags = 0.0 - torch.rad2deg(torch.angle(leading * leading[0].conj()))  # 0 - 0 is not -0
+    lags = 0.0 - torch.rad2deg(torch.angle(leading * leading[0].conj()))  # 0 - 0 avoids -0
     return PhaseLags(lags, leading.abs(), evidence)
 
 
-def _band(signals: Tensor, middle: float, width: float, rate: float) -> Tensor:
-    """Return the analytic signal of a band ``(N, C, T)``; its real part is the band itself."""
+def _band(signals: Tensor, center: float, width: float, rate: float) -> Tensor:
+    """Return the analytic signal of a band ``(N, C, T)``; its real part is the filtered signal."""
     frequencies = torch.fft.fftfreq(signals.shape[2], 1 / rate, device=signals.device)
-    inside = (frequencies >= middle - width / 2) & (frequencies < middle + width / 2)
-    return 2 * torch.fft.ifft(torch.fft.fft(signals) * inside)
+    is_inside = (frequencies >= center - width / 2) & (frequencies < center + width / 2)
+    return 2 * torch.fft.ifft(torch.fft.fft(signals) * is_inside)
 
 
 def _margin(logits: Tensor, labels: Tensor) -> Tensor:
@@ -196,10 +197,14 @@ def _margin(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _check(signals: Tensor, rate: float, width: float) -> None:
     if signals.dim() != 3 or not signals.is_floating_point():
-        raise ShapeError("signals", signals.shape, "numbers (windows, channels, samples)")
+        raise ShapeError(
+            "signals", signals.shape, "a floating-point tensor (windows, channels, samples)"
+        )
     if not 0 < rate < math.inf:
         raise ArgumentError("sampling_rate", rate, "a positive number of Hz")
-    finest = rate / signals.shape[2]
-    if not finest <= width * (1 + 1e-9) < rate / 2:
-        expected = f"{finest:g} Hz, one over the length of a window, to half the sampling rate"
+    resolution = rate / signals.shape[2]
+    if not resolution <= width * (1 + 1e-9) < rate / 2:
+        expected = (
+            f"{resolution:g} Hz, one over the duration of a window, to half the sampling rate"
+        )
         raise ArgumentError("width", width, expected)

@@ -5,8 +5,8 @@ Given the gates, a cell without tanh is linear in its input:
     c~_t = X~_0 x_t + ... + X~_{n-1} x_{t-(n-1)d} + H~ h_{t-1}
     c_t  = i_t * c~_t + f_t * m_{t-1},      h_t = o_t * a c_t,      m = c or h
 
-so h_T is a sum over the steps s of what x_s wrote, propagated through memory and feedback with all
-gates held at their values. Without feedback and for n = 1, the contribution of step s is
+so h_T is a sum of contributions of the steps s, each propagated through memory and feedback with
+all gates held constant. Without feedback and for n = 1, the contribution of step s is
 o_T * f_T * ... * f_{s+1} * i_s * X~ x_s. Liang et al. 2019, (9), (10), (20).
 
 Shapes: T time, G gates, H units.
@@ -19,27 +19,27 @@ from torch import Tensor
 
 from representer.explain.recurrent_parts import (
     SLOPES,
+    check_decomposable,
     forget_gate,
     input_gate,
     pre_activations,
-    refuse_what_is_no_sum,
 )
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
 
 def recurrent_contributions(layer: RecurrentKernelMachine, x: Tensor) -> Tensor:
-    """Return what each step adds to the last output of a layer ``(T, H)``.
+    """Return the contribution of each step to the last output of a layer ``(T, H)``.
 
     Raises:
-        KindError: If the output is not a sum over the steps; the message names the reason.
+        KindError: If the output is not a sum over the steps; the message states the reason.
     """
-    refuse_what_is_no_sum(layer)
+    check_decomposable(layer)
     cell, slope = layer.cell, SLOPES[layer.cell.output]
     gates_TGH, static = pre_activations(layer, x)[0].sigmoid(), layer.static_gates()
     gate = dict(zip(cell.gates, gates_TGH.unbind(1), strict=True))
     feedback = layer.recurrent().get("candidate")
     filters = layer.filters()["candidate"]
-    written = [x @ slot.T for slot in filters.unbind(-1)]  # by x_s to c~ of step s + slot d
+    written = [x @ slot.T for slot in filters.unbind(-1)]  # from x_s to c~ of step s + slot d
     hold_c, hold_h = layer.zoneout
     c = x.new_zeros(len(x), layer.hidden_size)  # the contributions of the steps to c_t
     h = torch.zeros_like(c)

@@ -1,6 +1,6 @@
-"""The gates of a recurrent cell without tanh, held at their values for one sequence.
+"""The gates of a recurrent cell without tanh for one sequence.
 
-Given these values, the output is a sum over the steps. Liang et al. 2019, (9), (10), (20).
+Given the gates, the output is a sum over the steps. Liang et al. 2019, (9), (10), (20).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from representer.errors import KindError
 from representer.functional import Cell, ngram_product, rkm_scan
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
-SLOPES = {"identity": 1.0, "linear": 0.5}  # the output functions that are a multiple of the cell
+SLOPES = {"identity": 1.0, "linear": 0.5}  # of output functions that are a multiple of the cell
 
 
 def pre_activations(layer: RecurrentKernelMachine, x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the pre-activations of all gates ``(T, G, H)`` and the outputs ``(T, H)``.
 
-    With a stride, T is the number of strides. They have the dtype of the input, which may be more
+    With a stride, T is the number of strides. The dtype is that of the input, which may be more
     precise than that of the layer.
     """
     cell, units = layer.cell, layer.hidden_size
@@ -59,7 +59,7 @@ def norm_of(layer: RecurrentKernelMachine, x: Tensor) -> Tensor | None:
 
 
 def input_gate(cell: Cell, gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
-    """Return i_t, as one number or one per unit."""
+    """Return i_t, a scalar or one value per unit."""
     if cell.input_gate == "dynamic":
         return gate["input"][t]
     if cell.input_gate == "coupled":
@@ -69,22 +69,22 @@ def input_gate(cell: Cell, gate: dict[str, Tensor], static: Tensor | None, t: in
 
 
 def forget_gate(gate: dict[str, Tensor], static: Tensor | None, t: int) -> Tensor:
-    """Return f_t, as one number or one per unit."""
+    """Return f_t, a scalar or one value per unit."""
     if "forget" in gate:
         return gate["forget"][t]
     assert static is not None
     return static[1]
 
 
-def refuse_what_is_no_sum(layer: Any, *, with_norm: bool = False) -> None:
-    """Refuse a layer whose output is not a sum over the steps, given its gates.
+def check_decomposable(layer: Any, *, with_norm: bool = False) -> None:
+    """Check that the output of a layer is a sum over the steps, given its gates.
 
     Args:
         layer: The object to check.
-        with_norm: Hold the divisor of a layer norm, too, like a gate.
+        with_norm: Also treat the divisor of a layer norm as a constant.
 
     Raises:
-        KindError: If the output is not such a sum; the message names the reason.
+        KindError: If the output is not such a sum; the message states the reason.
     """
     if not isinstance(layer, RecurrentKernelMachine):
         raise KindError("layer", type(layer).__name__, "a layer of the recurrent kernel machines")
@@ -92,11 +92,10 @@ def refuse_what_is_no_sum(layer: Any, *, with_norm: bool = False) -> None:
     reasons = {
         f"The candidate passes through {cell.candidate}.": cell.candidate != "identity",
         f"The output is {cell.output} of the cell.": cell.output not in SLOPES,
-        "The layer norm divides by what all steps wrote together.": layer.layer_norm
-        and not with_norm,
+        "The layer norm divides by a statistic of all steps.": layer.layer_norm and not with_norm,
         "It has several layers: use stack_readout.": layer.num_layers > 1,
         "It has two directions: use stack_readout.": layer.bidirectional,
-        "The output non-linearity is learned.": layer.psi is not None,
+        "The output nonlinearity is learned.": layer.psi is not None,
     }
     for reason, holds in reasons.items():
         if holds:

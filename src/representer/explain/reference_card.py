@@ -37,8 +37,8 @@ class ReferenceCard:
         unit: The unit.
         slots: The nearest words to each token of the reference, in descending order of cosine.
         decay: λ, or the mean of the gate over the data; None for a gate without data.
-        half_life: Steps after which a match has decayed to half: log ½ / log λ, with the median
-            over the data for a gate.
+        half_life: Steps after which a match has decayed to half, log ½ / log λ; uses the median
+            of a gate over the data.
         weights: The unit's weight for each class, by name.
     """
 
@@ -80,20 +80,20 @@ def reference_card(
         vectors: Their vectors. The cosine of a zero vector is 0.
         k: Number of words per slot.
         data: Sequences for the statistics of a gated decay; unused otherwise.
-        weights: Weights of all units for each class of a linear read-out.
+        weights: Read-out weights of all units, by class.
 
     Shape:
         - vectors ``(V, I)``; data ``(T, I)`` each; weights ``(H,)`` each
 
     Raises:
-        KindError: If the layer is no string-kernel layer, or vectors are no tensor.
+        KindError: If the layer is not a `StringKernelRNN`, or vectors is not a tensor.
         ShapeError: If a shape is wrong.
         ArgumentError: If unit or k is out of range, the numbers of words and vectors differ, or a
-            number is not finite.
+            value is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
-        Theorem 1: unit i compares with the sequence of its rows of W.
+        Theorem 1: the reference of unit i is the sequence of its rows of W.
     """
     check_layer(layer)
     check_index("unit", unit, 0, layer.hidden_size - 1)
@@ -106,20 +106,20 @@ def reference_card(
     if len(words) != len(vectors):
         raise ArgumentError("len(words)", len(words), f"{len(vectors)}, one word per vector")
     reference = layer.references()[unit].double()
-    normal = F.normalize(check_finite("vectors", vectors.detach()).double(), dim=1)
-    cosines = F.normalize(reference, dim=1) @ normal.T
+    unit_vectors = F.normalize(check_finite("vectors", vectors.detach()).double(), dim=1)
+    cosines = F.normalize(reference, dim=1) @ unit_vectors.T
     best = cosines.topk(min(k, len(words)), dim=1)
     slots = tuple(
-        tuple(NearWord(words[int(i)], float(c)) for i, c in zip(row_i, row_c, strict=True))
-        for row_i, row_c in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        tuple(NearWord(words[int(i)], float(c)) for i, c in zip(indices, values, strict=True))
+        for indices, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     )
     decay, half_life = _decay(layer, unit, data)
-    counts = {name: row[unit].item() for name, row in (weights or {}).items()}
-    return ReferenceCard(unit, slots, decay, half_life, counts)
+    class_weights = {name: row[unit].item() for name, row in (weights or {}).items()}
+    return ReferenceCard(unit, slots, decay, half_life, class_weights)
 
 
 def half_life(decay: float) -> float:
-    """Return the steps after which a match decays to half: 0 for λ = 0, infinity for λ = 1."""
+    """Return the number of steps to half the initial value: 0 for λ = 0, infinity for λ = 1."""
     if decay <= 0:
         return 0.0
     return math.inf if decay >= 1 else math.log(0.5) / math.log(decay)

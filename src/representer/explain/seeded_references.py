@@ -1,4 +1,4 @@
-"""References initialized with phrases, and their drift in training."""
+"""Initialization of references from phrases, and their drift during training."""
 
 from __future__ import annotations
 
@@ -52,17 +52,19 @@ class Seeds:
             layer: The layer that was seeded, after training.
 
         Raises:
-            KindError: If it is no string-kernel layer.
-            ShapeError: If its references are of another shape than the seeds.
+            KindError: If it is not a `StringKernelRNN`.
+            ShapeError: If the shapes of its references and of the seeds differ.
         """
         check_layer(layer)
         seeds = self.vectors.double()
-        now = layer.references().double().to(seeds.device)
-        if now.shape[1:] != seeds.shape[1:] or len(now) < len(seeds):
-            raise ShapeError("references", now.shape, f"those seeded with {tuple(seeds.shape)}")
-        now = now[: len(seeds)]
-        cosines = F.cosine_similarity(now, seeds, dim=-1).tolist()
-        distances = ((now - seeds).norm(dim=-1) / seeds.norm(dim=-1)).tolist()
+        current = layer.references().double().to(seeds.device)
+        if current.shape[1:] != seeds.shape[1:] or len(current) < len(seeds):
+            raise ShapeError(
+                "references", current.shape, f"the shape of the seeds, {tuple(seeds.shape)}"
+            )
+        current = current[: len(seeds)]
+        cosines = F.cosine_similarity(current, seeds, dim=-1).tolist()
+        distances = ((current - seeds).norm(dim=-1) / seeds.norm(dim=-1)).tolist()
         return [
             SlotDrift(unit, slot, cosines[unit][slot], distances[unit][slot])
             for unit in range(len(seeds))
@@ -77,7 +79,7 @@ def seed_references(
 
     Args:
         layer: The layer; the first layer, forward direction, is modified in place.
-        phrases: Word vectors of each phrase, of as many words as the layer's n-grams.
+        phrases: Word vectors of each phrase, whose length is the layer's order n.
         scale: Rescale every vector to this length; None keeps the lengths. Word vectors are often
             longer than the initial weights of a layer.
 
@@ -88,10 +90,10 @@ def seed_references(
         The seeds; `Seeds.drift` compares the references with them after training.
 
     Raises:
-        KindError: If the layer is no string-kernel layer, or a phrase no tensor.
-        ShapeError: If a phrase is no sequence of n vectors of the layer's input size.
-        ArgumentError: If there are more phrases than units or none, a word vector is zero, which
-            has no direction, or a number is not finite.
+        KindError: If the layer is not a `StringKernelRNN`, or a phrase is not a tensor.
+        ShapeError: If a phrase is not a sequence of n vectors of the layer's input size.
+        ArgumentError: If there are no phrases or more than units, a word vector is zero, or a
+            value is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,

@@ -3,8 +3,8 @@
     y = sum_l sum_t v_t^(l) . h_t^(l)           h^(l) the output of layer l, of both directions
 
 Given gates and activations, the top layer's part of y is sum_t u_t . h_t^(L-1), a read-out of the
-layer below, to whose own weights u is added. So the weights propagate down to the first layer,
-whose read-out is decomposed over the tokens.
+layer below; u is added to the weights of that layer. The weights are propagated in this way to the
+first layer, whose read-out is decomposed over the tokens.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Layer = StringKernelRNN | RecurrentKernelMachine
 class StackReadout:
     """The decomposition of a weighted sum of outputs over the units of the first layer.
 
-    Units are numbered as in the first layer's output: those from H on belong to the reverse
+    Units are numbered as in the first layer's output: units H to 2H − 1 belong to the reverse
     direction. Steps are numbered as in the sequence.
 
     Attributes:
-        parts: The directions of the first layer, each a layer of its own in float64.
-        readouts: The read-out of each direction; the steps of the reverse direction run backwards.
-        constant: The part that no step contributes, from the biases of all layer norms.
+        parts: The directions of the first layer, each a separate layer in float64.
+        readouts: The read-out of each direction; that of the reverse direction is in reverse order.
+        constant: The part independent of all steps, from the biases of all layer norms.
     """
 
     parts: tuple[Layer, ...]
@@ -47,16 +47,16 @@ class StackReadout:
     def steps(self) -> Tensor:
         """Return the contribution of each token through each unit ``(T, D·H)``.
 
-        They and the constant sum to y.
+        Their sum plus the constant is y.
         """
-        shares = [r.steps() if isinstance(r, StringReadout) else r.contribution
+        contributions = [r.steps() if isinstance(r, StringReadout) else r.contribution
                   for r in self.readouts]  # fmt: skip
-        return _joined(shares)
+        return _concatenate(contributions)
 
     def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
         """Return the k n-grams of largest absolute contribution to y through one unit.
 
-        The positions of an n-gram of the reverse direction are in its reading order.
+        The positions of an n-gram of the reverse direction are in descending order.
 
         Raises:
             KindError: If the layers have no n-grams.
@@ -70,7 +70,7 @@ class StackReadout:
         ngrams = readout.ngrams(unit % size, k)
         if unit < size:
             return ngrams
-        last = len(readout.counts) - 1
+        last = len(readout.state_weights) - 1
         return [
             NgramContribution(tuple(last - t for t in n.positions), n.contribution) for n in ngrams
         ]
@@ -105,52 +105,52 @@ def stack_readout(
     The part of a layer in y is :math:`\sum_t u_t \cdot h_t^{(l-1)}`, where :math:`u` are the
     ``input_weights`` of `StringReadout` or `MemoryLedger`. It is exact given the values of the
     gates and of :math:`\sigma(s)/s` in all layers. The contribution of an n-gram of a higher layer
-    is divided equally among its tokens, since it needs all of them.
+    is divided equally among its tokens.
 
     Args:
         layers: One layer or several, from the lowest; each may itself have several layers and two
             directions. String-kernel networks as in `string_readout`, recurrent kernel machines
             as in `memory_ledger`.
         input: One sequence.
-        weights: v of each of ``layers``, or a single v for a single layer. Of a module of several
-            layers, the output of the last is weighted.
+        weights: v of each of ``layers``, or a single v for a single layer. It weights the output of
+            the last layer of a module with several layers.
 
     Shape:
         - input ``(T, I)``; weights ``(T / stride, D·H)`` each
 
     Raises:
-        KindError: If the outputs of a layer are not sums over the steps (the message names the
+        KindError: If the outputs of a layer are not sums over the steps (the message states the
             reason), or if input or weights are of the wrong kind.
         ShapeError: If a shape is wrong.
-        ArgumentError: If the numbers of weights and layers differ, or a number is not finite.
+        ArgumentError: If the numbers of weights and layers differ, or a value is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (4), sections 4, 6.1 and 6.2.
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (10), (20).
     """
-    given = [layers] if isinstance(layers, StringKernelRNN | RecurrentKernelMachine) else layers
-    counts = [weights] if isinstance(weights, Tensor) else weights
-    if not given or len(counts) != len(given):
-        raise ArgumentError("len(weights)", len(counts), f"{len(given)}, one for each layer")
-    for layer in given:
+    modules = [layers] if isinstance(layers, StringKernelRNN | RecurrentKernelMachine) else layers
+    vs = [weights] if isinstance(weights, Tensor) else weights
+    if not modules or len(vs) != len(modules):
+        raise ArgumentError("len(weights)", len(vs), f"{len(modules)}, one for each layer")
+    for layer in modules:
         if not isinstance(layer, StringKernelRNN | RecurrentKernelMachine):
             kinds = "a StringKernelRNN or a recurrent kernel machine"
             raise KindError("layer", type(layer).__name__, kinds)
-    x = check_sequence(given[0], input, is_stride_allowed=True).detach().double()
+    x = check_sequence(modules[0], input, is_stride_allowed=True).detach().double()
     stack: list[tuple[Layer, ...]] = []
     read: list[Tensor | None] = []
-    for layer, v in zip(given, counts, strict=True):
+    for layer, v in zip(modules, vs, strict=True):
         width = layer.hidden_size * layer.num_directions
         read += [None] * (layer.num_layers - 1) + [
-            check_weights(v, len(input) // given[0].stride, width)
+            check_weights(v, len(input) // modules[0].stride, width)
         ]
         exact = copy.deepcopy(layer).double().eval()
         stack += [
             tuple(exact.part(k, bool(d)) for d in range(layer.num_directions))
             for k in range(layer.num_layers)
         ]
-    return _down(stack, _inputs(stack, x), read)
+    return _decompose(stack, _inputs(stack, x), read)
 
 
 @torch.no_grad()
@@ -158,37 +158,39 @@ def _inputs(stack: Sequence[tuple[Layer, ...]], x: Tensor) -> list[Tensor]:
     """Return the input of each layer."""
     inputs = [x]
     for parts in stack[:-1]:
-        outputs = [part(_turned(inputs[-1], d))[0] for d, part in enumerate(parts)]
-        inputs.append(_joined(outputs))
+        outputs = [part(_in_direction(inputs[-1], d))[0] for d, part in enumerate(parts)]
+        inputs.append(_concatenate(outputs))
     return inputs
 
 
-def _down(
+def _decompose(
     stack: Sequence[tuple[Layer, ...]], inputs: Sequence[Tensor], read: Sequence[Tensor | None]
 ) -> StackReadout:
     """Decompose the layers from the last to the first."""
-    from_above, constant, readouts = None, 0.0, []
-    for parts, x, own in zip(reversed(stack), reversed(inputs), reversed(read), strict=True):
-        v = sum((w for w in (from_above, own) if w is not None), torch.zeros(()))
-        readouts, from_above = [], torch.zeros_like(x)
-        for d, (part, share) in enumerate(zip(parts, v.chunk(len(parts), dim=1), strict=True)):
-            turned = _turned(x, d), _turned(share, d)
+    upstream, constant, readouts = None, 0.0, []
+    for parts, x, own_weights in zip(
+        reversed(stack), reversed(inputs), reversed(read), strict=True
+    ):
+        v = sum((w for w in (upstream, own_weights) if w is not None), torch.zeros(()))
+        readouts, upstream = [], torch.zeros_like(x)
+        for d, (part, weights) in enumerate(zip(parts, v.chunk(len(parts), dim=1), strict=True)):
+            arguments = _in_direction(x, d), _in_direction(weights, d)
             if isinstance(part, StringKernelRNN):
-                readout = string_readout(part, *turned)
-                slopes = readout.input_weights()
+                readout = string_readout(part, *arguments)
+                input_weights = readout.input_weights()
             else:
-                readout = memory_ledger(part, *turned)
-                slopes, constant = readout.input_weights, constant + readout.constant
-            from_above = from_above + _turned(slopes, d)
+                readout = memory_ledger(part, *arguments)
+                input_weights, constant = readout.input_weights, constant + readout.constant
+            upstream = upstream + _in_direction(input_weights, d)
             readouts.append(readout)
     return StackReadout(tuple(stack[0]), tuple(readouts), constant)
 
 
-def _turned(rows: Tensor, direction: int) -> Tensor:
-    """Return rows in the reading order of a direction, or restore their order."""
+def _in_direction(rows: Tensor, direction: int) -> Tensor:
+    """Reverse the rows for the reverse direction."""
     return rows.flip(0) if direction else rows
 
 
-def _joined(rows: Sequence[Tensor]) -> Tensor:
-    """Concatenate the rows of the directions, each given in its own reading order."""
-    return torch.cat([_turned(each, d) for d, each in enumerate(rows)], dim=-1)
+def _concatenate(rows: Sequence[Tensor]) -> Tensor:
+    """Concatenate the rows of both directions, given in the order of each direction."""
+    return torch.cat([_in_direction(each, d) for d, each in enumerate(rows)], dim=-1)

@@ -1,7 +1,7 @@
 """The products, decays and states of a string-kernel layer for one sequence, in float64.
 
-Contributions are computed in float64 whatever the dtype of the layer, so that they sum to the state
-up to the rounding of the layer itself.
+Contributions are computed in float64 for every dtype of the layer, so that they sum to the state up
+to the rounding error of the layer itself.
 
 Shapes: T time, n order, H units.
 """
@@ -28,7 +28,7 @@ class StringParts:
     Attributes:
         chain: The chain.
         products: p_j[t] ``(T, n, H)``.
-        decay: lam_t ``(T, H)``, with gates held at their values.
+        decay: lam_t ``(T, H)``.
         highway: The highway's gate ``(T, H)``, or None.
     """
 
@@ -40,11 +40,11 @@ class StringParts:
     @property
     def weight(self) -> Tensor:
         """Return w_t ``(T, H)``, the weight of a new term: 1 − lam_t in Table 4, else 1."""
-        is_weighed = self.chain.normalized == "paper"
-        return 1 - self.decay if is_weighed else torch.ones_like(self.decay)
+        is_weighted = self.chain.normalized == "paper"
+        return 1 - self.decay if is_weighted else torch.ones_like(self.decay)
 
-    def of(self, order: int, unit: int | None = None) -> StringParts:
-        """Return the chain up to one order, for one unit (H is then 1) or all."""
+    def select(self, order: int, unit: int | None = None) -> StringParts:
+        """Return the parts up to one order, of all units or of a single one (H = 1)."""
         kept = slice(None) if unit is None else slice(unit, unit + 1)
         highway = None if self.highway is None else self.highway[:, kept]
         parts = (self.products[:, :order, kept], self.decay[:, kept], highway)
@@ -54,33 +54,30 @@ class StringParts:
         """Return c_1..c_n before division by their masses, and the masses, each ``(T, n, H)``."""
         return chain_states(self.products, self.decay, self.weight, self.chain.combine)
 
-    def read(self, counts: Tensor) -> Tensor:
-        """Convert weights of the states to weights of c_n[t] before division by its mass.
-
-        Both are ``(T, H)``.
-        """
+    def divide_by_mass(self, weights: Tensor) -> Tensor:
+        """Convert weights of the states to weights of c_n[t] before division by its mass."""
         if self.chain.normalized != "exact":
-            return counts
+            return weights
         mass = self.states()[1][:, -1]
-        return torch.where(mass == 0, 0.0, counts / torch.where(mass == 0, 1.0, mass))
+        return torch.where(mass == 0, 0.0, weights / torch.where(mass == 0, 1.0, mass))
 
     def sums(self, read: Tensor) -> ChainSums:
-        """Return the parts of sum_t read_t c_n[t] at every step."""
+        """Split sum_t read_t c_n[t] at every step."""
         return chain_sums(self.products, self.decay, self.weight, read, self.chain.combine)
 
-    def slopes(self, read: Tensor) -> Tensor:
-        """Return the weight of each product ``(T, n, H)``."""
+    def product_gradients(self, read: Tensor) -> Tensor:
+        """Return the gradient of a read-out with respect to each product ``(T, n, H)``."""
         return self.weight[:, None] * self.sums(read).slots
 
     def contributions(self, read: Tensor) -> Tensor:
         """Return the contribution of each token in each slot ``(T, n, H)``."""
-        return self.slopes(read) * self.products
+        return self.product_gradients(read) * self.products
 
-    def at_the_end(self) -> Tensor:
-        """Return the weights of a read-out of the last state only ``(T, H)``."""
-        counts = torch.zeros_like(self.decay)
-        counts[-1] = 1
-        return counts
+    def last_state_weights(self) -> Tensor:
+        """Return the weights ``(T, H)`` of a read-out that equals the last state."""
+        weights = torch.zeros_like(self.decay)
+        weights[-1] = 1
+        return weights
 
 
 def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
@@ -91,16 +88,16 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
         input: ``(T, I)``.
 
     Raises:
-        KindError: If the layer is no string-kernel layer, or as in `check_sequence`.
+        KindError: If the layer is not a `StringKernelRNN`, or as in `check_sequence`.
         ShapeError: If the input is not one sequence.
-        ArgumentError: If a step of it is not finite.
+        ArgumentError: If a value is not finite.
     """
     check_layer(layer)
     x = check_sequence(layer, input).detach().double()
     direction = layer.plain_direction(0)
     chain, n = direction.chain, layer.order
     z = torch.einsum("ti,phi->tph", x, direction.input_weight.detach().double())
-    if direction.bias is not None:  # of the gates, which follow the tokens
+    if direction.bias is not None:  # of the gates, which follow the products
         z[:, n:] += direction.bias.detach().double()
     if direction.decay is not None:
         decay = direction.decay.detach().double().expand_as(z[:, 0])
@@ -119,10 +116,10 @@ def string_parts(layer: StringKernelRNN, input: Tensor) -> StringParts:
 
 
 def check_layer(layer: Any) -> None:
-    """Refuse anything but a string-kernel layer.
+    """Check that a layer is a `StringKernelRNN`.
 
     Raises:
-        KindError: If it is no string-kernel layer.
+        KindError: If it is not.
     """
     if not isinstance(layer, StringKernelRNN):
         raise KindError("layer", type(layer).__name__, "a StringKernelRNN")

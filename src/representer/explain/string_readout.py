@@ -1,10 +1,10 @@
-"""The decomposition of a weighted sum of a string-kernel network's outputs: tokens and n-grams.
+"""The decomposition of a weighted sum of a string-kernel network's outputs over tokens or n-grams.
 
     y = sum_t v_t . h_t,    h_t = g_t * sigma(s_t) + (1 - g_t) * x_t,
     s_t = c_n[t]  or  c_1[t] + ... + c_n[t]
 
-With sigma(s)/s and the highway's gate g held at their values, y is a sum over n-grams, each
-weighted by its decay up to every step that is read: Lei et al. 2017, (4), 4 and 6.1.
+With sigma(s)/s and the highway's gate g held constant, y is a sum over n-grams, each weighted by
+its decay up to each step with a nonzero weight: Lei et al. 2017, (4), sections 4 and 6.1.
 
 Shapes: T time, H units.
 """
@@ -21,7 +21,7 @@ from representer.errors import KindError, ShapeError
 from representer.explain.best_ngrams import NgramContribution
 from representer.explain.checks import check_finite, check_index
 from representer.explain.string_parts import StringParts, string_parts
-from representer.explain.top_ngrams import ngrams_of, refuse_sums
+from representer.explain.top_ngrams import best_layer_ngrams, check_multiplicative
 from representer.nn import StringKernelRNN
 
 
@@ -32,27 +32,26 @@ class StringReadout:
     Attributes:
         layer: The layer.
         parts: Its products and decays for the sequence.
-        counts: Weights of the states before the activation ``(T, H)``.
-        passed: Weights of the input that bypasses the states through the highway ``(T, H)``; zeros
-            without a highway.
-        carried: Contributions of that input ``(T, H)``.
+        state_weights: Weights of the states before the activation ``(T, H)``.
+        highway_weights: Weights of the input of the highway ``(T, H)``; zeros without a highway.
+        highway_contribution: Contributions of that input ``(T, H)``.
     """
 
     layer: StringKernelRNN
     parts: StringParts
-    counts: Tensor
-    passed: Tensor
-    carried: Tensor
+    state_weights: Tensor
+    highway_weights: Tensor
+    highway_contribution: Tensor
 
     def steps(self) -> Tensor:
         """Return the contribution of each token through each unit ``(T, H)``; they sum to y.
 
         The contribution of an n-gram is divided equally among its tokens.
         """
-        total = self.carried.clone()
+        total = self.highway_contribution.clone()
         for order in orders_read(self.parts):
-            parts = self.parts.of(order)
-            added = parts.contributions(parts.read(self.counts)).sum(1)
+            parts = self.parts.select(order)
+            added = parts.contributions(parts.divide_by_mass(self.state_weights)).sum(1)
             total += added / order if parts.chain.combine == "multiply" else added
         return total
 
@@ -63,14 +62,14 @@ class StringReadout:
         input is the output of another layer, u are the weights of a read-out of that layer.
         """
         references_HnI = self.layer.references().double()
-        total = torch.zeros(len(self.counts), self.layer.input_size, dtype=torch.float64)
-        total = total.to(self.counts.device)
+        total = torch.zeros(len(self.state_weights), self.layer.input_size, dtype=torch.float64)
+        total = total.to(self.state_weights.device)
         for order in orders_read(self.parts):
-            parts = self.parts.of(order)
-            slopes = parts.slopes(parts.read(self.counts))
-            pulled = torch.einsum("tnh,hni->ti", slopes, references_HnI[:, :order])
-            total += pulled / order if parts.chain.combine == "multiply" else pulled
-        return total + self.passed if self.parts.highway is not None else total
+            parts = self.parts.select(order)
+            gradients = parts.product_gradients(parts.divide_by_mass(self.state_weights))
+            added = torch.einsum("tnh,hni->ti", gradients, references_HnI[:, :order])
+            total += added / order if parts.chain.combine == "multiply" else added
+        return total + self.highway_weights if self.parts.highway is not None else total
 
     def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
         """Return the k n-grams of largest absolute contribution to y through one unit.
@@ -80,16 +79,18 @@ class StringReadout:
             k: Number of n-grams.
 
         Raises:
-            KindError: If the layer adds tokens instead of multiplying them.
+            KindError: If the layer adds the tokens of an n-gram instead of multiplying them.
             ArgumentError: If unit or k is out of range.
         """
-        refuse_sums(self.layer)
+        check_multiplicative(self.layer)
         check_index("unit", unit, 0, self.layer.hidden_size - 1)
         check_index("k", k, 1)
         ngrams: list[NgramContribution] = []
         for order in orders_read(self.parts):
-            parts = self.parts.of(order, unit)
-            ngrams += ngrams_of(parts, parts.read(self.counts[:, unit : unit + 1]), k)
+            parts = self.parts.select(order, unit)
+            ngrams += best_layer_ngrams(
+                parts, parts.divide_by_mass(self.state_weights[:, unit : unit + 1]), k
+            )
         return sorted(ngrams, key=lambda ngram: -abs(ngram.contribution))[:k]
 
 
@@ -104,8 +105,8 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
     the values of the gates and of :math:`\sigma(s)/s`.
 
     Args:
-        layer: One layer and one direction, with any activation but the sigmoid, which is not 0 at
-            0 and so has a part that no token contributes.
+        layer: One layer and one direction, with any activation except the sigmoid: it is not 0 at
+            0, so part of the output is independent of the tokens.
         input: One sequence.
         weights: v.
 
@@ -113,35 +114,39 @@ def string_readout(layer: StringKernelRNN, input: Tensor, weights: Tensor) -> St
         - input ``(T, I)``; weights ``(T, H)``
 
     Raises:
-        KindError: If the layer is not supported (the message names the reason), or if input or
+        KindError: If the layer is not supported (the message states the reason), or if input or
             weights are of the wrong kind.
         ShapeError: If a shape is wrong.
-        ArgumentError: If a number is not finite.
+        ArgumentError: If a value is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (4), sections 4 and 6.1.
     """
     parts = string_parts(layer, input)
-    _refuse_what_is_no_sum(layer)
+    _check_decomposable(layer)
     v = check_weights(weights, len(input), layer.hidden_size)
-    counts, passed, carried = v, torch.zeros_like(v), torch.zeros_like(v)
+    state_weights, highway_weights, highway_contribution = (
+        v,
+        torch.zeros_like(v),
+        torch.zeros_like(v),
+    )
     if parts.highway is not None:
-        counts = v * parts.highway
-        passed = v - counts
-        carried = passed * input.detach().double()
+        state_weights = v * parts.highway
+        highway_weights = v - state_weights
+        highway_contribution = highway_weights * input.detach().double()
     if parts.chain.activation == "tanh":
         state = _state(parts)
         is_zero = state == 0
         slope = torch.tanh(state) / torch.where(is_zero, 1.0, state)
-        counts = counts * torch.where(is_zero, 1.0, slope)
+        state_weights = state_weights * torch.where(is_zero, 1.0, slope)
     elif parts.chain.activation == "relu":
-        counts = counts * (_state(parts) > 0)
-    return StringReadout(layer, parts, counts, passed, carried)
+        state_weights = state_weights * (_state(parts) > 0)
+    return StringReadout(layer, parts, state_weights, highway_weights, highway_contribution)
 
 
 def orders_read(parts: StringParts) -> range:
-    """Return the lengths of the n-grams that are read."""
+    """Return the lengths of the n-grams in the read-out."""
     n = parts.chain.order
     return range(n, n + 1) if parts.chain.readout == "last" else range(1, n + 1)
 
@@ -150,14 +155,14 @@ def check_weights(weights: Any, time: int, units: int) -> Tensor:
     """Return the weights of a read-out in float64.
 
     Raises:
-        KindError: If they are no tensor.
+        KindError: If they are not a tensor.
         ShapeError: If they are not ``(T, H)``.
-        ArgumentError: If a number is not finite.
+        ArgumentError: If a value is not finite.
     """
     if not isinstance(weights, Tensor):
         raise KindError("weights", type(weights).__name__, f"a tensor ({time}, {units})")
     if tuple(weights.shape) != (time, units):
-        hint = "Give one row per step, with zeros at the steps that are not read."
+        hint = "Pass one row per step, with zeros for the steps that are not read."
         raise ShapeError("weights", weights.shape, f"({time}, {units})", hint=hint)
     return check_finite("weights", weights.detach().double())
 
@@ -166,12 +171,12 @@ def _state(parts: StringParts) -> Tensor:
     """Return the input of the activation ``(T, H)``."""
     state, one = torch.zeros_like(parts.decay), torch.ones_like(parts.decay)
     for order in orders_read(parts):
-        chain = parts.of(order)
-        state += chain.states()[0][:, -1] * chain.read(one)
+        chain = parts.select(order)
+        state += chain.states()[0][:, -1] * chain.divide_by_mass(one)
     return state
 
 
-def _refuse_what_is_no_sum(layer: StringKernelRNN) -> None:
+def _check_decomposable(layer: StringKernelRNN) -> None:
     reasons = {
         "The sigmoid is not 0 at 0. Use activation='tanh', 'relu' or None, or token_slots.": (
             layer.activation == "sigmoid"

@@ -12,7 +12,7 @@ from representer.nn import StringKernelRNN
 def token_slots(
     layer: StringKernelRNN, input: Tensor, unit: int | None = None, order: int | None = None
 ) -> Tensor:
-    r"""Split a state into the contributions of each token in each slot of the reference.
+    r"""Split a state into the contributions of each token at each slot of the reference.
 
     With ``combine="multiply"``, entry :math:`(t, j)` is the total of all n-grams whose j-th token
     is t,
@@ -21,11 +21,10 @@ def token_slots(
         A[t, j] = \sum_{i_1 < \dots < i_n, \; i_j = t} \; \prod_l \langle x_{i_l}, w_l \rangle
                   \prod_{s > i_1, \, s \notin i} \lambda_s
 
-    and for every j the sum over t is the whole state :math:`c_n[T]`, since every n-gram has one
-    j-th token. Where tokens are added (``"add"``, ``"add_exact"``) the state is linear in each of
-    them, and the sum over t *and* j is the state. One forward and one
-    backward pass compute them in O(T n). A gated decay is held at its values for this input: the
-    effect of a token on the gates is not attributed to it.
+    and for every j the sum over t is the state :math:`c_n[T]`. Where tokens are added (``"add"``,
+    ``"add_exact"``), the state is linear in each of them, and the sum over t *and* j is the state.
+    One forward and one backward pass compute the contributions in O(T n). A gated decay is treated
+    as a constant: the effect of a token on the gates is not attributed to it.
 
     Args:
         layer: Of several layers, the first is explained; of two directions, the forward one.
@@ -38,10 +37,10 @@ def token_slots(
         - returns ``(T, n)`` for one unit, else ``(T, n, H)``
 
     Raises:
-        KindError: If the layer is no string-kernel layer, or the input differs from it in
-            dtype or device.
+        KindError: If the layer is not a `StringKernelRNN`, or the dtype or device of the input
+            differs from the layer's.
         ShapeError: If the input is not one sequence.
-        ArgumentError: If unit or order is out of range, or a step of the input is not finite.
+        ArgumentError: If unit or order is out of range, or a value of the input is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -51,6 +50,6 @@ def token_slots(
     order = check_order(layer, order)
     if unit is not None:
         check_index("unit", unit, 0, layer.hidden_size - 1)
-    parts = parts.of(order, unit)
-    result = parts.contributions(parts.read(parts.at_the_end())).to(input.dtype)
+    parts = parts.select(order, unit)
+    result = parts.contributions(parts.divide_by_mass(parts.last_state_weights())).to(input.dtype)
     return result if unit is None else result[..., 0]

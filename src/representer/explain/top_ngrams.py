@@ -21,11 +21,10 @@ def top_ngrams(
         c_n[T] = \sum_{i_1 < \dots < i_n} \; \prod_j \langle x_{i_j}, w_j \rangle
                  \prod_{s > i_1, \, s \notin i} \lambda_s
 
-    Each term is one n-gram with gaps: the products of its tokens with the slots of the unit's
-    reference, times the decay at every step that it skips after its first token. All terms sum to
+    Each term is one gapped n-gram: the products of its tokens with the slots of the unit's
+    reference, times the decay at every skipped step after its first token. The sum of all terms is
     the state. With ``normalized=True``, each token has a factor :math:`1 - \lambda`; with
-    ``"exact"``, all terms are divided by the mass. A gated decay is held at its values for this
-    input.
+    ``"exact"``, all terms are divided by the mass. A gated decay is treated as a constant.
 
     The search is exact and takes O(T n k) steps.
 
@@ -44,41 +43,40 @@ def top_ngrams(
         contribution, zeros included; none if the sequence is shorter than an n-gram.
 
     Raises:
-        KindError: If the layer is no string-kernel layer, or adds the tokens of an n-gram instead
-            of multiplying them; or if the input differs from the layer in dtype or
-            device.
+        KindError: If the layer is not a `StringKernelRNN`, or adds the tokens of an n-gram instead
+            of multiplying them; or if the dtype or device of the input differs from the layer's.
         ShapeError: If the input is not one sequence.
-        ArgumentError: If unit, k or order is out of range, or a step of the input is not finite.
+        ArgumentError: If unit, k or order is out of range, or a value of the input is not finite.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (3), (4), section 4.
     """
     parts = string_parts(layer, input)
-    refuse_sums(layer)
+    check_multiplicative(layer)
     k = check_index("k", k, 1)
     unit = check_index("unit", unit, 0, layer.hidden_size - 1)
-    parts = parts.of(check_order(layer, order), unit)
-    return ngrams_of(parts, parts.read(parts.at_the_end()), k)
+    parts = parts.select(check_order(layer, order), unit)
+    return best_layer_ngrams(parts, parts.divide_by_mass(parts.last_state_weights()), k)
 
 
-def ngrams_of(parts: StringParts, read: Tensor, k: int) -> list[NgramContribution]:
+def best_layer_ngrams(parts: StringParts, read: Tensor, k: int) -> list[NgramContribution]:
     """Return the k n-grams that contribute most to sum_t read_t c_n[t] of one unit."""
     weighted = (parts.weight[:, None] * parts.products)[..., 0]
     tail = tails(read, parts.decay)[:, 0]
     return best_ngrams(weighted.tolist(), parts.decay[:, 0].tolist(), tail.tolist(), k)
 
 
-def refuse_sums(layer: StringKernelRNN) -> None:
-    """Refuse a layer that is not a sum over n-grams.
+def check_multiplicative(layer: StringKernelRNN) -> None:
+    """Check that a layer multiplies the tokens of an n-gram.
 
     Raises:
-        KindError: If it adds the tokens of an n-gram.
+        KindError: If it adds them.
     """
     if layer.chain.combine != "multiply":
         raise KindError(
             "layer",
             repr(layer),
             "one with combine='multiply'",
-            hint="A sum over tokens has contributions of tokens, not of n-grams: use token_slots.",
+            hint="Where tokens are added, n-grams have no contributions: use token_slots.",
         )

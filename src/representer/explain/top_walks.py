@@ -39,14 +39,14 @@ def top_walks(
               \prod_{j=2}^n \lambda_{x_{j-1}, x_j} \, \langle r_j, e_{x_{j-1} x_j} \rangle
 
     Each term is one walk: the products of its nodes (and edges) with those of the unit's reference,
-    times the decay of each edge; a gate is held at its value for this graph. All terms sum to the
+    times the decay of each edge, where a gate is treated as a constant. The sum of all terms is the
     output before its activation. Parallel edges make separate walks.
 
     The search is exact and takes O(E n k) steps for E edges.
 
     Args:
-        net: The network. For a ``WLKernelNN``, the walks of one level are returned, which sum to
-            the part of that level in the output; the features are the labels of that level.
+        net: The network. For a ``WLKernelNN``, the walks of one level are returned, whose sum is
+            that level's part of the output; the features are the labels of that level.
         data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
             ``edge_attr``, such as PyG's ``Data``.
         unit: The unit.
@@ -59,7 +59,7 @@ def top_walks(
 
     Raises:
         KindError: If the network is of another kind, adds nodes instead of multiplying them, or has
-            an activation between the steps of a walk.
+            an activation after each step of a walk.
         ShapeError: If a shape is wrong.
         ArgumentError: If unit, k or level is out of range, or an edge joins a node that does
             not exist.
@@ -72,17 +72,17 @@ def top_walks(
     k = check_index("k", k, 1)
     unit = check_index("unit", unit, 0, net.hidden_channels - 1)
     level = check_index("level", level + len(chains) * (level < 0), 0, len(chains) - 1)
-    walks, labels = chains[level], labels_of(net, data, level)
+    walks, labels = chains[level], node_labels(net, data, level)
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
     nodes, steps = walk_factors(walks, labels, edges, attributes, unit)
     return _best(nodes.tolist(), steps.tolist(), edges.T.tolist(), k)
 
 
 def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
-    """Return the chain of each level of a network whose outputs are sums over walks.
+    """Return the chain of each level of a network, whose outputs must be sums over walks.
 
     Raises:
-        KindError: If they are not, or the network is of another kind.
+        KindError: If they are not, or the network is of an unsupported class.
     """
     try:
         from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
@@ -101,54 +101,58 @@ def checked_chains(net: RandomWalkKernelNN | WLKernelNN) -> list[WalkStates]:
     return chains
 
 
-def labels_of(net: RandomWalkKernelNN | WLKernelNN, data: Any, level: int) -> Tensor:
-    """Return the nodes' labels at a level, after checking the graph."""
+def node_labels(net: RandomWalkKernelNN | WLKernelNN, data: Any, level: int) -> Tensor:
+    """Check the graph and return the labels of its nodes at a level."""
     x, edges, attributes = data.x, data.edge_index, getattr(data, "edge_attr", None)
-    own: Any = net
-    if not hasattr(own, "labels"):
-        own.node_states(x, edges, attributes)
+    model: Any = net
+    if not hasattr(model, "labels"):
+        model.node_states(x, edges, attributes)
         return x
-    own.node_states(x, edges, attributes, level)
-    return own.labels(x, edges, attributes, level=level)
+    model.node_states(x, edges, attributes, level)
+    return model.labels(x, edges, attributes, level=level)
 
 
 def walk_factors(
     walks: WalkStates, x: Tensor, edges: Tensor, attributes: Tensor | None, unit: int | slice
 ) -> tuple[Tensor, Tensor]:
-    """Return the factors of every node ``(n, N)`` and of every edge ``(n - 1, E)`` of a walk.
+    """Return the factor of each node ``(n, N)`` and edge ``(n - 1, E)`` at each step of a walk.
 
     Args:
         walks: The chain.
         x: Labels of the nodes.
         edges: ``(2, E)``.
-        attributes: Of the edges, or None.
+        attributes: Edge features, or None.
         unit: One unit, or a slice of units, which adds an axis before the last.
     """
     nodes = walks.nodes[:, unit] @ x.T
     steps = nodes.new_ones(len(nodes) - 1, *nodes.shape[1:-1], edges.shape[1])
     given = nodes.new_zeros(0) if attributes is None else attributes
-    of_edges = (given[:, None] if given.dim() == 1 else given).T
+    features = (given[:, None] if given.dim() == 1 else given).T
     if walks.edges is not None:
-        steps = walks.edges[:, unit] @ of_edges
+        steps = walks.edges[:, unit] @ features
     value = walks.decay_value()
     if value is not None:
         return nodes, steps * (value[unit][..., None] if value.dim() else value)
     assert walks.gates is not None
     assert walks.gate_bias is not None
-    of_source, of_target = walks.gates[:, unit] @ x.T
-    z = of_source[..., edges[0]] + of_target[..., edges[1]] + walks.gate_bias[unit][..., None]
+    source_logits, target_logits = walks.gates[:, unit] @ x.T
+    z = (
+        source_logits[..., edges[0]]
+        + target_logits[..., edges[1]]
+        + walks.gate_bias[unit][..., None]
+    )
     if walks.gate_edge is not None:
-        z = z + walks.gate_edge[unit] @ of_edges
+        z = z + walks.gate_edge[unit] @ features
     return nodes, steps * walks.options.gate_scale * torch.sigmoid(z)
 
 
 def _best(
     nodes: list[list[float]], steps: list[list[float]], edges: list[list[int]], k: int
 ) -> list[WalkContribution]:
-    """Keep, for every length and node, the k largest walks that end there.
+    """Return the k largest walks, keeping the k largest of every length that end at each node.
 
-    Scaling all of them by one number preserves the order of their absolute values, so that no
-    discarded walk can become one of the largest.
+    All walks that end at a node are extended by the same factors, so a discarded walk cannot become
+    one of the largest.
     """
 
     def size(walk: WalkContribution) -> float:

@@ -8,7 +8,12 @@ import torch
 from torch import Tensor
 
 from representer.errors import ShapeError
-from representer.explain.top_walks import WalkContribution, checked_chains, labels_of, walk_factors
+from representer.explain.top_walks import (
+    WalkContribution,
+    checked_chains,
+    node_labels,
+    walk_factors,
+)
 
 if TYPE_CHECKING:
     from representer.nn import RandomWalkKernelNN, WLKernelNN
@@ -24,11 +29,11 @@ def walk_readout(
         \sum_i w_i h_G[i] = \sum_{x_1 \to \dots \to x_n} \sum_i w_i \, s_i(x_1 \dots x_n)
 
     where :math:`s_i` is the contribution to unit i as in :func:`top_walks`. The sum includes all
-    levels that are read out, and parallel edges. A graph of N nodes with d neighbors each has
-    :math:`N d^{n-1}` walks, and all of them are held in memory.
+    levels of the read-out, and parallel edges. A graph of N nodes with d neighbors each has
+    :math:`N d^{n-1}` walks, which are all held in memory.
 
     Args:
-        net: The network, without an activation of its output.
+        net: The network; the read-out is that of its outputs before any activation.
         data: A graph with ``x``, ``edge_index`` and, if the network uses edge features,
             ``edge_attr``.
         weights: Weight of each unit ``(H,)``.
@@ -50,13 +55,13 @@ def walk_readout(
     edges, attributes = data.edge_index, getattr(data, "edge_attr", None)
     total: dict[tuple[int, ...], float] = {}
     for level in getattr(net, "_read", (0,)):
-        labels = labels_of(net, data, level)
+        labels = node_labels(net, data, level)
         nodes, steps = walk_factors(chains[level], labels, edges, attributes, slice(None))
         walks, values = _all_walks(nodes, steps, edges)
         for walk, value in zip(walks.tolist(), (values @ weights).tolist(), strict=True):
             total[tuple(walk)] = total.get(tuple(walk), 0.0) + value
-    every = [WalkContribution(walk, value) for walk, value in total.items()]
-    return sorted(every, key=lambda walk: -abs(walk.contribution))
+    contributions = [WalkContribution(walk, value) for walk, value in total.items()]
+    return sorted(contributions, key=lambda walk: -abs(walk.contribution))
 
 
 def _all_walks(nodes: Tensor, steps: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
@@ -66,11 +71,13 @@ def _all_walks(nodes: Tensor, steps: Tensor, edges: Tensor) -> tuple[Tensor, Ten
     degrees = source.bincount(minlength=nodes.shape[-1])
     starts = degrees.cumsum(0) - degrees
     walks, values = torch.arange(nodes.shape[-1])[:, None], nodes[0].T
-    for of_nodes, of_edges in zip(nodes[1:], steps, strict=True):
-        ways = degrees[walks[:, -1]]
-        longer = torch.arange(len(walks)).repeat_interleave(ways)
-        place = torch.arange(len(longer)) - (ways.cumsum(0) - ways).repeat_interleave(ways)
-        edge = order[starts[walks[longer, -1]] + place]
+    for node_factors, edge_factors in zip(nodes[1:], steps, strict=True):
+        branches = degrees[walks[:, -1]]
+        longer = torch.arange(len(walks)).repeat_interleave(branches)
+        offset = torch.arange(len(longer)) - (branches.cumsum(0) - branches).repeat_interleave(
+            branches
+        )
+        edge = order[starts[walks[longer, -1]] + offset]
         walks = torch.cat((walks[longer], target[edge][:, None]), dim=1)
-        values = values[longer] * of_edges.T[edge] * of_nodes.T[target[edge]]
+        values = values[longer] * edge_factors.T[edge] * node_factors.T[target[edge]]
     return walks, values

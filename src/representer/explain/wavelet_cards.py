@@ -1,4 +1,4 @@
-"""Descriptions of wavelet filters: waveform, frequency, bandwidth, lags of channels."""
+"""Descriptions of wavelet filters: waveform, frequency, bandwidth and channel lags."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 from representer.errors import ArgumentError, KindError
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 
-_FINE = 4096  # points of a spectrum
+_FFT_SIZE = 4096
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class WaveletCard:
     """One wavelet filter.
 
     Attributes:
-        gate: The gate that it filters for.
+        gate: The gate whose input is filtered.
         unit: The unit of the gate.
         frequency: ω/2π in Hz, below half the sampling rate.
         bandwidth: Width in Hz of its power spectrum at half maximum.
@@ -30,7 +30,7 @@ class WaveletCard:
             output, in degrees from -180 to 180 ``(C,)``.
         times: Times of its samples in seconds ``(n,)``.
         waveform: The filter ``(C, n)``, oldest sample first.
-        energy: Sum of its squares.
+        energy: Sum of its squared samples.
     """
 
     gate: str
@@ -70,7 +70,7 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
 
     Args:
         layer: A layer with wavelet filters; its first layer is described.
-        gate: Only the filters of this gate, such as ``"candidate"``.
+        gate: Describe only the filters of this gate, such as ``"candidate"``.
 
     Raises:
         KindError: If the layer has no wavelets.
@@ -79,7 +79,7 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
     References:
         Liang et al., NeurIPS 2019, (21), appendix A.
     """
-    layer = _with_wavelets(layer)
+    layer = _check_wavelets(layer)
     wavelets, filters = layer.wavelets(), layer.filters()
     if gate is not None and gate not in wavelets:
         raise ArgumentError("gate", gate, "one of " + ", ".join(wavelets))
@@ -89,17 +89,17 @@ def wavelet_cards(layer: nn.Module, *, gate: str | None = None) -> list[WaveletC
         alpha, omega, phi, _ = (part.double().cpu().numpy() for part in wavelets[name])
         waves = filters[name].double().cpu().numpy()[..., ::-1]  # (H, C, n), oldest first
         for unit, wave in enumerate(waves):
-            turned = _turned(float(omega[unit]), rate)
-            behind = phi[unit, 0] - phi[unit] + math.pi * (alpha[unit] * alpha[unit, 0] < 0)
+            folded = _fold(float(omega[unit]), rate)
+            lags = phi[unit, 0] - phi[unit] + math.pi * (alpha[unit] * alpha[unit, 0] < 0)
             n = wave.shape[-1]
             cards.append(
                 WaveletCard(
                     name,
                     unit,
-                    abs(turned) / (2 * math.pi),
+                    abs(folded) / (2 * math.pi),
                     _bandwidth(wave, rate),
                     np.abs(alpha[unit]),
-                    _degrees(behind if turned >= 0 else -behind),
+                    _degrees(lags if folded >= 0 else -lags),
                     np.arange(-(n // 2), n - n // 2) / rate,
                     wave,
                     float(np.square(wave).sum()),
@@ -114,9 +114,9 @@ def wavelet_frequencies(layer: nn.Module, gate: str = "candidate") -> list[float
     Raises:
         KindError: If the layer has no wavelets.
     """
-    layer = _with_wavelets(layer)
+    layer = _check_wavelets(layer)
     omega = layer.wavelets()[gate].frequency.double().tolist()
-    return [abs(_turned(each, _slot_rate(layer))) / (2 * math.pi) for each in omega]
+    return [abs(_fold(each, _slot_rate(layer))) / (2 * math.pi) for each in omega]
 
 
 def recurring_oscillations(
@@ -126,8 +126,8 @@ def recurring_oscillations(
 
     Args:
         models: The result of `wavelet_cards` for each model.
-        top: Number of filters of each model to consider, those of most energy.
-        tolerance: Group filters whose frequencies differ from the next by at most this, in Hz.
+        top: Number of filters of each model to consider, in descending order of energy.
+        tolerance: Largest difference in Hz between neighboring frequencies of a group.
 
     Raises:
         ArgumentError: If there are no cards.
@@ -139,18 +139,18 @@ def recurring_oscillations(
     groups = [[entries[0]]]
     for previous, entry in itertools.pairwise(entries):
         groups[-1].append(entry) if entry[0] - previous[0] <= tolerance else groups.append([entry])
-    whole = sum(energy for _, energy, _ in entries)
+    total = sum(energy for _, energy, _ in entries)
     rows = []
     for group in groups:
         frequencies, energies, members = (np.asarray(part) for part in zip(*group, strict=True))
         mean = float(np.average(frequencies, weights=energies))
         spread = math.sqrt(np.average((frequencies - mean) ** 2, weights=energies))
-        fraction = float(energies.sum()) / whole
+        fraction = float(energies.sum()) / total
         rows.append(RecurringOscillation(mean, spread, len(set(members)) / len(models), fraction))
     return sorted(rows, key=lambda row: (-row.models, -row.energy))
 
 
-def _with_wavelets(layer: nn.Module) -> RecurrentKernelMachine:
+def _check_wavelets(layer: nn.Module) -> RecurrentKernelMachine:
     if not isinstance(layer, RecurrentKernelMachine):
         raise KindError("layer", type(layer).__name__, "a layer with filters='wavelet'")
     return layer
@@ -161,23 +161,23 @@ def _slot_rate(layer: RecurrentKernelMachine) -> float:
     return (layer.bank.sampling_rate or 1.0) / layer.bank.dilation
 
 
-def _turned(omega: float, rate: float) -> float:
-    """Return an angular frequency without whole turns between two slots."""
+def _fold(omega: float, rate: float) -> float:
+    """Return the alias of an angular frequency between plus and minus half the sampling rate."""
     return math.remainder(omega, 2 * math.pi * rate)
 
 
 def _bandwidth(wave: np.ndarray, rate: float) -> float:
-    """Return the width of the power spectrum at half its height, around its peak."""
-    power = (np.abs(np.fft.rfft(wave, _FINE)) ** 2).sum(0)
+    """Return the full width at half maximum of the power spectrum."""
+    power = (np.abs(np.fft.rfft(wave, _FFT_SIZE)) ** 2).sum(0)
     peak = int(power.argmax())
     below = power < power[peak] / 2
     left = np.flatnonzero(below[:peak])
     right = np.flatnonzero(below[peak:])
     first = left[-1] + 1 if len(left) else 0
     last = peak + right[0] - 1 if len(right) else len(power) - 1
-    return float(last - first) * rate / _FINE
+    return float(last - first) * rate / _FFT_SIZE
 
 
 def _degrees(angles: np.ndarray) -> np.ndarray:
-    """Return angles in degrees from -180 to 180."""
+    """Convert angles to degrees from -180 to 180."""
     return np.degrees(np.angle(np.exp(1j * angles)))
