@@ -1,7 +1,7 @@
 """Networks derived from kernels: each unit compares its input with a learned reference object.
 
-``nn``, ``functional`` and ``ops`` need torch alone. Every part loads on first access, so that the
-command line prints ``--help`` without waiting for torch.
+``nn``, ``functional`` and ``ops`` need only torch. Submodules are imported on first access, so the
+command line prints ``--help`` without importing torch.
 """
 
 from __future__ import annotations

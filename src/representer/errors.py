@@ -1,4 +1,4 @@
-"""Every error of the library: the value, what was expected, and how to fix it.
+"""The errors of the library, whose messages state the value, what was expected, and the fix.
 
 ``exit_code`` is the exit status of the command line for the error.
 """
@@ -12,7 +12,7 @@ from representer.printable import one_line, printable
 
 
 class RepresenterError(Exception):
-    """Base of all errors raised on purpose."""
+    """Base class of the errors of this library."""
 
     exit_code = 2
 
@@ -50,7 +50,7 @@ class MissingExtraError(RepresenterError, ImportError):
 
 
 class DataError(RepresenterError, ValueError):
-    """A user's file has unusable content.
+    """The content of a user's file is invalid.
 
     The message reads ``FILE, line 3, column 'label': what is wrong. How to fix it.``
     """
@@ -72,7 +72,7 @@ class DataError(RepresenterError, ValueError):
 
 
 class CheckpointError(RepresenterError, ValueError):
-    """A checkpoint is damaged, of another program, or of another version."""
+    """A checkpoint is damaged, or was written by another program or version."""
 
 
 class NewerCheckpointError(CheckpointError):
@@ -102,7 +102,7 @@ class TrainingError(RepresenterError, RuntimeError):
 
 
 class Interrupted(RepresenterError):
-    """A signal stopped training, which has saved its state."""
+    """A signal stopped training after its state was saved."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)

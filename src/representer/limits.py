@@ -1,13 +1,13 @@
-"""The largest values of sizes and counts, for options of the command line and for run folders.
+"""Upper limits of sizes and counts in command-line options and run folders.
 
-A larger value is a typing error or an attack: memory or time runs out before anything is computed.
+Larger values would exhaust memory or time before anything is computed.
 """
 
 from __future__ import annotations
 
 import os
 
-LARGEST_INTEGER = 2**53  # the largest that every reader of JSON keeps exactly
+LARGEST_INTEGER = 2**53  # every JSON parser represents it exactly
 
 _SIZE, _LAYERS = 2**20, 256
 LIMITS: dict[str, int] = {
@@ -37,6 +37,6 @@ LIMITS: dict[str, int] = {
     "tokens": 10**9,
     "limit": 10**9,
     "top": 10**6,
-    "threads": max(64, 4 * (os.cpu_count() or 1)),  # far more of them end the process
+    "threads": max(64, 4 * (os.cpu_count() or 1)),  # many more can crash the process
     "workers": max(64, 4 * (os.cpu_count() or 1)),
 }

@@ -1,4 +1,4 @@
-"""Numbers in the plain notation, which is narrower than that of Python's ``float``."""
+"""Parsing of numbers in plain notation, a subset of what ``float`` accepts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 
 
 def parse_number(text: str) -> float | None:
-    """Return the number that a text is in the plain notation, or None.
+    """Parse a number in plain notation; return None for any other text.
 
     The notation is an optional sign, ASCII digits with an optional decimal point, and an optional
-    exponent; also ``nan``, ``inf`` and ``infinity`` in any case. ``float`` also reads ``1_000`` and
-    the digits of other scripts, which in a data file are a typing error or no number at all. Blanks
-    around the number are allowed; a number too large for a double is infinite.
+    exponent, or ``nan``, ``inf`` or ``infinity`` in any case. Unlike with ``float``, ``1_000`` and
+    digits of other scripts are not numbers. Surrounding whitespace is allowed; a number too large
+    for a double is infinite.
 
     Args:
         text: A cell or field.

@@ -1,4 +1,4 @@
-"""Text from users on its way to a terminal: nothing in it may control the terminal."""
+"""Printing of text from users, with terminal control characters escaped."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 import sys
 from typing import TextIO
 
-# C0 and C1 controls, line and paragraph separators, overrides of the writing direction, and lone
-# surrogates, which stand for the bytes of a name that is not UTF-8
+# C0 and C1 controls, line and paragraph separators, directional overrides, and lone surrogates,
+# which represent the bytes of a name that is not UTF-8
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _LINE_END = re.compile(r"\s*[\r\n]+\s*")
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""Return a text with its control characters escaped; letters of all scripts stay.
+    r"""Escape the control characters of a text; letters of all scripts are kept.
 
     Args:
         text: The text, such as the name of a file or a class.
-        keep: Control characters that stay, such as ``"\n"``.
+        keep: Control characters to keep, such as ``"\n"``.
 
     Examples:
         >>> printable("größer\x1b[2J")
@@ -28,18 +28,18 @@ def printable(text: str, *, keep: str = "") -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line: line ends become blanks, other control characters are escaped."""
+    """Return a text on one line, with line breaks as spaces and control characters escaped."""
     return printable(_LINE_END.sub(" ", text.strip()))
 
 
-def reason(error: Exception, most: int = 200) -> str:
-    """Return the message of a foreign error on one line, cut where it quotes half a file."""
+def reason(error: Exception, max_length: int = 200) -> str:
+    """Return the message of an error of another library on one line, truncated."""
     line = one_line(str(error)).rstrip(".") or type(error).__name__
-    return line if len(line) <= most else f"{line[: most - 3]}..."
+    return line if len(line) <= max_length else f"{line[: max_length - 3]}..."
 
 
 def show(text: str) -> None:
-    """Print lines on stdout, with control characters escaped that came with the user's data."""
+    """Print lines on stdout, with other control characters escaped."""
     print(printable(text, keep="\n"))
 
 
@@ -49,7 +49,7 @@ def say(line: str) -> None:
 
 
 def print_line(line: str, stream: TextIO | None) -> None:
-    """Print a line; a stream that is closed, or whose reader has gone, is ignored."""
+    """Print a line; a closed stream or broken pipe is ignored."""
     with contextlib.suppress(OSError, ValueError):
         print(printable(line), file=stream, flush=True)
 

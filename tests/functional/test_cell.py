@@ -24,7 +24,7 @@ cells = st.builds(
 
 
 @given(cell=cells)
-def test_the_code_of_a_cell_reads_back_as_the_cell(cell):
+def test_parsing_the_code_of_a_cell_returns_the_cell(cell):
     assert Cell.parse(cell.code) == cell
 
 
@@ -34,7 +34,7 @@ def test_two_cells_have_the_same_code_only_if_they_are_equal(a, b):
 
 
 @given(cell=cells)
-def test_gates_that_see_h_and_gates_with_a_bias_are_the_last_ones(cell):
+def test_recurrent_and_biased_gates_are_the_last_ones(cell):
     assert cell.gates[len(cell.gates) - len(cell.recurrent_gates) :] == cell.recurrent_gates
     assert cell.gates[len(cell.gates) - len(cell.biased_gates) :] == cell.biased_gates
     assert cell.gates[0] == "candidate"
@@ -55,7 +55,7 @@ def test_gates_that_see_h_and_gates_with_a_bias_are_the_last_ones(cell):
         ("RAN", 3, 2),
     ],
 )
-def test_a_named_cell_has_the_matrices_of_its_row(name, gates, recurrent):
+def test_a_named_cell_has_the_matrices_of_its_table_row(name, gates, recurrent):
     cell = NAMED[name]
     assert (len(cell.gates), len(cell.recurrent_gates)) == (gates, recurrent)
 
@@ -64,6 +64,6 @@ def test_only_the_convolutional_cells_have_no_memory():
     assert {name for name, cell in NAMED.items() if not cell.has_memory} == {"GATED_CNN", "CNN"}
 
 
-def test_a_cell_cannot_be_changed():
+def test_a_cell_is_immutable():
     with pytest.raises(FrozenInstanceError):
         cell.LSTM.output = "identity"

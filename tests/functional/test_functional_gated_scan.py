@@ -22,7 +22,7 @@ def draw(T, B, H, decay="full", dtype=torch.float64):
     decay=st.sampled_from(["scalar", "vector", "full"]),
     seed=st.integers(0, 2**16),
 )
-def test_the_recurrence_is_the_sum(T, B, H, decay, seed):
+def test_the_recurrence_matches_the_definition(T, B, H, decay, seed):
     torch.manual_seed(seed)
     u, f, c0 = draw(T, B, H, decay)
     states, final = gated_scan(u, f, c0)
@@ -30,19 +30,19 @@ def test_the_recurrence_is_the_sum(T, B, H, decay, seed):
     assert torch.equal(final, states[-1])
 
 
-def test_one_step_is_the_equation():
+def test_one_step_matches_the_equation():
     u, f, c0 = draw(1, 2, 3)
     torch.testing.assert_close(gated_scan(u, f, c0)[0], f * c0 + u)
 
 
 @pytest.mark.parametrize("decay", ["scalar", "vector", "full"])
-def test_the_gradient_is_the_numerical_one(decay):
+def test_gradients_match_numerical_gradients(decay):
     inputs = [tensor.requires_grad_() for tensor in draw(4, 2, 3, decay)]
     assert torch.autograd.gradcheck(gated_scan, inputs)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(reverse):
+def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(reverse):
     u, f, c0 = draw(5, 4, 2)
     lengths = torch.tensor([5, 2, 1, 0])
     states, final = gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
@@ -56,7 +56,7 @@ def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(reverse):
         assert not states[length:, b].any()
 
 
-def test_reverse_is_the_scan_of_the_reversed_sequence():
+def test_reverse_scans_the_reversed_sequence():
     u, f, c0 = draw(5, 2, 3)
     states, final = gated_scan(u, f, c0, reverse=True)
     flipped, last = gated_scan(u.flip(0), f.flip(0), c0)

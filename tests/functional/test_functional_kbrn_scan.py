@@ -1,4 +1,4 @@
-"""The recurrence of learned activations by hand."""
+"""The recurrence of learned activations, against values computed by hand."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_two_steps_by_hand():
     assert not used.any()
 
 
-def test_a_batch_is_normalized_by_its_deviation_at_every_step():
-    """Inputs 1 and 5 have mean 3 and deviation 2, then 0 and 20 mean 10 and deviation 10."""
+def test_a_batch_is_normalized_by_its_standard_deviation_at_every_step():
+    """Inputs 1 and 5 have mean 3 and standard deviation 2; 0 and 20, mean 10 and deviation 10."""
     z = torch.tensor([[1.0, 5.0], [0.0, 20.0]])[:, :, None].double()
     one, norm = torch.ones(1, 1).double(), torch.tensor([[2.0], [0.5]]).double()
     given = torch.zeros(2, 2, 2, 1).double()
@@ -34,7 +34,7 @@ def test_a_batch_is_normalized_by_its_deviation_at_every_step():
     assert used.flatten().tolist() == pytest.approx([3.0, 10.0, 4.0, 100.0])
 
 
-def test_a_step_that_one_sequence_alone_has_takes_what_is_given():
+def test_a_step_of_a_single_sequence_uses_the_given_statistics():
     z = torch.tensor([[1.0, 5.0], [0.0, 20.0]])[:, :, None].double()
     one = torch.ones(1, 1).double()
     given = torch.tensor([[[7.0, 7.0], [8.0, 8.0]], [[1.0, 1.0], [4.0, 4.0]]])[..., None].double()

@@ -17,7 +17,7 @@ EVERY_CELL = pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS.keys())
 
 
 def arguments(cell, time=T, dtype=torch.float64):
-    """Small values, so that no cell leaves the range in which differences are accurate."""
+    """Return small operands, so that numerical gradients are accurate for every cell."""
     seen = len(cell.recurrent_gates)
     z = 0.5 * torch.randn(time, B, len(cell.gates), H, dtype=dtype)
     weight = 0.5 * torch.randn(seen, H, H, dtype=dtype) if seen else None
@@ -26,7 +26,7 @@ def arguments(cell, time=T, dtype=torch.float64):
 
 
 def by_hand(cell, z, weight, h, c, static):
-    """The recurrence with every choice of the cell spelled out, one unit and sequence at a time."""
+    """Evaluate the recurrence with every option of the cell, one unit and sequence at a time."""
     functions = {
         "identity": lambda a: a,
         "tanh": math.tanh,
@@ -54,13 +54,13 @@ def by_hand(cell, z, weight, h, c, static):
 
 
 @EVERY_CELL
-def test_every_cell_is_its_equations(cell):
+def test_every_cell_matches_its_equations(cell):
     z, weight, h0, c0, static = arguments(cell)
     expected = by_hand(cell, z, weight, h0, c0, static)
     torch.testing.assert_close(rkm_scan(z, weight, h0, c0, cell=cell, static=static), expected)
 
 
-def test_the_normalized_cell_is_emitted_and_carried_on():
+def test_the_normalized_cell_is_output_and_memory():
     z, weight, h0, c0, _ = arguments(CELLS["RAN"], time=1)
     gain, shift = norm = torch.rand(2, H, dtype=torch.float64)
     _, _, plain = rkm_scan(z, weight, h0, c0, cell=CELLS["RAN"])
@@ -73,7 +73,7 @@ def test_the_normalized_cell_is_emitted_and_carried_on():
 
 @EVERY_CELL
 @pytest.mark.parametrize("normed", [False, True])
-def test_the_gradient_is_the_numerical_one(cell, normed):
+def test_gradients_match_numerical_gradients(cell, normed):
     z, weight, h0, c0, static = arguments(cell)
     norm = torch.rand(2, H, dtype=torch.float64) if normed else None
     tensors = [t for t in (z, weight, h0, c0, static, norm) if t is not None]
@@ -96,7 +96,7 @@ def test_the_dtype_is_that_of_the_input(cell, dtype):
 
 
 @EVERY_CELL
-def test_a_sequence_may_be_cut_anywhere(cell):
+def test_a_sequence_can_be_split_at_any_step(cell):
     z, weight, h0, c0, static = arguments(cell)
     whole, h, c = rkm_scan(z, weight, h0, c0, cell=cell, static=static)
     one, h1, c1 = rkm_scan(z[:1], weight, h0, c0, cell=cell, static=static)
@@ -107,7 +107,7 @@ def test_a_sequence_may_be_cut_anywhere(cell):
 
 @EVERY_CELL
 @pytest.mark.parametrize("reverse", [False, True])
-def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(cell, reverse):
+def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(cell, reverse):
     z, weight, h0, c0, static = arguments(cell)
     options = {"cell": cell, "static": static, "reverse": reverse}
     output, h, c = rkm_scan(z, weight, h0, c0, lengths=torch.tensor([T, 2]), **options)
@@ -117,8 +117,8 @@ def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(cell, rev
 
 
 @EVERY_CELL
-def test_held_units_keep_cell_and_emission(cell):
-    """Hold = 1 is a state that stands still, hold = 0 one that moves as without."""
+def test_held_units_keep_cell_and_output(cell):
+    """With hold = 1 the state does not change; hold = 0 has no effect."""
     z, weight, h0, c0, static = arguments(cell)
     hold = torch.zeros(2, T, B, H, dtype=torch.float64)
     free = rkm_scan(z, weight, h0, c0, cell=cell, static=static)
@@ -133,7 +133,7 @@ def test_held_units_keep_cell_and_emission(cell):
 
 
 @pytest.mark.parametrize("name", NONLINEARITIES)
-def test_an_output_function_passed_as_a_callable_is_the_named_one(name):
+def test_a_callable_output_function_matches_the_named_one(name):
     spec = replace(CELLS["RKM_LSTM"], output=name)
     z, weight, h0, c0, _ = arguments(spec)
     psi = NONLINEARITIES[name].value

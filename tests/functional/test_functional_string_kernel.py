@@ -20,7 +20,7 @@ tokens = torch.randn(6, 5, dtype=torch.float64)
 @pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
 @claim
 @given(L=sizes, M=sizes, n=orders, lam=decays, seed=st.integers(0, 2**16))
-def test_the_program_gives_the_sum_as_printed_for_all_prefixes_and_for_true_lengths(
+def test_the_dynamic_program_matches_the_definition_for_prefixes_and_lengths(
     combine, normalized, trailing, L, M, n, lam, seed
 ):
     options = {"combine": combine, "normalized": normalized, "trailing": trailing}
@@ -40,7 +40,7 @@ def test_the_program_gives_the_sum_as_printed_for_all_prefixes_and_for_true_leng
 
 
 def test_the_definition_by_hand():
-    """Two tokens each: the one 2-gram, and 1-grams of which the older ones decay."""
+    """Two tokens each: one 2-gram, and 1-grams of which the older ones decay."""
     S = torch.tensor([[1.0, 2.0], [3.0, 5.0]])
     assert string_kernel_definition(S, 2, 0.5) == 1 * 5
     assert string_kernel_definition(S, 2, 0.5, combine="add") == 1 + 5
@@ -51,7 +51,7 @@ def test_the_definition_by_hand():
     assert string_kernel_definition(S, 3, 0.5, normalized="exact") == 0
 
 
-def test_a_gap_and_what_trails_decay_by_one_factor_a_token():
+def test_gaps_and_trailing_tokens_decay_by_one_factor_each():
     """The only n-gram with a similarity is (1, 3) of 4 tokens: one gap, one trailing."""
     S = torch.zeros(4, 2, dtype=torch.float64)
     S[0, 0] = S[2, 1] = 1
@@ -59,7 +59,7 @@ def test_a_gap_and_what_trails_decay_by_one_factor_a_token():
     assert string_kernel_definition(S, 2, 0.5, trailing=False) == 0.5
 
 
-def test_the_masses_are_those_of_the_derivation():
+def test_the_masses_match_the_derivation():
     """Section 4.1 by hand, lambda = 1/2, lengths 0 to 6."""
     lam = torch.tensor(0.5, dtype=torch.float64)
     by_hand = {
@@ -84,14 +84,14 @@ def test_a_slot_weight_sums_all_n_grams_with_the_token_in_that_slot(trailing):
 
 @pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
-def test_the_gradient_in_the_similarities_and_in_lambda_is_the_numerical_one(
+def test_gradients_by_similarities_and_lambda_match_numerical_ones(
     combine, normalized, trailing, lam
 ):
     def k(S, lam):
         return string_kernel(S, 3, lam, combine=combine, normalized=normalized, trailing=trailing)
 
     S = tokens[:4, :5].clone().requires_grad_()
-    inside = min(max(lam, 1e-2), 1 - 1e-2)  # a difference quotient steps to both sides
+    inside = min(max(lam, 1e-2), 1 - 1e-2)  # central differences need room on both sides
     decay = torch.tensor(inside, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(k, (S, decay))
     at = torch.tensor(lam, dtype=torch.float64, requires_grad=True)

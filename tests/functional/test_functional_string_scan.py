@@ -1,4 +1,4 @@
-"""The string recurrence: values worked out by hand, its gradient, streaming and padding."""
+"""The string recurrence: values computed by hand, its gradient, streaming and padding."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAYS = [chain for order in (1, 2, 3) for chain in every_way(order)]
 
 
 def run(chain: StringChain, tokens: list[tuple], references: list[tuple], lam: float = 0.5):
-    """Return the outputs over tokens of a unit that refers to an n-gram, from an empty state."""
+    """Return the outputs of a unit with the given reference, from a zero state."""
     products = torch.tensor(tokens, dtype=torch.float64) @ torch.tensor(references).double().T
     z = products[:, None, :, None]
     state = z.new_zeros(1, 1), z.new_zeros(1, chain.states, 1)
@@ -65,12 +65,12 @@ def test_eight_times_a_by_hand(options: dict[str, Any], expected: list[float]):
 
 def test_c_1_and_c_2_of_abab_by_hand():
     """The steps (1, 0), (1/2, 1), (5/4, 1/2), (5/8, 3/2)."""
-    for length, wanted in enumerate(((1, 0), (1 / 2, 1), (5 / 4, 1 / 2), (5 / 8, 3 / 2)), 1):
+    for length, expected in enumerate(((1, 0), (1 / 2, 1), (5 / 4, 1 / 2), (5 / 8, 3 / 2)), 1):
         _, c = run(StringChain(2), [A, B, A, B][:length], [A, B])
-        assert c.flatten().tolist() == pytest.approx(wanted, abs=1e-14)
+        assert c.flatten().tolist() == pytest.approx(expected, abs=1e-14)
 
 
-def test_the_masses_are_those_of_the_table():
+def test_the_masses_match_the_table():
     """m_n after 1 to 6 tokens for n = 1, 2, 3 and lambda = 1/2."""
     chain = StringChain(3, normalized="exact")
     table = {
@@ -80,13 +80,13 @@ def test_the_masses_are_those_of_the_table():
     }
     for length in range(1, 7):
         _, c = run(chain, [A] * length, [A, A, A])
-        wanted = [table[n][length - 1] for n in (1, 2, 3)]
-        assert c[0, 3:, 0].tolist() == pytest.approx(wanted, abs=1e-14)
+        expected = [table[n][length - 1] for n in (1, 2, 3)]
+        assert c[0, 3:, 0].tolist() == pytest.approx(expected, abs=1e-14)
 
 
 @pytest.mark.parametrize(
     "chain",
-    [chain for chain in WAYS if chain.combine != "add"],  # which, as printed, counts any n-gram
+    [chain for chain in WAYS if chain.combine != "add"],  # as printed, which adds terms for t < n
     ids=lambda chain: chain.code.replace(" ", "-"),
 )
 def test_a_sequence_shorter_than_the_order_has_a_kernel_value_of_0(chain: StringChain):
@@ -100,37 +100,37 @@ def test_a_sequence_shorter_than_the_order_has_a_kernel_value_of_0(chain: String
         assert not states[:, time:].any()
 
 
-def test_of_no_steps_the_state_is_what_it_was_and_of_one_step_the_equation():
+def test_no_steps_keep_the_state_and_one_step_matches_the_equation():
     chain = CHAINS["first_gated"]
     given = tensors(chain, (1, 2, 3), "", torch.float64)
     z, carried = given["x"][0], given["carry"][0]
     output, h, c = string_scan(given.pop("x"), chain=chain, **given)
     lam, gate = torch.sigmoid(z[:, 1]), torch.sigmoid(z[:, 2])
-    wanted = lam * given["c0"][:, 0] + (1 - lam) * z[:, 0]
-    torch.testing.assert_close(c[:, 0], wanted)
-    torch.testing.assert_close(h, gate * torch.tanh(wanted) + (1 - gate) * carried)
+    expected = lam * given["c0"][:, 0] + (1 - lam) * z[:, 0]
+    torch.testing.assert_close(c[:, 0], expected)
+    torch.testing.assert_close(h, gate * torch.tanh(expected) + (1 - gate) * carried)
     assert torch.equal(output[0], h)
     _, h, c = string_scan(z[None], chain=chain, lengths=torch.tensor([0, 0]), **given)
     assert torch.equal(h, given["h0"])
     assert torch.equal(c, given["c0"])
 
 
-def test_a_gate_that_sees_h_sees_it_masked_and_so_does_the_highway():
+def test_state_gates_and_highway_use_the_masked_state():
     """One step from h = (1, 2) with k = (2, 0); the gates' products with x are 0, the others 1."""
     chain = CHAINS["second_seen"]
     z = torch.tensor([[[1.0, 1.0], [1.0, 1.0], [0.0, 0.0], [0.0, 0.0]]], dtype=torch.float64)
     h0, mask = z.new_tensor([[1, 2]]), z.new_tensor([[2, 0]])
     c0, carry = z.new_tensor([[[0, 0], [4, 4]]]), z.new_tensor([[[10, 10]]])
-    weight = z.new_tensor([[0, 0], [1, 0]])  # unit 1 sees unit 0, and not the other way round
+    weight = z.new_tensor([[0, 0], [1, 0]])  # unit 1 depends on unit 0 only
     more = {"chain": chain, "weight": weight, "mask": mask, "carry": carry}
     _, h, c = string_scan(z[None], h0, c0, **more)
     lam = torch.sigmoid(z.new_tensor([0, 2]))
-    torch.testing.assert_close(c[0, 1], 4 * lam)  # c_1 was 0, so that no bigram ends here
+    torch.testing.assert_close(c[0, 1], 4 * lam)  # c_1 was 0, so no bigram ends here
     torch.testing.assert_close(c[0, 0], 1 - lam)
     torch.testing.assert_close(h[0], 0.5 * mask[0] * torch.tanh(4 * lam) + 0.5 * 10)
 
 
-def test_a_chain_of_order_n_holds_those_of_lower_orders():
+def test_a_chain_of_order_n_contains_those_of_lower_orders():
     given = tensors(StringChain(3), (6, 2, 4), "", torch.float64)
     z, c0 = given["x"], given["c0"]
     _, _, c = string_scan(z, given["h0"], c0, chain=StringChain(3), decay=given["decay"])
@@ -142,7 +142,7 @@ def test_a_chain_of_order_n_holds_those_of_lower_orders():
 
 @EVERY_CHAIN
 @pytest.mark.parametrize("options", ["", "mask vector lengths"])
-def test_the_gradient_is_the_numerical_one(chain: StringChain, options: str):
+def test_gradients_match_numerical_gradients(chain: StringChain, options: str):
     given = tensors(chain, (3, 2, 2), options, torch.float64)
     given["lengths"] = torch.tensor([2, 3]) if "lengths" in options else None  # type: ignore
     names = [n for n in given if n not in ("mask", "lengths", "h0", "c0", "x")]
@@ -159,7 +159,7 @@ def test_the_gradient_is_the_numerical_one(chain: StringChain, options: str):
 
 @EVERY_CHAIN
 @pytest.mark.parametrize("cut", [1, 3])
-def test_a_sequence_in_parts_is_the_whole(chain: StringChain, cut: int):
+def test_a_sequence_in_parts_matches_the_whole_sequence(chain: StringChain, cut: int):
     given = tensors(chain, (7, 2, 3), "mask", torch.float64)
     whole = string_scan(given["x"], chain=chain, **{n: t for n, t in given.items() if n != "x"})
     parts, state = [], (given["h0"], given["c0"])
@@ -174,7 +174,7 @@ def test_a_sequence_in_parts_is_the_whole(chain: StringChain, cut: int):
 
 @EVERY_CHAIN
 @pytest.mark.parametrize("reverse", [False, True])
-def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(
+def test_beyond_its_length_a_sequence_has_zero_outputs_and_keeps_its_state(
     chain: StringChain, reverse: bool
 ):
     given = tensors(chain, (5, 4, 3), "mask", torch.float64)
@@ -198,7 +198,7 @@ def test_beyond_its_length_a_sequence_writes_zeros_and_keeps_its_state(
 
 
 @EVERY_CHAIN
-def test_reverse_is_the_scan_of_the_reversed_sequence(chain: StringChain):
+def test_reverse_scans_the_reversed_sequence(chain: StringChain):
     given = tensors(chain, (5, 2, 3), "", torch.float64)
     backwards = {n: t.flip(0) if n in ("x", "carry") else t for n, t in given.items()}
     results = []

@@ -1,4 +1,4 @@
-"""Chains of states, ends of walks and relabeling, on graphs small enough to count by hand."""
+"""States, ends of walks and relabeling, on small graphs by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from representer.functional import relabel, walk_states, walks_end
 
 F64 = torch.float64
 PATH = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])  # 0 - 1 - 2
-STAR = torch.tensor([[0, 1, 0, 2, 0, 3], [1, 0, 2, 0, 3, 0]])  # 0 in the middle
+STAR = torch.tensor([[0, 1, 0, 2, 0, 3], [1, 0, 2, 0, 3, 0]])  # node 0 is the center
 
 
 def one_hot(word: str) -> torch.Tensor:
@@ -20,14 +20,14 @@ def states(word: str, edges: torch.Tensor, reference: str, decay: float) -> torc
     return walk_states(products, edges, decay=decay)[..., 0]
 
 
-def test_states_counted_by_hand():
+def test_states_match_values_computed_by_hand():
     assert states("aba", PATH, "ab", 1.0).T.tolist() == [[1, 0, 1], [0, 2, 0]]
     assert states("aba", PATH, "ab", 0.5).T.tolist() == [[1, 0, 1], [0, 1, 0]]
     assert states("aba", PATH, "aba", 0.5)[:, 2].tolist() == [0.5, 0, 0.5]
     assert states("abbc", STAR, "bac", 0.5)[:, 2].tolist() == [0, 0, 0, 0.5]
 
 
-def test_walks_end_where_edges_lead():
+def test_walks_end_at_the_targets_of_edges():
     chain = torch.tensor([[0, 1], [1, 2]])
     assert walks_end(chain, 4, 3).T.tolist() == [
         [True] * 4, [False, True, True, False], [False, False, True, False],
@@ -38,7 +38,7 @@ def test_walks_end_where_edges_lead():
     assert walks_end(many, 1, 9).all()
 
 
-def test_only_additive_and_non_linear_states_need_to_be_told_where_no_walk_ends():
+def test_additive_and_nonlinear_states_are_zero_where_no_walk_ends():
     chain = torch.tensor([[0, 1], [1, 2]])
     products = torch.ones(3, 3, 1, dtype=F64)
     assert walk_states(products, chain)[:, 2, 0].tolist() == [0, 0, 1]
@@ -59,13 +59,13 @@ def test_gates_and_edges_multiply_the_terms_of_a_sum():
     assert both[:, 1, 0].tolist() == [4, 17, 9]
 
 
-def test_a_relabeling_by_hand():
+def test_relabeling_matches_values_computed_by_hand():
     x = torch.tensor([[1.0], [-2.0], [3.0]], dtype=F64)
     one = torch.ones(1, 1, dtype=F64)
     assert relabel(x, PATH, one, one, one).flatten().tolist() == [1, 2, 3]  # relu of -2 is 0
     assert relabel(x, PATH, one, -one, one).flatten().tolist() == [1, 0, 3]
     biased = relabel(x, PATH, one, one, one, bias=one[0], inner_bias=2 * one[0])
     assert biased.flatten().tolist() == [2, 7, 4]
-    bonds = torch.tensor([[0.0], [4.0], [0.0], [0.0]], dtype=F64)  # of 1 -> 0
+    bonds = torch.tensor([[0.0], [4.0], [0.0], [0.0]], dtype=F64)  # the edge 1 -> 0
     shifted = relabel(x, PATH, one, one, one, edge_attr=bonds, edge_weight=one)
     assert shifted.flatten().tolist() == [3, 2, 3]

@@ -28,7 +28,7 @@ def draw(size):
 
 @claim
 @given(size=sizes)
-def test_the_product_is_the_definition(size):
+def test_the_product_matches_the_definition(size):
     x, filters, d, zeros = draw(size)
     product = ngram_product(torch.cat((zeros, x)), filters, d)
     torch.testing.assert_close(product, ngram_product_definition(x, filters, d))
@@ -45,19 +45,19 @@ def test_the_definition_is_a_causal_convolution(size):
 
 @claim
 @given(size=sizes)
-def test_in_reverse_it_is_the_product_of_the_reversed_sequence(size):
+def test_reverse_gives_the_product_of_the_reversed_sequence(size):
     x, filters, d, zeros = draw(size)
     product = ngram_product(torch.cat((x, zeros)), filters, d, reverse=True)
     torch.testing.assert_close(product.flip(0), ngram_product_definition(x.flip(0), filters, d))
 
 
-def test_the_steps_before_the_sequence_are_seen():
+def test_steps_before_the_sequence_are_included():
     x, filters = torch.randn(6, 1, 2, dtype=torch.float64), torch.randn(3, 2, 3).double()
     whole = ngram_product_definition(x, filters)
     torch.testing.assert_close(ngram_product(x[2:], filters), whole[4:])
 
 
-def test_the_gradient_is_the_numerical_one():
+def test_gradients_match_numerical_gradients():
     x = torch.randn(5, 1, 2, dtype=torch.float64, requires_grad=True)
     filters = torch.randn(2, 2, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda x, w: ngram_product(x, w, 2), (x, filters))

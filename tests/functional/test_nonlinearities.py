@@ -24,7 +24,7 @@ KINKED = ["relu"]  # no power series at 0
 
 
 def taylor(q, order: int) -> list[float]:
-    """Coefficients of z^k at 0 by repeated differentiation."""
+    """Return the coefficients of z^k at 0 by repeated differentiation."""
     z = torch.zeros((), dtype=torch.float64, requires_grad=True)
     value, factorial, coefficients = q(z), 1, []
     for k in range(order + 1):
@@ -39,7 +39,7 @@ def taylor(q, order: int) -> list[float]:
 @pytest.mark.parametrize("name", NONLINEARITIES)
 @settings(deadline=None)
 @given(z=st.floats(-1.5, 1.5))
-def test_the_derivative_is_that_of_autograd(name, z):
+def test_the_derivative_matches_autograd(name, z):
     function = NONLINEARITIES[name]
     z = torch.tensor(z, dtype=torch.float64, requires_grad=True)
     y = function.value(z)
@@ -48,11 +48,11 @@ def test_the_derivative_is_that_of_autograd(name, z):
 
 
 @pytest.mark.parametrize("name", SERIES)
-def test_the_power_series_at_0_is_that_of_the_formula(name):
+def test_the_power_series_at_0_matches_the_formula(name):
     assert taylor(NONLINEARITIES[name].value, 4) == pytest.approx(SERIES[name], abs=1e-12)
 
 
-def test_a_function_without_a_power_series_is_no_mercer_kernel():
+def test_a_function_without_a_power_series_is_not_a_mercer_kernel():
     assert sorted(NONLINEARITIES) == sorted([*SERIES, *KINKED])
     assert not any(NONLINEARITIES[name].mercer for name in KINKED)
 
@@ -72,7 +72,7 @@ def test_value_and_derivative_keep_dtype_and_shape(name, dtype):
         assert (result.dtype, result.shape) == (dtype, z.shape)
 
 
-def test_an_unknown_name_lists_the_known_ones():
+def test_the_error_for_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
         ArgumentError, match=r"q is 'tan'; expected one of identity, linear, .*tanh"
     ):

@@ -1,4 +1,4 @@
-"""String-kernel cells as data: what they compute before the chain, and their code."""
+"""String-kernel cells as data: their products and their code."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ ANY_CHAIN = st.builds(
 
 
 @given(ANY_CHAIN)
-def test_what_is_read_from_a_code_is_what_was_written(chain: StringChain):
+def test_parsing_the_code_of_a_chain_returns_the_chain(chain: StringChain):
     assert StringChain.parse(chain.code) == chain
 
 
 @given(ANY_CHAIN, ANY_CHAIN)
-def test_chains_that_differ_have_codes_that_differ(one: StringChain, other: StringChain):
+def test_different_chains_have_different_codes(one: StringChain, other: StringChain):
     assert (one == other) == (one.code == other.code)
 
 
-def test_a_code_names_every_field_in_order():
+def test_a_code_lists_all_fields_in_order():
     chain = StringChain(3, "add_exact", "paper", "sum", "state_gate", True, "tanh")
     assert chain.code == "3 add_exact paper sum state_gate 1 tanh"
     assert StringChain(1).code == "1 multiply no last given 0 identity"
 
 
 @pytest.mark.parametrize("code", ["1 times no last given 0 tanh", "1 add no last given 0", "x"])
-def test_what_is_no_code_is_not_read(code: str):
+def test_invalid_codes_are_rejected(code: str):
     with pytest.raises((AssertionError, ValueError)):
         StringChain.parse(code)
 
 
 @given(ANY_CHAIN)
-def test_there_is_a_product_for_every_token_and_every_gate(chain: StringChain):
+def test_there_is_one_product_per_token_and_gate(chain: StringChain):
     gates = (chain.decay != "given") + chain.highway
     assert len(chain.products) == chain.order + gates
     assert chain.products[: chain.order] == tuple(f"token{j + 1}" for j in range(chain.order))
@@ -57,12 +57,12 @@ def test_there_is_a_product_for_every_token_and_every_gate(chain: StringChain):
 
 
 @given(ANY_CHAIN)
-def test_masses_are_carried_where_something_is_weighed_by_them(chain: StringChain):
-    weighs = chain.combine == "add_exact" or chain.normalized == "exact"
-    assert chain.states == (2 if weighs else 1) * chain.order
-    assert chain.sees_h == (chain.decay == "state_gate")
+def test_the_state_includes_masses_where_the_recurrence_needs_them(chain: StringChain):
+    needs_mass = chain.combine == "add_exact" or chain.normalized == "exact"
+    assert chain.states == (2 if needs_mass else 1) * chain.order
+    assert chain.is_state_gated == (chain.decay == "state_gate")
 
 
-def test_a_chain_cannot_be_changed():
+def test_a_chain_is_immutable():
     with pytest.raises(FrozenInstanceError):
         StringChain(1).order = 2  # pyright: ignore

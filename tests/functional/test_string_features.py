@@ -14,7 +14,7 @@ def draw(length, d=2):
 @pytest.mark.parametrize("trailing", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
-def test_the_inner_products_of_the_features_are_the_kernel(n, lam, trailing):
+def test_inner_products_of_features_equal_the_kernel(n, lam, trailing):
     decay = torch.tensor(lam, dtype=torch.float64)
     for L in (0, 2, 5):
         x, y = draw(L), draw(4)
@@ -24,7 +24,7 @@ def test_the_inner_products_of_the_features_are_the_kernel(n, lam, trailing):
             torch.testing.assert_close(a @ b, exact, rtol=1e-11, atol=1e-11)
 
 
-def test_a_part_of_the_first_slot_gives_that_part_of_the_features():
+def test_a_slice_of_the_first_slot_gives_a_slice_of_the_features():
     x, decay = draw(6, 3), torch.tensor(0.7, dtype=torch.float64)
     whole = string_features(x, 3, decay)
     parts = [string_features(x, 3, decay, first=slice(i, i + 2)) for i in (0, 2)]
@@ -32,7 +32,7 @@ def test_a_part_of_the_first_slot_gives_that_part_of_the_features():
     torch.testing.assert_close(torch.cat(parts), whole)
 
 
-def test_the_feature_of_two_tokens_is_their_outer_product_first_slot_outermost():
+def test_the_features_of_two_tokens_are_their_outer_product():
     x = torch.tensor([[1.0, 2.0], [3.0, 5.0]], dtype=torch.float64)
     decay = torch.tensor(0.5, dtype=torch.float64)
     assert string_features(x, 2, decay).tolist() == [3, 5, 6, 10]

@@ -1,4 +1,4 @@
-"""Walks and their kernels, counted by hand on small graphs."""
+"""Walk kernels on small graphs, computed by hand."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("G", "H", "values"), BY_HAND, ids=["E1", "P3", "S4", "R2"])
-def test_kernels_counted_by_hand(G, H, values):
+def test_kernels_match_values_computed_by_hand(G, H, values):
     similarities = G[0] @ H[0].T
     for n, value in enumerate(values, start=1):
         assert float(walk_kernel_definition(similarities, G[1], H[1], n, 0.5)) == value
         assert float(local_kernel_definition(similarities, G[1], H[1], n, 0.5).sum()) == value
 
 
-def test_a_walk_takes_any_of_several_edges_and_may_stay():
+def test_walks_include_parallel_edges_and_loops():
     parallel = torch.tensor([[0, 0], [1, 1]])
     assert walks(parallel, 2, 2) == [([0, 1], [0]), ([0, 1], [1])]
     loop = torch.tensor([[0], [0]])
@@ -46,14 +46,14 @@ def test_a_walk_takes_any_of_several_edges_and_may_stay():
 def test_edges_multiply_the_pairs_of_walks():
     one = torch.ones(2, 2, dtype=F64)
     edges = torch.tensor([[0, 0], [1, 1]])
-    of_edges = torch.tensor([[2.0, 3.0], [5.0, 7.0]], dtype=F64)
+    edge_similarities = torch.tensor([[2.0, 3.0], [5.0, 7.0]], dtype=F64)
     for function in (walk_kernel_definition, local_kernel_definition):
-        K = function(one, edges, edges, 2, 1.0, edge_similarities=of_edges)
+        K = function(one, edges, edges, 2, 1.0, edge_similarities=edge_similarities)
         assert float(K.sum()) == 17
-    assert float(walk_kernel_definition(one, edges, edges, 1, 1.0, of_edges)) == 4
+    assert float(walk_kernel_definition(one, edges, edges, 1, 1.0, edge_similarities)) == 4
 
 
-def test_the_sum_in_place_of_the_product_and_an_activation():
+def test_addition_instead_of_multiplication_and_an_activation():
     one, edge = torch.ones(2, 2, dtype=F64), torch.tensor([[0], [1]])
     added = local_kernel_definition(3 * one, edge, edge, 2, 0.5, combine="add")
     assert added.tolist() == [[0, 0], [0, 4.5]]

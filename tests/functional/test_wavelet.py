@@ -17,7 +17,7 @@ from representer.functional import (
 )
 
 
-def test_the_grid_of_40_samples_goes_from_minus_20_to_19():
+def test_the_times_of_40_samples_range_from_minus_20_to_19():
     times = wavelet_times(40, like=torch.zeros(1))
     assert times.flip(0).tolist() == list(range(-20, 20))  # oldest first
     assert wavelet_times(5, like=times).tolist() == [2, 1, 0, -1, -2]
@@ -26,9 +26,7 @@ def test_the_grid_of_40_samples_goes_from_minus_20_to_19():
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 9))
-def test_the_coefficients_are_those_of_21_and_so_are_sums_of_two_products(
-    units: int, channels: int, n: int
-):
+def test_coefficients_and_factors_match_equation_21(units: int, channels: int, n: int):
     amplitude, phase = torch.randn(2, units, channels, dtype=torch.float64)
     frequency, decay = torch.rand(2, units, dtype=torch.float64)
     filters = wavelet_filters(amplitude, frequency, phase, decay, n)
@@ -48,7 +46,7 @@ def test_a_wavelet_responds_most_to_its_own_frequency():
     assert float(spectrum.argmax()) * 200 / 4000 == pytest.approx(10, abs=0.5)
 
 
-def test_gradients_reach_all_four():
+def test_gradients_reach_all_four_parameters():
     parts = (
         torch.randn(2, 3, dtype=torch.float64),
         torch.rand(2, dtype=torch.float64),

@@ -15,7 +15,7 @@ def test_every_row_of_table_1_has_a_name() -> None:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_every_cell_reads_batch_first_and_gives_its_units(name: str) -> None:
+def test_every_cell_accepts_batch_first_and_returns_its_units(name: str) -> None:
     output, _ = build_cell(name, 3, 4, {"bidirectional": True})(torch.randn(2, 5, 3))
     assert output.shape == (2, 5, 8)
 
@@ -24,12 +24,12 @@ def test_every_cell_reads_batch_first_and_gives_its_units(name: str) -> None:
     ("wrong", "right"),
     [("rkm-cfig", "rkm-cifg"), ("RKM_LSTM", "rkm-lstm"), ("Gated CNN", "gated-cnn")],
 )
-def test_a_misspelled_cell_names_the_nearest(wrong: str, right: str) -> None:
+def test_the_error_for_a_misspelled_cell_suggests_the_closest_name(wrong: str, right: str) -> None:
     with pytest.raises(ArgumentError, match=f"Did you mean {right!r}"):
         resolve_cell(wrong)
 
 
-def test_an_unknown_cell_lists_all_cells() -> None:
+def test_the_error_for_an_unknown_cell_lists_all_cells() -> None:
     with pytest.raises(ArgumentError, match=r"expected one of lstm, rkm-lstm, .*torch-lstm\.$"):
         resolve_cell("transformer")
 
@@ -47,21 +47,21 @@ def test_an_unknown_cell_lists_all_cells() -> None:
         ("rkm-cifg", "decay", "input"),
     ],
 )
-def test_an_option_that_a_cell_does_not_have_is_refused(
+def test_an_option_that_a_cell_does_not_have_is_rejected(
     cell: str, option: str, value: object
 ) -> None:
     with pytest.raises(ArgumentError, match=f"{option} is {value!r}.*{cell!r} has no such option"):
         build_cell(cell, 3, 4, {option: value})
 
 
-def test_learned_static_gates_reach_the_linear_kernel() -> None:
+def test_learned_static_gates_are_passed_to_the_linear_kernel() -> None:
     cell = build_cell("linear-kernel", 3, 4, {"learn_static_gates": True})
     fixed = build_cell("linear-kernel", 3, 4, {})
     count = [sum(p.numel() for p in c.parameters()) for c in (cell, fixed)]
     assert count[0] > count[1]
 
 
-def test_order_and_decay_reach_the_string_kernel() -> None:
+def test_order_and_decay_are_passed_to_the_string_kernel() -> None:
     cell = build_cell("string-kernel", 3, 4, {"order": 3, "decay": "input"})
     assert isinstance(cell, nn.StringKernelRNN)
     assert (cell.order, cell.decay) == (3, "input")
@@ -70,7 +70,7 @@ def test_order_and_decay_reach_the_string_kernel() -> None:
     assert (usual.order, usual.decay) == (2, 0.5)
 
 
-def test_every_option_reaches_torchs_lstm() -> None:
+def test_every_option_is_passed_to_torch_lstm() -> None:
     options = {"num_layers": 2, "dropout": 0.3, "bidirectional": True}
     cell = build_cell("torch-lstm", 3, 4, options, batch_first=False)
     assert isinstance(cell, torch.nn.LSTM)

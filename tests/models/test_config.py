@@ -1,4 +1,4 @@
-"""Configurations of models: ranges, and the way to plain values and back."""
+"""Configurations of models: ranges, and conversion to plain values and back."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from representer.models import (
 
 
 @pytest.mark.parametrize("filter_length", [3, {1: 100, 3: 200}])
-def test_a_configuration_survives_json(filter_length: int | dict[int, int]) -> None:
+def test_a_configuration_round_trips_through_json(filter_length: int | dict[int, int]) -> None:
     config = SequenceClassifierConfig(50, 4, cell="lstm", filter_length=filter_length)
     plain = json.loads(json.dumps(to_dict(config)))
     assert from_dict(SequenceClassifierConfig, plain) == config
 
 
-def test_an_unknown_key_is_named_with_the_nearest_one() -> None:
+def test_the_error_for_an_unknown_key_suggests_the_closest_one() -> None:
     values = {"vocabulary_size": 5, "num_classes": 2, "hiden_size": 3}
     with pytest.raises(ArgumentError, match=r"'hiden_size'.*Did you mean 'hidden_size'"):
         from_dict(SequenceClassifierConfig, values)
 
 
-def test_a_missing_key_is_named() -> None:
+def test_the_error_for_a_missing_key_names_it() -> None:
     with pytest.raises(ArgumentError, match="'num_classes' among them"):
         from_dict(SequenceClassifierConfig, {"vocabulary_size": 5})
 
@@ -54,13 +54,13 @@ def test_a_missing_key_is_named() -> None:
         ("cell", "gru"),
     ],
 )
-def test_a_value_out_of_its_range_is_named(name: str, value: object) -> None:
+def test_the_error_for_a_value_out_of_range_names_it(name: str, value: object) -> None:
     values = {"vocabulary_size": 9, "num_classes": 2, name: value}
     with pytest.raises(ArgumentError, match=f"^{name} is {value!r}; expected "):
         from_dict(SequenceClassifierConfig, values)
 
 
-def test_the_padded_mean_needs_its_length() -> None:
+def test_padded_mean_requires_max_length() -> None:
     with pytest.raises(ArgumentError, match="max_length is None; expected a positive integer"):
         SequenceClassifierConfig(9, 2, pooling="padded_mean")
 
@@ -100,7 +100,7 @@ DEFAULTS = {
 
 @pytest.mark.parametrize("config", DEFAULTS, ids=lambda config: type(config).__name__)
 def test_the_defaults_are_those_of_the_papers(config) -> None:
-    """A default that changes would change what every saved configuration means."""
+    """A changed default would change the meaning of saved configurations."""
     needed = {f.name for f in fields(config) if f.default is MISSING}
     actual = {f.name: getattr(config, f.name) for f in fields(config) if f.name not in needed}
     assert actual == DEFAULTS[config]

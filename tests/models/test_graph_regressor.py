@@ -1,4 +1,4 @@
-"""The graph regressor: L17's sizes, its first weights, members, and what it refuses."""
+"""The graph regressor: L17's sizes, its initialization, ensembles, and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def graphs() -> list[Data]:
     ]
 
 
-def of(data) -> tuple:
+def inputs_of(data) -> tuple:
     return data.x, data.edge_index, data.edge_attr
 
 
@@ -43,7 +43,7 @@ def of(data) -> tuple:
         ({"hidden_size": 200, "decay": 1.0}, 259_601),
     ],
 )
-def test_the_papers_networks_have_the_papers_numbers_of_parameters(options, count):
+def test_the_networks_of_the_paper_have_its_numbers_of_parameters(options, count):
     """reproduction: gated 175 units, without gates 200 units, with 82 and 6 features."""
     model = GraphRegressor(GraphRegressorConfig(82, **options))
     # the code has no bias on the gate's embedding, nor is the last relabeling used
@@ -51,14 +51,14 @@ def test_the_papers_networks_have_the_papers_numbers_of_parameters(options, coun
 
 
 @pytest.mark.parametrize("network", ["wl", "random-walk", "gine"])
-def test_a_batch_is_one_graph_at_a_time(network):
+def test_a_batch_matches_its_graphs_one_by_one(network):
     model = GraphRegressor(GraphRegressorConfig(**TINY, network=network)).double()
-    every = [
+    outputs = [
         graph.apply(lambda t: t.double() if t.is_floating_point() else t) for graph in graphs()
     ]
-    batch = Batch.from_data_list(every)
-    together = model(*of(batch), batch.batch, len(every))
-    single = torch.cat([model(*of(graph)) for graph in every])
+    batch = Batch.from_data_list(outputs)
+    together = model(*inputs_of(batch), batch.batch, len(outputs))
+    single = torch.cat([model(*inputs_of(graph)) for graph in outputs])
     torch.testing.assert_close(together, single, rtol=1e-10, atol=1e-10)
     assert together.shape == (3, 2)
 
@@ -66,23 +66,25 @@ def test_a_batch_is_one_graph_at_a_time(network):
 def test_members_differ_in_weights_and_predictions():
     model = GraphEnsemble(GraphRegressorConfig(**TINY), 3)
     graph = graphs()[0]
-    result = model(*of(graph))
+    result = model(*inputs_of(graph))
     assert result.shape == (3, 1, 2)
     for own, member in zip(result, model.members, strict=True):
-        torch.testing.assert_close(own, member(*of(graph)))
+        torch.testing.assert_close(own, member(*inputs_of(graph)))
     assert not torch.allclose(result[0], result[1])
 
 
-def test_members_outputs_come_from_their_hidden_layers():
+def test_outputs_are_computed_from_hidden_layers_per_member():
     ensemble = GraphEnsemble(GraphRegressorConfig(**TINY), 3).eval()
     batch = Batch.from_data_list(graphs())
-    hidden = ensemble.hidden(*of(batch), batch.batch, 3)
+    hidden = ensemble.hidden(*inputs_of(batch), batch.batch, 3)
     assert hidden.shape == (3, 3, 5)
-    torch.testing.assert_close(ensemble.outputs(hidden), ensemble(*of(batch), batch.batch, 3))
+    torch.testing.assert_close(
+        ensemble.outputs(hidden), ensemble(*inputs_of(batch), batch.batch, 3)
+    )
 
 
-def test_the_authors_first_weights_are_small_and_their_biases_0():
-    """Those of the relabeling are parts of matrices of 2 H and H + 6 columns."""
+def test_initialization_like_the_authors_has_small_weights_and_zero_biases():
+    """The matrices of the relabeling are parts of matrices of 2 H and H + 6 columns."""
     torch.manual_seed(0)
     model = GraphRegressor(GraphRegressorConfig(82, hidden_size=150))
     relabeling = "network.relabeling."
@@ -91,8 +93,8 @@ def test_the_authors_first_weights_are_small_and_their_biases_0():
         if "bias" in name:
             assert not parameter.any(), name
         elif name != f"{relabeling}weight":
-            wanted = min(joined.get(name, parameter.shape[-1]) ** -0.5, 0.1)
-            assert parameter.std().item() == pytest.approx(wanted, rel=0.1), name
+            expected = min(joined.get(name, parameter.shape[-1]) ** -0.5, 0.1)
+            assert parameter.std().item() == pytest.approx(expected, rel=0.1), name
     own = [weight.std().item() for weight in model.network.relabeling.weight.chunk(2)]
     assert own == pytest.approx([156**-0.5, 300**-0.5], rel=0.05)
     plain = GraphRegressor(GraphRegressorConfig(82, hidden_size=150, initial="fan-in"))
@@ -102,21 +104,21 @@ def test_the_authors_first_weights_are_small_and_their_biases_0():
 
 def test_the_hidden_layer_is_a_relu_between_two_linear_maps():
     model = GraphRegressor(GraphRegressorConfig(**TINY))
-    h = model.encode(*of(graphs()[0]))
+    h = model.encode(*inputs_of(graphs()[0]))
     first, last = model.head[0], model.head[3]
-    wanted = torch.relu(h @ first.weight.T + first.bias) @ last.weight.T + last.bias
-    torch.testing.assert_close(model(*of(graphs()[0])), wanted)
+    expected = torch.relu(h @ first.weight.T + first.bias) @ last.weight.T + last.bias
+    torch.testing.assert_close(model(*inputs_of(graphs()[0])), expected)
 
 
-def test_gine_looks_at_edges_only_if_it_has_some():
+def test_gine_uses_edge_features_only_with_edge_dim():
     graph = graphs()[0]
     with_edges, without = GINE(3, 4, 2, edge_dim=2), GINE(3, 4, 2)
     changed = with_edges(graph.x, graph.edge_index, graph.edge_attr + 1)
-    assert not torch.allclose(changed, with_edges(*of(graph)))
-    torch.testing.assert_close(without(graph.x, graph.edge_index), without(*of(graph)))
+    assert not torch.allclose(changed, with_edges(*inputs_of(graph)))
+    torch.testing.assert_close(without(graph.x, graph.edge_index), without(*inputs_of(graph)))
 
 
-def test_a_configuration_survives_plain_values():
+def test_a_configuration_round_trips_through_plain_values():
     config = GraphRegressorConfig(7, decay=0.5, readout="sum")
     assert from_dict(GraphRegressorConfig, to_dict(config)) == config
 
@@ -130,21 +132,21 @@ def test_a_configuration_survives_plain_values():
     ],
     ids=str,
 )  # fmt: skip
-def test_a_value_out_of_its_range_is_refused(wrong):
+def test_a_value_out_of_range_is_rejected(wrong):
     (name,) = wrong
     with pytest.raises(ArgumentError, match=f"^{name} is "):
         GraphRegressorConfig(3, **wrong)
 
 
-def test_options_reach_the_network_and_the_head():
+def test_options_are_passed_to_the_network_and_the_head():
     model = GraphRegressor(GraphRegressorConfig(3, network="random-walk", order=3, dropout=0.3))
     assert model.network.order == 3
     assert [m.p for m in model.head if isinstance(m, torch.nn.Dropout)] == [0.3]
 
 
-def test_gine_is_its_layers_with_relu_and_a_sum():
+def test_gine_applies_its_layers_with_relu_and_sums_over_nodes():
     net, (data, *_) = GINE(3, 5, depth=2, edge_dim=2), graphs()
     h = net.embedding(data.x)
     for layer in net.layers:
         h = layer(h, data.edge_index, data.edge_attr).relu()
-    torch.testing.assert_close(net(*of(data))[0], h.sum(0))
+    torch.testing.assert_close(net(*inputs_of(data))[0], h.sum(0))

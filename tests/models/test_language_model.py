@@ -1,4 +1,4 @@
-"""The language model: segments and steps give what the whole gives, and dropout is as named."""
+"""The language model: segments and steps match the whole sequence; dropout; errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def close(result, expected):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("size", [6, 8])
-def test_segments_and_steps_give_what_the_whole_gives(cell, size):
+def test_segments_and_steps_match_the_whole_sequence(cell, size):
     network = model(cell=cell, hidden_size=size, highway=size == 6)
     whole = network(TOKENS)
     first = network(TOKENS[:4])
@@ -39,7 +39,7 @@ def test_segments_and_steps_give_what_the_whole_gives(cell, size):
 
 
 @pytest.mark.parametrize("cutoffs", [(), (4, 8)])
-def test_the_loss_is_of_the_probabilities(cutoffs):
+def test_the_loss_is_the_negative_log_probability(cutoffs):
     network = model(cutoffs=cutoffs)
     features = network(TOKENS[:-1]).features
     logs = network.output.log_probabilities(features)
@@ -48,7 +48,7 @@ def test_the_loss_is_of_the_probabilities(cutoffs):
     close(network.output.loss(features, TOKENS[1:]), expected)
 
 
-def test_the_embedding_is_one_parameter_on_both_ends():
+def test_input_and_output_share_the_embedding():
     network = model()
     names = set(network.state_dict())
     assert {"embedding.weight", "output.bias"} <= names
@@ -60,45 +60,45 @@ def test_the_embedding_is_one_parameter_on_both_ends():
     assert (before[..., 5] != after[..., 5]).all()
 
 
-def test_options_reach_the_string_kernel_layers_which_are_normalized():
+def test_options_are_passed_to_the_string_kernel_layers():
     layers = model(activation="relu", order=2, decay="input").layers
     assert [(layer.normalized, layer.activation) for layer in layers] == [(True, "relu")] * 2
     assert [(layer.order, layer.decay) for layer in layers] == [(2, "input")] * 2
 
 
-def test_the_first_embeddings_are_uniform_in_the_named_bounds():
+def test_embeddings_are_initialized_uniformly_within_their_bounds():
     for initial, bound in (("string", (3 / 64) ** 0.5), ("uniform", 0.1)):
         weight = model(embedding_size=64, initial=initial).embedding.weight
         assert 0.97 * bound < weight.abs().max() <= bound
 
 
-def test_layers_have_the_embedding_size_last():
+def test_the_last_layer_has_the_embedding_size():
     config = LanguageModelConfig(WORDS, embedding_size=4, hidden_size=7, num_layers=3)
     assert config.layer_sizes == [(4, 7), (7, 7), (7, 4)]
     assert LanguageModelConfig(WORDS, 4, 7, 1).layer_sizes == [(4, 4)]
 
 
-def test_the_first_embeddings_are_those_that_were_named():
+def test_initial_selects_the_bound_of_the_embeddings():
     strings = model(embedding_size=3, hidden_size=3).embedding.weight
     others = model(embedding_size=3, hidden_size=3, initial="uniform").embedding.weight
     assert 0.5 < strings.abs().max() <= 1  # the square root of 3 / 3
     assert 0.05 < others.abs().max() <= 0.1
 
 
-def kept(network, **seen):
-    """Return which entries of features and embeddings dropout left, over the segment."""
+def kept_masks(network, **seen):
+    """Return the masks of the entries of features and embeddings that dropout kept."""
     torch.manual_seed(2)
     network.train()
     return network(TOKENS).features != 0
 
 
 def test_output_dropout_is_drawn_for_every_step():
-    mask = kept(model(output_dropout=0.5))
+    mask = kept_masks(model(output_dropout=0.5))
     assert not (mask == mask[0]).all()
 
 
-def test_a_locked_mask_is_one_for_all_steps_and_its_own_for_each_stream():
-    mask = kept(model(output_dropout=0.5, is_locked=True))
+def test_a_locked_mask_is_shared_by_all_steps_and_drawn_for_each_stream():
+    mask = kept_masks(model(output_dropout=0.5, is_locked=True))
     assert (mask == mask[0]).all()
     assert not (mask[0] == mask[0, 0]).all()
 
@@ -115,7 +115,7 @@ def embed(network, tokens):
     return network.drop_words(network.embedding.weight, tokens)
 
 
-def test_embedding_dropout_takes_words_out_wherever_they_stand():
+def test_embedding_dropout_drops_all_occurrences_of_a_word():
     network = model(embedding_dropout=0.5).train()
     embedded = embed(network, TOKENS)
     weight = network.embedding.weight
@@ -124,11 +124,11 @@ def test_embedding_dropout_takes_words_out_wherever_they_stand():
         expected = 2 * weight[word] if rows[0].any() else torch.zeros_like(weight[word])
         close(rows, expected.expand_as(rows))
     dropped = [not embed(network, TOKENS[:1, :1]).any() for _ in range(400)]
-    assert 0.4 < sum(dropped) / 400 < 0.6  # 4 deviations
+    assert 0.4 < sum(dropped) / 400 < 0.6  # 4 standard deviations
 
 
 @pytest.mark.parametrize("place", ["input_dropout", "layer_dropout", "output_dropout"])
-def test_dropout_acts_in_training_alone(place):
+def test_dropout_acts_only_in_training(place):
     network = model(**{place: 0.5})
     quiet = network.eval()(TOKENS).features
     close(quiet, model()(TOKENS).features)
@@ -136,7 +136,7 @@ def test_dropout_acts_in_training_alone(place):
     assert not torch.allclose(network.train()(TOKENS).features, quiet)
 
 
-def test_dropout_between_layers_is_not_before_the_first():
+def test_layer_dropout_is_not_applied_before_the_first_layer():
     network = model(num_layers=1, layer_dropout=0.5)
     quiet = network.eval()(TOKENS).features
     close(network.train()(TOKENS).features, quiet)
@@ -147,7 +147,7 @@ def test_layers_of_another_width_have_no_highway():
     assert [layer.chain.highway for layer in network.layers] == [False, True, False]
 
 
-def test_a_configuration_survives_plain_values():
+def test_a_configuration_round_trips_through_plain_values():
     config = LanguageModelConfig(50, cutoffs=(10, 20), decay=0.5)
     assert from_dict(LanguageModelConfig, to_dict(config)) == config
 
@@ -163,18 +163,18 @@ def test_a_configuration_survives_plain_values():
         ({"initial": "ones"}, "initial is 'ones'"),
     ],
 )
-def test_values_out_of_range_are_refused(changes, message):
+def test_values_out_of_range_are_rejected(changes, message):
     with pytest.raises(ArgumentError, match=message):
         LanguageModelConfig(**{"vocabulary_size": WORDS, **changes})
 
 
-def test_an_option_that_a_cell_lacks_is_refused():
+def test_an_option_that_a_cell_lacks_is_rejected():
     with pytest.raises(ArgumentError, match="layer_norm is True"):
         model(cell="torch-lstm", layer_norm=True)
 
 
 @pytest.mark.parametrize("call", ["forward", "step"])
-def test_tokens_must_be_whole_numbers_in_their_shape(call):
+def test_tokens_must_be_int64_of_the_right_shape(call):
     network = model()
     with pytest.raises(KindError, match=r"tokens is torch\.float32; expected an int64 tensor"):
         getattr(network, call)(torch.zeros(3, 2))

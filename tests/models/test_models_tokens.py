@@ -1,4 +1,4 @@
-"""All models of token sequences take given word vectors."""
+"""Word vectors and input checks of the models of token sequences."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from representer.models.tokens import check_tokens, copy_vectors
 
 
 @pytest.mark.parametrize("freeze", [False, True])
-def test_all_rows_are_taken_over_but_that_of_padding(freeze: bool) -> None:
+def test_all_rows_are_copied_except_padding(freeze: bool) -> None:
     embedding, vectors = torch.nn.Embedding(4, 3, padding_idx=1), torch.ones(4, 3)
     copy_vectors(embedding, vectors, freeze=freeze)
     assert embedding.weight.sum(1).tolist() == [3, 0, 3, 3]
     assert embedding.weight.requires_grad is not freeze
 
 
-def test_without_padding_every_row_is_taken_over() -> None:
+def test_without_padding_every_row_is_copied() -> None:
     embedding = torch.nn.Embedding(4, 3)
     copy_vectors(embedding, torch.ones(4, 3), freeze=False)
     assert embedding.weight.sum().item() == 12
 
 
-def test_vectors_of_another_shape_are_refused() -> None:
+def test_vectors_of_another_shape_are_rejected() -> None:
     with pytest.raises(ShapeError, match=r"vectors has shape \(4, 2\); expected \(4, 3\)"):
         copy_vectors(torch.nn.Embedding(4, 3), torch.ones(4, 2), freeze=False)
 
@@ -39,6 +39,6 @@ def test_vectors_of_another_shape_are_refused() -> None:
         (torch.zeros(2, 3, dtype=torch.int64), torch.tensor([-1, 2]), ArgumentError),
     ],
 )
-def test_what_is_no_padded_batch_is_refused(tokens, lengths, error) -> None:
+def test_invalid_padded_batches_are_rejected(tokens, lengths, error) -> None:
     with pytest.raises(error):
         check_tokens(tokens, lengths)

@@ -1,4 +1,4 @@
-"""The sequence classifier: padding, pooling, errors, and that it can learn."""
+"""The sequence classifier: padding, pooling, errors, overfitting one batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batch(time: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", CELLS)
-def test_padding_never_changes_a_result(cell: str, bidirectional: bool) -> None:
+def test_padding_does_not_affect_the_result(cell: str, bidirectional: bool) -> None:
     model = small(cell, bidirectional=bidirectional, num_layers=2)
     tokens, lengths = batch()
     logits = model(tokens, lengths)
@@ -44,7 +44,7 @@ def test_padding_never_changes_a_result(cell: str, bidirectional: bool) -> None:
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_row_alone_gives_what_it_gives_in_a_batch(bidirectional: bool) -> None:
+def test_a_single_row_matches_its_result_in_a_batch(bidirectional: bool) -> None:
     model = small("rkm-cifg", bidirectional=bidirectional, filter_length=3)
     tokens, lengths = batch()
     logits = model(tokens, lengths)
@@ -53,7 +53,7 @@ def test_a_row_alone_gives_what_it_gives_in_a_batch(bidirectional: bool) -> None
         torch.testing.assert_close(alone[0], logits[row], rtol=0, atol=1e-12)
 
 
-def test_a_row_of_length_0_gets_the_head_of_zero() -> None:
+def test_a_row_of_length_0_has_the_output_of_a_zero_mean() -> None:
     model = small("rkm-lstm")
     tokens, lengths = batch()
     zero = torch.zeros(1, 6, dtype=torch.float64)
@@ -65,14 +65,14 @@ def test_padding_gets_no_gradient() -> None:
     tokens, lengths = batch()
     tokens[0, 0] = 18
     tokens[tokens == 19] = 1
-    tokens[1, 3:] = 19  # now in padding alone
+    tokens[1, 3:] = 19  # now only in padding
     model(tokens, lengths).sum().backward()
     assert model.embedding.weight.grad is not None
     assert model.embedding.weight.grad[19].abs().sum() == 0
     assert model.embedding.weight.grad[18].abs().sum() > 0
 
 
-def test_options_reach_the_cell_and_the_head() -> None:
+def test_options_are_passed_to_the_cell_and_the_head() -> None:
     config = replace(
         SMALL,
         num_layers=2,
@@ -102,7 +102,7 @@ def test_options_reach_the_cell_and_the_head() -> None:
     assert len(list(kernels[0].parameters())) > len(list(kernels[1].parameters()))
 
 
-def test_the_head_starts_as_in_the_authors_code() -> None:
+def test_the_head_is_initialized_as_in_the_authors_code() -> None:
     torch.manual_seed(0)
     wide = replace(SMALL, hidden_size=40, head_size=60)
     for layer in SequenceClassifier(wide).head:
@@ -119,7 +119,7 @@ def test_mean_pooling_is_the_mean_over_the_true_length() -> None:
     torch.testing.assert_close(model.encode(tokens, lengths)[1], outputs[0].mean(0))
 
 
-def test_padded_mean_divides_by_the_longest_length_there_may_be() -> None:
+def test_padded_mean_divides_by_max_length() -> None:
     mean, padded = small("lstm"), small("lstm", pooling="padded_mean", max_length=128)
     padded.load_state_dict(mean.state_dict())
     tokens, lengths = batch()
@@ -129,7 +129,7 @@ def test_padded_mean_divides_by_the_longest_length_there_may_be() -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(time=st.integers(1, 6), extra=st.integers(0, 4), seed=st.integers(0, 1000))
-def test_any_shape_gives_finite_logits_that_padding_leaves_alone(
+def test_logits_of_any_shape_are_finite_and_independent_of_padding(
     time: int, extra: int, seed: int
 ) -> None:
     model = small("linear-kernel-gated", filter_length=2)
@@ -149,7 +149,7 @@ def test_the_head_has_the_parameters_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_one_batch_can_be_learned_by_heart(cell: str) -> None:
+def test_one_batch_can_be_overfitted(cell: str) -> None:
     model = small(cell).float().train()
     tokens, lengths = batch()
     lengths[3] = 5
@@ -162,7 +162,7 @@ def test_one_batch_can_be_learned_by_heart(cell: str) -> None:
     assert (model.eval()(tokens, lengths).argmax(1) == labels).all()
 
 
-def test_word_vectors_are_taken_over_but_for_padding() -> None:
+def test_word_vectors_are_copied_except_padding() -> None:
     model = small("cnn")
     vectors = torch.randn(20, 5, dtype=torch.float64)
     model.set_vectors(vectors, freeze=True)
@@ -171,7 +171,7 @@ def test_word_vectors_are_taken_over_but_for_padding() -> None:
     assert not model.embedding.weight.requires_grad
 
 
-def test_word_vectors_of_another_shape_are_refused() -> None:
+def test_word_vectors_of_another_shape_are_rejected() -> None:
     with pytest.raises(ShapeError, match=r"vectors has shape \(20, 4\); expected \(20, 5\)"):
         small("cnn").set_vectors(torch.zeros(20, 4))
 
@@ -188,7 +188,7 @@ def test_word_vectors_of_another_shape_are_refused() -> None:
         (torch.ones(3, 2).long(), torch.tensor([1, 2, -1]), ArgumentError, r"lengths\[2\] is -1"),
     ],
 )
-def test_a_bad_call_names_the_given_value(
+def test_errors_name_the_invalid_value(
     tokens: torch.Tensor, lengths: torch.Tensor, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""The signal classifier: its equation, dropped channels, and that it learns from phases alone."""
+"""The signal classifier: its equation, channel dropout, errors, learning from phases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def signal(samples: int = 12) -> torch.Tensor:
 
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 @pytest.mark.parametrize("cell", ["rkm-lstm", "cnn"])
-def test_the_logits_are_the_product_with_the_pooled_states(pooling: str, cell: str):
+def test_the_logits_are_a_linear_function_of_the_pooled_states(pooling: str, cell: str):
     model, x = small(pooling=pooling, cell=cell), signal()
     outputs, _ = model.cell(x.permute(2, 0, 1))
     assert len(outputs) == 4
@@ -38,7 +38,7 @@ def test_the_logits_are_the_product_with_the_pooled_states(pooling: str, cell: s
     torch.testing.assert_close(model(x), expected)
 
 
-def test_samples_that_are_no_whole_stride_are_left_out_at_the_start():
+def test_samples_at_the_start_that_do_not_fill_a_stride_are_skipped():
     model, x = small(), signal(14)
     torch.testing.assert_close(model(x), model(x[:, :, 2:]))
     changed = x.clone()
@@ -54,7 +54,7 @@ def test_whole_channels_are_dropped_and_the_others_scaled():
         model(x)
     factors = [(inputs / x.permute(2, 0, 1)) for inputs in seen]
     for factor in factors:
-        torch.testing.assert_close(factor, factor[:1].expand_as(factor))  # the same at all samples
+        torch.testing.assert_close(factor, factor[:1].expand_as(factor))  # equal for all samples
     values = {round(v, 6) for factor in factors for v in factor[0].flatten().tolist()}
     assert values == {0.0, 2.0}
     model.eval()
@@ -70,7 +70,7 @@ def test_dropout_acts_before_the_last_layer():
     torch.testing.assert_close(logits, model.head(F.dropout(pooled, 0.5, True)))
 
 
-def test_a_configuration_is_values_and_back():
+def test_a_configuration_round_trips_through_plain_values():
     config = replace(SMALL, cell="rkm-cifg", filters="dense", layer_norm=True)
     assert from_dict(SignalClassifierConfig, to_dict(config)) == config
     assert SignalClassifier(config).cell.bank.filters == "dense"
@@ -90,24 +90,24 @@ def test_a_configuration_is_values_and_back():
         ({"filters": "dense", "free_phase": True}, "free_phase is True; expected False"),
     ],
 )
-def test_what_cannot_be_built_is_refused(changes: dict[str, object], message: str):
+def test_invalid_configurations_are_rejected(changes: dict[str, object], message: str):
     with pytest.raises(ArgumentError, match=message):
         small(**changes)
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 12), (3, 12), (2, 3, 2)])
-def test_signals_of_another_shape_are_refused(shape: tuple[int, ...]):
+def test_signals_of_another_shape_are_rejected(shape: tuple[int, ...]):
     expected = r"expected \(batch, 3, samples\) with at least 3 samples"
     with pytest.raises(ShapeError, match=expected):
         small()(torch.zeros(shape, dtype=torch.float64))
 
 
-def test_counts_are_no_signal():
+def test_integer_signals_are_rejected():
     with pytest.raises(KindError, match=r"signal is torch\.int64; expected a floating-point"):
         small()(torch.zeros(2, 3, 12, dtype=torch.int64))
 
 
-def test_options_reach_the_cell():
+def test_options_are_passed_to_the_cell():
     config = SignalClassifierConfig(3, 2, 100.0, num_layers=2, free_phase=True, layer_norm=True)
     cell = SignalClassifier(config).cell
     assert (cell.num_layers, cell.layer_norm, cell.stride) == (2, True, 20)
@@ -117,22 +117,22 @@ def test_options_reach_the_cell():
     assert not fixed.cell.bank.free_phase
 
 
-def test_it_learns_from_phases_alone_on_subjects_it_has_not_seen():
-    drawn = synthetic_recordings(subjects=8, windows=60, seed=0)
-    unseen = torch.as_tensor(np.isin(drawn.subjects, ["subject 6", "subject 7"]))
-    x, y = torch.as_tensor(drawn.signals), torch.as_tensor(drawn.labels)
+def test_it_generalizes_to_new_subjects_from_phases_alone():
+    recordings = synthetic_recordings(subjects=8, windows=60, seed=0)
+    held_out = torch.as_tensor(np.isin(recordings.subjects, ["subject 6", "subject 7"]))
+    x, y = torch.as_tensor(recordings.signals), torch.as_tensor(recordings.labels)
     torch.manual_seed(0)
     model = SignalClassifier(
-        SignalClassifierConfig(4, 2, drawn.sampling_rate, hidden_size=10, stride=10)
+        SignalClassifierConfig(4, 2, recordings.sampling_rate, hidden_size=10, stride=10)
     )
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     order = torch.Generator().manual_seed(0)
     for _ in range(12):
-        rows = torch.nonzero(~unseen)[:, 0]
+        rows = torch.nonzero(~held_out)[:, 0]
         for part in rows[torch.randperm(len(rows), generator=order)].split(32):
             optimizer.zero_grad()
             F.cross_entropy(model(x[part]), y[part]).backward()
             optimizer.step()
     model.eval()
-    right = (model(x[unseen]).argmax(1) == y[unseen]).double().mean()
-    assert right > 0.85  # 120 windows; chance is 0.5
+    accuracy = (model(x[held_out]).argmax(1) == y[held_out]).double().mean()
+    assert accuracy > 0.85  # 120 windows; chance is 0.5

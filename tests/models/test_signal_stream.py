@@ -1,4 +1,4 @@
-"""A stream of samples is answered as the whole window is."""
+"""Predictions of a stream match those of whole windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from representer.nn import TABLE1
 CELLS = {"LSTM": "lstm", "RKM-LSTM": "rkm-lstm", "RKM-CIFG": "rkm-cifg", "CNN": "cnn"}
 
 
-def made(cell: str = "rkm-lstm", **changes) -> SignalClassifier:
+def random_model(cell: str = "rkm-lstm", **changes) -> SignalClassifier:
     torch.manual_seed(0)
     given = {"num_channels": 3, "num_classes": 2, "sampling_rate": 100.0, "cell": cell,
              "hidden_size": 5, "filter_length": 12, "stride": 5} | changes  # fmt: skip
@@ -22,29 +22,32 @@ def made(cell: str = "rkm-lstm", **changes) -> SignalClassifier:
 def streamed(model: SignalClassifier, window: torch.Tensor) -> torch.Tensor:
     stream, stride = SignalStream(model), model.config.stride
     first = window.shape[1] % stride
-    answers = [
+    predictions = [
         stream.step(window[:, k : k + stride]) for k in range(first, window.shape[1], stride)
     ]
-    return answers[-1]
+    return predictions[-1]
 
 
 @pytest.mark.parametrize("cell", [name for label, name in CELLS.items() if label in TABLE1])
 @pytest.mark.parametrize("pooling", ["mean", "last"])
 @pytest.mark.parametrize("stride", [1, 5])
-def test_after_a_window_the_prediction_is_that_of_the_classifier(cell, pooling, stride):
-    model = made(cell, pooling=pooling, stride=stride, channel_dropout=0.5)
+def test_the_prediction_after_a_window_matches_the_classifier(cell, pooling, stride):
+    model = random_model(cell, pooling=pooling, stride=stride, channel_dropout=0.5)
     window = torch.randn(3, 43, dtype=torch.float64)
-    wanted = model.eval()(window[None])[0].softmax(-1)
-    assert torch.allclose(streamed(model, window), wanted, rtol=0, atol=1e-12)
+    expected = model.eval()(window[None])[0].softmax(-1)
+    assert torch.allclose(streamed(model, window), expected, rtol=0, atol=1e-12)
 
 
 def test_a_model_in_training_mode_is_evaluated_without_dropout():
-    model, window = made(channel_dropout=0.9).train(), torch.randn(3, 40, dtype=torch.float64)
+    model, window = (
+        random_model(channel_dropout=0.9).train(),
+        torch.randn(3, 40, dtype=torch.float64),
+    )
     assert torch.equal(streamed(model, window), streamed(model, window))
 
 
-def test_a_stream_starts_anew_after_reset():
-    stream, samples = SignalStream(made()), torch.randn(3, 5, dtype=torch.float64)
+def test_reset_starts_a_new_signal():
+    stream, samples = SignalStream(random_model()), torch.randn(3, 5, dtype=torch.float64)
     first = stream.step(samples)
     assert not torch.allclose(stream.step(samples), first)
     assert stream.steps == 2
@@ -52,8 +55,8 @@ def test_a_stream_starts_anew_after_reset():
     assert torch.equal(stream.step(samples), first)
 
 
-def test_what_is_no_stride_of_samples_is_refused():
-    stream = SignalStream(made())
+def test_samples_of_another_shape_or_dtype_are_rejected():
+    stream = SignalStream(random_model())
     with pytest.raises(ShapeError, match=r"samples has shape \(3, 4\); expected \(3, 5\)"):
         stream.step(torch.zeros(3, 4))
     with pytest.raises(KindError, match=r"samples is torch\.int64; expected a floating-point"):

@@ -1,4 +1,4 @@
-"""The stacked classifier: its equation, padding, dropout, and that it can learn."""
+"""The stacked classifier: its equation, padding, dropout, overfitting one batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def batch(time: int = 9) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.randint(1, 20, (4, time), generator=generator), torch.tensor([time, 3, 1, 0])
 
 
-def test_the_logits_are_the_product_with_the_means_of_all_layers() -> None:
+def test_the_logits_are_a_linear_function_of_the_means_of_all_layers() -> None:
     """The equation, with the layers of L17 (4) by hand: relu(c_1 + c_2), gate on x and h."""
     model = small(num_layers=2)
     tokens = torch.tensor([[3, 7, 7, 2]])
@@ -58,7 +58,7 @@ def test_the_logits_are_the_product_with_the_means_of_all_layers() -> None:
 
 
 @pytest.mark.parametrize("decay", DECAYS)
-def test_padding_never_changes_a_result(decay: object) -> None:
+def test_padding_does_not_affect_the_result(decay: object) -> None:
     model = small(decay=decay)
     tokens, lengths = batch()
     logits = model(tokens, lengths)
@@ -70,7 +70,7 @@ def test_padding_never_changes_a_result(decay: object) -> None:
     torch.testing.assert_close(model(wider, lengths), logits, rtol=0, atol=1e-12)
 
 
-def test_a_row_alone_gives_what_it_gives_in_a_batch_and_an_empty_one_gives_zero() -> None:
+def test_a_single_row_matches_its_result_in_a_batch_and_an_empty_one_is_zero() -> None:
     model = small()
     tokens, lengths = batch()
     logits = model(tokens, lengths)
@@ -96,38 +96,38 @@ def test_it_overfits_one_batch(decay: object) -> None:
     assert F.cross_entropy(model(tokens[:3], lengths[:3]), labels).item() < 0.02
 
 
-def test_the_means_are_of_what_no_dropout_has_touched() -> None:
+def test_the_means_are_of_outputs_without_dropout() -> None:
     model = small(num_layers=1, dropout=0.6).train()
     model.embedding.weight.data.fill_(1)
-    string_layer(model.layers[0]).references().abs_()  # so that no unit is 0 by itself
+    string_layer(model.layers[0]).references().abs_()  # so that relu leaves no unit at 0
     means = model.encode(*batch())[:3]
     assert (means > 0).double().mean() > 0.9
-    assert not torch.equal(means, model.encode(*batch())[:3])  # what entered was dropped
+    assert not torch.equal(means, model.encode(*batch())[:3])  # dropout on the inputs
 
 
-def test_the_means_are_dropped_before_the_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropout_is_applied_to_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
     model = small(dropout=0.5).train()
     means = torch.ones(4, 18, dtype=torch.float64)
     monkeypatch.setattr(model, "encode", lambda tokens, lengths: means)
     assert not torch.equal(model(*batch()), model(*batch()))
 
 
-def test_dropout_ends_with_training() -> None:
+def test_dropout_is_disabled_in_evaluation() -> None:
     model = small(dropout=0.5, rnn_dropout=0.5)
     torch.testing.assert_close(model(*batch()), small()(*batch()), rtol=0, atol=0)
     model.train()
     assert not torch.equal(model(*batch()), model(*batch()))
 
 
-def test_the_masks_of_a_sequence_are_on_input_and_state_where_there_is_a_gate_to_see_it() -> None:
+def test_rnn_dropout_is_on_the_input_and_on_the_state_of_gates() -> None:
     for decay, hidden in (("state", 0.3), ("input", 0.0), (0.5, 0.0)):
         for layer in map(string_layer, small(decay=decay, rnn_dropout=0.3).layers):
             assert (layer.variational_dropout, layer.hidden_dropout) == (0.3, hidden)
             assert layer.dropout == 0
 
 
-def test_the_parameters_are_as_many_as_in_the_paper() -> None:
-    """Around 540k; L17 prints 540k for five classes, whose words are not counted."""
+def test_the_number_of_parameters_is_that_of_the_paper() -> None:
+    """L17 prints 540k for five classes, without the embedding."""
     counts = {
         classes: sum(
             p.numel()
@@ -141,7 +141,7 @@ def test_the_parameters_are_as_many_as_in_the_paper() -> None:
     assert counts == {5: 543_600, 2: 541_800}
 
 
-def test_weights_start_uniform_by_their_inputs() -> None:
+def test_weights_are_initialized_uniformly_by_their_fan_in() -> None:
     model = StackedClassifier(StackedClassifierConfig(50, 3, embedding_size=75, hidden_size=48))
     assert model.embedding.weight[0].abs().max() == 0
     for weight, inputs in ((model.embedding.weight, 75), (model.output.weight, 3 * 48)):
@@ -149,7 +149,7 @@ def test_weights_start_uniform_by_their_inputs() -> None:
         assert 0.95 * bound < weight.abs().max().item() <= bound
 
 
-def test_vectors_may_be_given_and_frozen() -> None:
+def test_vectors_can_be_set_and_frozen() -> None:
     model = small()
     model.set_vectors(torch.ones(20, 5, dtype=torch.float64), freeze=True)
     assert model.embedding.weight.sum().item() == 95
@@ -159,7 +159,7 @@ def test_vectors_may_be_given_and_frozen() -> None:
         model.set_vectors(torch.ones(20, 6))
 
 
-def test_the_configuration_goes_through_plain_values() -> None:
+def test_the_configuration_round_trips_through_plain_values() -> None:
     config = replace(SMALL, decay=0.25, readout="last")
     assert from_dict(StackedClassifierConfig, to_dict(config)) == config
 
@@ -177,11 +177,11 @@ def test_the_configuration_goes_through_plain_values() -> None:
         ("order", True),
     ],
 )
-def test_a_value_out_of_its_range_is_named(name: str, value: object) -> None:
+def test_the_error_for_a_value_out_of_range_names_it(name: str, value: object) -> None:
     with pytest.raises(ArgumentError, match=f"^{name} is {value!r}; expected "):
         replace(SMALL, **{name: value})
 
 
-def test_options_of_the_layer_are_refused_by_the_layer() -> None:
+def test_invalid_layer_options_are_rejected() -> None:
     with pytest.raises(ArgumentError, match="decay"):
         StackedClassifier(replace(SMALL, decay=1.5))

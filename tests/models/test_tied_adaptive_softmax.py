@@ -27,7 +27,7 @@ class Model(nn.Module):
 
 
 def by_hand(model: Model, x: Tensor, word: int) -> Tensor:
-    """log p of one word after the formula of the docstring, group by group."""
+    """Return log p of one word by the formula of the docstring."""
     output = model.output
     vectors, bounds = model.embedding.weight, (0, *output.cutoffs, V)
     bias = [0.0] * V if output.bias is None else list(output.bias)
@@ -50,21 +50,21 @@ def by_hand(model: Model, x: Tensor, word: int) -> Tensor:
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("cutoffs", [(1,), (6, 11), (1, 2, 22)])
-def test_loss_and_gradients_are_those_of_the_definition(cutoffs, bias) -> None:
+def test_loss_and_gradients_match_the_definition(cutoffs, bias) -> None:
     model = Model(cutoffs, bias)
     features = torch.randn(V, E, dtype=torch.float64, requires_grad=True)
-    targets = torch.randperm(V)  # each word once, so every cutoff's both sides
-    wanted = -sum(by_hand(model, x, int(y)) for x, y in zip(features, targets, strict=True))
-    assert isinstance(wanted, Tensor)
+    targets = torch.randperm(V)  # each word once, on both sides of every cutoff
+    expected = -sum(by_hand(model, x, int(y)) for x, y in zip(features, targets, strict=True))
+    assert isinstance(expected, Tensor)
     result = model.output.loss(features, targets)
-    torch.testing.assert_close(result, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
     leaves = [features, *model.parameters()]
     torch.testing.assert_close(
-        torch.autograd.grad(result, leaves), torch.autograd.grad(wanted, leaves)
+        torch.autograd.grad(result, leaves), torch.autograd.grad(expected, leaves)
     )
 
 
-def test_the_probabilities_sum_to_1_and_give_the_loss() -> None:
+def test_probabilities_sum_to_1_and_match_the_loss() -> None:
     model = Model()
     features, targets = torch.randn(4, 3, E, dtype=torch.float64), torch.randint(V, (4, 3))
     logs = model.output.log_probabilities(features)
@@ -74,7 +74,7 @@ def test_the_probabilities_sum_to_1_and_give_the_loss() -> None:
     torch.testing.assert_close(-picked, model.output.loss(features, targets))
 
 
-def test_a_group_without_a_target_takes_no_part() -> None:
+def test_a_group_without_targets_gets_no_gradient() -> None:
     model, features = Model(), torch.randn(4, E, dtype=torch.float64)
     model.output.loss(features, torch.tensor([0, 3, 5, 5])).backward()
     rare = model.embedding.weight.grad
@@ -105,7 +105,7 @@ def test_the_embedding_is_stored_once(tmp_path: Path) -> None:
     assert twin.output.weight is twin.embedding.weight
 
 
-def test_it_starts_with_biases_of_zero() -> None:
+def test_biases_are_initialized_to_zero() -> None:
     output = TiedAdaptiveSoftmax(nn.Embedding(V, E), CUTOFFS)
     assert output.bias is not None
     assert output.group_bias is not None
@@ -114,12 +114,12 @@ def test_it_starts_with_biases_of_zero() -> None:
 
 
 @pytest.mark.parametrize("cutoffs", [(), (0,), (23,), (6, 6), (11, 6), (6.0,)])
-def test_cutoffs_that_make_no_groups_are_refused(cutoffs) -> None:
+def test_invalid_cutoffs_are_rejected(cutoffs) -> None:
     with pytest.raises(ArgumentError, match="expected ascending integers from 1 to 22"):
         TiedAdaptiveSoftmax(nn.Embedding(V, E), cutoffs)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_mismatched_shapes_and_dtypes_are_rejected() -> None:
     output = Model().output
     with pytest.raises(ShapeError, match=r"features has shape \(2, 4\); expected \(…, 5\)"):
         output.log_probabilities(torch.zeros(2, 4))
@@ -129,5 +129,5 @@ def test_what_does_not_fit_is_refused() -> None:
         output.loss(torch.zeros(2, E).double(), torch.zeros(2))
 
 
-def test_it_names_its_sizes() -> None:
+def test_the_repr_contains_the_sizes() -> None:
     assert repr(Model().output) == "TiedAdaptiveSoftmax(5, 23, cutoffs=(6, 11), bias=True)"

@@ -1,4 +1,4 @@
-"""The tied softmax: the likelihood as written, no second copy of the embedding."""
+"""The tied softmax: its likelihood, and a single copy of the embedding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def example(*shape: int) -> tuple[Tensor, Tensor]:
 
 
 def by_hand(weight: Tensor, bias: Tensor | None, features: Tensor, targets: Tensor) -> Tensor:
-    """The definition, word by word."""
+    """Evaluate the definition word by word."""
     total = features.new_zeros(())
     for x, y in zip(features.reshape(-1, E), targets.reshape(-1), strict=True):
         scores = [weight[w] @ x + (0 if bias is None else bias[w]) for w in range(V)]
@@ -46,23 +46,23 @@ class Model(nn.Module):
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("shape", [(), (7,), (4, 3)])
-def test_the_loss_and_its_gradients_are_those_of_the_definition(shape, bias) -> None:
+def test_the_loss_and_its_gradients_match_the_definition(shape, bias) -> None:
     words = embedding()
     output = TiedSoftmax(words, bias=bias)
     if output.bias is not None:
         nn.init.normal_(output.bias)
     features, targets = example(*shape)
-    wanted = by_hand(words.weight, output.bias, features, targets)
+    expected = by_hand(words.weight, output.bias, features, targets)
     result = output.loss(features, targets)
-    torch.testing.assert_close(result, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=1e-12, atol=1e-12)
     leaves = [features, words.weight, *output.parameters()]
     torch.testing.assert_close(
-        torch.autograd.grad(3 * result, leaves), torch.autograd.grad(3 * wanted, leaves)
+        torch.autograd.grad(3 * result, leaves), torch.autograd.grad(3 * expected, leaves)
     )
 
 
-def test_more_rows_than_one_piece_have_the_loss_of_the_plain_product() -> None:
-    """The library works in pieces of 512 rows; 1100 are two and a part of a third."""
+def test_the_loss_over_several_chunks_matches_the_definition() -> None:
+    """Chunks have 512 rows; 1100 rows are two chunks and a part of a third."""
     words, (features, targets) = embedding(), example(1100)
     output = TiedSoftmax(words)
     assert cross_entropy._runs_in_chunks(features, words.weight)
@@ -73,10 +73,10 @@ def test_more_rows_than_one_piece_have_the_loss_of_the_plain_product() -> None:
     torch.testing.assert_close(
         torch.autograd.grad(result, leaves, retain_graph=True), torch.autograd.grad(plain, leaves)
     )
-    torch.autograd.grad(result, leaves)  # a second time, as retain_graph promises
+    torch.autograd.grad(result, leaves)  # a second time, with retain_graph
 
 
-def test_few_rows_are_not_cut_into_pieces() -> None:
+def test_few_rows_are_not_chunked() -> None:
     words, (features, _) = embedding(), example(E)
     assert cross_entropy._runs_in_chunks(features, words.weight)
     assert not cross_entropy._runs_in_chunks(features[1:], words.weight)
@@ -90,7 +90,7 @@ def test_without_gradients_the_loss_is_the_same() -> None:
     torch.testing.assert_close(without, output.loss(features, targets).detach())
 
 
-def test_the_probabilities_sum_to_1_and_give_the_loss() -> None:
+def test_probabilities_sum_to_1_and_match_the_loss() -> None:
     output, (features, targets) = TiedSoftmax(embedding()), example(4, 3)
     logs = output.log_probabilities(features)
     assert logs.shape == (4, 3, V)
@@ -99,7 +99,7 @@ def test_the_probabilities_sum_to_1_and_give_the_loss() -> None:
     torch.testing.assert_close(-picked, output.loss(features, targets))
 
 
-def test_the_bias_starts_at_zero_and_alone_is_in_the_state_dict() -> None:
+def test_the_bias_is_initialized_to_zero_and_is_the_only_entry_of_the_state_dict() -> None:
     model = Model()
     assert list(model.output.state_dict()) == ["bias"]
     assert list(model.state_dict()) == ["embedding.weight", "output.bias"]
@@ -108,7 +108,7 @@ def test_the_bias_starts_at_zero_and_alone_is_in_the_state_dict() -> None:
     assert list(TiedSoftmax(embedding(), bias=False).state_dict()) == []
 
 
-def test_safetensors_saves_the_model_as_it_is(tmp_path: Path) -> None:
+def test_safetensors_saves_the_model(tmp_path: Path) -> None:
     first, second = Model(), Model()
     nn.init.normal_(first.embedding.weight)
     nn.init.normal_(first.output.bias)
@@ -125,7 +125,7 @@ def test_a_copy_is_tied_to_its_own_embedding() -> None:
     assert twin.output.weight is not model.output.weight
 
 
-def test_the_tie_holds_when_the_model_moves_to_another_dtype() -> None:
+def test_the_embedding_stays_tied_after_conversion_to_another_dtype() -> None:
     model = Model().float()
     assert model.output.weight is model.embedding.weight
     assert model.output.log_probabilities(torch.zeros(2, E)).dtype == torch.float32
@@ -137,7 +137,7 @@ def test_it_compiles_to_one_graph() -> None:
     torch.testing.assert_close(compiled(features, targets), output.loss(features, targets))
 
 
-def test_under_autocast_the_loss_is_near_that_of_full_precision() -> None:
+def test_the_loss_under_autocast_is_close_to_full_precision() -> None:
     output = TiedSoftmax(embedding(torch.float32))
     features = torch.randn(50, E, requires_grad=True)
     targets = torch.randint(V, (50,))
@@ -146,11 +146,11 @@ def test_under_autocast_the_loss_is_near_that_of_full_precision() -> None:
             features, output.weight
         )  # which does not support autocast
         half = output.loss(features, targets)
-    # bfloat16 has 8 bits: each logit is off by up to 2^-8 of itself
+    # bfloat16 has 8 bits: the relative error of a logit is up to 2^-8
     torch.testing.assert_close(half.float(), output.loss(features, targets), rtol=0.02, atol=0)
 
 
-def test_a_uniform_model_has_the_perplexity_of_chance() -> None:
+def test_a_uniform_model_has_chance_perplexity() -> None:
     words = embedding()
     nn.init.zeros_(words.weight)
     features, targets = example(10)
@@ -158,7 +158,7 @@ def test_a_uniform_model_has_the_perplexity_of_chance() -> None:
     assert loss.item() == pytest.approx(10 * math.log(V), rel=1e-12)
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_mismatched_shapes_and_dtypes_are_rejected() -> None:
     output = TiedSoftmax(embedding())
     with pytest.raises(ShapeError, match=r"features has shape \(2, 4\); expected \(…, 5\)"):
         output.log_probabilities(torch.zeros(2, 4))
@@ -168,16 +168,16 @@ def test_what_does_not_fit_is_refused() -> None:
         output.loss(torch.zeros(2, E).double(), torch.zeros(2, dtype=torch.int32))
 
 
-def test_it_names_its_sizes() -> None:
+def test_the_repr_contains_the_sizes() -> None:
     assert repr(TiedSoftmax(embedding())) == "TiedSoftmax(5, 23, bias=True)"
 
 
 @pytest.mark.parametrize("kind", [TiedSoftmax, lambda words: TiedAdaptiveSoftmax(words, (6, 11))])
-def test_a_target_of_minus_100_counts_nothing(kind) -> None:
-    """As in torch, so that a padded tail can be left out."""
+def test_targets_of_minus_100_are_ignored(kind) -> None:
+    """As in torch, to ignore padding."""
     output, (features, targets) = kind(embedding()), example(6)
     targets[4:] = -100
-    wanted = output.loss(features[:4], targets[:4])
-    torch.testing.assert_close(output.loss(features, targets), wanted)
+    expected = output.loss(features[:4], targets[:4])
+    torch.testing.assert_close(output.loss(features, targets), expected)
     with torch.no_grad():
-        torch.testing.assert_close(output.loss(features, targets), wanted)
+        torch.testing.assert_close(output.loss(features, targets), expected)

@@ -72,7 +72,7 @@ def test_values_and_gradients_equal_the_definition(
 
 
 @every(few_samples)
-def test_the_gradient_is_the_numerical_one(op: Op, backend: str, sample: Sample):
+def test_gradients_match_numerical_gradients(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
 
     def of(*values: Tensor) -> tuple[Tensor, ...]:

@@ -49,8 +49,8 @@ def test_table_2_counts_these_parameters(row):
 @given(m=st.integers(1, 7), d=st.integers(1, 7), n=st.integers(1, 4))
 def test_table_1_gives_the_number_of_parameters(row, m, d, n):
     """(nm + d)(4d) for the LSTM, down to (nm)(d) for the CNN."""
-    factor, sees_h = FACTORS[row]
-    assert matrices(TABLE1[row](m, d, filter_length=n)) == (n * m + sees_h * d) * factor * d
+    factor, is_recurrent = FACTORS[row]
+    assert matrices(TABLE1[row](m, d, filter_length=n)) == (n * m + is_recurrent * d) * factor * d
 
 
 @pytest.mark.parametrize("row", TABLE1_STEPS)
@@ -96,7 +96,7 @@ def test_a_forget_bias_is_added_to_the_bias_of_the_forget_gate_alone(row):
         torch.testing.assert_close(bias, plain.biases()[gate] + 1.5 * (gate == "forget"))
 
 
-@pytest.mark.parametrize("row", [row for row, (_, sees_h) in FACTORS.items() if sees_h])
+@pytest.mark.parametrize("row", [row for row, (_, is_recurrent) in FACTORS.items() if is_recurrent])
 def test_section_6_the_normalized_cell_is_carried_on(row):
     """Layer norm after the computation of c_t: the cell that is emitted is the one kept."""
     layer = TABLE1[row](3, 5, layer_norm=True, dtype=torch.float64)

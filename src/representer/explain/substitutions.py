@@ -58,7 +58,7 @@ def substitutions(
         (4), section 4.
     """
     parts = string_parts(layer, input)
-    if parts.chain.sees_h:
+    if parts.chain.is_state_gated:
         raise KindError(
             "layer",
             repr(layer),

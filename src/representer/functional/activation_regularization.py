@@ -1,4 +1,4 @@
-"""Penalties on what a recurrent layer puts out, and on how it changes from step to step.
+"""Penalties on the outputs of a recurrent layer, and on their changes between steps.
 
     AR = alpha mean(h'_t^2)        TAR = beta mean((h_{t+1} - h_t)^2)
 
@@ -17,16 +17,16 @@ def activation_regularization(
 ) -> Tensor:
     r"""Return AR and TAR, :math:`\alpha\,\overline{h'^2} + \beta\,\overline{(h_{t+1} - h_t)^2}`.
 
-    The means are over all entries. One step has no change, and a TAR of 0.
+    The means are over all entries. TAR is 0 for a single step.
 
     Args:
-        dropped: The last layer's output after dropout ``(T, B, D)``, which AR makes small.
-        raw: The same before dropout, whose steps TAR makes small.
+        dropped: The last layer's output after dropout ``(T, B, D)``, for AR.
+        raw: The same output before dropout, for TAR.
         alpha: The weight of AR.
         beta: The weight of TAR.
 
     Raises:
-        ShapeError: If the two are not of one shape ``(T, B, D)``.
+        ShapeError: If the shapes differ, or are not ``(T, B, D)``.
 
     References:
         Merity et al., Revisiting Activation Regularization for Language RNNs, 2017, (3), (4).
@@ -34,7 +34,7 @@ def activation_regularization(
     if dropped.dim() != 3:
         raise ShapeError("dropped", tuple(dropped.shape), "(time, batch, features)")
     if raw.shape != dropped.shape:
-        raise ShapeError("raw", tuple(raw.shape), f"{tuple(dropped.shape)}, as dropped has")
+        raise ShapeError("raw", tuple(raw.shape), f"{tuple(dropped.shape)}, the shape of dropped")
     penalty = alpha * dropped.square().mean()
     if len(raw) > 1:
         penalty = penalty + beta * (raw[1:] - raw[:-1]).square().mean()

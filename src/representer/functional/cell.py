@@ -28,13 +28,13 @@ class Cell:
     Attributes:
         input_gate: i_t: ``"dynamic"`` sigma(.), ``"coupled"`` 1 - f_t, ``"static"`` a constant.
         forget_gate: f_t: ``"dynamic"`` sigma(.), ``"static"`` a constant, ``"none"`` 0.
-        output_gate: Whether o_t = sigma(.); otherwise o_t = 1.
+        output_gate: If True, o_t = sigma(.); otherwise o_t = 1.
         candidate: phi, a name of ``nonlinearities``.
         output: psi, a name of ``nonlinearities``.
-        feedback: Which pre-activations see h_{t-1}: all, the gates but not the candidate, none.
+        feedback: Pre-activations that depend on h_{t-1}: all, all but the candidate, or none.
         memory: m_{t-1}: the cell c_{t-1}; the output h_{t-1} (L19 (6), where q(c_{t-1}) is both);
-            or e^{c_{t-1}} - 1, the Gaussian kernel minus its value at the start.
-        candidate_bias: Whether the candidate has a bias (the LSTM's has, L19 section 4.3).
+            or e^{c_{t-1}} - 1, the Gaussian kernel minus its initial value.
+        candidate_bias: If True, the candidate has a bias (as in the LSTM, L19 section 4.3).
     """
 
     input_gate: InputGate
@@ -48,34 +48,34 @@ class Cell:
 
     @property
     def gates(self) -> tuple[str, ...]:
-        """The pre-activations of the cell, in the order in which tensors hold them."""
+        """The pre-activations of the cell, in their order in tensors."""
         present = {
             "candidate": True,
             "input": self.input_gate == "dynamic",
             "forget": self.forget_gate == "dynamic",
             "output": self.output_gate,
         }
-        return tuple(gate for gate, is_there in present.items() if is_there)
+        return tuple(gate for gate, is_present in present.items() if is_present)
 
     @property
     def recurrent_gates(self) -> tuple[str, ...]:
-        """Those of ``gates`` that see h_{t-1}: always the last ones."""
+        """The entries of ``gates`` that depend on h_{t-1}, always the last ones."""
         skipped = {"all": 0, "gates": 1, "none": len(self.gates)}[self.feedback]
         return self.gates[skipped:]
 
     @property
     def biased_gates(self) -> tuple[str, ...]:
-        """Those of ``gates`` that have a bias: always the last ones."""
+        """The entries of ``gates`` with a bias, always the last ones."""
         return self.gates if self.candidate_bias else self.gates[1:]
 
     @property
     def has_memory(self) -> bool:
-        """True if anything is carried from one step to the next."""
+        """True if a step depends on previous ones."""
         return self.forget_gate != "none" or self.feedback != "none"
 
     @property
     def code(self) -> str:
-        """The cell as one string, for operators, whose arguments cannot be objects."""
+        """The cell as a string, since arguments of custom operators cannot be objects."""
         gated, biased = str(int(self.output_gate)), str(int(self.candidate_bias))
         fields = (self.input_gate, self.forget_gate, gated, self.candidate, self.output)
         return " ".join((*fields, self.feedback, self.memory, biased))
@@ -83,7 +83,7 @@ class Cell:
     @staticmethod
     @lru_cache
     def parse(code: str) -> Cell:
-        """Read what ``code`` wrote."""
+        """Return the cell from its ``code``."""
         i, f, gated, candidate, output, feedback, memory, biased = code.split(" ")
         assert i in get_args(InputGate)
         assert f in get_args(ForgetGate)

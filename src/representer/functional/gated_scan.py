@@ -1,4 +1,4 @@
-"""The elementwise recurrence under every cell without feedback.
+"""The elementwise linear recurrence of all cells without feedback.
 
     c_t = f_t * c_{t-1} + u_t,      c_0 given                          scan
     c_t = sum_{s<=t} (f_{s+1} ... f_t) * u_s  +  (f_1 ... f_t) * c_0   definition
@@ -17,8 +17,8 @@ def gated_scan_definition(u: Tensor, f: Tensor, c0: Tensor) -> Tensor:
     """Evaluate the sum as written. An oracle: quadratic in T.
 
     Args:
-        u: What each step adds ``(T, B, H)``.
-        f: What each step keeps, broadcastable to ``(T, B, H)``.
+        u: Input of each step ``(T, B, H)``.
+        f: Decay of each step, broadcastable to ``(T, B, H)``.
         c0: State before the first step ``(B, H)``.
 
     Returns:
@@ -45,11 +45,11 @@ def gated_scan(
     """Run the recurrence in O(T).
 
     Args:
-        u: What each step adds ``(T, B, H)``.
-        f: What each step keeps: a scalar, a vector ``(H,)`` or ``(T, B, H)``.
+        u: Input of each step ``(T, B, H)``.
+        f: Decay of each step: a scalar, a vector ``(H,)`` or ``(T, B, H)``.
         c0: State before the first step ``(B, H)``.
         lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
-        reverse: Whether to run from the last true step to the first.
+        reverse: Run from the last true step to the first.
 
     Returns:
         c_1..c_T ``(T, B, H)`` and the final state ``(B, H)``.
@@ -58,11 +58,11 @@ def gated_scan(
     c = c0
     states: list[Tensor] = [c0] * len(u)
     for t in reversed(range(len(u))) if reverse else range(len(u)):
-        fresh = f[t] * c + u[t]
+        c_new = f[t] * c + u[t]
         if lengths is None:
-            states[t] = c = fresh
+            states[t] = c = c_new
         else:
             is_real = (t < lengths)[:, None]
-            c = torch.where(is_real, fresh, c)
-            states[t] = torch.where(is_real, fresh, torch.zeros_like(c))
+            c = torch.where(is_real, c_new, c)
+            states[t] = torch.where(is_real, c_new, torch.zeros_like(c))
     return torch.stack(states), c

@@ -1,4 +1,4 @@
-"""The recurrence of the graph-kernel networks, and what the relabeling of a graph is.
+"""The recurrence of the graph-kernel networks, and the relabeling of a graph.
 
     c_1[v] = p_1[v]
     c_j[v] = lam  sum_{u -> v} g_uv * r_j,uv * sigma(c_{j-1}[u])  *  p_j[v]       multiply, (6), (8)
@@ -7,8 +7,8 @@
     r(v)   = sigma(U_1 f_v + U_2 sum_{u -> v} sigma(V f_u))                        (10)
 
 Lei et al. 2017, (6), (8), section 3.3, (10), section 4, appendices D and E; p_j[v] = W^(j) f_v.
-g is a gate of each edge; r_j,uv = R^(j) e_uv compares the edge of a walk with that of a reference.
-Walks follow the edges and end in v. This is the source of truth: plain torch.
+g is a gate of each edge; r_j,uv = R^(j) e_uv are products of edges and references.
+Walks follow the edges and end in v. This is the reference implementation, in plain torch.
 
 Shapes: N nodes, E edges, n nodes of a walk, H units.
 """
@@ -36,11 +36,11 @@ def walk_states(
     Args:
         products: p_1 … p_n of every node ``(N, n, H)``.
         edge_index: u and v of each edge ``(2, E)``.
-        decay: lam: a number, ``()`` or ``(H,)``.
-        combine: Whether a node joins the walks that reach it by ``"multiply"`` or ``"add"``.
+        decay: lam, a number or a tensor ``()`` or ``(H,)``.
+        combine: Operation that extends a walk by a node, ``"multiply"`` or ``"add"``.
         activation: sigma, a name of ``NONLINEARITIES``.
-        edge_products: r_2 … r_n of every edge ``(E, n - 1, H)``; 1 if left out.
-        gates: g of every edge ``(E, H)``; 1 if left out.
+        edge_products: r_2 … r_n of every edge ``(E, n - 1, H)``; 1 by default.
+        gates: g of every edge ``(E, H)``; 1 by default.
 
     Returns:
         c_1 … c_n of every node ``(N, n, H)``.
@@ -56,15 +56,15 @@ def walk_states(
         if gates is not None:
             messages = messages * gates
         sums = decay * torch.zeros_like(states[-1]).index_add(0, target, messages)
-        fresh = sums * products[:, j] if combine == "multiply" else sums + products[:, j]
+        c_new = sums * products[:, j] if combine == "multiply" else sums + products[:, j]
         if combine == "add" or activation != "identity":
-            fresh = torch.where(can_end[:, j, None], fresh, 0.0)
-        states.append(fresh)
+            c_new = torch.where(can_end[:, j, None], c_new, 0.0)
+        states.append(c_new)
     return torch.stack(states, dim=1)
 
 
 def walks_end(edge_index: Tensor, nodes: int, order: int) -> Tensor:
-    """Say where walks of 1, 2, … n nodes end ``(N, n)``."""
+    """Return True for each node where walks of 1, 2, … n nodes end ``(N, n)``."""
     source, target = edge_index
     ends = [torch.ones(nodes, dtype=torch.bool, device=edge_index.device)]
     for _ in range(order - 1):
@@ -86,7 +86,7 @@ def relabel(
     edge_weight: Tensor | None = None,
     activation: str = "relu",
 ) -> Tensor:
-    """Relabel every node by its neighbors, r of (10); with bonds, sigma(V f_u + B e_uv).
+    """Relabel each node from its neighbors, r of (10); with edge features, sigma(V f_u + B e_uv).
 
     Args:
         x: f ``(N, d)``.
@@ -94,8 +94,8 @@ def relabel(
         own: U_1 ``(d', d)``.
         neighbors: U_2 ``(d', m)``.
         inner: V ``(m, d)``.
-        bias: Of the outer sum ``(d',)``.
-        inner_bias: Of the inner product ``(m,)``.
+        bias: Bias of the outer sum ``(d',)``.
+        inner_bias: Bias of the inner product ``(m,)``.
         edge_attr: e ``(E, K)``.
         edge_weight: B ``(m, K)``.
         activation: sigma, a name of ``NONLINEARITIES``.

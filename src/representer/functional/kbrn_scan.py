@@ -1,12 +1,12 @@
-r"""The recurrence of a network of learned activations, step by step.
+r"""The recurrence of a network with learned activations, step by step.
 
     a_t     = z_t + U h_{t-1},                            z_t = W x_t + b
     n_t     = (a_t - mu_t) / sqrt(var_t + eps)            over the batch, at every step t
     h_t     = f(gain n_t + offset),    f_i(a) = sum_k chi_ik g(a - c_ik)  (+ theta_i a + nu_i)
 
 Marra, Zanca, Betti & Gori, Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks,
-2018, section 2 (cyclic graphs), (6) and section 3; what they print as the deviation is a variance.
-This is the source of truth: plain torch, differentiable by autograd.
+2018, section 2 (cyclic graphs), (6) and section 3; their "deviation" is a variance.
+This is the reference implementation, in plain torch and differentiable by autograd.
 
 Shapes: T time, B batch, H units, K centers.
 """
@@ -44,10 +44,10 @@ def kbrn_scan(
         coefficients: chi ``(H, K)``.
         weight: U ``(H, H)``, output by input.
         line: theta and nu ``(H, 2)``, or None.
-        norm: Gain and offset ``(2, H)``; None normalizes nothing.
+        norm: Gain and offset ``(2, H)``; None disables normalization.
         statistics: mu and var of every step and sequence ``(2, T, B, H)``, with ``norm``.
-        batch_statistics: Whether mu and var are those of the batch, at the steps that two or more
-            sequences have; ``statistics`` are for the others.
+        batch_statistics: Use mu and var of the batch at the steps of two or more sequences, and
+            ``statistics`` at the others.
         lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
         green: g, see ``kernel_activation``.
         bandwidth: s of a Gaussian.
@@ -55,30 +55,30 @@ def kbrn_scan(
 
     Returns:
         h of every step ``(T, B, H)``, the last h ``(B, H)``, and mu and var of the batch at every
-        step ``(2, T, H)``, zeros where they were not taken.
+        step ``(2, T, H)``, zeros where they were not computed.
     """
     outputs, h = [], h0
-    used = []
+    moments = []
     for t in range(len(z)):
         is_real = torch.ones_like(h[:, 0]) > 0 if lengths is None else t < lengths
         real = is_real[:, None]
         a = torch.where(real, z[t] + h @ weight.T, 0.0)
-        of_batch = torch.zeros_like(a[:1].sum(0)).expand(2, -1)
+        batch_moments = torch.zeros_like(a[:1].sum(0)).expand(2, -1)
         if norm is not None:
             count = len(h) if lengths is None else is_real.sum()
             if batch_statistics and count >= 2:
                 mean = a.sum(0) / count
                 var = torch.where(real, (a - mean).square(), 0.0).sum(0) / count
-                of_batch = torch.stack((mean, var))
+                batch_moments = torch.stack((mean, var))
             else:
                 assert statistics is not None
                 mean, var = torch.where(real, statistics[:, t], 1.0)
             n = (a - mean) / (var + epsilon).sqrt()
             a = norm[0] * torch.where(real, n, 0.0) + norm[1]
-        fresh = kernel_activation(a, centers, coefficients, green=green, bandwidth=bandwidth)
+        h_new = kernel_activation(a, centers, coefficients, green=green, bandwidth=bandwidth)
         if line is not None:
-            fresh = fresh + line[:, 0] * a + line[:, 1]
-        h = torch.where(real, fresh, h)
-        outputs.append(torch.where(real, fresh, 0.0))
-        used.append(of_batch)
-    return torch.stack(outputs), h, torch.stack(used, dim=1)
+            h_new = h_new + line[:, 0] * a + line[:, 1]
+        h = torch.where(real, h_new, h)
+        outputs.append(torch.where(real, h_new, 0.0))
+        moments.append(batch_moments)
+    return torch.stack(outputs), h, torch.stack(moments, dim=1)

@@ -1,4 +1,4 @@
-r"""The kernel expansion of a neuron's activation, the sum as printed.
+r"""The kernel expansion of a neuron's activation, as printed.
 
 f_i(a) = sum_k chi_ik g(a - c_ik)                                              M18 (5), (6)
 
@@ -23,15 +23,15 @@ GREENS: dict[str, Callable[[Tensor, float], Tensor]] = {
     "gaussian": lambda u, s: torch.exp(-u.square() / (2 * s * s)),
     "cubic": lambda u, s: u.abs() ** 3,
 }
-"""Green functions g by name, of the distance to a center and the bandwidth."""
+"""Green functions g by name, as functions of the difference to a center and the bandwidth."""
 
 
 def green_function(green: str | Green, bandwidth: float = 1.0) -> Green:
-    """Return g as a function of the distance to a center.
+    """Return g as a function of the difference to a center.
 
     Args:
         green: A key of `GREENS`, or the function itself.
-        bandwidth: s of the Gaussian; the others have none.
+        bandwidth: s of the Gaussian, unused by the others.
 
     Raises:
         ArgumentError: If there is no such function, or the bandwidth is not positive.

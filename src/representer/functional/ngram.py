@@ -1,10 +1,10 @@
-"""The n-gram input of a filter, and the filter's product with it.
+"""The n-gram input of a filter, and its product with the filter.
 
     X~ . X_t = X~_0 x_t + X~_1 x_{t-d} + ... + X~_{n-1} x_{t-(n-1)d}
 
-Liang et al. 2019, (12)-(14) and section 4.2 (d is the dilation). Steps before the first are those
-of ``window``, zeros at the start of a sequence. Shapes: T time, B batch, I features, n filter
-length, P = (n-1)d the window's length, O filters.
+Liang et al. 2019, (12)-(14) and section 4.2 (d is the dilation). Steps before the first are zeros
+at the start of a sequence. Shapes: T time, B batch, I features, n filter length, P = (n-1)d
+preceding steps of a window, O filters.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def ngram_product(
             with the P steps after it.
         filters: ``(O, I, n)``; slot s multiplies x_{t - s d}, or x_{t + s d} with ``reverse``.
         dilation: d, steps between the slots.
-        reverse: Whether the sequence is read from its end.
+        reverse: Read the sequence from its end.
 
     Returns:
         ``(T, B, O)``.
@@ -55,7 +55,7 @@ def ngram_product(
 def ngram_windows(
     x_extended: Tensor, n: int, dilation: int = 1, *, reverse: bool = False
 ) -> Tensor:
-    """Return X_t of every step ``(T, B, n I)``, newest slot first; arguments as above."""
+    """Return X_t of every step ``(T, B, n I)``, newest slot first; see `ngram_product`."""
     if n == 1:
         return x_extended
     reach = (n - 1) * dilation

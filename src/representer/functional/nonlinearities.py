@@ -1,7 +1,7 @@
-"""The elementwise functions of the papers, by name, each with its derivative.
+"""The elementwise functions of the papers by name, with derivatives.
 
 Liang et al. 2019 (L19): q in (5)-(8), tanh in Table 1. A q is a Mercer kernel of the inner product
-if its power series at 0 has no negative coefficient (``mercer``).
+if its power series at 0 has no negative coefficients (``mercer``).
 
     linear       z / 2            tanh      tanh(z)
     polynomial   (z + 1)^2 / 4    sigmoid   1 / (1 + e^-z)
@@ -26,9 +26,9 @@ class Nonlinearity:
     """A function of one real variable, applied to each entry.
 
     Attributes:
-        formula: How it is written.
+        formula: Formula, as text.
         value: ``z -> y``.
-        derivative: ``(z, y) -> dy/dz``; gets the value too, which often makes it cheap.
+        derivative: ``(z, y) -> dy/dz``, with the value y as a second argument to save work.
         mercer: Whether the power series at 0 has only non-negative coefficients.
     """
 
@@ -58,10 +58,10 @@ NONLINEARITIES: dict[str, Nonlinearity] = {
 
 
 def nonlinearity(name: str, argument: str = "nonlinearity") -> Nonlinearity:
-    """Look a function up by its name.
+    """Return a nonlinearity by name.
 
     Raises:
-        ArgumentError: If there is none of that name.
+        ArgumentError: If the name is unknown.
     """
     if name not in NONLINEARITIES:
         raise ArgumentError(argument, name, f"one of {', '.join(NONLINEARITIES)}, or a callable")

@@ -6,9 +6,9 @@ and, between two sequences aligned from their last tokens,
 
     k(x, y) = q(<x_T, y_S> + k(x_{<T}, y_{<S})),      k(empty, .) = 0.
 
-Liang et al. 2019, (4)-(7), (14); Hermans & Schrauwen 2012. Footnote 2's Gaussian form compares by
-distance, q(||z~ - z||^2) with q(d) = e^{-d/2}, where ||h~ - h||^2 = 2 - 2k for the kernel's own
-feature vectors and is 0 before the first step.
+Liang et al. 2019, (4)-(7), (14); Hermans & Schrauwen 2012. Footnote 2's Gaussian form is a function
+of the distance, q(||z~ - z||^2) with q(d) = e^{-d/2}, where ||h~ - h||^2 = 2 - 2k for the feature
+vectors of the kernel, and 0 before the first step.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def recurrent_kernel_definition(
     Args:
         similarities: <y_s, x_s> for the aligned pairs of steps ``(T, ...)``.
         q: Elementwise function.
-        steps: How many of the first steps to nest; all by default.
+        steps: Number of steps to nest, from the first; all by default.
 
     Returns:
         k ``(...)``; zeros for T = 0.
@@ -40,10 +40,10 @@ def recurrent_kernel_definition(
 
 
 def gaussian_kernel_definition(squared_distances: Tensor) -> Tensor:
-    """Footnote 2's form over ||x~ - x_s||^2 ``(T, ...)``, oldest first. An oracle.
+    """Evaluate footnote 2's form over ||x~ - x_s||^2 ``(T, ...)``, oldest first. An oracle.
 
     Returns:
-        k ``(...)`` in (0, 1]; ones for T = 0, where nothing differs.
+        k ``(...)`` in (0, 1]; ones for T = 0.
     """
     hidden = squared_distances.new_zeros(squared_distances.shape[1:])  # ||h~_0 - h_0||^2
     k = torch.ones_like(hidden)

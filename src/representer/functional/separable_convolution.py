@@ -1,9 +1,9 @@
-"""A convolution over time whose filters are sums of products of one of channels and one of slots.
+"""A convolution over time with filters of low rank, separable into channels and slots.
 
     y_t[o] = sum_r sum_k taps_r[o, k] z_r[t stride + k dilation, o],    z_r[s] = mix_r x_s
 
-Wavelets of one frequency for all channels (Liang et al. 2019, (21)) are of rank R = 2: a cosine and
-a sine, and how much of each a channel has. S samples, I channels, O filters, n slots.
+Wavelets of one frequency for all channels (Liang et al. 2019, (21)) have rank R = 2: a cosine and a
+sine, weighted by channel. Shapes: S samples, I channels, O filters, n slots.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 def separable_convolution(
     x: Tensor, mix: Tensor, taps: Tensor, *, stride: int = 1, dilation: int = 1
 ) -> Tensor:
-    """Convolve with separable filters; as ``torch.nn.functional.conv1d``, slot 0 meets the oldest.
+    """Convolve with separable filters, whose slot 0 is the oldest sample as in ``F.conv1d``.
 
     Args:
         x: ``(S, B, I)``.
@@ -36,7 +36,7 @@ def separable_convolution(
 def separable_convolution_definition(
     x: Tensor, mix: Tensor, taps: Tensor, *, stride: int = 1, dilation: int = 1
 ) -> Tensor:
-    """Sum as written, step by step and slot by slot; arguments as of ``separable_convolution``."""
+    """Evaluate the sum as written. An oracle; arguments as in ``separable_convolution``."""
     rank, outputs, n = taps.shape
     steps = (len(x) - (n - 1) * dilation - 1) // stride + 1
     y = x.new_zeros(steps, x.shape[1], outputs)

@@ -1,6 +1,6 @@
 """A string-kernel cell as frozen data: one row of L17 Table 4, with its gates and its readout.
 
-Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` says what a field means.
+Lei et al. 2017, (4), sections 4 and 6.1, Tables 4 and 5. ``string_scan`` has the equations.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class StringChain:
     """The options that distinguish string-kernel cells.
 
     Attributes:
-        order: n, tokens of the longest n-gram and length of the chain of states.
-        combine: How a token joins a shorter n-gram: by product, by sum as printed, or by the sum
-            with which the states are Table 5's kernels for every t.
-        normalized: 1 - lambda before each new term (``"paper"``), or division by the mass.
+        order: n, length of the longest n-gram and number of states in the chain.
+        combine: Operation that extends an n-gram by a token: a product, a sum as printed, or a sum
+            for which the states are Table 5's kernels for every t.
+        normalized: Factor 1 - lambda of each new term (``"paper"``), or division by the mass.
         readout: c_n alone, or the sum of all c_j.
-        decay: lambda is given; a gate on x_t; or a gate on x_t and h_{t-1}.
-        highway: Whether the output is mixed with the input by a gate.
+        decay: lambda is given, a gate on x_t, or a gate on x_t and h_{t-1}.
+        highway: Mix the output with the input by a gate.
         activation: sigma, a name of ``nonlinearities``.
     """
 
@@ -40,7 +40,7 @@ class StringChain:
 
     @property
     def products(self) -> tuple[str, ...]:
-        """The products with x_t that the chain needs, in the order of the tensors."""
+        """The names of the products with x_t, in their order in tensors."""
         names = [f"token{j}" for j in range(1, self.order + 1)]
         gates = ("decay",) * self.is_gated + ("highway",) * self.highway
         return (*names, *gates)
@@ -51,30 +51,30 @@ class StringChain:
         return self.decay != "given"
 
     @property
-    def sees_h(self) -> bool:
-        """True if the decay gate sees h_{t-1}, which makes the layer truly sequential."""
+    def is_state_gated(self) -> bool:
+        """True if the decay gate depends on h_{t-1}, so that steps cannot run in parallel."""
         return self.decay == "state_gate"
 
     @property
     def has_mass(self) -> bool:
-        """True if the masses m_j are carried beside the states c_j."""
+        """True if the state includes the masses m_j."""
         return self.combine == "add_exact" or self.normalized == "exact"
 
     @property
     def states(self) -> int:
-        """Number of rows of the carried state: n, or 2 n with the masses behind the states."""
+        """Number of rows of the state: n, or 2 n with the masses after the states."""
         return self.order * (1 + self.has_mass)
 
     @property
     def code(self) -> str:
-        """The chain as one string, for operators, whose arguments cannot be objects."""
+        """The chain as a string, since arguments of custom operators cannot be objects."""
         fields = (str(self.order), self.combine, self.normalized, self.readout, self.decay)
         return " ".join((*fields, str(int(self.highway)), self.activation))
 
     @staticmethod
     @lru_cache
     def parse(code: str) -> StringChain:
-        """Read what ``code`` wrote."""
+        """Return the chain from its ``code``."""
         order, combine, normalized, readout, decay, highway, activation = code.split(" ")
         assert combine in get_args(Combine)
         assert normalized in get_args(Normalized)

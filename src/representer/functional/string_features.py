@@ -1,10 +1,10 @@
-"""The feature map of the string kernel with inner products: what its Gram matrix factors into.
+"""The feature map of the string kernel with linear similarities, a factor of its Gram matrix.
 
     phi_n(x) = sum_{i_1<..<i_n} lam^(L - i_1 - n + 1)  x_{i_1} (x) .. (x) x_{i_n},   d^n numbers
     phi_n(x) = (sum_i w(i) x_{i_1}, .., sum_i w(i) x_{i_n}),   n d numbers         combine="add"
 
 Lei et al. 2017, appendix B and Table 5. With c_j[t] = lam c_j[t-1] + c_{j-1}[t-1] (x) x_t, c_0 = 1,
-phi_n(x) is c_n[L]. For d^n below L^2 this beats the dynamic program over pairs.
+phi_n(x) is c_n[L]. For d^n below L^2 this is faster than the dynamic program over pairs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def string_features(
         x: Tokens ``(L, d)``.
         order: n.
         decay: lam ``()``.
-        trailing: Whether tokens behind an n-gram decay it.
-        discount: ``decay_matrix`` of a length of at least L, where many sequences share it.
-        first: Which features of the first slot; with d' of them the result is that part of phi.
+        trailing: Apply the decay of tokens after an n-gram.
+        discount: ``decay_matrix`` of a length of at least L, to share between sequences.
+        first: Features of the first slot to use; d' of them give a part of phi.
 
     Returns:
         ``(d' · d^(n-1),)``, the first slot's features outermost.
@@ -61,8 +61,8 @@ def slot_features(
         x: Tokens ``(L, d)``.
         order: n.
         decay: lam ``()``.
-        trailing: Whether tokens behind an n-gram decay it.
-        weights: ``slot_weights`` of a length of at least L, where many sequences share them.
+        trailing: Apply the decay of tokens after an n-gram.
+        weights: ``slot_weights`` of a length of at least L, to share between sequences.
 
     Returns:
         ``(n·d,)``.

@@ -4,7 +4,7 @@
                     <x_{i_1}, y_{k_1}> * .. * <x_{i_n}, y_{k_n}>
     w_x(i)    = lam^(L - i_1 - n + 1)        gaps and trailing tokens      (3), appendix B
     w_x(i)    = lam^(i_n - i_1 - n + 1)      gaps alone                    trailing=False
-    add:        <..> + .. + <..> in place of the product                   Table 5 (c)
+    add:        <..> + .. + <..> instead of the product                    Table 5 (c)
     normalized: (1 - lam)^n K_n, or "exact": K_n / (m_n(x) m_n(y)),  m_n(x) = sum_i w_x(i)
 
 With D[s, s'] = lam^(s - s') below the diagonal, S[s, t] = <x_s, y_t>, and K_j[s, t] the kernel of
@@ -12,7 +12,7 @@ the prefixes x_1..x_s, y_1..y_t,
 
     K_j = D (S * K_{j-1} shifted by one step along both axes) D^T,         K_0 = 1
 
-and for the sum of slots, with a_j[s, p] the weight of all n-grams of x_1..x_s whose j-th is p,
+and for the sum over slots, with a_j[s, p] the weight of all n-grams of x_1..x_s with p in slot j,
 
     K_n = sum_j a_j S b_j^T,      a_j[s, p] = m_{j-1}[p - 1] C(s - p, n - j) lam^(s - p - n + j).
 
@@ -40,12 +40,12 @@ def string_kernel_definition(
     """Sum over every pair of n-grams. An oracle: exponential in the order.
 
     Args:
-        similarities: <x_s, y_t> of every two tokens ``(L, L')``.
+        similarities: <x_s, y_t> of all pairs of tokens ``(L, L')``.
         order: n.
         decay: lam, in [0, 1].
-        combine: Whether the slots of two n-grams ``"multiply"`` or ``"add"``.
+        combine: Operation over the slots of two n-grams, ``"multiply"`` or ``"add"``.
         normalized: False, True or ``"exact"``.
-        trailing: Whether the tokens behind an n-gram decay it as gaps do.
+        trailing: Apply the decay to tokens after an n-gram as to gaps.
 
     Returns:
         K_n ``()``.
@@ -82,15 +82,15 @@ def string_kernel(
     """Compute the kernel by its dynamic program, differentiable in similarities and decay.
 
     Args:
-        similarities: <x_s, y_t> of every two tokens ``(…, L, L')``; what stands beyond a true
-            length has no influence.
+        similarities: <x_s, y_t> of all pairs of tokens ``(…, L, L')``; values beyond the true
+            lengths are ignored.
         order: n.
         decay: lam, in [0, 1]: a number or a tensor ``()``.
-        combine: Whether the slots of two n-grams ``"multiply"`` or ``"add"``.
+        combine: Operation over the slots of two n-grams, ``"multiply"`` or ``"add"``.
         normalized: False, True or ``"exact"``.
-        trailing: Whether the tokens behind an n-gram decay it as gaps do.
-        lengths: True lengths of both sequences, broadcastable to ``(…)``; without them the kernel
-            of every two prefixes is returned.
+        trailing: Apply the decay to tokens after an n-gram as to gaps.
+        lengths: True lengths of both sequences, broadcastable to ``(…)``; None to return the kernel
+            of all pairs of prefixes.
 
     Returns:
         K_n ``(…)``, or ``(…, L, L')`` of all prefixes.
@@ -116,24 +116,24 @@ def string_kernel(
         return (1 - lam) ** order * K if normalized else K
     mass_x, mass_y = (ngram_mass(order, size, lam, trailing) for size in (L, M))
     if lengths is None:
-        return over_mass(K, mass_x[1:, None] * mass_y[1:])
-    return over_mass(K, mass_x[lengths[0]] * mass_y[lengths[1]])
+        return divide_by_mass(K, mass_x[1:, None] * mass_y[1:])
+    return divide_by_mass(K, mass_x[lengths[0]] * mass_y[lengths[1]])
 
 
-def over_mass(K: Tensor, mass: Tensor) -> Tensor:
-    """Return K / mass, and 0 where there is no n-gram."""
+def divide_by_mass(K: Tensor, mass: Tensor) -> Tensor:
+    """Return K / mass, or 0 where there are no n-grams."""
     return torch.where(mass == 0, 0.0, K / torch.where(mass == 0, 1.0, mass))
 
 
 def ngram_mass(order: int, length: int, decay: Tensor, trailing: bool = True) -> Tensor:
-    """Return m_n of the first 0, 1, … ``length`` tokens, the sum of the weights ``(length + 1,)``.
+    """Return the sum of weights m_n of the first 0, 1, … ``length`` tokens ``(length + 1,)``.
 
-    With ``trailing``, m_n[t] = lam m_n[t-1] + m_{n-1}[t-1] and m_0 = 1; without, the n-grams that
-    end in a token are summed as they are.
+    With ``trailing``, m_n[t] = lam m_n[t-1] + m_{n-1}[t-1] and m_0 = 1; without, the weights of the
+    n-grams that end at each token are added without decay.
     """
     if order == 0:
         return decay.new_ones(length + 1)
-    if trailing:  # of the n-grams that start u tokens before the end, C(u, n-1) lam^(u-n+1)
+    if trailing:  # n-grams that start u tokens before the end: C(u, n-1) lam^(u-n+1)
         ending = _tails(order - 1, length, decay)
     else:
         ending = ngram_mass(order - 1, length, decay)[:length]
@@ -141,7 +141,7 @@ def ngram_mass(order: int, length: int, decay: Tensor, trailing: bool = True) ->
 
 
 def slot_weights(order: int, length: int, decay: Tensor, trailing: bool = True) -> Tensor:
-    """Return a_j[s, p] ``(n, length, length)``: all n-grams of x_1..x_s with x_p in slot j."""
+    """Return a_j[s, p] ``(n, length, length)``, over all n-grams of x_1..x_s with x_p in slot j."""
     slots = []
     for j in range(1, order + 1):
         if trailing:
@@ -153,7 +153,7 @@ def slot_weights(order: int, length: int, decay: Tensor, trailing: bool = True) 
 
 
 def _tails(order: int, length: int, decay: Tensor) -> Tensor:
-    """Return C(u, r) lam^(u - r) for u = 0..length-1: the ways to choose r of u last tokens."""
+    """Return C(u, r) lam^(u - r) for u = 0..length-1, with r the order."""
     u = torch.arange(length, dtype=decay.dtype, device=decay.device)
     count = torch.ones_like(u)
     for r in range(order):
@@ -162,9 +162,9 @@ def _tails(order: int, length: int, decay: Tensor) -> Tensor:
 
 
 def _toeplitz(tails: Tensor) -> Tensor:
-    """Return the lower-triangular matrix of tails[s - p]."""
-    at = torch.arange(len(tails), device=tails.device)
-    return tails[(at[:, None] - at).clamp(min=0)].tril() if len(tails) else tails.new_empty(0, 0)
+    """Return the lower-triangular matrix with entries tails[s - p]."""
+    t = torch.arange(len(tails), device=tails.device)
+    return tails[(t[:, None] - t).clamp(min=0)].tril() if len(tails) else tails.new_empty(0, 0)
 
 
 def decay_matrix(length: int, decay: Tensor) -> Tensor:
@@ -173,7 +173,7 @@ def decay_matrix(length: int, decay: Tensor) -> Tensor:
 
 
 def _read(K: Tensor, left: Tensor, right: Tensor, lengths: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Weigh what ends in each token: for all prefixes, or for those of the true lengths."""
+    """Apply the weights of both sides, for all prefixes or for those of the true lengths."""
     if lengths is None:
         return left @ K @ right.mT
     rows, columns = _row(left, lengths[0]), _row(right, lengths[1])
@@ -181,7 +181,7 @@ def _read(K: Tensor, left: Tensor, right: Tensor, lengths: tuple[Tensor, Tensor]
 
 
 def _row(weights: Tensor, lengths: Tensor) -> Tensor:
-    """Return the weights of the prefixes of these lengths, zeros for empty ones."""
+    """Return the weights of the prefixes of given lengths, zeros for empty ones."""
     padded = F.pad(weights, (0, 0, 1, 0))
     if weights.dim() == 2:
         return padded[lengths]

@@ -9,9 +9,9 @@
     s_t    = r_n[t]  or  r_1[t] + ... + r_n[t],    r_j = c_j,  or  c_j / m_j (0 while t < j)
     h_t    = sigma(s_t),  or with highway  g_t (k * sigma(s_t)) + (1 - g_t) x_t     section 6.1
 
-Lei et al. 2017, (3), (4), Tables 4 and 5; p_j[t] = W^(j) x_t; a_t and g_t's argument are products
-with x_t too; k is a mask of the hidden state, constant over time (variational dropout). This is
-the source of truth: plain torch, differentiable by autograd.
+Lei et al. 2017, (3), (4), Tables 4 and 5; p_j[t] = W^(j) x_t; a_t and the argument of g_t are also
+products with x_t; k is a mask of the hidden state, constant over time (variational dropout). This
+is the reference implementation, in plain torch and differentiable by autograd.
 
 Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the masses, H units.
 """
@@ -45,12 +45,12 @@ def string_scan(
         h0: Output before the first step ``(B, H)``.
         c0: States before the first step ``(B, S, H)``; zeros at the start of a sequence.
         chain: The cell.
-        decay: lam where it is given: ``()`` or ``(H,)``.
-        weight: V, output by input ``(H, H)``, where the gate sees h.
-        carry: x of each step as the highway carries it ``(T, B, H)``.
+        decay: lam ``()`` or ``(H,)``, if it is not a gate.
+        weight: V, output by input ``(H, H)``, if the gate depends on h.
+        carry: Input x_t of the highway ``(T, B, H)``.
         mask: k ``(B, H)``.
         lengths: True lengths ``(B,)``; beyond them the state does not change and the output is 0.
-        reverse: Whether to run from the last true step to the first.
+        reverse: Run from the last true step to the first.
 
     Returns:
         h of every step ``(T, B, H)``, the last h ``(B, H)`` and the last states ``(B, S, H)``.
@@ -58,24 +58,24 @@ def string_scan(
     outputs: list[Tensor] = [h0] * len(z)
     h, c = h0, c0
     for t in reversed(range(len(z))) if reverse else range(len(z)):
-        fresh_c = _advance(chain, z[t], _decay(chain, z[t], h, decay, weight, mask), c)
-        h_new = NONLINEARITIES[chain.activation].value(_read(chain, fresh_c))
+        c_new = _advance(chain, z[t], _decay(chain, z[t], h, decay, weight, mask), c)
+        h_new = NONLINEARITIES[chain.activation].value(_read(chain, c_new))
         if chain.highway:
             assert carry is not None
             gate = torch.sigmoid(z[t, :, -1])
-            kept = h_new if mask is None else mask * h_new
-            h_new = gate * kept + (1 - gate) * carry[t]
+            masked = h_new if mask is None else mask * h_new
+            h_new = gate * masked + (1 - gate) * carry[t]
         if lengths is None:
-            h, c, outputs[t] = h_new, fresh_c, h_new
+            h, c, outputs[t] = h_new, c_new, h_new
         else:
             is_real = (t < lengths)[:, None]
-            h, c = torch.where(is_real, h_new, h), torch.where(is_real[:, None], fresh_c, c)
+            h, c = torch.where(is_real, h_new, h), torch.where(is_real[:, None], c_new, c)
             outputs[t] = torch.where(is_real, h_new, torch.zeros_like(h))
     return torch.stack(outputs), h, c
 
 
 def string_states(chain: StringChain, c: Tensor) -> Tensor:
-    """Return r_1..r_n ``(…, n, H)``, equal to the kernel, of carried states ``(…, S, H)``."""
+    """Return the kernel values r_1..r_n ``(…, n, H)`` of states ``(…, S, H)``."""
     states = c[..., : chain.order, :]
     if chain.normalized != "exact":
         return states
@@ -113,11 +113,11 @@ def _advance(chain: StringChain, z_t: Tensor, lam: Tensor, c: Tensor) -> Tensor:
         joined = shorter + p
     else:
         joined = shorter + torch.cat((one, c[:, n : 2 * n - 1]), dim=1) * p
-    fresh = lam * c[:, :n] + w * joined
+    c_new = lam * c[:, :n] + w * joined
     if not chain.has_mass:
-        return fresh
+        return c_new
     lighter = torch.cat((one, c[:, n : 2 * n - 1]), dim=1)
-    return torch.cat((fresh, lam * c[:, n:] + w * lighter), dim=1)
+    return torch.cat((c_new, lam * c[:, n:] + w * lighter), dim=1)
 
 
 def _read(chain: StringChain, c: Tensor) -> Tensor:

@@ -3,9 +3,9 @@
     y[v] = sum_{e = (u, v)} g_e * tau(x[u] + B a_e) * (F a_e)
     g_e  = s sigma(p[u] + q[v] + G a_e),  or 1
 
-a_e are the features of an edge, a bond say; tau, the factor and the gate are optional. Messages
-follow the edges, u -> v. With x = c_{j-1} this is the sum inside L17 (6), with F the bonds' factor
-and with the gate section 4's; with tau(V h_u + B a_e) it is the sum of the relabeling (10).
+a_e are the features of an edge, such as a bond; tau, the factor and the gate are optional. Messages
+follow the edges, u -> v. With x = c_{j-1} this is the sum in L17 (6), with edge factors F and the
+gate of section 4; with tau(V h_u + B a_e) it is the sum of the relabeling (10).
 
 Lei et al. 2017, (6), (8), (10), section 4. N nodes, E edges, K features of an edge, H units.
 """
@@ -31,7 +31,7 @@ def walk_aggregate(
     scale: float = 1.0,
     activation: str = "identity",
 ) -> Tensor:
-    """Sum the messages that reach each node.
+    """Sum the messages to each node.
 
     Args:
         nodes: x ``(N, H)``.
@@ -39,10 +39,10 @@ def walk_aggregate(
         edge_attr: a ``(E, K)``.
         shift: B ``(H, K)``.
         factor: F ``(H, K)``.
-        source_gate: p ``(N, H)``; without p and q there is no gate.
+        source_gate: p ``(N, H)``; None, with q, for no gate.
         target_gate: q ``(N, H)``.
         edge_gate: G ``(H, K)``.
-        scale: s, what an open gate lets through.
+        scale: s, the value of an open gate.
         activation: tau, a name of ``NONLINEARITIES``.
 
     Returns:
@@ -74,7 +74,7 @@ def walk_messages(
     scale: float,
     activation: str,
 ) -> Tensor:
-    """Return what each edge carries ``(E, H)``, from x, p and q of its ends ``(E, H)``."""
+    """Return the message of each edge ``(E, H)``, from x, p and q of its ends ``(E, H)``."""
     messages = sources
     if shift is not None:
         assert edge_attr is not None
@@ -106,7 +106,7 @@ def walk_aggregate_definition(
     scale: float = 1.0,
     activation: str = "identity",
 ) -> Tensor:
-    """Sum as written, unit by unit and edge by edge; arguments as of ``walk_aggregate``."""
+    """Evaluate the sum as written. An oracle; arguments as in ``walk_aggregate``."""
 
     def product(weight: Tensor | None, e: int, h: int) -> Tensor:
         if weight is None:

@@ -7,8 +7,8 @@
     K^j(v, v') = <f_v, f_v'> o lam sum_{u -> v} sum_{u' -> v'} <e_uv, e'_u'v'> K_sigma^{j-1}(u, u')
     K^j(v, v') = 0  where no walk of j nodes ends in v, or none in v'                   appendix E
 
-A walk of n nodes has n - 1 edges, may pass a node several times, and may take any of several edges
-between two nodes. Both functions are oracles: slow, and written as printed. Lei et al. 2017.
+A walk of n nodes has n - 1 edges, may visit a node several times, and may take any of several edges
+between two nodes. Both functions are oracles, written as printed. Lei et al. 2017.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from torch import Tensor
 
 
 def walks(edge_index: Tensor, nodes: int, order: int) -> list[tuple[list[int], list[int]]]:
-    """Return all walks of ``order`` nodes, each as its nodes and its edges."""
+    """Return all walks of ``order`` nodes, each as its nodes and edges."""
     ends = edge_index.T.tolist()
-    found: list[tuple[list[int], list[int]]] = [([v], []) for v in range(nodes)]
+    result: list[tuple[list[int], list[int]]] = [([v], []) for v in range(nodes)]
     for _ in range(order - 1):
-        found = [
+        result = [
             ([*path, v], [*edges, e])
-            for path, edges in found
+            for path, edges in result
             for e, (u, v) in enumerate(ends)
             if u == path[-1]
         ]
-    return found
+    return result
 
 
 def walk_kernel_definition(
@@ -45,12 +45,12 @@ def walk_kernel_definition(
     """Sum over every pair of walks, (5). An oracle: exponential in the order.
 
     Args:
-        similarities: <f_v, f_v'> of every two nodes ``(N, N')``.
+        similarities: <f_v, f_v'> of all pairs of nodes ``(N, N')``.
         edges_x: ``(2, E)``.
         edges_y: ``(2, E')``.
         order: n.
         decay: lam.
-        edge_similarities: <e, e'> of every two edges ``(E, E')``; 1 if left out.
+        edge_similarities: <e, e'> of all pairs of edges ``(E, E')``; 1 by default.
 
     Returns:
         K_n ``()``.
@@ -79,17 +79,17 @@ def local_kernel_definition(
     """Evaluate the local recursion pair by pair.
 
     Args:
-        similarities: <f_v, f_v'> ``(N, N')``, or what takes their place in a deep kernel.
+        similarities: <f_v, f_v'> ``(N, N')``, or their counterpart in a deep kernel.
         edges_x: ``(2, E)``.
         edges_y: ``(2, E')``.
         order: n.
         decay: lam.
-        combine: Whether o is ``"multiply"`` or ``"add"``.
-        activate: K_sigma of all K^j, with j; None for K itself.
-        edge_similarities: <e, e'> of every two edges ``(E, E')``; 1 if left out.
+        combine: The operation o, ``"multiply"`` or ``"add"``.
+        activate: Function of K^j and j that returns K_sigma; None for the identity.
+        edge_similarities: <e, e'> of all pairs of edges ``(E, E')``; 1 by default.
 
     Returns:
-        K^n of every two nodes ``(N, N')``.
+        K^n of all pairs of nodes ``(N, N')``.
     """
     N, M = similarities.shape
     K = similarities
@@ -105,7 +105,7 @@ def local_kernel_definition(
                         weight = 1.0 if edge_similarities is None else edge_similarities[e, f]
                         rows[v][w] = rows[v][w] + decay * weight * below[u, t]
             is_product = combine == "multiply"
-            own = similarities[v, w]
-            rows[v][w] = rows[v][w] * own if is_product else rows[v][w] + own
+            similarity = similarities[v, w]
+            rows[v][w] = rows[v][w] * similarity if is_product else rows[v][w] + similarity
         K = torch.stack([torch.stack(row) for row in rows]) if N * M else K
     return K

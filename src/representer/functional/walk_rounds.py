@@ -1,4 +1,4 @@
-"""Rounds of relabeling with the walks of every round summed, as the Weisfeiler-Lehman network has.
+"""Rounds of relabeling with a sum over the walks of every round, for Weisfeiler-Lehman networks.
 
     P_l     = W h_l + c = (inner, own, p_1 .. p_n, source, target),  l = 0 .. L - 1
     c_1     = p_1,  c_j[v] = p_j[v] o sum_{e = (u, v)} g_e * c_{j-1}[u] * (F_j a_e)
@@ -6,9 +6,9 @@
     h_{l+1} = sigma(own + U sum_{u -> v} sigma(inner[u] + B a_e))
     y[v]    = sum_{l >= first} c_n[v]
 
-All products with the labels of a round are one, W above; W stacks V, U_1, the references and the
-two weights of the gate. Lei et al. 2017, (6), (9)-(11), section 4. N nodes, E edges, K features of
-an edge, d of a label, H units.
+W stacks V, U_1, the references and the two weights of the gate, so the labels of a round are
+multiplied once. Lei et al. 2017, (6), (9)-(11), section 4. N nodes, E edges, K features of an edge,
+d of a label, H units.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ def walk_rounds(
     scale: float = 1.0,
     activation: str = "relu",
 ) -> Tensor:
-    """Return the sum over the rounds read of c_n of every node.
+    """Return the sum of c_n of every node over the rounds from ``first``.
 
     Args:
         labels: h_0 ``(N, d)``.
         edge_index: u and v of each edge ``(2, E)``.
         edge_attr: a ``(E, K)``.
         weight: W ``(2 d + n H, d)``, with a gate ``(2 d + (n + 2) H, d)``.
-        bias: c, an entry a row of W.
+        bias: c, one entry per row of W.
         neighbors: U ``(d, d)``.
         shift: B ``(d, K)``.
         factor: F_2 … F_n ``(n - 1, H, K)``.
-        edge_gate: G ``(H, K)``; without it there is no gate.
+        edge_gate: G ``(H, K)``; None for no gate.
         depth: L.
-        first: The first round whose walks are read.
-        scale: s, what an open gate lets through.
+        first: The first round in the sum.
+        scale: s, the value of an open gate.
         activation: sigma of the relabeling, a name of ``NONLINEARITIES``.
 
     Returns:

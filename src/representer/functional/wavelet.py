@@ -1,4 +1,4 @@
-r"""Filters that are wavelets: an oscillation under a Gaussian window.
+r"""Wavelet filters: an oscillation with a Gaussian window.
 
     x~(t) = alpha cos(omega t + phi) exp(-beta t^2)
 
@@ -30,7 +30,7 @@ def wavelet_filters(
         amplitude: alpha ``(…, O, I)``.
         frequency: omega ``(…, O)``, radians per sample; one oscillation for all channels.
         phase: phi ``(…, O, I)``, radians.
-        decay: beta ``(…, O)``, per squared sample, not negative.
+        decay: beta ``(…, O)``, per squared sample, non-negative.
         n: Slots of a filter.
 
     Returns:
@@ -45,12 +45,12 @@ def wavelet_filters(
 def wavelet_factors(
     amplitude: Tensor, frequency: Tensor, phase: Tensor, decay: Tensor, n: int
 ) -> tuple[Tensor, Tensor]:
-    """Return what wavelet filters are sums of products of; arguments as of ``wavelet_filters``.
+    """Factor wavelet filters into channels and slots; arguments as in ``wavelet_filters``.
 
     alpha cos(omega t + phi) = (alpha cos phi) cos(omega t) + (alpha sin phi) (-sin(omega t))
 
     Returns:
-        What each channel has of the two ``(2, …, O, I)``, and the two under their window
+        Weights of the channels ``(2, …, O, I)``, and the windowed cosine and sine
         ``(2, …, O, n)``; slot s multiplies x_{t - s}.
     """
     t = wavelet_times(n, like=amplitude)
@@ -63,13 +63,13 @@ def wavelet_factors(
 def wavelet_filters_definition(
     amplitude: Tensor, frequency: Tensor, phase: Tensor, decay: Tensor, n: int
 ) -> Tensor:
-    """Evaluate (21) number by number for ``(O, I)`` filters. An oracle."""
+    """Evaluate (21) entry by entry for ``(O, I)`` filters. An oracle."""
     filters = amplitude.new_zeros(*amplitude.shape, n)
     for o in range(amplitude.shape[0]):
         for c in range(amplitude.shape[1]):
-            for place in range(n):  # from the oldest sample on
-                t = place - n // 2
+            for position in range(n):  # from the oldest sample
+                t = position - n // 2
                 wave = math.cos(float(frequency[o]) * t + float(phase[o, c]))
                 window = math.exp(-float(decay[o]) * t**2)
-                filters[o, c, n - 1 - place] = float(amplitude[o, c]) * wave * window
+                filters[o, c, n - 1 - position] = float(amplitude[o, c]) * wave * window
     return filters

@@ -13,8 +13,8 @@ from representer.functional import string_kernel
 from representer.functional.string_features import slot_features, string_features
 from representer.functional.string_kernel import (
     decay_matrix,
+    divide_by_mass,
     ngram_mass,
-    over_mass,
     slot_weights,
 )
 from representer.kernels.kernel import Kernel
@@ -128,12 +128,12 @@ class StringKernel(SequenceKernel):
         if not self.normalized:
             return K
         mass = self._masses(x, lam)
-        return over_mass(K, mass[:, None] * (mass if symmetric else self._masses(y, lam)))
+        return divide_by_mass(K, mass[:, None] * (mass if symmetric else self._masses(y, lam)))
 
     def _diag(self, x: Sequences) -> Tensor:
         K, lam = super()._diag(x), self._decay_like(x)
         if self.normalized == "exact":
-            return over_mass(K, self._masses(x, lam).square())
+            return divide_by_mass(K, self._masses(x, lam).square())
         return (1 - lam) ** self.order * K if self.normalized else K
 
     def _pairs(

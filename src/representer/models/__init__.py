@@ -1,4 +1,4 @@
-"""Models: a frozen configuration and a Module each."""
+"""Models, each a torch module with a frozen configuration."""
 
 from representer.models.cells import CELLS, build_cell, resolve_cell
 from representer.models.config import from_dict, to_dict

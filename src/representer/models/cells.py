@@ -1,4 +1,4 @@
-"""Recurrent cells by the short names that configurations and the command line use."""
+"""Recurrent cells by name, as in configurations and on the command line."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ CELLS: dict[str, Callable[..., torch.nn.Module]] = {
     "torch-lstm": _torch_lstm,  # a baseline
 }
 
-# Defaults without effect: they need not be passed to a cell that has no such option.
-_NEUTRAL = {
+# Values that are not passed on, so that they are valid for cells without the option.
+_DEFAULTS = {
     "num_layers": 1,
     "dropout": 0.0,
     "bidirectional": False,
@@ -77,8 +77,8 @@ def resolve_cell(name: str) -> Callable[..., torch.nn.Module]:
     """
     if name in CELLS:
         return CELLS[name]
-    written = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
-    close = difflib.get_close_matches(written, CELLS, n=1)
+    normalized = name.lower().replace("_", "-").replace(" ", "-") if isinstance(name, str) else ""
+    close = difflib.get_close_matches(normalized, CELLS, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else ""
     raise ArgumentError("cell", name, f"one of {', '.join(CELLS)}", hint=hint)
 
@@ -91,7 +91,7 @@ def build_cell(
     *,
     batch_first: bool = True,
 ) -> torch.nn.Module:
-    """Return a layer of a cell.
+    """Build a layer of a cell.
 
     Args:
         name: A key of `CELLS`.
@@ -101,17 +101,17 @@ def build_cell(
             stride, free_phase, sampling_rate, layer_norm, forget_bias, learn_static_gates, order,
             combine, decay, normalized, activation, highway, variational_dropout,
             hidden_dropout``.
-        batch_first: Whether input and output are ``(B, T, …)``.
+        batch_first: Input and output are ``(B, T, …)``.
 
     Raises:
         ArgumentError: If the cell is unknown, or has no such option.
     """
     constructor = resolve_cell(name)
-    chosen = {key: value for key, value in options.items() if value != _NEUTRAL[key]}
+    chosen = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
     known = inspect.signature(constructor).parameters
     for key, value in chosen.items():
         if key not in known:
             raise ArgumentError(
-                key, value, f"{_NEUTRAL[key]!r}", hint=f"The cell {name!r} has no such option."
+                key, value, f"{_DEFAULTS[key]!r}", hint=f"The cell {name!r} has no such option."
             )
     return constructor(input_size, hidden_size, batch_first=batch_first, **chosen)

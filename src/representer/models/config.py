@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def to_dict(config: DataclassInstance) -> dict[str, Any]:
-    """Return a configuration as values for JSON and YAML, with string keys."""
+    """Convert a configuration to values for JSON and YAML, with string keys."""
     return {name: _plain(value) for name, value in asdict(config).items()}
 
 
 def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
-    """Return the configuration that `to_dict` described.
+    """Create a configuration from the values of `to_dict`.
 
     Args:
-        kind: Its class, which never comes from the values.
-        values: Its fields by name; those with a default are optional.
+        kind: The class of the configuration.
+        values: The fields by name; those with a default are optional.
 
     Raises:
-        ArgumentError: If a name is unknown, or one without a default is missing.
+        ArgumentError: If a name is unknown, or a field without a default is missing.
     """
     known = {field.name: field for field in fields(kind)}
     for name in values:
@@ -39,8 +39,8 @@ def from_dict(kind: type[Config], values: Mapping[str, Any]) -> Config:
                 f"a key of {kind.__name__}", name, f"one of {', '.join(known)}", hint=hint
             )
     for name, field in known.items():
-        needed = field.default is MISSING and field.default_factory is MISSING
-        if needed and name not in values:
+        is_required = field.default is MISSING and field.default_factory is MISSING
+        if is_required and name not in values:
             raise ArgumentError(
                 f"the keys of {kind.__name__}", sorted(map(str, values)), f"{name!r} among them"
             )

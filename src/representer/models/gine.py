@@ -1,4 +1,4 @@
-"""The graph isomorphism network with edges from PyG's layers, as a baseline."""
+"""The graph isomorphism network with edge features from PyG, as a baseline."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class GraphEnsemble(nn.Module):
     def outputs(self, hidden: Tensor) -> Tensor:
         """Return the outputs ``(size, num_graphs, outputs)`` of hidden layers."""
         pairs = zip(self._regressors, hidden, strict=True)
-        return torch.stack([member.outputs(own) for member, own in pairs])
+        return torch.stack([member.outputs(h) for member, h in pairs])
 
     @property
     def _regressors(self) -> list[GraphRegressor]:
@@ -122,10 +122,10 @@ class GraphEnsemble(nn.Module):
 
 
 def draw_as_authors(model: nn.Module) -> None:
-    """Draw all weights from N(0, min(1/√fan_in, 1/10)²) as in L17's code; biases are 0.
+    """Draw all weights from N(0, min(1/√fan_in, 1/10)²) as in L17's code, and set biases to 0.
 
-    fan_in is that of the authors' matrices: those of the relabeling are U_1 [h_v, sum] and
-    U_2 [h_u, e], each of which has two parts here. Batch normalization is left unchanged.
+    fan_in is that of the authors' matrices. Those of the relabeling are U_1 [h_v, sum] and
+    U_2 [h_u, e], each of which is stored in two parts here. Batch normalization is not changed.
     """
     model.apply(_draw)
 

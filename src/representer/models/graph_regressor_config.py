@@ -27,9 +27,9 @@ class GraphRegressorConfig:
         depth: L, levels of ``"wl"`` and layers of ``"gine"``.
         order: n, nodes of a walk.
         decay: λ, a non-negative number, ``"learned"`` or ``"gated"``.
-        readout: Of ``"wl"``: ``"sum"`` over the levels (the paper) or the ``"last"`` (the code).
+        readout: For ``"wl"``: ``"sum"`` over the levels (the paper) or the ``"last"`` (the code).
         gate_scale: Value of an open gate; 1 in the paper.
-        initial: ``"authors"`` draws weights from N(0, min(1/√fan_in, 1/10)²), biases being 0;
+        initial: ``"authors"`` draws weights from N(0, min(1/√fan_in, 1/10)²), with biases of 0;
             ``"fan-in"`` keeps the initialization of the layers, N(0, 1/fan_in).
         dropout: Dropout before the last layer.
 
@@ -66,6 +66,6 @@ class GraphRegressorConfig:
         self._require("gate_scale", is_scale, "a positive number")
         self._require("dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
 
-    def _require(self, name: str, is_fine: bool, expected: str) -> None:
-        if not is_fine:
+    def _require(self, name: str, is_valid: bool, expected: str) -> None:
+        if not is_valid:
             raise ArgumentError(name, getattr(self, name), expected)

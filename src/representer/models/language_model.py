@@ -70,28 +70,28 @@ class LanguageModel(nn.Module):
         nn.init.uniform_(self.embedding.weight, -bound, bound)
 
     def forward(self, tokens: Tensor, state: tuple[Any, ...] | None = None) -> LanguageFeatures:
-        """Read a segment of parallel streams.
+        """Process a segment of parallel streams.
 
         Args:
             tokens: ``(T, B)``.
             state: The state that the call for the previous segment returned; zeros by default.
 
         Raises:
-            KindError: If the tokens are no int64 tensor.
+            KindError: If the tokens are not an int64 tensor.
             ShapeError: If their shape is wrong.
         """
         _check(tokens, 2, "(T, B)")
         x, states = self.drop_input(self.drop_words(self.embedding.weight, tokens)), []
         for k, layer in enumerate(self.layers):
             x = self.drop_layers(x) if k else x
-            x, after = layer(x, None if state is None else state[k])
-            states.append(after)
+            x, new_state = layer(x, None if state is None else state[k])
+            states.append(new_state)
         return LanguageFeatures(self.drop_output(x), x, tuple(states))
 
     def step(
         self, tokens: Tensor, state: tuple[Any, ...] | None = None
     ) -> tuple[Tensor, tuple[Any, ...]]:
-        """Read one token of each stream; time and memory do not grow with the text.
+        """Process one token of each stream; time and memory do not grow with the text.
 
         Args:
             tokens: ``(B,)``.
@@ -103,8 +103,8 @@ class LanguageModel(nn.Module):
         _check(tokens, 1, "(B,)")
         x, states = self.embedding(tokens), []
         for k, layer in enumerate(self.layers):
-            x, after = _step(layer, x, None if state is None else state[k])
-            states.append(after)
+            x, new_state = _step(layer, x, None if state is None else state[k])
+            states.append(new_state)
         return self.output.log_probabilities(x), tuple(states)
 
 
@@ -133,8 +133,8 @@ def _layer(config: LanguageModelConfig, inputs: int, units: int) -> nn.Module:
 def _step(layer: nn.Module, x: Tensor, state: Any) -> tuple[Tensor, Any]:
     if hasattr(layer, "step"):
         return layer.step(x, state)  # type: ignore[operator]
-    output, after = layer(x[None], state)  # torch's own layers
-    return output[0], after
+    output, new_state = layer(x[None], state)  # layers of torch
+    return output[0], new_state
 
 
 def _check(tokens: Any, axes: int, expected: str) -> None:

@@ -26,28 +26,28 @@ class LanguageModelConfig:
 
     Args:
         vocabulary_size: V.
-        embedding_size: E, features of a token, and units of the last layer, since the output matrix
+        embedding_size: E, features of a token and units of the last layer, since the output matrix
             is the embedding.
         hidden_size: H, units of the other layers.
         num_layers: L.
         cell: A key of `CELLS`.
         order: n of a string kernel.
-        combine: How it combines tokens: ``"multiply"`` or ``"add"``.
+        combine: Operation of a string kernel on tokens: ``"multiply"`` or ``"add"``.
         decay: λ of a string kernel: a number, ``"learned"``, ``"input"`` or ``"state"``.
         highway: Mix the input of string-kernel layers with their output.
         activation: σ of string-kernel layers.
         filter_length: n of the filters of the other cells.
-        layer_norm: Normalize their memory cells.
+        layer_norm: Normalize the memory cells of the other cells.
         embedding_dropout: Probability of dropping a word, with all its occurrences in a batch.
         input_dropout: Dropout on the embeddings.
         layer_dropout: Dropout between layers.
         output_dropout: Dropout on the last layer's output.
-        is_locked: Use one mask for all steps of a segment in these three.
+        is_locked: Use one mask for all steps of a segment in input, layer and output dropout.
         rnn_dropout: Dropout inside string-kernel layers, with one mask for all steps: on the input
             and on the state of the gates.
         weight_dropout: Dropout on the entries of recurrent matrices (DropConnect).
-        cutoffs: Tokens below the first are predicted directly, the others by their cluster
-            (adaptive softmax); empty for one softmax.
+        cutoffs: Cutoffs of the adaptive softmax: tokens below the first are predicted directly, the
+            others through their cluster. Empty for a single softmax.
         initial: Initial weights: ``"string"`` as in L17's code, ``"uniform"`` as in the AWD models.
 
     Raises:
@@ -79,12 +79,14 @@ class LanguageModelConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "cutoffs", tuple(self.cutoffs))  # JSON has only lists
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name)), "a positive integer")
+            self._require(name, _is_positive_integer(getattr(self, name)), "a positive integer")
         for name in _DROPOUTS:
             self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
-        borders = (0, *self.cutoffs, self.vocabulary_size)
-        is_rising = all(a < b for a, b in pairwise(borders))
-        self._require("cutoffs", is_rising, f"ascending, above 0 and below {self.vocabulary_size}")
+        bounds = (0, *self.cutoffs, self.vocabulary_size)
+        is_ascending = all(a < b for a, b in pairwise(bounds))
+        self._require(
+            "cutoffs", is_ascending, f"ascending, above 0 and below {self.vocabulary_size}"
+        )
         self._require("initial", self.initial in ("string", "uniform"), "'string' or 'uniform'")
 
     @property
@@ -93,10 +95,10 @@ class LanguageModelConfig:
         sizes = [self.embedding_size, *[self.hidden_size] * (self.num_layers - 1)]
         return list(zip(sizes, [*sizes[1:], self.embedding_size], strict=True))
 
-    def _require(self, name: str, is_fine: bool, expected: str) -> None:
-        if not is_fine:
+    def _require(self, name: str, is_valid: bool, expected: str) -> None:
+        if not is_valid:
             raise ArgumentError(name, getattr(self, name), expected)
 
 
-def _is_whole(value: object) -> bool:
+def _is_positive_integer(value: object) -> bool:
     return type(value) is int and value >= 1

@@ -18,8 +18,8 @@ class SequenceClassifier(nn.Module):
         y = W_2\, \mathrm{relu}(W_1 \bar h + b_1) + b_2, \qquad
         \bar h = \frac1T \sum_{t=1}^T h_t, \quad h_{1:T} = \mathrm{cell}(E x_{1:T})
 
-    with dropout on :math:`\bar h` and on the hidden layer. Padded positions never change
-    a result. The mean of an empty sequence is 0.
+    with dropout on :math:`\bar h` and on the hidden layer. Padded positions do not affect
+    the result. The mean of an empty sequence is 0.
 
     Args:
         config: The configuration.
@@ -91,8 +91,8 @@ class SequenceClassifier(nn.Module):
         else:  # causal: padding does not affect earlier outputs
             outputs, _ = self.cell(embedded)
         is_padding = torch.arange(tokens.shape[1], device=tokens.device) >= lengths[:, None]
-        wide = outputs if outputs.dtype == torch.float64 else outputs.float()
-        total = wide.masked_fill(is_padding[..., None], 0).sum(1)
+        outputs_float = outputs if outputs.dtype == torch.float64 else outputs.float()
+        total = outputs_float.masked_fill(is_padding[..., None], 0).sum(1)
         return total / (self.config.max_length or lengths.clamp(min=1)[:, None])
 
     def set_vectors(self, vectors: Tensor, *, freeze: bool = False) -> None:
@@ -100,7 +100,7 @@ class SequenceClassifier(nn.Module):
 
         Args:
             vectors: ``(V, embedding_size)``; the padding row is ignored.
-            freeze: Keep them fixed in training.
+            freeze: Exclude them from training.
 
         Raises:
             ShapeError: If the shape is not that of the embedding.

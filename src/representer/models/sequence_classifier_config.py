@@ -26,9 +26,9 @@ class SequenceClassifierConfig:
         filter_length: n of the n-gram, or a dict ``{length: units}``.
         dilation: Steps between the slots of a filter.
         num_layers: Layers of the cell.
-        bidirectional: Add a second direction that reads from the end.
+        bidirectional: Add a reverse direction.
         layer_norm: Normalize the cell state.
-        forget_bias: Added to the forget gate's bias.
+        forget_bias: Initial bias of the forget gate.
         learn_static_gates: Learn the gates of a linear kernel.
         order: n of a string kernel's n-grams.
         decay: λ of a string kernel: a number in [0, 1], ``"learned"``, ``"input"`` or ``"state"``.
@@ -71,22 +71,22 @@ class SequenceClassifierConfig:
             object.__setattr__(self, "filter_length", lengths)
         resolve_cell(self.cell)
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name), 1), "a positive integer")
-        self._require("num_classes", _is_whole(self.num_classes, 1), "a positive integer")
+            self._require(name, _is_integer(getattr(self, name), 1), "a positive integer")
+        self._require("num_classes", _is_integer(self.num_classes, 1), "a positive integer")
         for name in ("dropout", "cell_dropout"):
             self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         self._require("pooling", self.pooling in POOLINGS, f"one of {', '.join(POOLINGS)}")
-        is_needed = self.pooling == "padded_mean"
-        is_length = _is_whole(self.max_length, 1) if is_needed else self.max_length is None
-        rule = "a positive integer" if is_needed else "None, which pooling='mean' needs"
-        self._require("max_length", is_length, rule)
-        is_token = _is_whole(self.padding_index, 0) and self.padding_index < self.vocabulary_size
+        needs_length = self.pooling == "padded_mean"
+        is_length = _is_integer(self.max_length, 1) if needs_length else self.max_length is None
+        expected = "a positive integer" if needs_length else "None with pooling='mean'"
+        self._require("max_length", is_length, expected)
+        is_token = _is_integer(self.padding_index, 0) and self.padding_index < self.vocabulary_size
         self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")
 
-    def _require(self, name: str, is_fine: bool, expected: str) -> None:
-        if not is_fine:
+    def _require(self, name: str, is_valid: bool, expected: str) -> None:
+        if not is_valid:
             raise ArgumentError(name, getattr(self, name), expected)
 
 
-def _is_whole(value: Any, least: int) -> bool:
-    return type(value) is int and value >= least
+def _is_integer(value: Any, minimum: int) -> bool:
+    return type(value) is int and value >= minimum

@@ -18,8 +18,8 @@ class SignalClassifier(nn.Module):
     .. math::
         y = W \bar h + b, \qquad \bar h = \frac1S \sum_{s=1}^S h_s, \quad h_{1:S} = \mathrm{cell}(x)
 
-    with S = T / stride steps, or the last state in place of the mean. Channel dropout drops a
-    channel for a whole window and scales up the others.
+    with S = T / stride steps, or with the last state instead of the mean. Channel dropout drops a
+    channel for a whole window and scales the others up.
 
     Args:
         config: The configuration.
@@ -59,7 +59,7 @@ class SignalClassifier(nn.Module):
 
         Raises:
             ShapeError: If a shape is wrong.
-            KindError: If it is no floating-point tensor.
+            KindError: If it is not a floating-point tensor.
         """
         return self.head(F.dropout(self.encode(signal), self.config.dropout, self.training))
 
@@ -73,8 +73,8 @@ class SignalClassifier(nn.Module):
             expected = f"(batch, {c.num_channels}, samples) with at least {c.stride} samples"
             raise ShapeError("signal", signal.shape, expected)
         if c.channel_dropout:
-            kept = F.dropout(signal.new_ones(signal.shape[:2]), c.channel_dropout, self.training)
-            signal = signal * kept[:, :, None]
+            mask = F.dropout(signal.new_ones(signal.shape[:2]), c.channel_dropout, self.training)
+            signal = signal * mask[:, :, None]
         x = signal[:, :, signal.shape[2] % c.stride :].permute(2, 0, 1)
         outputs, _ = self.cell(x)
         return outputs.mean(0) if c.pooling == "mean" else outputs[-1]

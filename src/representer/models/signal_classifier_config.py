@@ -54,8 +54,8 @@ class SignalClassifierConfig:
     def __post_init__(self) -> None:
         resolve_cell(self.cell)
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name), 1), "a positive integer")
-        self._require("num_classes", _is_whole(self.num_classes, 2), "an integer of at least 2")
+            self._require(name, _is_integer(getattr(self, name), 1), "a positive integer")
+        self._require("num_classes", _is_integer(self.num_classes, 2), "an integer of at least 2")
         for name in ("channel_dropout", "dropout"):
             self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         is_rate = 0 < self.sampling_rate < math.inf
@@ -63,10 +63,10 @@ class SignalClassifierConfig:
         self._require("filters", self.filters in ("dense", "wavelet"), "'dense' or 'wavelet'")
         self._require("pooling", self.pooling in ("mean", "last"), "'mean' or 'last'")
 
-    def _require(self, name: str, is_fine: bool, expected: str) -> None:
-        if not is_fine:
+    def _require(self, name: str, is_valid: bool, expected: str) -> None:
+        if not is_valid:
             raise ArgumentError(name, getattr(self, name), expected)
 
 
-def _is_whole(value: Any, least: int) -> bool:
-    return type(value) is int and value >= least
+def _is_integer(value: Any, minimum: int) -> bool:
+    return type(value) is int and value >= minimum

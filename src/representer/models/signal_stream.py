@@ -1,4 +1,4 @@
-"""A signal classifier for streams: one step of its cell per stride."""
+"""Streaming inference of a signal classifier, one stride at a time."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from representer.models.signal_classifier import SignalClassifier
 
 
 class SignalStream:
-    """Reads a signal stride by stride, with a prediction after each.
+    """Processes a signal stride by stride, with a prediction after each.
 
     After all strides of a window, the prediction equals that of the classifier for the window.
-    Memory and time of a step do not depend on the number of steps before.
+    Memory and time of a step do not depend on the number of previous steps.
 
     Args:
         model: The classifier, which is set to evaluation mode.
@@ -26,18 +26,18 @@ class SignalStream:
 
     def __init__(self, model: SignalClassifier) -> None:
         self._model = model.eval()
-        self._like = next(model.parameters())
+        self._parameter = next(model.parameters())
         self.reset()
 
     def reset(self) -> None:
-        """Forget the signal so far, and start a new one."""
+        """Reset the state, to start a new signal."""
         self._state: Any = None
         self._sum: Tensor | float = 0.0
         self.steps = 0
 
     @torch.no_grad()
     def step(self, samples: Tensor) -> Tensor:
-        """Read the samples of one stride.
+        """Process the samples of one stride.
 
         Args:
             samples: ``(C, stride)``, standardized as in training.
@@ -47,7 +47,7 @@ class SignalStream:
 
         Raises:
             ShapeError: If their shape is wrong.
-            KindError: If they are no floating-point tensor.
+            KindError: If they are not a floating-point tensor.
         """
         c = self._model.config
         if not isinstance(samples, Tensor) or not samples.is_floating_point():
@@ -55,7 +55,7 @@ class SignalStream:
             raise KindError("samples", kind, "a floating-point tensor (channels, stride)")
         if samples.shape != (c.num_channels, c.stride):
             raise ShapeError("samples", samples.shape, f"({c.num_channels}, {c.stride})")
-        x = samples.to(self._like).t()[:, None]
+        x = samples.to(self._parameter).t()[:, None]
         if c.stride == 1:
             state, self._state = self._model.cell.step(x[0], self._state)  # type: ignore[operator]
         else:

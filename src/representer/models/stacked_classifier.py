@@ -22,10 +22,10 @@ class StackedClassifier(nn.Module):
         h^{(l)}_{1:T} = \mathrm{layer}_l(h^{(l-1)}_{1:T}), \quad h^{(0)}_t = E x_t
 
     with dropout on the inputs of layers and on the means, but not on the averaged outputs. Padded
-    positions never change a result. The mean of an empty sequence is 0.
+    positions do not affect the result. The mean of an empty sequence is 0.
 
-    All weights start uniform in :math:`\pm\sqrt{3 / \text{inputs}}` and biases at 0, as in the
-    authors' code; the paper does not specify it.
+    All weights are drawn uniformly from :math:`\pm\sqrt{3 / \text{inputs}}` and biases are 0, as in
+    the authors' code; the paper does not specify the initialization.
 
     Args:
         config: The configuration.
@@ -100,7 +100,7 @@ class StackedClassifier(nn.Module):
 
         Args:
             vectors: ``(V, embedding_size)``; the padding row is ignored.
-            freeze: Keep them fixed in training.
+            freeze: Exclude them from training.
 
         Raises:
             ShapeError: If the shape is not that of the embedding.

@@ -52,17 +52,17 @@ class StackedClassifierConfig:
 
     def __post_init__(self) -> None:
         for name in _SIZES:
-            self._require(name, _is_whole(getattr(self, name), 1), "a positive integer")
-        self._require("num_classes", _is_whole(self.num_classes, 2), "an integer of at least 2")
+            self._require(name, _is_integer(getattr(self, name), 1), "a positive integer")
+        self._require("num_classes", _is_integer(self.num_classes, 2), "an integer of at least 2")
         for name in ("dropout", "rnn_dropout"):
             self._require(name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
-        is_token = _is_whole(self.padding_index, 0) and self.padding_index < self.vocabulary_size
+        is_token = _is_integer(self.padding_index, 0) and self.padding_index < self.vocabulary_size
         self._require("padding_index", is_token, f"a token id below {self.vocabulary_size}")
 
-    def _require(self, name: str, is_fine: bool, expected: str) -> None:
-        if not is_fine:
+    def _require(self, name: str, is_valid: bool, expected: str) -> None:
+        if not is_valid:
             raise ArgumentError(name, getattr(self, name), expected)
 
 
-def _is_whole(value: object, least: int) -> bool:
-    return type(value) is int and value >= least
+def _is_integer(value: object, minimum: int) -> bool:
+    return type(value) is int and value >= minimum

@@ -1,4 +1,4 @@
-"""The adaptive softmax over words whose weight matrix is the embedding."""
+"""The adaptive softmax over words, with the embedding as its weight matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from representer.models.tied_softmax import check_features
 
 
 class TiedAdaptiveSoftmax(nn.Module):
-    r"""Predicts a frequent word directly, and a rare one through its group.
+    r"""Adaptive softmax: predicts frequent words directly, and rare words through their group.
 
     Words are numbered from the most to the least frequent, and split into groups :math:`G_0, G_1,
     \dots, G_K`. With the embedding's rows :math:`E_w` and a vector :math:`u_k` of each rare group
@@ -28,8 +28,8 @@ class TiedAdaptiveSoftmax(nn.Module):
             \qquad w \in G_k
 
     where :math:`p(k \mid h)` is the entry of :math:`u_k` in the first softmax. The softmax of a
-    rare group is computed only for rows whose target is in it. All groups have vectors of full
-    width, since these are the embedding's; Grave et al. use narrower vectors for rare groups.
+    rare group is computed only for rows whose target is in it. The vectors of all groups have full
+    width, that of the embedding; Grave et al. use narrower vectors for rare groups.
 
     Args:
         embedding: The embedding, with weight ``(V, E)``.
@@ -48,10 +48,10 @@ class TiedAdaptiveSoftmax(nn.Module):
 
     def __init__(self, embedding: nn.Embedding, cutoffs: Sequence[int], bias: bool = True) -> None:
         super().__init__()
-        self._owner = (embedding,)  # in a tuple, where torch does not look for modules
+        self._tied = (embedding,)  # in a tuple, so that torch does not register it
         like = embedding.weight
         words = len(like)
-        self.cutoffs = _checked(cutoffs, words)
+        self.cutoffs = _check_cutoffs(cutoffs, words)
         options = {"device": like.device, "dtype": like.dtype}
         groups = len(self.cutoffs)
         self.group_weight = nn.Parameter(torch.empty(groups, like.shape[1], **options))
@@ -60,7 +60,7 @@ class TiedAdaptiveSoftmax(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the vectors of groups from U(−0.1, 0.1); biases are 0."""
+        """Draw the vectors of groups from U(−0.1, 0.1), and set biases to 0."""
         nn.init.uniform_(self.group_weight, -0.1, 0.1)
         for bias in (self.bias, self.group_bias):
             if bias is not None:
@@ -69,7 +69,7 @@ class TiedAdaptiveSoftmax(nn.Module):
     @property
     def weight(self) -> Tensor:
         """Return the embedding's weight ``(V, E)``."""
-        return self._owner[0].weight
+        return self._tied[0].weight
 
     def log_probabilities(self, features: Tensor) -> Tensor:
         """Return log p of every word ``(…, V)``.
@@ -85,8 +85,8 @@ class TiedAdaptiveSoftmax(nn.Module):
         frequent, groups = first.split([self.cutoffs[0], len(self.cutoffs)], dim=-1)
         parts = [frequent]
         for k in range(len(self.cutoffs)):
-            within = F.log_softmax(F.linear(features, *self._group(k)), dim=-1)
-            parts.append(groups[..., k, None] + within)
+            in_group_log_p = F.log_softmax(F.linear(features, *self._group(k)), dim=-1)
+            parts.append(groups[..., k, None] + in_group_log_p)
         return torch.cat(parts, dim=-1)
 
     def loss(self, features: Tensor, targets: Tensor) -> Tensor:
@@ -109,10 +109,10 @@ class TiedAdaptiveSoftmax(nn.Module):
         in_head = torch.where(group < 0, words, frequent + group)
         total = linear_cross_entropy(rows, *self._head(), in_head)
         for k, start in enumerate(self.cutoffs):
-            place = (group == k).nonzero()[:, 0]
-            if len(place):
+            in_group = (group == k).nonzero()[:, 0]
+            if len(in_group):
                 total = total + linear_cross_entropy(
-                    rows[place], *self._group(k), words[place] - start
+                    rows[in_group], *self._group(k), words[in_group] - start
                 )
         return total
 
@@ -135,11 +135,11 @@ class TiedAdaptiveSoftmax(nn.Module):
         return self.weight[part], None if self.bias is None else self.bias[part]
 
 
-def _checked(cutoffs: Sequence[int], words: int) -> tuple[int, ...]:
+def _check_cutoffs(cutoffs: Sequence[int], words: int) -> tuple[int, ...]:
     result = tuple(cutoffs)
-    is_fine = bool(result) and all(type(c) is int for c in result)
+    is_valid = bool(result) and all(type(c) is int for c in result)
     bounds = (0, *result, words)
-    if not is_fine or any(a >= b for a, b in pairwise(bounds)):
+    if not is_valid or any(a >= b for a, b in pairwise(bounds)):
         raise ArgumentError(
             "cutoffs",
             cutoffs,

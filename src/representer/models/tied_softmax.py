@@ -1,4 +1,4 @@
-"""The softmax over words whose weight matrix is the embedding."""
+"""The softmax over words, with the embedding as its weight matrix."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ class TiedSoftmax(nn.Module):
         p(w \mid h) = \operatorname{softmax}(E h + b)_w
 
     with the embedding :math:`E` of the input words (Press & Wolf 2017, Inan et al. 2017). The
-    embedding remains a parameter of its own model: this module reads it in every call, and has only
-    the bias in its ``state_dict``.
+    embedding is not a parameter of this module, whose ``state_dict`` contains only the bias.
 
     Args:
         embedding: The embedding, with weight ``(V, E)``.
@@ -33,7 +32,7 @@ class TiedSoftmax(nn.Module):
 
     def __init__(self, embedding: nn.Embedding, bias: bool = True) -> None:
         super().__init__()
-        self._owner = (embedding,)  # in a tuple, where torch does not look for modules
+        self._tied = (embedding,)  # in a tuple, so that torch does not register it
         like = embedding.weight
         zeros = torch.zeros(len(like), device=like.device, dtype=like.dtype)
         self.bias = nn.Parameter(zeros) if bias else None
@@ -41,7 +40,7 @@ class TiedSoftmax(nn.Module):
     @property
     def weight(self) -> Tensor:
         """Return the embedding's weight ``(V, E)``."""
-        return self._owner[0].weight
+        return self._tied[0].weight
 
     def forward(self, features: Tensor) -> Tensor:
         """Return the logits ``(…, V)``."""

@@ -28,11 +28,11 @@ def check_tokens(tokens: Tensor, lengths: Tensor) -> None:
     for name, tensor in (("tokens", tokens), ("lengths", lengths)):
         if tensor.dtype not in (torch.int64, torch.int32):
             raise KindError(name, str(tensor.dtype), "int64", hint="Use .long().")
-    # on a GPU this would wait for the device; in the compiler it would break the graph
+    # on a GPU this would synchronize; in the compiler it would break the graph
     if lengths.device.type == "cpu" and not torch.compiler.is_compiling():
-        is_wrong = (lengths < 0) | (lengths > tokens.shape[1])
-        if is_wrong.any():
-            first = int(is_wrong.nonzero()[0])
+        is_invalid = (lengths < 0) | (lengths > tokens.shape[1])
+        if is_invalid.any():
+            first = int(is_invalid.nonzero()[0])
             name = f"lengths[{first}]"
             raise ArgumentError(name, int(lengths[first]), f"a length from 0 to {tokens.shape[1]}")
 
@@ -43,7 +43,7 @@ def copy_vectors(embedding: nn.Embedding, vectors: Tensor, *, freeze: bool) -> N
     Args:
         embedding: The embedding.
         vectors: One vector per token ``(V, E)``.
-        freeze: Keep them fixed in training.
+        freeze: Exclude them from training.
 
     Raises:
         ShapeError: If the shape is not that of the embedding.

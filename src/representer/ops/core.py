@@ -210,7 +210,7 @@ def chain_struct(chain: StringChain, decay: Tensor | None) -> Any:
         ("multiply", "add", "add_exact").index(chain.combine),
         ("no", "paper", "exact").index(chain.normalized),
         int(chain.readout == "sum"),
-        2 + chain.sees_h if decay is None else decay.dim(),
+        2 + chain.is_state_gated if decay is None else decay.dim(),
         int(chain.highway),
         list(NONLINEARITIES).index(chain.activation),
         len(chain.products),

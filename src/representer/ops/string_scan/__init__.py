@@ -93,7 +93,7 @@ def string_scan(
         "input_weight": (input_weight, (products, units, x.shape[-1]), input_weight is not None),
         "bias": (bias, (biased, units), input_weight is not None and bias is not None),
         "decay": (decay, of_decay, not chain.is_gated),
-        "weight": (weight, (units, units), chain.sees_h),
+        "weight": (weight, (units, units), chain.is_state_gated),
         "mask": (mask, (batch, units), mask is not None),
         "carry": (carry, (time, batch, units), wants_carry),
     }

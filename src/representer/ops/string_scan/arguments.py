@@ -148,7 +148,7 @@ def _shared(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
         raise ShapeError("bias", p.bias.shape, f"(1 to {products}, units)")
     is_learned = p.decay is not None and p.decay.dim()
     yield "decay", None if chain.is_gated else ("units" if is_learned else "")
-    yield "weight", "units units" if chain.sees_h else None
+    yield "weight", "units units" if chain.is_state_gated else None
     needs_carry = p.input_weight is None
     yield "carry", f"time batch units{'' if needs_carry else ' ?'}" if chain.highway else None
     if chain.highway and p.carry is None and sizes["features"] != sizes["units"]:

@@ -36,7 +36,7 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
     z_TBPH = _products(p)
     if chain.highway:
         z_TBPH[:, :, -1].sigmoid_()
-    if chain.is_gated and not chain.sees_h:
+    if chain.is_gated and not chain.is_state_gated:
         z_TBPH[:, :, n].sigmoid_()
     carried, weight_HH = p.carried, None if p.weight is None else p.weight.t()
     sigma = NONLINEARITIES[chain.activation].value

@@ -92,7 +92,7 @@ def tensors(
         arguments["bias"] = normal(max(1, products - n), units)
     if not chain.is_gated:
         arguments["decay"] = torch.sigmoid(normal(units) if "vector" in options else normal())
-    if chain.sees_h:
+    if chain.is_state_gated:
         arguments["weight"] = normal(units, units, scale=units**-0.5)
     if chain.highway and ("input" not in options or "carry" in options):
         arguments["carry"] = normal(time, batch, units)

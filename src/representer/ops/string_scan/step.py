@@ -51,7 +51,7 @@ class Step:
             and (bias is None or is_ready(bias, ((self.products - chain.order) * units,), dtype))
             and (decay is None) == chain.is_gated
             and (decay is None or is_ready(decay, self.of_decay, dtype))
-            and (weight is not None) == chain.sees_h
+            and (weight is not None) == chain.is_state_gated
             and (weight is None or is_ready(weight, (units, units), dtype))
             and not (chain.highway and x.shape[1] != units)
         )

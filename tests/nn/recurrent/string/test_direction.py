@@ -31,7 +31,7 @@ def test_there_is_a_parameter_for_what_the_cell_has_and_no_other(name: str):
     gates = products - layer.order
     expected = {"weight_ih_l0": (products * HIDDEN, INPUT)}
     expected |= {"bias_l0": (gates * HIDDEN,)} if gates else {}
-    expected |= {"weight_hh_l0": (HIDDEN, HIDDEN)} if layer.chain.sees_h else {}
+    expected |= {"weight_hh_l0": (HIDDEN, HIDDEN)} if layer.chain.is_state_gated else {}
     expected |= {"decay_logit_l0": (HIDDEN,)} if layer.decay == "learned" else {}
     assert {key: tuple(value.shape) for key, value in layer.state_dict().items()} == expected
 
@@ -109,10 +109,10 @@ def test_the_decay_gate_shows_the_weights_that_act(name: str):
     layer, x = build_string(name), string_batch()
     gate = layer.decay_gate()
     assert isinstance(gate, dict)
-    sees_h = layer.decay == "state"
-    assert list(gate) == ["input", *(["state"] if sees_h else []), "bias"]
+    is_state_gated = layer.decay == "state"
+    assert list(gate) == ["input", *(["state"] if is_state_gated else []), "bias"]
     gate["bias"].fill_(math.log(0.3 / 0.7))
-    for weight in (gate["input"], *([gate["state"]] if sees_h else [])):
+    for weight in (gate["input"], *([gate["state"]] if is_state_gated else [])):
         assert weight.any()
         weight.zero_()
     given = build_string(name, decay=0.3)

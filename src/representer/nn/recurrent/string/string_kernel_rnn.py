@@ -150,7 +150,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
             made = {"device": device, "dtype": dtype}
             products, gates = len(chain.products), len(chain.products) - chain.order
             self._add("weight_ih", k, products * hidden_size, self.features[k], **made)
-            self._add("weight_hh", k, hidden_size * chain.sees_h, hidden_size, **made)
+            self._add("weight_hh", k, hidden_size * chain.is_state_gated, hidden_size, **made)
             self._add("bias", k, hidden_size * gates * bias, **made)
             self._add("decay_logit", k, hidden_size * (decay == "learned"), **made)
             self._reset_direction(k)
@@ -275,7 +275,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
                 f"False, since no layer has an input of hidden_size = {self.hidden_size} features",
                 hint=f"The layers' inputs have {sorted(set(self.features))}; give them that size.",
             )
-        if self.hidden_dropout and not (self.chain.sees_h or self.chain.highway):
+        if self.hidden_dropout and not (self.chain.is_state_gated or self.chain.highway):
             raise ArgumentError(
                 "hidden_dropout",
                 self.hidden_dropout,
