@@ -1,4 +1,4 @@
-"""Arrays in an ``.npz`` file: no pickles, and no more memory than the file can fill."""
+"""Reading of arrays from ``.npz`` files, without pickles and with checked sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from representer.errors import DataError
 from representer.printable import reason
 
 DEFLATE_RATIO = 1032
-"""The most bytes that one byte of a deflated entry stands for, by the format."""
+"""The largest expansion ratio of the deflate format."""
 
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
@@ -23,14 +23,14 @@ _HEADERS = {
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Read arrays of an ``.npz`` file, checking each declared size against the file first.
+    """Read arrays of an ``.npz`` file after checking each declared size against the file.
 
     Args:
         path: The file.
         names: The arrays to read.
 
     Returns:
-        Those of the arrays that the file has, read-only, and the names of its other arrays.
+        The requested arrays that are in the file, read-only, and the names of its other arrays.
 
     Raises:
         DataError: If the file is missing, damaged, not an ``.npz`` file, or one of the arrays holds

@@ -1,4 +1,4 @@
-"""The mapping between words and numbers that vocabularies have in common."""
+"""The mapping between words and ids, the base of all vocabularies."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from representer.errors import ArgumentError, DataError
 
 
 class Numbering:
-    """Words in a fixed order, each with its number; 0 is a mark and 1 any other word.
+    """Words in a fixed order, with ids; 0 is a special token and 1 the unknown word.
 
     Args:
-        words: All words. The first two are the marks. If they occur as words of a document, both
-            are encoded as unknown.
+        words: All words, starting with the two special tokens. If these occur as words of a
+            document, both are encoded as unknown.
 
     Raises:
-        ArgumentError: If the marks do not come first or a word is a duplicate.
+        ArgumentError: If the special tokens do not come first or a word is a duplicate.
     """
 
     UNKNOWN: ClassVar[int] = 1
@@ -49,11 +49,11 @@ class Numbering:
 
         Args:
             token_lists: The tokens of each document.
-            min_count: Words that occur less often are unknown.
-            max_size: Maximum number of words including the two marks; None for no limit.
+            min_count: Words that occur less often are encoded as unknown.
+            max_size: Maximum number of words including the special tokens; None for no limit.
 
         Raises:
-            ArgumentError: If a limit leaves no word.
+            ArgumentError: If the limits exclude all words.
         """
         return cls.from_counts(Counter(chain.from_iterable(token_lists)), min_count, max_size)
 
@@ -65,26 +65,28 @@ class Numbering:
         if min_count < 1:
             raise ArgumentError("min_count", min_count, "1 or more")
         if max_size is not None and max_size < 3:
-            raise ArgumentError("max_size", max_size, "3 or more (including two marks), or None")
+            raise ArgumentError(
+                "max_size", max_size, "3 or more (including two special tokens), or None"
+            )
         frequent = [w for w, count in counts.items() if count >= min_count and w not in cls.MARKS]
         frequent.sort(key=lambda word: (-counts[word], word))
         limit = None if max_size is None else max_size - 2
         return cls((*cls.MARKS, *frequent[:limit]))
 
     def __len__(self) -> int:
-        """Return the number of words, including the two marks."""
+        """Return the number of words, including the special tokens."""
         return len(self.words)
 
     def __contains__(self, word: object) -> bool:
-        """Return True if a word has its own number."""
+        """Return True if a word has an id."""
         return self._numbers.get(word, self.UNKNOWN) > self.UNKNOWN  # type: ignore[call-overload]
 
     def __eq__(self, other: object) -> bool:
-        """Return True if both map the same words to the same numbers."""
+        """Return True if both map the same words to the same ids."""
         return isinstance(other, type(self)) and self.words == other.words
 
     def __hash__(self) -> int:
-        """Return a hash that agrees with equality."""
+        """Return a hash consistent with equality."""
         return hash(self.words)
 
     def __repr__(self) -> str:
@@ -92,11 +94,11 @@ class Numbering:
         return f"{type(self).__name__}({len(self):,} words)"
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
-        """Return the numbers of the tokens."""
+        """Return the ids of the tokens."""
         return [self._numbers.get(token, self.UNKNOWN) for token in tokens]
 
     def decode(self, numbers: Iterable[int]) -> list[str]:
-        """Return the words of the numbers."""
+        """Return the words of ids."""
         return [self.words[number] for number in numbers]
 
     def to_json(self) -> str:

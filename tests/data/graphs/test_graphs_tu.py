@@ -93,7 +93,7 @@ def test_a_graph_without_edges_is_read_and_labels_may_be_optional(tmp_path: Path
         ({"node_labels": "1\n2\nnan\n4\n5\n"}, r"node_labels\.txt, line 3.*'nan'"),
         ({"A": None}, "has no file NAME_A.txt"),
         ({"graph_indicator": None}, r"graph_indicator\.txt.*no such file"),
-        ({"A": "\n"}, r"TOY_A\.txt.*holds no numbers"),
+        ({"A": "\n"}, r"TOY_A\.txt.*contains no numbers"),
     ],
 )
 def test_damage_is_refused_with_its_place(tmp_path: Path, changes, message: str):

@@ -74,12 +74,12 @@ def test_a_text_is_cut_at_lines_in_order():
 
 
 def test_a_text_of_two_lines_cannot_be_cut():
-    with pytest.raises(DataError, match="2 lines cannot be cut into three parts"):
+    with pytest.raises(DataError, match="2 lines cannot be split into three parts"):
         cut(["a", "b"], 0.1, 0.1)
     assert [len(list(own())) for own in cut(["a", "b", "c"], 0.1, 0.1).values()] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("shares", [(0, 0.1), (0.1, 0), (0.5, 0.5), (1.2, 0.1)])
 def test_shares_must_leave_something_to_train_on(shares):
-    with pytest.raises(ArgumentError, match="two positive fractions, in sum below 1"):
+    with pytest.raises(ArgumentError, match="two positive fractions whose sum is below 1"):
         cut(["a"] * 10, *shares)

@@ -69,6 +69,6 @@ def test_the_newest_format_is_refused_with_the_fix(tmp_path):
     head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124, b" ") + b"\x00\x02IM"
     (tmp_path / "a.mat").write_bytes(head + b"\x00" * 512)
     with pytest.raises(
-        DataError, match=r"a\.mat: MATLAB files of version 7\.3 are not read\. Save it with"
+        DataError, match=r"a\.mat: MATLAB files of version 7\.3 are not supported\. Save it with"
     ):
         read_mat(tmp_path / "a.mat")

@@ -34,12 +34,12 @@ def written(path, content: bytes):
         (START + tag(3, b"ab", following=36), "links backwards"),
         (START + tag(118, b"../../etc/passwd"), "in another folder"),
         (START + tag(118, b"/dev/zero"), "in another folder"),
-        (tag(100, bytes(20)) + tag(101, struct.pack(">i", 10**6)), "directory .* behind the end"),
+        (tag(100, bytes(20)) + tag(101, struct.pack(">i", 10**6)), "directory .* after the end"),
         (tag(100, bytes(20)) + tag(101, struct.pack(">i", 36)), "directory .* is damaged"),
         (
             tag(100, bytes(20)) + tag(101, struct.pack(">i", 56))
             + tag(102, struct.pack(">iIii", 3, 3, 4, 10**6)),
-            "lists a place behind the end",
+            "has an entry after the end",
         ),
     ],
 )  # fmt: skip

@@ -78,6 +78,6 @@ def test_what_does_not_fit_is_reported_with_the_file(changes, message):
 def test_samples_that_are_not_finite_are_reported_with_window_subject_and_channel(value):
     broken = X.astype(float)
     broken[2, 1, 0] = broken[3, 0, 0] = value
-    expected = "window 2 of subject 8 has samples that are not finite, in channel Cz; so have 2 win"
+    expected = "window 2 of subject 8 has samples that are not finite, in channel Cz; 2 windows"
     with pytest.raises(DataError, match=expected):
         make(signals=broken, channels=["Fz", "Cz"])

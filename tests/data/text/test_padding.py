@@ -26,7 +26,7 @@ def test_what_a_limit_takes_away_is_said():
     report = truncation([4, 5, 8], 4)
     assert (report.cut, report.tokens_cut, report.tokens, report.longest) == (2, 5, 17, 8)
     assert str(report) == (
-        "2 of 3 documents are cut to their first 4 tokens; 29.4% of all tokens are lost"
+        "2 of 3 documents are truncated to their first 4 tokens; 29.4% of tokens are removed"
     )
     assert str(truncation([1, 3], 4)) == "no document is longer than 4 tokens (longest 3)"
 

@@ -46,7 +46,7 @@ def test_parts_of_their_own_are_taken_whole(text, tmp_path):
     ("content", "message"),
     [
         (b"", "is empty \\(0 bytes\\)"),
-        (b"one line only", "1 lines cannot be cut into three parts"),
+        (b"one line only", "1 lines cannot be split into three parts"),
         (b"\n \n\n\t\n\n\n", "no token occurs 1 times"),
         (b"a\nb\nc\nd\n", "4 tokens to train on; 4 streams need more than 8"),
         (b"\x7fELF\x02\x01\x00\x00\x00", "NUL byte"),

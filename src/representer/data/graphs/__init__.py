@@ -1,4 +1,4 @@
-"""Labeled graphs of a file or a folder: TU format and JSON Lines."""
+"""Reading of labeled graphs in TU format and JSON Lines."""
 
 from representer.data.graphs.jsonl import read_jsonl_graphs
 from representer.data.graphs.reading import read_graph_file

@@ -1,4 +1,4 @@
-"""Graphs in JSON Lines: one object with ``nodes``, ``edges`` and ``label`` on each line."""
+"""Reading of graphs in JSON Lines: one object with ``nodes``, ``edges`` and ``label`` per line."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def read_jsonl_graphs(path: str | Path, *, require_labels: bool = True) -> Graph
 
     Args:
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
-        require_labels: Refuse a graph without a label.
+        require_labels: Raise an error for a graph without a label.
 
     Raises:
-        DataError: A graph cannot be used; the message names file and line.
+        DataError: If a graph is invalid; the message names the file and line.
     """
     path = Path(path)
     grid = read_jsonl(path)
@@ -60,22 +60,22 @@ def _graph(line: int, fields: dict[str, Any], require_labels: bool) -> GraphReco
     label = _label(fields.get("label", MISSING))
     if label is None and require_labels:
         raise _InvalidGraphError("the graph has no label")
-    ends, values = _edges(edges, len(nodes))
-    both = np.concatenate([ends, ends[::-1]], axis=1)
-    is_loop = ends[0] == ends[1]
+    endpoints, values = _edges(edges, len(nodes))
+    both = np.concatenate([endpoints, endpoints[::-1]], axis=1)
+    is_loop = endpoints[0] == endpoints[1]
     keep = np.concatenate([np.ones(len(is_loop), dtype=bool), ~is_loop])
-    doubled = _doubled(values, keep)
+    doubled = _in_both_directions(values, keep)
     return GraphRecord(line, len(nodes), both[:, keep], _values(nodes, "node"), doubled, label)
 
 
 def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
-    """Return the ends ``(2, E)`` of the edges, and their labels or numbers."""
+    """Return the endpoints ``(2, E)`` of the edges, and their labels or numbers."""
     lengths = {len(edge) if isinstance(edge, list) else 0 for edge in edges}
     if lengths - {2, 3}:
         raise _InvalidGraphError("an edge is not [u, v] or [u, v, label or numbers]")
     if len(lengths) > 1:
         raise _InvalidGraphError("some edges have a label or numbers, others do not")
-    seen: set[tuple[int, int]] = set()
+    seen_edges: set[tuple[int, int]] = set()
     for edge in edges:
         u, v = edge[:2]
         for end in (u, v):
@@ -84,14 +84,14 @@ def _edges(edges: list[Any], count: int) -> tuple[NDArray[np.int64], Values]:
                 expected = f"a node from 0 to {count - 1}"
                 raise _InvalidGraphError(f"an edge ends at {shown}; expected {expected}")
         key = (min(u, v), max(u, v))
-        if key in seen:
+        if key in seen_edges:
             raise _InvalidGraphError(f"the edge {u}–{v} occurs twice; edges are undirected")
-        seen.add(key)
-    ends = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
-    return ends, _values([edge[2] for edge in edges], "edge") if lengths == {3} else None
+        seen_edges.add(key)
+    endpoints = np.array([edge[:2] for edge in edges], dtype=np.int64).reshape(-1, 2).T
+    return endpoints, _values([edge[2] for edge in edges], "edge") if lengths == {3} else None
 
 
-def _doubled(values: Values, keep: NDArray[np.bool_]) -> Values:
+def _in_both_directions(values: Values, keep: NDArray[np.bool_]) -> Values:
     if isinstance(values, tuple):
         return tuple(value for value, kept in zip(values + values, keep, strict=True) if kept)
     return None if values is None else np.concatenate([values, values])[keep]
@@ -103,7 +103,7 @@ def _values(values: list[Any], what: str) -> Values:
         widths = {len(value) for value in values}
         if len(widths) != 1 or widths == {0}:
             listed = " and ".join(map(str, sorted(widths)))
-            raise _InvalidGraphError(f"a {what} has {listed} numbers; expected as many for each")
+            raise _InvalidGraphError(f"a {what} has {listed} numbers; expected equal counts")
         for value in values:
             for number in value:
                 if type(number) not in (int, float) or not _is_double(number):
@@ -137,21 +137,21 @@ def _label(value: Any) -> str | None:
         return value.strip()
     if isinstance(value, list | dict):
         raise _InvalidGraphError("the label is neither a text nor a number")
-    return json.dumps(value)  # of truth values: true and false
+    return json.dumps(value)  # true and false for Booleans
 
 
 def _require_same_kinds(graph: GraphRecord, others: list[GraphRecord]) -> None:
-    """Require the same kind of values for nodes and edges as the graphs before."""
+    """Require the same kind of values for nodes and edges as in the previous graphs."""
     for what in ("nodes", "edges"):
-        with_any = [g for g in others[:1] if what == "nodes" or g.edge_index.size]
+        with_values = [g for g in others[:1] if what == "nodes" or g.edge_index.size]
         if what == "edges":
-            with_any = with_any or [g for g in others if g.edge_index.size][:1]
+            with_values = with_values or [g for g in others if g.edge_index.size][:1]
             if not graph.edge_index.size:
                 continue
-        if with_any:
-            own, first = _kind(getattr(graph, what)), _kind(getattr(with_any[0], what))
+        if with_values:
+            own, first = _kind(getattr(graph, what)), _kind(getattr(with_values[0], what))
             if own != first:
-                problem = f"the {what} have {own}; those of line {with_any[0].line} have {first}"
+                problem = f"the {what} have {own}; those of line {with_values[0].line} have {first}"
                 raise _InvalidGraphError(problem)
 
 

@@ -1,4 +1,4 @@
-"""Read graphs from a TU folder or a JSON Lines file."""
+"""Reading of graphs from a TU folder or a JSON Lines file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def read_graph_file(
 
     Args:
         path: A folder in TU format, or a JSON Lines file.
-        features: Of a TU folder with both, use the ``"labels"`` or the ``"attributes"`` of nodes
+        features: For a TU folder with both, use the ``"labels"`` or the ``"attributes"`` of nodes
             and edges; ``"auto"`` uses labels.
-        is_regression: Of a TU folder with both, use graph attributes instead of graph labels.
-        require_labels: Refuse a graph without a label.
+        is_regression: For a TU folder with both, use graph attributes instead of graph labels.
+        require_labels: Raise an error for a graph without a label.
 
     Raises:
-        DataError: The graphs cannot be used; the message names file and line.
+        DataError: If the graphs are invalid; the message names the file and line.
     """
     path = Path(path)
     if path.is_dir():

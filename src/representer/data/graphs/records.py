@@ -1,4 +1,4 @@
-"""Labeled graphs, as the readers return them."""
+"""Labeled graphs as returned by the readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEATURES = ("auto", "labels", "attributes")
-Values = tuple[Any, ...] | NDArray[np.float64] | None  # labels, numbers (N, d), or nothing
+Values = tuple[Any, ...] | NDArray[np.float64] | None  # labels, numbers (N, d), or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +18,7 @@ class GraphRecord:
     """One graph of a file.
 
     Attributes:
-        line: Its line, for messages: of its label in TU format, of its object in JSON Lines.
+        line: Line of its label (TU format) or object (JSON Lines), for messages.
         count: Number of nodes.
         edge_index: Source and target of each edge ``(2, E)``; undirected edges in both directions.
         nodes: Labels or numbers of the nodes.
@@ -43,7 +43,7 @@ class GraphFile:
         labels: The file with the labels.
         graphs: The graphs, in order.
         files: All files that were read.
-        notes: Remarks for the user.
+        notes: Notes for the user.
     """
 
     source: str

@@ -25,17 +25,16 @@ def read_tu(
 ) -> GraphFile:
     """Read a folder in TU format.
 
-    ``NAME_A.txt`` has the edges in the directions in which they are listed. An edge that is listed
-    twice is read once.
+    ``NAME_A.txt`` lists directed edges. Duplicates of an edge are dropped.
 
     Args:
         folder: The folder.
         features: See `read_graph_file`.
         is_regression: See `read_graph_file`.
-        require_labels: Refuse a folder without graph labels and graph attributes.
+        require_labels: Raise an error for a folder without graph labels and graph attributes.
 
     Raises:
-        DataError: The graphs cannot be used; the message names file and line.
+        DataError: If the graphs are invalid; the message names the file and line.
     """
     return _Folder(Path(folder), features).read(is_regression, require_labels)
 
@@ -53,7 +52,7 @@ class _Folder:
         if len(names) != 1:
             listed = ", ".join(names[:3])
             problem = f"has several data sets: {listed}" if names else "has no file NAME_A.txt"
-            fix = "Give the folder of one data set in TU format, or a JSONL file."
+            fix = "Pass the folder of one data set in TU format, or a JSONL file."
             raise DataError(problem, file=folder, fix=fix)
         self.folder, self.features = folder, features
         self.name = names[0].removesuffix(_EDGES)
@@ -71,7 +70,7 @@ class _Folder:
         counts = np.bincount(graph_of - 1, minlength=count)
         if not counts.all():
             number = int(np.flatnonzero(counts == 0)[0]) + 1
-            fix = "Every graph needs a node."
+            fix = "Every graph needs at least one node."
             path = self.path("graph_indicator")
             raise DataError(f"graph {number} has no nodes", file=path, fix=fix)
         ends = self._edges(graph_of)
@@ -95,8 +94,8 @@ class _Folder:
                 line=number + 1,
                 count=len(own),
                 edge_index=np.ascontiguousarray(place[ends[own_edges]].reshape(-1, 2).T),
-                nodes=_taken(nodes, own),
-                edges=_taken(edges, own_edges) if len(own_edges) else None,
+                nodes=_take(nodes, own),
+                edges=_take(edges, own_edges) if len(own_edges) else None,
                 label=None if labels is None else labels[number],
             )
             for number, (own, own_edges) in enumerate(zip(node_parts, edge_parts, strict=True))
@@ -121,14 +120,14 @@ class _Folder:
         return self.folder, None
 
     def _edges(self, graph_of: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the ends ``(E, 2)`` of all edges, counted from 0."""
+        """Return the endpoints ``(E, 2)`` of all edges, 0-based."""
         ends = self._integers("A", 2)
         self._require_range(ends, len(graph_of), "A", "node")
         ends = ends - 1
         graphs = graph_of[ends]
-        wrong = np.flatnonzero(graphs[:, 0] != graphs[:, 1])
-        if wrong.size:
-            row = int(wrong[0])
+        is_invalid = np.flatnonzero(graphs[:, 0] != graphs[:, 1])
+        if is_invalid.size:
+            row = int(is_invalid[0])
             a, b = graphs[row].tolist()
             problem = f"an edge joins a node of graph {a} and a node of graph {b}"
             raise DataError(problem, file=self.path("A"), line=row + 1)
@@ -165,11 +164,11 @@ class _Folder:
         while lines and not lines[-1].strip():
             lines.pop()
         if not lines:
-            raise DataError("holds no numbers", file=path)
+            raise DataError("contains no numbers", file=path)
         return lines
 
     def _numbers(self, part: str, columns: int | None) -> NDArray[np.float64]:
-        """Return a table of finite numbers; None takes the columns of the first line."""
+        """Return a table of finite numbers, with the columns of the first line if None."""
         path, rows = self.path(part), []
         for line, text in enumerate(self._lines(part), 1):
             cells = text.split(",")
@@ -187,22 +186,22 @@ class _Folder:
 
     def _integers(self, part: str, columns: int | None) -> NDArray[np.int64]:
         table = self._numbers(part, columns)
-        wrong = np.argwhere((table != np.floor(table)) | (np.abs(table) > LARGEST_INTEGER))
-        if len(wrong):
-            row, column = wrong[0].tolist()
+        is_invalid = np.argwhere((table != np.floor(table)) | (np.abs(table) > LARGEST_INTEGER))
+        if len(is_invalid):
+            row, column = is_invalid[0].tolist()
             problem = f"{table[row, column]:g} is not an integer"
             raise DataError(problem, file=self.path(part), line=row + 1)
         return table.astype(np.int64)
 
-    def _require_range(self, table: NDArray[np.int64], most: int, part: str, what: str) -> None:
-        wrong = np.argwhere((table < 1) | (table > most))
-        if len(wrong):
-            at = tuple(wrong[0].tolist())
-            problem = f"there is no {what} {table[at]}; they are numbered from 1 to {most}"
-            raise DataError(problem, file=self.path(part), line=at[0] + 1)
+    def _require_range(self, table: NDArray[np.int64], maximum: int, part: str, what: str) -> None:
+        is_invalid = np.argwhere((table < 1) | (table > maximum))
+        if len(is_invalid):
+            position = tuple(is_invalid[0].tolist())
+            problem = f"there is no {what} {table[position]}; they are numbered from 1 to {maximum}"
+            raise DataError(problem, file=self.path(part), line=position[0] + 1)
 
 
-def _taken(values: Values, rows: NDArray[np.int64]) -> Values:
+def _take(values: Values, rows: NDArray[np.int64]) -> Values:
     if isinstance(values, tuple):
         return tuple(values[row] for row in rows.tolist())
     return None if values is None else values[rows]

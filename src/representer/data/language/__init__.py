@@ -1,4 +1,4 @@
-"""Running text: tokens, vocabulary, the three parts, streams and segments."""
+"""Running text: tokens, vocabulary, training, validation and test parts, streams, segments."""
 
 from representer.data.language.corpus import (
     PARTS,

@@ -25,9 +25,9 @@ class Corpus:
     """The three parts of a text.
 
     Attributes:
-        train: Token numbers of the training part ``(N,)``.
-        valid: Token numbers of the validation part.
-        test: Token numbers of the test part.
+        train: Token ids of the training part ``(N,)``.
+        valid: Token ids of the validation part.
+        test: Token ids of the test part.
         vocabulary: Tokens of the training part.
         level: Words or characters.
     """
@@ -84,18 +84,18 @@ def read_corpus(
     max_vocabulary: int | None = None,
     vocabulary_of: Sequence[str] = ("train",),
 ) -> Corpus:
-    """Count, number and encode the lines of the three parts.
+    """Build the vocabulary, and encode the lines of the three parts.
 
     Args:
         sources: For each part, a function that yields its lines; it is called twice.
         level: Words or characters.
-        min_count: Tokens that occur less often are unknown.
-        max_vocabulary: Maximum number of tokens, including the two marks.
-        vocabulary_of: The parts whose tokens are numbered.
+        min_count: Tokens that occur less often are encoded as unknown.
+        max_vocabulary: Maximum number of tokens, including the two special tokens.
+        vocabulary_of: The parts whose tokens form the vocabulary.
 
     Raises:
-        DataError: If a file cannot be used.
-        ArgumentError: If a limit leaves no token.
+        DataError: If a file is invalid.
+        ArgumentError: If the limits exclude all tokens.
     """
     counts: Counter[str] = Counter()
     for part in vocabulary_of:
@@ -111,7 +111,7 @@ def file_lines(path: str | Path, encoding: str = "utf-8") -> Lines:
 
 
 def cut(lines: Sequence[str], valid: float, test: float) -> dict[str, Lines]:
-    """Cut one text into training, validation and test lines, in this order.
+    """Split one text into training, validation and test lines, in this order.
 
     Args:
         lines: The lines of the text.
@@ -119,20 +119,20 @@ def cut(lines: Sequence[str], valid: float, test: float) -> dict[str, Lines]:
         test: The fraction for testing.
 
     Raises:
-        ArgumentError: If the fractions leave nothing for training.
+        ArgumentError: If the fractions leave no lines for training.
         DataError: If there are too few lines.
     """
     if not (0 < valid < 1 and 0 < test < 1 and valid + test < 1):
         raise ArgumentError(
             "valid_fraction and test_fraction",
             (valid, test),
-            "two positive fractions, in sum below 1",
+            "two positive fractions whose sum is below 1",
         )
     held, last = (max(1, round(share * len(lines))) for share in (valid, test))
     first = len(lines) - held - last
     if first < 1:
-        fix = "Give a longer text, or --valid FILE and --test FILE."
-        raise DataError(f"{len(lines)} lines cannot be cut into three parts", fix=fix)
-    middle = first + held
-    borders = {"train": (0, first), "valid": (first, middle), "test": (middle, len(lines))}
-    return {name: (lambda a=a, b=b: lines[a:b]) for name, (a, b) in borders.items()}
+        fix = "Pass a longer text, or --valid FILE and --test FILE."
+        raise DataError(f"{len(lines)} lines cannot be split into three parts", fix=fix)
+    separator = first + held
+    bounds = {"train": (0, first), "valid": (first, separator), "test": (separator, len(lines))}
+    return {name: (lambda a=a, b=b: lines[a:b]) for name, (a, b) in bounds.items()}

@@ -23,7 +23,7 @@ LEVELS: tuple[Level, ...] = ("word", "char")
 def tokens_of_line(line: str, level: Level) -> list[str]:
     """Return the tokens of a line, without the end-of-line token.
 
-    Words are separated by white space; characters are all but the line end.
+    Words are separated by whitespace; characters are all except the line end.
     """
     if level not in LEVELS:
         raise ArgumentError("level", level, "'word' or 'char'")
@@ -40,7 +40,7 @@ def text_lines(path: str | Path, encoding: str = "utf-8") -> Iterator[str]:
 
 
 def count_tokens(lines: Iterable[str], level: Level) -> Counter[str]:
-    """Return how often each token occurs; line ends are not counted."""
+    """Count the occurrences of each token, without line ends."""
     counts: Counter[str] = Counter()
     for line in lines:
         counts.update(tokens_of_line(line, level))
@@ -48,7 +48,7 @@ def count_tokens(lines: Iterable[str], level: Level) -> Counter[str]:
 
 
 def encode_lines(lines: Iterable[str], vocabulary: LanguageVocabulary, level: Level) -> Tensor:
-    """Return the numbers of all tokens ``(N,)``, int64, with an end-of-line token after each line.
+    """Return the ids of all tokens ``(N,)``, int64, with an end-of-line token after each line.
 
     Args:
         lines: The lines of a text.

@@ -28,7 +28,7 @@ def fold(tokens: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         raise ArgumentError("batch_size", rows, "1 or more")
     steps = (len(tokens) - 1) // rows
     if steps < 1:
-        fix = "Give a longer text, or a smaller --batch-size."
+        fix = "Pass a longer text, or a smaller --batch-size."
         raise DataError(f"{len(tokens)} tokens are too few for {rows} streams", fix=fix)
     used = steps * rows
     return tokens[:used].view(rows, steps).T, tokens[1 : used + 1].view(rows, steps).T

@@ -1,4 +1,4 @@
-"""The help topics of Python: a running text that every installation contains."""
+"""The help topics of Python, a running text that is part of every installation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from representer.errors import DataError
 def topics() -> tuple[list[str], str]:
     """Return the paragraphs of the help topics, one per line, and a description of the text.
 
-    A line is lower case, with blanks between words and punctuation marks. The paragraphs of all
+    Lines are lower case, with spaces between words and punctuation marks. The paragraphs of all
     topics alternate, in the order of the topics' names, so that every part of the text covers all
-    topics. Duplicate paragraphs are kept once, as a model could otherwise memorize the last lines.
+    topics. Duplicate paragraphs are dropped, since they would leak training text to the test part.
     For a given version of Python, the result is always the same.
 
     Raises:
-        DataError: If this Python was installed without its help.
+        DataError: If this Python was installed without its help topics.
     """
     try:
         from pydoc_data.topics import topics as texts

@@ -8,14 +8,14 @@ from representer.data.numbering import Numbering
 
 
 class LanguageVocabulary(Numbering):
-    """Tokens in a fixed order, the most frequent first; 0 ends a line and 1 is any other token.
+    """Tokens by descending frequency; 0 is the end of a line and 1 the unknown token.
 
     Args:
-        words: All tokens. The first two are the marks ``<eos>`` and ``<unk>``. If they occur in a
-            text, both are encoded as unknown; only line ends are encoded as ``<eos>``.
+        words: All tokens, starting with the special tokens ``<eos>`` and ``<unk>``. If these occur
+            in a text, both are encoded as unknown; only line ends are encoded as ``<eos>``.
 
     Raises:
-        ArgumentError: If the marks do not come first or a token is a duplicate.
+        ArgumentError: If the special tokens do not come first or a token is a duplicate.
     """
 
     END: ClassVar[int] = 0

@@ -1,4 +1,4 @@
-"""Molecules: reading, graphs with the features of L17, splits, resampling."""
+"""Molecules: reading, graphs with the features of L17, splits and resampling."""
 
 from representer.data.molecules.assembled import assembled_molecules
 from representer.data.molecules.balanced import BalancedDraws

@@ -52,7 +52,7 @@ def assembled_molecules(count: int = 600, seed: int = 0) -> MoleculeTable:
         molecule = Chem.molzip(parts)
         Chem.SanitizeMol(molecule)
         properties[Chem.MolToSmiles(molecule)] = f"{qed(molecule):.5f}"
-    lines = list(range(1, len(properties) + 1))  # without a file, the number of the molecule
+    lines = list(range(1, len(properties) + 1))  # there is no file: the number of the molecule
     values = [(value,) for value in properties.values()]
     name = "molecules assembled by RDKit"
     return MoleculeTable(list(properties), values, lines, "smiles", (PROPERTY,), [], name, [])

@@ -12,7 +12,7 @@ from representer.errors import ArgumentError
 
 
 class BalancedDraws:
-    """The resampling of L17: draw a bin of the target, then take the next example of the bin.
+    """The resampling of L17: draw a bin of the target, then use the next example of the bin.
 
     All bins have the same width; empty bins are never drawn. The examples of each bin are shuffled
     once and used in turn, across epochs. The examples of an epoch depend only on seed and epoch.
@@ -58,7 +58,7 @@ class BalancedDraws:
             count: Number of draws in every epoch; by default the number of examples.
         """
         size = int(self._counts.sum()) if count is None else count
-        while len(self._taken) <= epoch:  # the examples of each bin that earlier epochs took
+        while len(self._taken) <= epoch:  # number of examples used per bin
             drawn = self._draw(len(self._taken) - 1, size)
             self._taken.append(self._taken[-1] + np.bincount(drawn, minlength=self.bins))
         at = self._taken[epoch].copy()

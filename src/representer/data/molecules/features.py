@@ -1,4 +1,4 @@
-"""Features of atoms and bonds as in L17, in both of its lists."""
+"""Features of atoms and bonds as in L17, in two versions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OTHER = "other"
 
 
 class _Part(NamedTuple):
-    """A property of an atom as a one-hot code; an unlisted value counts as the last."""
+    """A property of an atom as a one-hot code; unlisted values are encoded as the last."""
 
     name: str
     value: Callable[[Any], int | str]
@@ -61,10 +61,10 @@ _PLACES = {
 
 
 def check_features(size: int) -> int:
-    """Return the length of a list of atom features.
+    """Return the length of a feature list if it exists.
 
     Raises:
-        ArgumentError: If no list has this length.
+        ArgumentError: If there is no list of this length.
     """
     if size not in _LISTS:
         raise ArgumentError("features", size, " or ".join(map(str, _LISTS)))
@@ -72,19 +72,19 @@ def check_features(size: int) -> int:
 
 
 def atom_features(atom: Atom, size: int = 82) -> list[float]:
-    """Return the features of an atom, zeros and ones.
+    """Return the binary features of an atom.
 
-    The list of 82 is that of L17's code: element (63), neighbors, explicit valence, implicit
-    valence (6 each), aromatic. The list of 62 is the older one of neural fingerprints: element
-    (44), neighbors, hydrogens (5), implicit valence, aromatic. An unlisted element or count is
-    encoded as the last of its list.
+    The 82 features are those of L17's code: element (63), neighbors, explicit valence, implicit
+    valence (6 each), aromatic. The 62 features are those of neural fingerprints: element (44),
+    neighbors, hydrogens (5), implicit valence, aromatic. Unlisted elements and counts are encoded
+    as the last entry.
 
     Args:
         atom: The RDKit atom.
         size: Length of the list; ``ATOM_FEATURES[size]`` names its entries.
 
     Raises:
-        ArgumentError: If no list has this length.
+        ArgumentError: If there is no list of this length.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -96,7 +96,7 @@ def atom_features(atom: Atom, size: int = 82) -> list[float]:
     return list(_code(size, values, atom.GetIsAromatic()))
 
 
-@lru_cache(maxsize=4096)  # most atoms of most molecules are alike
+@lru_cache(maxsize=4096)  # few distinct codes cover most atoms
 def _code(size: int, values: tuple[int | str, ...], is_aromatic: bool) -> tuple[float, ...]:
     features: list[float] = []
     for value, places in zip(values, _PLACES[size], strict=True):
@@ -107,7 +107,7 @@ def _code(size: int, values: tuple[int | str, ...], is_aromatic: bool) -> tuple[
 
 
 def bond_features(bond: Bond) -> list[float]:
-    """Return the six ``BOND_FEATURES`` of a bond, zeros and ones."""
+    """Return the six binary ``BOND_FEATURES`` of a bond."""
     kind = bond.GetBondType().name.lower()
     return [
         *(float(kind == name) for name in BOND_FEATURES[:4]),

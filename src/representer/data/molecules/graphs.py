@@ -24,7 +24,7 @@ def molecule_graph(molecule: Mol | str, features: int = 82) -> Data:
     """Return the graph of a molecule: its heavy atoms, and each bond in both directions.
 
     Args:
-        molecule: An RDKit molecule or a SMILES. Several parts, as in a salt, are one graph; a
+        molecule: An RDKit molecule or a SMILES. Several fragments, as in a salt, are one graph; a
             single atom has no edges.
         features: Length of the list of atom features, 62 or 82.
 
@@ -32,8 +32,8 @@ def molecule_graph(molecule: Mol | str, features: int = 82) -> Data:
         ``Data`` with x ``(N, features)``, edge_index ``(2, E)`` and edge_attr ``(E, 6)``.
 
     Raises:
-        ArgumentError: If no list has this length, or the SMILES is invalid or has no atoms, with
-            RDKit's reason.
+        ArgumentError: If there is no list of this length, or the SMILES is invalid or has no atoms,
+            with RDKit's reason.
         MissingExtraError: If RDKit or PyG is not installed.
     """
     try:

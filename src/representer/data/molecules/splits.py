@@ -22,9 +22,9 @@ def split_molecules(
     """Divide molecules into parts.
 
     All copies of a molecule are in the same part. ``"scaffold"`` keeps all molecules with the same
-    Bemis-Murcko scaffold together, which is harder: test molecules differ from training molecules.
-    The largest scaffolds are assigned first, each to the first part with room, so the last parts
-    have the rare scaffolds; the result does not depend on the seed.
+    Bemis-Murcko scaffold together, so that test molecules differ more from training molecules.
+    The largest scaffolds are assigned first, each to the first part with enough capacity, so the
+    last parts have the rare scaffolds; the result does not depend on the seed.
 
     Args:
         smiles: The molecules.
@@ -62,7 +62,7 @@ def split_molecules(
         raise DataError(
             f"{len(smiles)} molecules in {len(groups)} groups cannot be divided by "
             f"{tuple(fractions)}: {sizes}",
-            fix="Give more molecules, larger fractions, or another split.",
+            fix="Provide more molecules, larger fractions, or another split.",
         )
     return tuple(sorted(part) for part in parts)
 
@@ -84,21 +84,21 @@ def scaffold(smiles: str) -> str:
     return MurckoScaffoldSmiles(mol=molecule)
 
 
-def _fill(groups: Sequence[list[int]], rooms: Sequence[float]) -> list[list[int]]:
-    """Assign each group to the first part with room; the last part has room for all."""
-    parts: list[list[int]] = [[] for _ in rooms]
+def _fill(groups: Sequence[list[int]], limits: Sequence[float]) -> list[list[int]]:
+    """Assign each group to the first part with enough capacity; that of the last is unlimited."""
+    parts: list[list[int]] = [[] for _ in limits]
     for group in groups:
-        fits = (i for i, room in enumerate(rooms) if len(parts[i]) + len(group) <= room)
+        fits = (i for i, limit in enumerate(limits) if len(parts[i]) + len(group) <= limit)
         parts[next(fits, len(parts) - 1)] += group
     return parts
 
 
 def _deal(groups: Sequence[list[int]], fractions: Sequence[float]) -> list[list[int]]:
-    """Assign each group to the part that lacks most of its fraction so far."""
+    """Assign each group to the part with the largest deficit so far."""
     parts: list[list[int]] = [[] for _ in fractions]
-    dealt = 0
+    counts = 0
     for group in groups:
-        dealt += len(group)
-        lacks = [share * dealt - len(part) for share, part in zip(fractions, parts, strict=True)]
-        parts[lacks.index(max(lacks))] += group
+        counts += len(group)
+        deficit = [share * counts - len(part) for share, part in zip(fractions, parts, strict=True)]
+        parts[deficit.index(max(deficit))] += group
     return parts

@@ -1,4 +1,4 @@
-"""Molecules and their targets read from a file, and the rows that were skipped."""
+"""Reading of molecules and targets from a file."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class MoleculeTable:
     """Molecules and their targets, in the order of the file.
 
     Args:
-        smiles: One molecule per row, as written, without surrounding blanks.
+        smiles: One molecule per row, without surrounding whitespace.
         targets: The cells of the targets, row by row; ``""`` for a missing value.
         lines: The line of the file on which each row starts.
         smiles_column: The column of the molecules.
         target_columns: The columns of the targets.
-        dropped: The rows that were left out, with reasons.
+        dropped: The skipped rows, with reasons.
         source: The file.
         notes: Guesses made while reading.
     """
@@ -64,7 +64,7 @@ class MoleculeTable:
         return numbers
 
     def dropped_summary(self, most: int = 5) -> str:
-        """Return the number of rows left out, with lines and reasons; ``""`` if none."""
+        """Summarize the skipped rows with lines and reasons; ``""`` if there are none."""
         if not self.dropped:
             return ""
         shown = [f"line {row.line} ({row.reason})" for row in self.dropped[:most]]
@@ -95,15 +95,15 @@ def read_molecules(
     Args:
         path: The file; its first row names the columns.
         smiles: The column of the molecules; by default one with a usual name, such as ``smiles``.
-        target: The column of the target, or several separated by commas; None for none. A row
-            without any target value is left out, with a note.
-        skip_invalid: Leave out rows without a valid SMILES instead of raising an error.
+        target: The column of the target, or several separated by commas; None for no target. Rows
+            without any target value are skipped, with a note.
+        skip_invalid: Skip rows without a valid SMILES instead of raising an error.
         delimiter: The cell separator of a CSV or TSV file; guessed by default.
         encoding: The encoding of the file.
 
     Raises:
-        ArgumentError: If a column is named twice.
-        DataError: If the file cannot be used, or a row has no valid SMILES, with its line, value
+        ArgumentError: If a column is requested twice.
+        DataError: If the file is invalid, or a row has no valid SMILES, with its line, value
             and reason.
         MissingExtraError: If RDKit is not installed.
     """
@@ -154,7 +154,7 @@ def molecules_of(
 
 
 def invalid_reason(smiles: str) -> str:
-    """Return the reason that a text is not a valid SMILES; ``""`` if it is valid."""
+    """Return the reason why a text is not a valid SMILES; ``""`` if it is valid."""
     if not smiles.strip():
         return "empty SMILES"
     try:
@@ -170,7 +170,7 @@ def _refusal(invalid: Sequence[Dropped], source: str, column: str) -> DataError:
     lines = ", ".join(str(row.line) for row in invalid[1:6])
     plural, cut = "s" if others > 1 else "", ", ..." if others > 5 else ""
     more = f"; {others} more row{plural} (line{plural} {lines}{cut})" if others else ""
-    fix = "Correct it, or leave such rows out with skip_invalid."
+    fix = "Correct it, or skip such rows with skip_invalid."
     return DataError(first.reason + more, file=source, line=first.line, column=column, fix=fix)
 
 

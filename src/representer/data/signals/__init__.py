@@ -1,4 +1,4 @@
-"""Signals: recordings of several subjects, from files or synthetic with a known structure."""
+"""Recordings of multichannel signals, from files or synthetic."""
 
 from representer.data.signals.augmentation import augmented
 from representer.data.signals.mat import read_mat

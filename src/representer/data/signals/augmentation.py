@@ -1,4 +1,4 @@
-"""Random changes of training windows that keep oscillations and phase lags."""
+"""Augmentation of training windows that preserves oscillations and phase lags."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def augmented(signals: Tensor) -> Tensor:
         signals: Standardized windows ``(B, C, T)``.
 
     Returns:
-        The changed windows, drawn with the global generator of torch.
+        The augmented windows, drawn with the global generator of torch.
     """
     windows, channels, samples = signals.shape
     options = {"device": signals.device, "dtype": signals.dtype}

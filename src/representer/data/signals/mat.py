@@ -27,8 +27,8 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
         is_labeled: Require the classes; if False, ``y`` may be missing.
 
     Raises:
-        DataError: If the file is missing or damaged, an array is missing, or the arrays do not fit
-            together.
+        DataError: If the file is missing or damaged, an array is missing, or the arrays are
+            inconsistent.
         MissingExtraError: If scipy is not installed.
     """
     try:
@@ -39,7 +39,7 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
     with open_regular(path) as file:
         try:
             names = check_layout(file, _WANTED)
-            with warnings.catch_warnings(action="ignore"):  # of variables that come twice
+            with warnings.catch_warnings(action="ignore"):  # about duplicate variables
                 arrays = loadmat(file, variable_names=_WANTED, simplify_cells=True)
             for name in ("y", "subject", "channels"):
                 if name in arrays:
@@ -47,7 +47,7 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
         except NotImplementedError:
             fix = "Save it with save(..., '-v7')."
             raise DataError(
-                "MATLAB files of version 7.3 are not read", file=path, fix=fix
+                "MATLAB files of version 7.3 are not supported", file=path, fix=fix
             ) from None
         except Exception as error:  # scipy and zlib raise many types on damaged files
             problem = f"cannot be read as a MATLAB file: {reason(error)}"
@@ -58,7 +58,7 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
 
 
 def _names(value: Any) -> np.ndarray:
-    """Return one entry per window or channel; MATLAB pads char rows with blanks."""
+    """Return one entry per window or channel; MATLAB pads char rows with spaces."""
     array = np.atleast_1d(np.asarray(value))
     if array.dtype.kind in "OU":
         return np.asarray([str(entry).rstrip() for entry in array.reshape(-1)])

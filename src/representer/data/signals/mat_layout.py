@@ -1,8 +1,8 @@
-"""The variables of a MATLAB file, after a check that the sizes it declares fit into the file.
+"""Checks of the sizes that a MATLAB file declares, and the names of its variables.
 
-The reader of scipy allocates what a file declares before it reads it. So the layout is walked
-first: version 5 (tags of type and size, nested, possibly deflated) and version 4 (a header of five
-numbers before each matrix), as MathWorks' "MAT-File Format" describes them.
+The reader of scipy allocates the declared sizes before it reads the data. So the layout is checked
+first, as described in MathWorks' "MAT-File Format": version 5 (tags of type and size, nested,
+possibly deflated) and version 4 (a header of five numbers before each matrix).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _WIDTHS_4 = (8, 4, 4, 2, 2, 1)
 _INT8, _INT32, _UINT32, _MATRIX, _DEFLATED = 1, 5, 6, 14, 15
 _CELL, _CHAR, _NUMERIC = 1, 4, range(6, 16)
 _DEEPEST = 8
-_HEADER = 1 << 12  # decompressed bytes in which a variable's name must be found
+_HEADER = 1 << 12  # decompressed bytes that contain the name of a variable
 
 Bytes = bytes | mmap.mmap
 
 
 class _Element(NamedTuple):
-    """Type, first and last byte of an element's data, and the start of the next element."""
+    """Type, start and end of an element's data, and the start of the next element."""
 
     kind: int
     start: int
@@ -38,10 +38,10 @@ def check_layout(file: IO[bytes], wanted: Collection[str]) -> list[str]:
 
     Args:
         file: The file.
-        wanted: The variables that will be read; the sizes inside them are checked, too.
+        wanted: The variables that will be read, whose sizes are checked, too.
 
     Raises:
-        ValueError: If a size does not fit, or a wanted variable is not an array of numbers, letters
+        ValueError: If a size is too large, or a wanted variable is not an array of numbers, text
             or cells.
         NotImplementedError: If the file has version 7.3.
     """
@@ -107,8 +107,8 @@ def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int) -> None
     flags = _element(data, matrix.start, end, order)
     dims = _element(data, flags.following, end, order)
     name = _element(data, dims.following, end, order)
-    is_sound = (flags.kind, dims.kind, name.kind) == (_UINT32, _INT32, _INT8)
-    if not is_sound or flags.stop - flags.start != 8 or (dims.stop - dims.start) % 4:
+    is_valid = (flags.kind, dims.kind, name.kind) == (_UINT32, _INT32, _INT8)
+    if not is_valid or flags.stop - flags.start != 8 or (dims.stop - dims.start) % 4:
         raise ValueError("an array has a damaged header")
     bits = struct.unpack(f"{order}I", data[flags.start : flags.start + 4])[0]
     shape = struct.unpack(f"{order}{(dims.stop - dims.start) // 4}i", data[dims.start : dims.stop])
@@ -133,7 +133,7 @@ def _check_matrix(data: Bytes, matrix: _Element, order: str, depth: int) -> None
         part = _element(data, at, end, order)
         width = _WIDTHS.get(part.kind, 0)
         held = (part.stop - part.start) // width if width else 0
-        if held < count or (held > count and kind != _CHAR):  # letters may take several bytes
+        if held < count or (held > count and kind != _CHAR):  # characters may take several bytes
             raise ValueError(f"an array declares {count:,} entries and holds {held:,}")
         at = part.following
 

@@ -1,4 +1,4 @@
-"""Recordings in MNE's FIF files and in EDF files: windows around marked events."""
+"""Reading of windows around events from FIF (MNE) and EDF files."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def read_mne(
 ) -> MarkedWindows:
     """Read the windows of one ``.fif`` or ``.edf`` file.
 
-    Epochs are used as they are. A continuous recording is cut at its annotations: each gives one
+    Epochs are used unchanged. A continuous recording is cut at its annotations: each gives one
     window that starts ``start`` seconds after its onset. Annotations that begin with BAD or EDGE
-    are not events, and windows that overlap a bad one are left out, as in MNE. Bad channels and
-    channels other than brain signals (ECG, triggers) are left out.
+    are not events, and windows that overlap with a BAD annotation are dropped, as in MNE. Bad
+    channels and channels other than brain signals (ECG, triggers) are dropped.
 
     Args:
         path: A file of epochs or of a continuous recording.
@@ -70,7 +70,7 @@ def read_mne(
     path = Path(path)
     regular_file(path)
     try:
-        # warnings are on names of files, dates and damaged parts
+        # warnings are about file names, dates and damaged parts
         with warnings.catch_warnings(action="ignore"), mne.use_log_level("error"):
             epochs = _epochs(mne, path, events, start, seconds)
     except DataError:
@@ -81,7 +81,7 @@ def read_mne(
     labels = [names[number] for number in epochs.events[:, 2]]
     if not labels:
         raise DataError(
-            "no window lies within the recording and outside of its bad parts",
+            "no window lies within the recording and outside of its bad segments",
             file=path,
             fix="Shorten the windows with --window-seconds.",
         )
@@ -119,7 +119,7 @@ def _epochs(
         seconds = min(a["duration"] for a in marks if str(a["description"]) in taken)
         if not seconds:
             problem = "its events have no duration, so the length of a window is unknown"
-            raise DataError(problem, file=path, fix="Give it with --window-seconds.")
+            raise DataError(problem, file=path, fix="Set it with --window-seconds.")
     numbers = {name: k for k, name in enumerate(sorted(taken), 1)}
     at, numbers = mne.events_from_annotations(raw, event_id=numbers)
     last = start + seconds - 1 / raw.info["sfreq"]
@@ -140,12 +140,12 @@ def _require_events(wanted: Sequence[str], marked: list[str], path: Path) -> Non
             what += f" not marked in it; the file has {', '.join(marked) or 'none'}"
         else:
             what += " marked in it"
-        fix = "A continuous recording names its events by annotations."
+        fix = "In a continuous recording, events are annotations."
         raise DataError(what, file=path, fix=fix)
 
 
 def _subject(info: Any, path: Path) -> str:
-    """Return the subject's ID in the file, or the file's name up to ``_`` (sub-01_task-rest)."""
+    """Return the subject ID in the file, or the file name up to ``_`` (sub-01_task-rest)."""
     known = (info.get("subject_info") or {}).get("his_id")
     stem = re.split(r"[-_]epo\b|\.", path.name)[0]
     return str(known) if known and known != "X" else stem.split("_")[0]

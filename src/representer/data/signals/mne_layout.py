@@ -1,7 +1,7 @@
-"""A check that the sizes which a FIF or EDF file declares fit into the file.
+"""Checks of the sizes and links that a FIF or EDF file declares.
 
-The readers of MNE allocate what a file declares, follow its links in circles, and open the files
-that it names. So the tags of a FIF file are walked, and the header of an EDF file is read, first.
+The readers of MNE allocate declared sizes, follow cyclic links, and open referenced files. So the
+tags of a FIF file and the header of an EDF file are checked first.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from pathlib import Path
 from representer.data.tables.source import MAX_EXPANSION, Limited, open_regular
 
 _FILE_ID, _DIR_POINTER, _DIRECTORY, _REF_NUMBER, _REF_NAME = 100, 101, 102, 117, 118
-_MOST_PARTS = 100  # files into which one recording is split
+_MAX_PARTS = 100  # files into which one recording is split
 
 
 def check_fif(path: Path) -> None:
-    """Walk the tags of a FIF file, and of the files that continue it.
+    """Check the tags of a FIF file, and of the files that continue it.
 
     Args:
         path: The file; ``.gz`` is decompressed.
 
     Raises:
-        ValueError: If a tag declares more bytes than the file has, links backwards, or names a file
-            in another folder or one that was read already.
+        ValueError: If a tag declares more bytes than the file has, links backwards, or refers to a
+            file in another folder or one that was read already.
         DataError: If it, or a file that continues it, is not a regular file.
     """
     waiting, seen = [path], set()
     while waiting:
         current = waiting.pop()
-        if current in seen or len(seen) == _MOST_PARTS:
+        if current in seen or len(seen) == _MAX_PARTS:
             raise ValueError(f"{current.name} continues itself")
         seen.add(current)
         with open_regular(current) as file:
@@ -54,10 +54,10 @@ def check_fif(path: Path) -> None:
 
 
 def check_edf(path: Path) -> None:
-    """Check that the header of an EDF file describes no more than the file can hold.
+    """Check the sizes in the header of an EDF file against the size of the file.
 
     Raises:
-        ValueError: If it does not.
+        ValueError: If they are too large.
         DataError: If the file is missing or not a regular file.
     """
     with open_regular(path) as file:
@@ -74,19 +74,19 @@ def check_edf(path: Path) -> None:
     records, _ = divmod(size - 256 - len(columns), 2 * sum(samples) or 1)
     if records < 1:
         raise ValueError("it holds no complete data record")
-    # a slow signal beside a fast one is resampled to the rate of the fast one
+    # all signals are resampled to the highest rate
     require_plausible(signals * max(samples) * records, size)
 
 
 def require_plausible(samples: int, size: int) -> None:
-    """Refuse a recording whose samples cannot come from a file of this size.
+    """Check that the number of samples is plausible for the size of the file.
 
     Args:
         samples: The samples of all channels.
         size: The size of the file in bytes.
 
     Raises:
-        ValueError: If they are more than a thousand per byte, beyond the first ten million.
+        ValueError: If there are over ten million samples and more than a thousand per byte.
     """
     if samples > 10_000_000 + 1000 * size:
         raise ValueError(f"{samples:,} samples are declared in {size:,} bytes")
@@ -129,18 +129,18 @@ def _walk(file: gzip.GzipFile | io.BufferedReader, size: int, path: Path) -> lis
 
 
 def _check_directory(file: gzip.GzipFile | io.BufferedReader, at: int, size: int) -> None:
-    """Check that the directory of tags, if there is one, lists places in the file."""
+    """Check that the entries of the directory of tags, if any, are within the file."""
     if at <= 0:
         return
     if at > size - 16:
-        raise ValueError("the directory of tags lies behind the end")
+        raise ValueError("the directory of tags is after the end of the file")
     file.seek(at)
     kind, _, length, _ = struct.unpack(">iIii", file.read(16))
     if kind != _DIRECTORY or length < 0 or length % 16 or at + 16 + length > size:
         raise ValueError("the directory of tags is damaged")
     for *_, entry_size, place in struct.iter_unpack(">iIii", file.read(length)):
         if place >= 0 and (entry_size < 0 or place + 16 + entry_size > size):
-            raise ValueError("the directory of tags lists a place behind the end")
+            raise ValueError("the directory of tags has an entry after the end of the file")
 
 
 def _numbered(name: str, number: int) -> str:

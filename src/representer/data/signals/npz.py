@@ -1,4 +1,4 @@
-"""Recordings in an ``.npz`` file: X, y, subject, fs, and optionally channels."""
+"""Recordings in ``.npz`` files: X, y, subject, fs, and optionally channels."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def read_npz(path: str | Path, *, is_labeled: bool = True) -> Recordings:
         is_labeled: Require the classes; if False, ``y`` may be missing.
 
     Raises:
-        DataError: If the file is missing, damaged or no such archive, a key is missing, or the
-            arrays do not fit together.
+        DataError: If the file is missing, damaged or not an archive, a key is missing, or the
+            arrays are inconsistent.
     """
     arrays, others = read_arrays(Path(path), (*KEYS, "channels"))
     return arrays_to_recordings(arrays, Path(path), others, is_labeled=is_labeled)
@@ -39,7 +39,7 @@ def arrays_to_recordings(
     *,
     is_labeled: bool = True,
 ) -> Recordings:
-    """Make recordings from the arrays of a file.
+    """Create recordings from the arrays of a file.
 
     Args:
         arrays: X, y, subject, fs and optionally channels; others are ignored.
@@ -48,7 +48,7 @@ def arrays_to_recordings(
         is_labeled: Require the classes.
 
     Raises:
-        DataError: If an array is missing, or the arrays do not fit together.
+        DataError: If an array is missing, or the arrays are inconsistent.
     """
     missing = [key for key in KEYS if key not in arrays and (is_labeled or key != "y")]
     if missing:

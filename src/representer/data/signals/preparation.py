@@ -1,4 +1,4 @@
-"""Resampling of recordings, and cutting into shorter windows."""
+"""Resampling of recordings, and splitting into shorter windows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def resampled(recordings: Recordings, sampling_rate: float) -> Recordings:
         expected = f"a ratio of integers up to 10,000 times {recordings.sampling_rate:g} Hz"
         raise ArgumentError("sampling_rate", sampling_rate, expected)
     up, down = ratio.numerator, ratio.denominator
-    # with zero padding, an offset would look like a step at both ends
+    # with zero padding, an offset would be a step at both ends
     windows = [
         resample_poly(window, up, down, axis=1, padtype="mean") for window in recordings.signals
     ]
@@ -52,10 +52,10 @@ def resampled(recordings: Recordings, sampling_rate: float) -> Recordings:
 
 
 def cut(recordings: Recordings, seconds: float, *, file: str | Path | None = None) -> Recordings:
-    """Cut every window into consecutive shorter windows without overlap.
+    """Split every window into consecutive shorter windows without overlap.
 
-    A rest at the end of a window is left out. The pieces of window i are the rows ``i * pieces`` to
-    ``(i + 1) * pieces - 1``, in temporal order.
+    The remainder at the end of a window is dropped. The pieces of window i are the rows
+    ``i * pieces`` to ``(i + 1) * pieces - 1``, in temporal order.
 
     Args:
         recordings: The recordings.
@@ -68,8 +68,8 @@ def cut(recordings: Recordings, seconds: float, *, file: str | Path | None = Non
     """
     samples = round(seconds * recordings.sampling_rate) if 0 < seconds < math.inf else 0
     if samples < 1:
-        least = f"at least one sample, {1 / recordings.sampling_rate:g} s"
-        raise ArgumentError("seconds", seconds, least)
+        expected = f"at least one sample, {1 / recordings.sampling_rate:g} s"
+        raise ArgumentError("seconds", seconds, expected)
     count, channels, length = recordings.signals.shape
     if length < samples:
         raise DataError(

@@ -1,4 +1,4 @@
-"""Recordings from one file, or from a folder of files."""
+"""Reading of recordings from a file or a folder of files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def read_recordings(
         is_labeled: Require the classes; if False, they may be missing or all the same.
 
     Raises:
-        DataError: If a file cannot be read, or the files of a folder do not fit together.
+        DataError: If a file cannot be read, or the files of a folder are inconsistent.
         MissingExtraError: If mne is needed and not installed.
     """
     path = Path(path)

@@ -82,7 +82,7 @@ def recordings(
     file: str | Path | None = None,
     is_labeled: bool = True,
 ) -> Recordings:
-    """Make recordings from arrays, and check that they fit together.
+    """Create recordings from arrays, and check that they are consistent.
 
     Args:
         signals: ``(N, C, T)``, numbers.
@@ -94,43 +94,41 @@ def recordings(
         is_labeled: Require two classes; if False, the labels may be None.
 
     Raises:
-        DataError: If shapes do not fit, a sample is not finite, the rate is not positive, a name
-            is a duplicate, or there is only one class.
+        DataError: If shapes are inconsistent, a sample is not finite, the rate is not positive, a
+            name is a duplicate, or there is only one class.
     """
     signals, subjects = np.asarray(signals), np.asarray(subjects)
     if labels is None and not is_labeled:
         labels = np.full(subjects.shape, "unknown")
     labels = np.asarray(labels)
 
-    def refuse(problem: str, fix: str = "") -> DataError:
+    def error(problem: str, fix: str = "") -> DataError:
         return DataError(problem, file=file, fix=fix)
 
     if signals.dtype.kind not in "fiu" or signals.ndim != 3 or not signals.size:
         found = f"{signals.dtype} of shape {signals.shape}"
-        raise refuse(f"X is {found}; expected numbers (windows, channels, samples)")
+        raise error(f"X is {found}; expected numbers (windows, channels, samples)")
     for name, array in (("y", labels), ("subject", subjects)):
         if array.shape != (len(signals),):
-            raise refuse(
+            raise error(
                 f"{name} has shape {array.shape}; expected one entry per window, ({len(signals)},)"
             )
     rate = np.asarray(sampling_rate)
     if rate.size != 1 or rate.dtype.kind not in "fiu" or not 0 < float(rate.item()) < math.inf:
-        raise refuse(
-            f"fs is {sampling_rate!r}; expected the sampling rate, a positive number of Hz"
-        )
-    names = _channel_names(channels, signals.shape[1], refuse)
+        raise error(f"fs is {sampling_rate!r}; expected the sampling rate, a positive number of Hz")
+    names = _channel_names(channels, signals.shape[1], error)
     signals = signals.astype(np.float32)
-    broken = ~np.isfinite(signals).all(axis=2)
-    if broken.any():
-        window, channel = (int(i) for i in np.argwhere(broken)[0])
-        raise refuse(
+    is_invalid = ~np.isfinite(signals).all(axis=2)
+    if is_invalid.any():
+        window, channel = (int(i) for i in np.argwhere(is_invalid)[0])
+        raise error(
             f"window {window} of subject {subjects[window]!s} has samples that are not finite, in "
-            f"channel {names[channel]}; so have {int(broken.any(axis=1).sum())} windows in all",
-            "Leave these windows out or interpolate them.",
+            f"channel {names[channel]}; {int(is_invalid.any(axis=1).sum())} windows have some",
+            "Remove these windows or interpolate the samples.",
         )
     classes, numbers = np.unique(labels.astype(str), return_inverse=True)
     if is_labeled and len(classes) < 2:
-        raise refuse(f"all labels are {str(classes[0])!r}; expected at least two classes")
+        raise error(f"all labels are {str(classes[0])!r}; expected at least two classes")
     return Recordings(
         signals,
         numbers.astype(np.int64),
@@ -141,13 +139,13 @@ def recordings(
     )
 
 
-def _channel_names(channels: Any, count: int, refuse: Any) -> tuple[str, ...]:
+def _channel_names(channels: Any, count: int, error: Any) -> tuple[str, ...]:
     if channels is None:
         return tuple(f"ch{k}" for k in range(count))
     names = tuple(str(name) for name in np.asarray(channels).reshape(-1))
     if len(names) != count:
-        raise refuse(f"there are {len(names)} channel names for {count} channels")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise refuse(f"the channel {twice[0]} occurs {names.count(twice[0])} times")
+        raise error(f"there are {len(names)} channel names for {count} channels")
+    duplicates = sorted({name for name in names if names.count(name) > 1})
+    if duplicates:
+        raise error(f"the channel {duplicates[0]} occurs {names.count(duplicates[0])} times")
     return names

@@ -19,15 +19,15 @@ KINDS = ("subject", "window", "training", "none")
 class Standardization:
     """Scaling of channels to mean 0 and standard deviation 1; constant channels become 0.
 
-    ``"subject"`` uses all windows of the same subject, regardless of their labels: it removes
-    differences of electrodes and skulls and keeps differences of power between the windows of a
-    subject. Each subject is standardized separately, so nothing leaks from test to training; but
-    the recording of a subject must be complete. ``"window"`` uses the window itself, so all windows
-    have equal power. ``"training"`` uses the training windows, whose moments are stored; a live
-    stream needs this kind. ``"none"`` changes nothing.
+    ``"subject"`` uses the moments of all windows of the same subject, regardless of their labels:
+    it removes differences between electrodes and skulls, and keeps differences of power between the
+    windows of a subject. Subjects are standardized separately, so nothing leaks from test to
+    training, but the recording of a subject must be complete. ``"window"`` uses the moments of the
+    window itself, so all windows have equal power. ``"training"`` uses the stored moments of the
+    training windows; streaming needs this kind. ``"none"`` changes nothing.
 
     Attributes:
-        kind: One of the four.
+        kind: One of these four.
         mean: Mean of each channel in training; empty for other kinds.
         deviation: Standard deviation of each channel in training; empty for other kinds.
     """
@@ -49,7 +49,7 @@ class Standardization:
         return cls(kind, tuple(mean.ravel().tolist()), tuple(deviation.ravel().tolist()))
 
     def apply(self, recordings: Recordings) -> Recordings:
-        """Return the recordings standardized.
+        """Standardize recordings.
 
         Raises:
             ArgumentError: If the number of channels differs from that in training.
@@ -73,15 +73,15 @@ class Standardization:
         return replace(recordings, signals=signals)
 
     def require_channels(self, count: int) -> None:
-        """Refuse stored moments that do not fit a number of channels.
+        """Check the stored moments against a number of channels.
 
         Raises:
-            ValueError: Their number differs, or a deviation is negative.
+            ValueError: If their number differs, or a deviation is negative.
         """
         moments = self.mean, self.deviation
         expected = count if self.kind == "training" else 0
         if any(len(part) != expected for part in moments) or any(d < 0 for d in self.deviation):
-            raise ValueError("the standardization is not one of its channels")
+            raise ValueError("the standardization does not match the channels")
 
     def to_dict(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
@@ -101,6 +101,6 @@ def _moments(signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scaled(signals: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    is_constant = deviation <= 1e-6 * np.abs(mean)  # up to the rounding of float32
+    is_constant = deviation <= 1e-6 * np.abs(mean)  # up to float32 rounding errors
     scale = np.where(is_constant, 0.0, 1.0 / np.where(is_constant, 1.0, deviation))
     return ((signals - mean) * scale).astype(np.float32)

@@ -1,10 +1,10 @@
-r"""Synthetic recordings with an oscillation whose coupling alone distinguishes the classes.
+r"""Synthetic recordings of an oscillation, with classes that differ only in its coupling.
 
 Every channel c of every window has a narrow band of equal power around the same frequency:
 
     x_c(t) = g_c Re( sqrt(k) e^{i l_c} z(t) + sqrt(1 - k) z_c(t) ) + noise
 
-z is shared by the channels and z_c is the channel's own; both are complex Gaussian processes with
+z is shared by all channels and z_c is that of one channel; both are complex Gaussian processes with
 covariance exp(-(b tau)^2 / 2) e^{i omega tau}, b = 2 pi bandwidth. The class determines the
 coupling k and the phase lags l_c, the subject the gains g_c. Band power carries no information
 about the class; only the relative phases of channels do. After the toy data of Li et al., NeurIPS
@@ -71,10 +71,10 @@ def synthetic_recordings(
     Args:
         couplings: One for each class; two classes of four channels by default.
         subjects: Number of subjects.
-        windows: Number of windows per subject, in equal parts of all classes.
+        windows: Number of windows per subject, divided equally among classes.
         seconds: Length of a window.
         sampling_rate: In Hz.
-        bandwidth: Bandwidth of the oscillation in Hz, one standard deviation to each side.
+        bandwidth: Standard deviation of the spectrum of the oscillation in Hz.
         noise: Standard deviation of white noise; the oscillation has 1.
         variation: Standard deviation, over subjects, of the log gain of each channel.
         seed: The same seed gives the same recordings.

@@ -1,4 +1,4 @@
-"""The choice of the text and label columns, by name or by a careful guess."""
+"""Selection of the text and label columns, by name or by their content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLOSE = 0.75
 
 
 def is_known_name(cell: str) -> bool:
-    """Return True if a cell is a usual name of a column."""
+    """Return True if a cell is a common column name."""
     known = (TEXT_NAMES, SECOND_TEXT_NAMES, LABEL_NAMES, OTHER_NAMES)
     return any(_plain(cell) in names for names in known)
 
@@ -55,7 +55,7 @@ def resolve(grid: Grid, option: str, argument: str, source: str) -> list[int]:
 
 
 def guess_text(grid: Grid, label: int | None, source: str) -> int:
-    """Return the text column: the one with a usual name, or else the one with the longest cells.
+    """Return the text column: the one with a common name, or else the one with the longest cells.
 
     Raises:
         DataError: If more than one column is possible.
@@ -81,14 +81,14 @@ def guess_text(grid: Grid, label: int | None, source: str) -> int:
 
 
 def guess_label(grid: Grid, texts: list[int], source: str, *, required: bool) -> int | None:
-    """Return the label column: the one with a usual name, or else the only one with few values.
+    """Return the label column: the one with a common name, or else the only one with few values.
 
     Args:
         grid: The rows.
         texts: The columns of the text.
         source: The file, for messages.
-        required: Require a label column. If False, only a usual name counts, so that a number or a
-            date is not mistaken for a class.
+        required: Require a label column. If False, only a common name is recognized, so that a
+            number or a date is not mistaken for a class.
 
     Raises:
         DataError: If a required label is missing or ambiguous.

@@ -1,4 +1,4 @@
-"""CSV and TSV files; a file whose rows differ in width is refused."""
+"""Reading of CSV and TSV files, whose rows must have equal width."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def read_delimited(
     Args:
         path: The file.
         wanted: Names or positions of the columns that will be used; they help to detect a header.
-        header: True if the first row names the columns; None decides by the rows.
+        header: True if the first row names the columns; None to decide from the rows.
         delimiter: The cell separator. None means a tab for ``.tsv`` and a comma otherwise, or a
             semicolon or tab if the first line has those and no comma.
         quotes: True if a cell in double quotes may contain delimiters and line ends. None means
-            True, except that a quoted cell of a TSV file may not contain a line end: in such files
-            quotes are often ordinary characters, and rows would merge.
+            True, except that a quoted cell of a TSV file may not contain a line end: in TSV files
+            quotes are often ordinary characters, and rows would be merged.
         encoding: Name of the encoding.
 
     Raises:
-        DataError: If the file is not such a table.
+        DataError: If the file is not a valid table.
     """
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ArgumentError("delimiter", delimiter, "one character other than a quote or line end")
@@ -121,7 +121,7 @@ def _decide_header(
         return header, ""
     first = [cell.strip() for cell in rows[0]]
     numbers = [name for name in wanted if name.isascii() and name.isdecimal()]
-    if len(numbers) < len(wanted):  # names were given, so the file must have them
+    if len(numbers) < len(wanted):  # columns were given by name, so there is a header
         return True, ""
     shown = has_header(rows)
     if shown is True or (shown is None and numbers and set(numbers) <= set(first)):
@@ -159,7 +159,7 @@ def _syntax(path: Path, line: int, last: int, message: str, mark: str) -> DataEr
         fix = 'Close it, write a quote inside a cell as "", or pass quotes=False.'
     elif "field larger than field limit" in message:
         problem = f"a cell is longer than {csv.field_size_limit():,} characters"
-        fix = "Look for a quote that is not closed; for longer documents use JSON Lines."
+        fix = "Look for an unclosed quote; for longer documents use JSON Lines."
     elif "expected after" in message:
         problem = f"something other than {_shown(mark)} follows a closing quote on line {last}"
         fix = 'Write a quote inside a cell as "", or pass quotes=False.'

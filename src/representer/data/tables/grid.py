@@ -1,4 +1,4 @@
-"""The cells of a file, before its columns are chosen, and the rows that were left out."""
+"""The cells of a file, before its columns are selected, and the dropped rows."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MISSING = object()
-"""A cell that a row lacks, in formats that allow it."""
+"""A missing cell, in formats that allow it."""
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """A row that was left out.
+    """A dropped row.
 
     Args:
         line: The line of the file on which the row starts, counted from 1.
@@ -32,7 +32,7 @@ class Grid:
         lines: The physical line on which each row starts, from 1.
         dropped: Lines without a row.
         header: True if the file names its columns.
-        numbered: True if a column may also be given by its position, starting at 1.
+        numbered: True if columns may also be given by position, starting at 1.
         notes: Guesses made while reading.
     """
 

@@ -1,4 +1,4 @@
-"""Detection of a header: the first row of a CSV file holds column names, or a document."""
+"""Detection of a header in a CSV file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LONGEST_NAME = 60
 def has_header(rows: list[list[str]]) -> bool | None:
     """Return True if the first row is a header, False if it is data, None if it could be either.
 
-    The first row is data if one of its cells recurs in its column as a class does, is a number in a
-    column of numbers, or is too long for a name. It is a header if it has a usual name, such as
-    ``text`` or ``label``.
+    The first row is data if one of its cells recurs in its column like a class, is a number in a
+    column of numbers, or is too long for a name. It is a header if it contains a common name, such
+    as ``text`` or ``label``.
 
     Args:
         rows: All rows of the file, including the first, of equal width.

@@ -17,7 +17,7 @@ def read_jsonl(path: Path, *, encoding: str = "utf-8") -> Grid:
     """Read a JSON Lines file. The keys of the first object are the columns.
 
     Raises:
-        DataError: If a line is not one JSON object with each key once.
+        DataError: If a line is not a JSON object, or has duplicate keys.
     """
     columns: list[str] = []
     rows: list[list[object]] = []
@@ -58,8 +58,8 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     record = dict(pairs)
     if len(record) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {twice!r} occurs twice")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {duplicate!r} occurs twice")
     return record
 
 

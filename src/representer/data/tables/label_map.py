@@ -1,4 +1,4 @@
-"""The mapping between class names and class numbers."""
+"""The mapping between class names and class indices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from representer.errors import ArgumentError, DataError
 
 @dataclass(frozen=True)
 class LabelMap:
-    """The names of the classes; the number of a class is its position.
+    """The names of the classes; the index of a class is its position.
 
     Args:
         names: The distinct names.
@@ -27,7 +27,7 @@ class LabelMap:
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        """Refuse empty and duplicate names."""
+        """Check for empty and duplicate names."""
         if not self.names or "" in self.names or len(set(self.names)) < len(self.names):
             raise ArgumentError("names", self.names, "one or more distinct names, none empty")
 
@@ -51,10 +51,10 @@ class LabelMap:
         line: int | None = None,
         column: str | None = None,
     ) -> int:
-        """Return the number of a class.
+        """Return the index of a class.
 
         Args:
-            label: The class name, possibly as :func:`guard_formula` wrote it.
+            label: The class name, possibly with the prefix of :func:`guard_formula`.
             file: The file of the label, for messages.
             line: The line of the label.
             column: The column of the label.

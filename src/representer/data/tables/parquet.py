@@ -1,4 +1,4 @@
-"""Parquet files, read by pyarrow."""
+"""Reading of Parquet files with pyarrow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from representer.printable import reason
 
 
 def read_parquet(path: Path) -> Grid:
-    """Read the columns of a Parquet file that hold plain values. Row numbers serve as lines.
+    """Read the columns of plain values of a Parquet file, with row numbers as lines.
 
     Raises:
         MissingExtraError: If pyarrow is not installed.
@@ -53,7 +53,7 @@ def read_parquet(path: Path) -> Grid:
 
 
 def _require_plausible(metadata: Any, size: int) -> None:
-    """Refuse a file that declares far more rows or bytes than compression makes possible."""
+    """Reject a file that declares far more rows or bytes than compression makes possible."""
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
     held = sum(max(0, group.total_byte_size) for group in groups)

@@ -1,4 +1,4 @@
-"""Opening regular files, and reading text files as physical lines, decompressed and decoded."""
+"""Opening of regular files, and reading of text files as physical lines."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from representer.errors import ArgumentError, DataError
 from representer.printable import reason
 
 MAX_LINE = 1 << 24
-"""Characters in one physical line. A longer line is treated as damage, not as a document."""
+"""Maximum number of characters in a physical line; a longer line is an error."""
 
 MAX_EXPANSION = 250
-"""The most bytes that one byte of a compressed file may stand for; text has 3 to 20. A few bytes
-that stand for gigabytes are an attack or an accident. The first MiB is always read."""
+"""Maximum expansion ratio of a compressed file, as a protection against decompression bombs; text
+has 3 to 20. The first MiB is always read."""
 
 _ALWAYS_READ = 1 << 20
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -53,7 +53,7 @@ def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
     Raises:
         ArgumentError: If Python has no such encoding.
         DataError: If the file is missing, empty, not a regular file, unreadable, damaged, not text
-            in this encoding, expands too far, or holds a NUL.
+            in this encoding, expands too far, or contains a NUL.
     """
     codec = _codec(encoding)
     with _refusals(path), _open(path) as binary:
@@ -70,18 +70,18 @@ def physical_lines(path: Path, encoding: str = "utf-8") -> Iterator[str]:
         except UnicodeError:
             raise _undecodable(path, codec) from None
         if not number:  # a byte order mark, or the first bytes of one
-            raise DataError("holds no text", file=path, fix="Give a file with documents.")
+            raise DataError("holds no text", file=path, fix="Pass a file with documents.")
 
 
 def open_regular(path: Path) -> io.BufferedReader:
-    """Open a regular file for reading in binary mode; anything else is refused without blocking.
+    """Open a regular file for reading in binary mode; other files are rejected without blocking.
 
     Raises:
         DataError: If it is missing, a folder, not a regular file, or not readable.
     """
     regular_file(path)
     with _refusals(path):
-        # without O_NONBLOCK, a pipe that took the file's place since the check would block
+        # without O_NONBLOCK, opening a pipe that replaced the file after the check would block
         flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         file = os.fdopen(os.open(path, flags), "rb")
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -91,7 +91,7 @@ def open_regular(path: Path) -> io.BufferedReader:
 
 
 def regular_file(path: Path) -> Path:
-    """Return the path if it is that of a regular file.
+    """Return the path if it is a regular file.
 
     Raises:
         DataError: If it is missing, a folder, not a regular file, or its name is not UTF-8.
@@ -99,19 +99,19 @@ def regular_file(path: Path) -> Path:
     with _refusals(path):
         try:
             str(path).encode()
-        except UnicodeEncodeError:  # the run folder's JSON and YAML files could not hold the name
+        except UnicodeEncodeError:  # JSON and YAML files could not contain the name
             fix = "Rename the file or folder."
             raise DataError("the path is not valid UTF-8", file=path, fix=fix) from None
         try:
             mode = path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
             siblings = sorted(p.name for p in path.parent.iterdir()) if path.parent.is_dir() else []
-            fix = did_you_mean(path.name, siblings) + "Give the path of a file that exists."
+            fix = did_you_mean(path.name, siblings) + "Pass the path of an existing file."
             raise DataError("there is no such file", file=path, fix=fix) from None
         except ValueError:  # a NUL in the path
             raise DataError("is not a path", file=repr(str(path))) from None
         if stat.S_ISDIR(mode):
-            raise DataError("is a folder", file=path, fix="Give the path of one file in it.")
+            raise DataError("is a folder", file=path, fix="Pass the path of a file in it.")
         if not stat.S_ISREG(mode):
             raise _irregular(path)
     return path
@@ -123,7 +123,7 @@ def _irregular(path: Path) -> DataError:
 
 @contextmanager
 def _refusals(path: Path) -> Iterator[None]:
-    """Turn errors of the system and of the decompressors into a DataError."""
+    """Convert errors of the system and of the decompressors to a DataError."""
     try:
         yield
     except PermissionError:
@@ -140,7 +140,7 @@ def _refusals(path: Path) -> Iterator[None]:
 def _codec(encoding: str) -> str:
     try:
         codec = codecs.lookup(encoding).name
-        "".encode(codec)  # refuses codecs that are not for text, such as hex
+        "".encode(codec)  # raises an error for codecs that are not for text, such as hex
     except (LookupError, ValueError):
         expected = "the name of a text encoding, such as 'utf-8' or 'latin-1'"
         raise ArgumentError("encoding", encoding, expected) from None
@@ -152,7 +152,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size == 0:
-            raise DataError("is empty (0 bytes)", file=path, fix="Give a file with documents.")
+            raise DataError("is empty (0 bytes)", file=path, fix="Pass a file with documents.")
         opener = _OPENERS.get(path.suffix.lower())
         if opener is None:
             yield file
@@ -163,7 +163,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
 
 
 class Limited(io.RawIOBase):
-    """A decompressed stream that ends in an error once it has yielded more than ``limit`` bytes.
+    """A decompressed stream that raises an error after more than ``limit`` bytes.
 
     Args:
         stream: The stream.
@@ -179,14 +179,14 @@ class Limited(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer, and count."""
+        """Read into a buffer, and count the bytes."""
         data = self._stream.read(len(buffer))
         self._left -= len(data)
         if self._left < 0:
             raise DataError(
                 f"expands to more than {MAX_EXPANSION} times its size",
                 file=self._path,
-                fix="Decompress it first if it is no mistake.",
+                fix="Decompress it first if this is intended.",
             )
         buffer[: len(data)] = data
         return len(data)
@@ -200,7 +200,7 @@ def _refuse_binary(path: Path, binary: io.BufferedReader, codec: str) -> None:
         if head.startswith(magic):
             fix = f"Decompress it, or rename it to {path.name}{suffix}."
             if suffix not in COMPRESSIONS:
-                fix = "Unpack it and give the file inside."
+                fix = "Unpack it and pass the file inside."
             raise DataError(f"is {what}, not plain text", file=path, fix=fix)
     if codec == "utf-8" and head.startswith(_WIDE):
         fix = 'Save it as UTF-8, or pass encoding="utf-16".'
@@ -220,14 +220,14 @@ def _check_line(path: Path, number: int, line: str) -> None:
             f"longer than {MAX_LINE:,} characters",
             file=path,
             line=number,
-            fix="Is this the right file? One line holds one document.",
+            fix="Is this the right file? Each line is one document.",
         )
 
 
 def _undecodable(path: Path, codec: str) -> DataError:
     """Read the file again to find the byte and line that cannot be decoded.
 
-    The wrapper that yields the lines decodes ahead, so its error has neither.
+    The text wrapper decodes ahead, so its error has neither.
     """
     decoder = codecs.getincrementaldecoder(codec)()
     read, line, after_return = 0, 1, False

@@ -1,4 +1,4 @@
-"""A stratified split: all parts have the classes in similar proportions."""
+"""Stratified splits: the classes have similar proportions in all parts."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Split:
 
 
 def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split:
-    """Divide documents into parts; the first is for training and has all classes.
+    """Split documents into parts; the first is for training and has all classes.
 
-    The documents are assigned class by class, each to the part that lacks most of its fraction so
-    far. So each part has its fraction of all documents and of each class to within two documents,
-    and no part is empty only because all classes are small. The first part gets at least one
-    document of each class, and the only document of a class that has one.
+    The documents are assigned class by class, each to the part with the largest deficit so far. So
+    each part has its fraction of all documents and of each class to within two documents, and no
+    part is empty because all classes are small. The first part gets at least one document of each
+    class.
 
     Args:
         labels: The class of each document.
@@ -56,11 +56,11 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split
         members.setdefault(label, []).append(position)
     parts: tuple[list[int], ...] = tuple([] for _ in fractions)
     notes = []
-    dealt = [0] * len(fractions)
+    counts = [0] * len(fractions)
     for label in sorted(members):
         positions = members[label]
         rng.shuffle(positions)
-        shares = _deal(positions, fractions, dealt)
+        shares = _deal(positions, fractions, counts)
         for part, share in zip(parts, shares, strict=True):
             part.extend(share)
         if not all(shares):
@@ -69,24 +69,24 @@ def split(labels: Sequence[str], fractions: Sequence[float], seed: int) -> Split
         sizes = " + ".join(str(len(part)) for part in parts)
         raise DataError(
             f"{len(labels)} documents cannot be divided by {tuple(fractions)}: {sizes}",
-            fix="Give more documents or larger fractions.",
+            fix="Provide more documents or larger fractions.",
         )
     for part in parts:
         part.sort()
     return Split(parts, tuple(notes))
 
 
-def _deal(positions: list[int], fractions: Sequence[float], dealt: list[int]) -> list[list[int]]:
-    """Divide one class; ``dealt`` counts the documents of all classes in each part so far."""
+def _deal(positions: list[int], fractions: Sequence[float], counts: list[int]) -> list[list[int]]:
+    """Split one class; ``counts`` are the documents of all classes in each part so far."""
     shares: list[list[int]] = [[] for _ in fractions]
-    if len(positions) == 1:  # not counted, or many such classes would leave few others for training
+    if len(positions) == 1:  # not counted, since many such classes would bias the split
         shares[0] = positions
         return shares
     for position in positions:
-        total = sum(dealt) + 1
-        poorest = max(range(len(dealt)), key=lambda i: fractions[i] * total - dealt[i])
-        dealt[poorest] += 1
-        shares[poorest].append(position)
+        total = sum(counts) + 1
+        neediest = max(range(len(counts)), key=lambda i: fractions[i] * total - counts[i])
+        counts[neediest] += 1
+        shares[neediest].append(position)
     if not shares[0]:
         shares[0].append(max(shares, key=len).pop())
     return shares

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def listing(names: Sequence[str], most: int = 12) -> str:
-    """Return the names in quotes; long names are cut, and long lists end in a count."""
+    """Return the names in quotes, with long names and long lists truncated."""
     cut = (name if len(name) <= 40 else name[:37] + "..." for name in names[:most])
     shown = ", ".join(map(repr, cut))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -14,14 +14,14 @@ from representer.errors import ArgumentError, DataError
 def assemble(
     grid: Grid, source: str, text: str | None, label: str | None, *, require_label: bool
 ) -> Table:
-    """Choose the columns of the text and the label, and keep the rows that have both.
+    """Select the columns of the text and the label, and keep the rows that have both.
 
     Args:
         grid: The rows.
         source: The file.
         text: The requested columns, or None.
         label: The requested column, or None.
-        require_label: Leave out rows without a label.
+        require_label: Drop rows without a label.
 
     Raises:
         ArgumentError: If the label is several columns or one of the text columns.
@@ -89,12 +89,12 @@ def _fill(
 
 
 def _cell(value: object, source: str, line: int, column: str, *, is_text: bool = False) -> str:
-    """Return a cell as text; anything but text and plain values is refused."""
+    """Return a cell as text; only text and plain values are allowed."""
     if value is None or (isinstance(value, float) and math.isnan(value) and not is_text):
         return ""
     if value is MISSING:
         problem = "the object has no such key"
-        fix = "Every object needs it; use null for an empty cell."
+        fix = "Every object needs this key; use null for an empty cell."
         raise DataError(problem, file=source, line=line, column=column, fix=fix)
     if isinstance(value, str):
         try:

@@ -23,7 +23,7 @@ def length_buckets(
         batch_size: Number of documents in a batch.
         seed: The seed of the run.
         epoch: The number of the epoch; each epoch has a different order.
-        bucket: Number of batches in a pool. 1 gives random batches; more give less padding.
+        bucket: Number of batches in a pool. 1 gives random batches; larger pools, less padding.
 
     Raises:
         ArgumentError: If ``batch_size`` or ``bucket`` is less than 1.

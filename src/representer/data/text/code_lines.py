@@ -1,4 +1,4 @@
-"""Lines of Python's standard library, half of them with two tokens swapped; no download needed."""
+"""Lines of Python's standard library, half of them with two swapped tokens."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from representer.errors import ArgumentError, DataError
 
 ORIGINAL, SWAPPED = "original", "swapped"
 
-# Tests, vendored and generated code, and packages that some systems leave out.
+# Tests, vendored and generated code, and packages that some systems do not install.
 _SKIPPED = {
     "test", "tests", "idle_test", "site-packages", "dist-packages", "encodings", "ensurepip",
     "idlelib", "lib2to3", "pydoc_data", "tkinter", "turtle.py", "turtledemo", "__pycache__",
@@ -31,27 +31,26 @@ _LITERAL = '"…"'
 def code_lines(
     seed: int = 0, *, count: int = 20_000, min_tokens: int = 6, max_tokens: int = 25
 ) -> Table:
-    """Return lines of code as blank-separated tokens, labeled ``original`` or ``swapped``.
+    """Return lines of code as space-separated tokens, labeled ``original`` or ``swapped``.
 
-    A line is a statement on a line of its own. In a random half of the lines, two tokens that
-    differ change places, so that single tokens say nothing about the label: their order is all
-    there is to learn from. A line that occurs twice is kept once, and is in one class only.
-    The contents of strings are left out.
+    A line is a single-line statement. In a random half of the lines, two different tokens are
+    swapped, so the label depends only on the order of the tokens. Duplicate lines are dropped, so
+    every line belongs to one class. The contents of strings are removed.
 
-    On one version of Python the result depends on the arguments alone.
+    For a given version of Python, the result depends only on the arguments.
 
     Args:
         seed: Selects the lines, the swapped half and the swapped tokens.
         count: Number of lines.
-        min_tokens: The fewest tokens of a line.
-        max_tokens: The most tokens of a line.
+        min_tokens: Minimum number of tokens per line.
+        max_tokens: Maximum number of tokens per line.
 
     Returns:
         The table; its lines are those of the source files.
 
     Raises:
         ArgumentError: If ``count`` is below 2, or the lengths allow no line.
-        DataError: If this Python comes without the sources of its library.
+        DataError: If this Python was installed without the sources of its library.
     """
     if count < 2:
         raise ArgumentError("count", count, "2 or more")
@@ -72,7 +71,7 @@ def code_lines(
         raise DataError(
             f"only {len(rows)} of {count} lines of code in the standard library",
             file=root,
-            fix="Use a Python that was installed with its sources, or give your own data.",
+            fix="Use a Python that was installed with its sources, or your own data.",
         )
     chosen = list(rows.items())[:count]
     rng.shuffle(chosen)
@@ -91,13 +90,13 @@ def _is_used(path: Path) -> bool:
 
 
 def _lines(path: Path) -> Iterator[tuple[list[str], int]]:
-    """Yield the tokens and the line number of each statement on a line of its own."""
+    """Yield the tokens and the line number of each single-line statement."""
     try:
         source = path.read_text(encoding="utf-8")
         with warnings.catch_warnings(action="ignore"):  # about invalid escapes in old modules
             tree = ast.parse(source)
     except (SyntaxError, ValueError, OSError):
-        return  # one broken file does not spoil the library
+        return  # skip files with syntax errors
     texts = source.split("\n")
     for node in ast.walk(tree):
         if not isinstance(node, ast.stmt) or node.lineno != node.end_lineno:
@@ -112,7 +111,7 @@ def _lines(path: Path) -> Iterator[tuple[list[str], int]]:
 
 
 def _swapped(tokens: list[str], rng: random.Random) -> str:
-    """Return a line in which two tokens that differ have changed places."""
+    """Return a line with two different tokens swapped."""
     i, j = 0, 0
     while tokens[i] == tokens[j]:
         i, j = rng.sample(range(len(tokens)), 2)

@@ -1,4 +1,4 @@
-"""Docstrings of Python's standard library, labeled by package: a data set without a download."""
+"""Docstrings of Python's standard library, labeled by package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = (
     "asyncio", "email", "decimal", "importlib", "xml", "logging", "http", "unittest",
     "tkinter", "turtle", "typing", "doctest", "ipaddress", "difflib", "inspect", "statistics",
 )  # fmt: skip
-"""Well-documented packages, in order of preference; some systems lack some of them."""
+"""Well-documented packages, in order of preference; not all systems have all of them."""
 
 _FILES = {"decimal": "_pydecimal.py"}  # decimal.py only imports the C version or this one
 _TESTS = {"test", "tests", "idle_test"}
@@ -32,10 +32,9 @@ def docstrings(
     """Return paragraphs of docstrings, labeled with the package they come from.
 
     The sources are parsed and never imported. Docstrings are split into paragraphs; short ones are
-    joined until they have ``min_words`` words, and a rest that is still too short is left out.
-    Duplicate paragraphs are kept once. The names of all packages, including those in identifiers
-    such as ``HTTPServer``, are replaced by the word "package", so that no document contains its
-    label.
+    joined until they have ``min_words`` words, and a shorter remainder is dropped. Duplicate
+    paragraphs are dropped, too. The names of all packages, including those in identifiers such as
+    ``HTTPServer``, are replaced by the word "package", so that no document contains its label.
 
     For a given version of Python, the result depends only on the arguments.
 
@@ -89,10 +88,10 @@ def _documents(
     """Yield the documents of one package that are not in ``seen``, with their lines."""
     for path in _sources(root, package):
         try:
-            with warnings.catch_warnings(action="ignore"):  # on invalid escapes in old modules
+            with warnings.catch_warnings(action="ignore"):  # about invalid escapes in old modules
                 tree = ast.parse(path.read_bytes())
         except (SyntaxError, ValueError, OSError):
-            continue  # a library with one broken file still has documents
+            continue  # skip files with syntax errors
         for node in _nodes(tree):
             if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
                 for text in _paragraphs(ast.get_docstring(node) or "", min_words):
@@ -102,7 +101,7 @@ def _documents(
 
 
 def _nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield a node and all statements in it, without their expressions, which are far more."""
+    """Yield a node and all statements in it, without their expressions."""
     yield node
     for block in ("body", "handlers", "orelse", "finalbody"):
         for statement in getattr(node, block, ()):
@@ -119,7 +118,7 @@ def _sources(root: Path, package: str) -> list[Path]:
 
 
 def _paragraphs(docstring: str, min_words: int) -> Iterator[str]:
-    """Yield paragraphs, short ones joined, with the names of the packages replaced."""
+    """Yield paragraphs of at least ``min_words`` words, with package names replaced."""
     waiting: list[str] = []
     for paragraph in re.split(r"\n\s*\n", _NAMES.sub(_MASK, docstring)):
         waiting += paragraph.split()

@@ -14,8 +14,8 @@ def equal_lengths(
     """Return the batches of an epoch, as positions of documents; no batch needs padding.
 
     The documents of each length are shuffled and split into batches, the last of which may be
-    small; then all batches are shuffled. Each document is in exactly one batch. The result depends
-    only on the arguments, so an interrupted epoch can be resumed.
+    smaller; then all batches are shuffled. Each document is in exactly one batch. The result
+    depends only on the arguments, so an interrupted epoch can be resumed.
 
     Args:
         lengths: The length of each document.

@@ -1,4 +1,4 @@
-"""Text files with a label, a blank and a document on every line."""
+"""Reading of text files with a label, a space and a document on every line."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ def read_labeled_lines(
 ) -> Table:
     """Read documents from lines such as ``4 a stirring , funny film``.
 
-    The label ends at the first blank and the document follows; surrounding blanks belong to
-    neither. Empty lines and labels without a document are left out and listed in
-    ``Table.dropped``.
+    The label ends at the first space, and the document follows; surrounding whitespace is removed.
+    Empty lines and labels without a document are skipped and listed in ``Table.dropped``.
 
     Args:
         path: The file; ``.gz``, ``.bz2`` and ``.xz`` are decompressed.
@@ -29,8 +28,8 @@ def read_labeled_lines(
 
     Raises:
         ArgumentError: If Python has no such encoding.
-        DataError: If the file cannot be used, a label is not allowed, or no document is left; with
-            the file and the line.
+        DataError: If the file is invalid, a label is not allowed, or no document is left; with the
+            file and the line.
     """
     path = Path(path)
     table = Table(
@@ -45,7 +44,7 @@ def read_labeled_lines(
                 f"starts with {listing([label])} instead of one of the labels {listing(labels)}",
                 file=path,
                 line=number,
-                fix="Every line must be a label, a blank and a text.",
+                fix="Every line must be a label, a space and a text.",
             )
         if not text.strip():
             table.dropped.append(Dropped(number, "empty text" if label else "empty line"))
@@ -54,6 +53,6 @@ def read_labeled_lines(
         table.labels.append(label)
         table.lines.append(number)
     if not table.texts:
-        fix = "Every line must be a label, a blank and a text."
+        fix = "Every line must be a label, a space and a text."
         raise DataError("has no line with a label and a text", file=path, fix=fix)
     return table

@@ -1,4 +1,4 @@
-"""Documents as one tensor, padded or truncated at the end."""
+"""Padding and truncation of documents to one tensor."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Truncation:
     Args:
         max_length: The limit.
         documents: Number of documents.
-        cut: Number of longer documents.
+        cut: Number of truncated documents.
         tokens: Number of tokens.
-        tokens_cut: Number of lost tokens.
+        tokens_cut: Number of removed tokens.
         longest: Length of the longest document.
     """
 
@@ -37,8 +37,8 @@ class Truncation:
         if not self.cut:
             return f"no document is longer than {self.max_length} tokens (longest {self.longest})"
         return (
-            f"{self.cut:,} of {self.documents:,} documents are cut to their first "
-            f"{self.max_length} tokens; {self.tokens_cut / self.tokens:.1%} of all tokens are lost"
+            f"{self.cut:,} of {self.documents:,} documents are truncated to their first "
+            f"{self.max_length} tokens; {self.tokens_cut / self.tokens:.1%} of tokens are removed"
         )
 
 
@@ -60,11 +60,11 @@ def collate(
     """Collate encoded documents into one tensor.
 
     Args:
-        documents: The word numbers of each document.
+        documents: The word ids of each document.
         max_length: Longer documents are truncated at the end; None keeps all tokens.
 
     Returns:
-        The numbers, padded at the end with ``Vocabulary.PAD``, and the lengths. There is at least
+        The ids, padded at the end with ``Vocabulary.PAD``, and the lengths. There is at least
         one step, even for a batch of empty documents.
 
     Shape:

@@ -17,7 +17,7 @@ class Tokens:
         documents: The tokens of each document that was kept.
         kept: The position of each kept document in the input.
         truncated: Number of truncated documents.
-        too_short: Positions of the documents that were left out.
+        too_short: Positions of the dropped documents.
     """
 
     documents: list[list[str]]
@@ -28,12 +28,12 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Options of turning documents into tokens.
+    """Options of tokenization.
 
     Args:
         scheme: See :func:`tokenize`.
         max_tokens: Longer documents are truncated at the end; None keeps all tokens.
-        min_tokens: Shorter documents are left out.
+        min_tokens: Shorter documents are dropped.
     """
 
     scheme: Scheme = "words"
@@ -41,7 +41,7 @@ class Preprocessing:
     min_tokens: int = 1
 
     def __post_init__(self) -> None:
-        """Check that documents can satisfy the limits."""
+        """Check that the limits are consistent."""
         if self.min_tokens < 0:
             raise ArgumentError("min_tokens", self.min_tokens, "0 or more")
         if self.max_tokens is not None and self.max_tokens < max(1, self.min_tokens):
@@ -49,7 +49,7 @@ class Preprocessing:
             raise ArgumentError("max_tokens", self.max_tokens, expected)
 
     def apply(self, texts: Sequence[str]) -> Tokens:
-        """Tokenize documents, truncate the long ones and leave out the short ones."""
+        """Tokenize documents, truncate the long ones and drop the short ones."""
         documents: list[list[str]] = []
         kept: list[int] = []
         too_short: list[int] = []
@@ -69,6 +69,6 @@ PRESETS = {
     "paper": Preprocessing(),
     "authors_code": Preprocessing("leam", max_tokens=300, min_tokens=6),
 }
-"""``authors_code`` follows the published script, which also leaves out short documents of the test
-set, so its accuracies are not on the complete official test sets. Unlike the script, it does not
-append an end mark to documents."""
+"""``authors_code`` follows the published script, which also drops short documents of the test set,
+so its accuracies are not on the complete official test sets. Unlike the script, it does not append
+an end token to documents."""

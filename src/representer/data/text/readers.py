@@ -24,11 +24,10 @@ def read_table(
 ) -> Table:
     """Read documents and labels from a file of any format that :func:`read_grid` reads.
 
-    Columns that are not named are guessed; ``Table.notes`` has the guess, and an ambiguous one is
-    an error.
+    Columns that are not given are inferred, with a note in ``Table.notes``; ambiguity is an error.
 
-    Rows without text, and rows without a required label, are left out and listed in
-    ``Table.dropped``. Blanks around labels are removed; texts stay as they are.
+    Rows without text, and rows without a required label, are dropped and listed in
+    ``Table.dropped``. Whitespace around labels is removed; texts are not changed.
 
     Args:
         path: The file.
@@ -36,7 +35,7 @@ def read_table(
             and TSV files a column may also be given by its number, starting at 1.
         label: The column of the label.
         require_label: Require a label for every document. If False, a label column is used if it is
-            named or has a usual name, and a row without a label has the label ``""``.
+            given or has a common name, and a row without a label has the label ``""``.
         header: As in :func:`read_grid`.
         delimiter: As in :func:`read_grid`.
         quotes: As in :func:`read_grid`.
@@ -46,7 +45,7 @@ def read_table(
         The table.
 
     Raises:
-        DataError: If a column is missing or ambiguous, or no row can be used; and the errors of
+        DataError: If a column is missing or ambiguous, or no row can be used; otherwise as in
             :func:`read_grid`.
     """
     grid = read_grid(

@@ -1,4 +1,4 @@
-"""Labeled documents read from a file, with the rows that were left out and the guesses made."""
+"""Labeled documents read from a file."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Table:
         columns: All columns of the file.
         text_column: The column of the text; several are joined by a comma.
         label_column: The column of the label, or None.
-        dropped: The rows that were left out, with reasons.
+        dropped: The dropped rows, with reasons.
         source: The source of the documents, usually the path of the file.
         header: True if the first row names the columns.
-        notes: One sentence for the user about each guess.
+        notes: One sentence for the user about each inferred property.
     """
 
     texts: list[str]
@@ -43,14 +43,14 @@ class Table:
         return len(self.texts)
 
     def dropped_summary(self, most_lines: int = 5) -> str:
-        """Return the number of rows left out, with reasons and lines.
+        """Summarize the dropped rows, with reasons and lines.
 
         Args:
             most_lines: Maximum number of lines printed for each reason.
 
         Returns:
             For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``,
-            or an empty string if nothing was left out.
+            or an empty string if no row was dropped.
         """
         if not self.dropped:
             return ""

@@ -16,17 +16,17 @@ _MOST_MARKS, _GRAPHEME_JOINER = 30, "\u034f"
 def tokenize(text: str, scheme: Scheme = "words") -> list[str]:
     """Return the tokens of a document.
 
-    ``words`` suits any language that separates words by blanks. It converts to lower case and
-    splits into words, numbers and single punctuation marks; runs of full stops or hyphens stay
+    ``words`` is for any language that separates words by spaces. It converts to lower case and
+    splits into words, numbers and single punctuation marks; runs of periods or hyphens stay
     together; English clitics are separate tokens as in the vocabulary of GloVe (``don't`` becomes
     ``do n't``, ``cat's`` becomes ``cat 's``).
 
-    ``blanks`` splits at white space, for text that is already tokenized.
+    ``blanks`` splits at whitespace, for text that is already tokenized.
 
-    ``leam`` repeats the cleaning that the experiments of Liang et al. (2019) used in practice,
-    with its peculiarities: everything but ASCII letters, digits and ``( ) , . ! ?`` becomes a
-    blank, the letters ``br`` are deleted everywhere (meant for the HTML tag, this also changes
-    ``library``), and every token that Python reads as a float becomes ``0``, including ``nan`` and
+    ``leam`` reproduces the preprocessing in the experiments of Liang et al. (2019), including its
+    peculiarities: everything but ASCII letters, digits and ``( ) , . ! ?`` becomes a space, the
+    letters ``br`` are deleted everywhere (intended for the HTML tag, this also changes
+    ``library``), and every token that Python parses as a float becomes ``0``, including ``nan`` and
     ``infinity``.
 
     Args:
@@ -74,10 +74,10 @@ def _long_run() -> re.Pattern[str]:
 
 
 def _stream_safe(text: str) -> str:
-    """Return a text with a joiner after every 30 combining marks in a row, as in Unicode's UAX 15.
+    """Insert a joiner after every 30 consecutive combining marks, as in Unicode's UAX 15.
 
-    Normalization sorts the marks of a run in quadratic time. No word of any language has so many,
-    so every other text stays as it is.
+    Normalization sorts the marks of a run in quadratic time. No word of any language has so many
+    marks, so ordinary text is not changed.
     """
     if text.isascii():
         return text

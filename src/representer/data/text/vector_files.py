@@ -1,4 +1,4 @@
-"""Reading word vectors: GloVe and word2vec text, and ``.npz`` with ``words`` and ``vectors``."""
+"""Reading of word vectors: GloVe and word2vec text, and ``.npz`` with ``words`` and ``vectors``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None
 
     A text file has one word and its values per line (GloVe), optionally after a first line with the
     numbers of words and dimensions (word2vec); it may be compressed (``.gz``, ``.bz2``, ``.xz``). A
-    GloVe token may contain blanks: the last D fields are the vector. The first vector of each word
+    GloVe token may contain spaces: the last D fields are the vector. The first vector of each word
     is used. An ``.npz`` file contains ``words`` (text) and ``vectors``; nothing is unpickled.
 
     Args:
@@ -46,7 +46,7 @@ def read_vectors(path: str | PathLike[str], vocabulary: Vocabulary | None = None
     if path.suffix.lower() == ".bin":
         regular_file(path)
         fix = "Save the vectors as text (save_word2vec_format with binary=False) or as .npz."
-        raise DataError("binary word2vec files are not read", file=path, fix=fix)
+        raise DataError("binary word2vec files are not supported", file=path, fix=fix)
     return _text(path, wanted)
 
 
@@ -88,7 +88,7 @@ def _dimensions(path: Path, line: str) -> int:
     while dimensions < len(fields) - 1 and _is_number(fields[-1 - dimensions]):
         dimensions += 1
     if not dimensions:
-        fix = "Each line is a word and its values, separated by blanks."
+        fix = "Each line is a word and its values, separated by spaces."
         raise DataError("no word vector", file=path, line=1, fix=fix)
     return dimensions
 
@@ -103,7 +103,7 @@ def _fields(path: Path, number: int, line: str, dimensions: int) -> tuple[str, l
         raise DataError("no word before the values", file=path, line=number, fix="Remove the line.")
     if " " in word and _is_number(word.rsplit(" ", 1)[1]):
         problem = f"more than {dimensions} values"
-        fix = "Every line needs as many as the first."
+        fix = "Every line needs the same number of values."
         raise DataError(problem, file=path, line=number, fix=fix)
     return word, values
 
@@ -114,7 +114,7 @@ def _numbers(path: Path, number: int, values: list[str]) -> np.ndarray:
         row = np.array([float(value) for value in values])
     except ValueError:
         row = np.array([np.nan])
-    # the tests of _is_number, on all values at once
+    # the checks of _is_number, for all values at once
     if np.abs(row).max() < _LARGEST and together.isascii() and "_" not in together:
         return row.astype(np.float32)
     bad = next(value for value in values if not _is_number(value))
@@ -123,7 +123,7 @@ def _numbers(path: Path, number: int, values: list[str]) -> np.ndarray:
 
 
 def _is_number(field: str) -> bool:
-    """Return True if a field is a number that float32 holds."""
+    """Return True if a field is a number that float32 can represent."""
     number = parse_number(field)
     return number is not None and abs(number) < _LARGEST
 
@@ -141,7 +141,7 @@ def _npz(path: Path) -> tuple[list[str], np.ndarray]:
     if words.ndim != 1 or vectors.ndim != 2 or len(words) != len(vectors):
         problem = f"words has shape {words.shape} and vectors {vectors.shape}"
         raise DataError(problem, file=path, fix="Save one row of vectors for each word.")
-    with np.errstate(over="ignore"):  # a number that is too large becomes infinite, and is refused
+    with np.errstate(over="ignore"):  # too large numbers become infinite, which is an error
         matrix = vectors.astype(np.float32)
     bad = ~np.isfinite(matrix).all(axis=1)
     if bad.any():

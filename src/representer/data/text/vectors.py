@@ -1,4 +1,4 @@
-"""Word vectors: their matrix, and their coverage of a vocabulary."""
+"""Word vectors, and their coverage of a vocabulary."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from representer.errors import ArgumentError, ShapeError
 
 @dataclass(frozen=True)
 class Coverage:
-    """The part of a vocabulary that has vectors.
+    """The coverage of a vocabulary by word vectors.
 
     Args:
         found: Number of words with a vector.
-        total: Number of words in the vocabulary, without the two marks.
-        by_case: Number of found words that use the vector of a spelling in another case.
+        total: Number of words in the vocabulary, without special tokens.
+        by_case: Number of words found only in another case.
         words: The words with a vector.
     """
 
@@ -49,7 +49,7 @@ class Coverage:
         case = f", {self.by_case:,} of them in another case" if self.by_case else ""
         return (
             f"{self.found:,} of {self.total:,} words ({self.types:.1%}) have a vector{case}; "
-            "the others start at random"
+            "the others are random"
         )
 
 
@@ -60,7 +60,7 @@ class WordVectors:
     Args:
         words: The distinct words.
         matrix: Their vectors, float32.
-        duplicates: Number of later vectors for the same word, which are left out.
+        duplicates: Number of duplicate vectors for the same word, which are ignored.
 
     Shape:
         - matrix: ``(V, D)``
@@ -86,12 +86,12 @@ class WordVectors:
         """Return the embedding matrix of a vocabulary.
 
         A word uses its own vector, or else that of its lower-case, capitalized or upper-case form.
-        Words without a vector and the unknown word start uniform in [-scale, scale]; padding is
+        Words without a vector and the unknown word are uniform in [-scale, scale]; padding is
         zero.
 
         Args:
             vocabulary: The words.
-            generator: Source of the random rows, which do not depend on the words found.
+            generator: Random generator of these rows, which do not depend on the words found.
             scale: Largest absolute value in a random row.
 
         Returns:

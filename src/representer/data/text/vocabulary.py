@@ -8,14 +8,14 @@ from representer.data.numbering import Numbering
 
 
 class Vocabulary(Numbering):
-    """Words in a fixed order, each with its number; 0 is padding and 1 any other word.
+    """Words in a fixed order, with ids; 0 is padding and 1 the unknown word.
 
     Args:
-        words: All words. The first two are the marks ``<pad>`` and ``<unk>``. If they occur
+        words: All words, starting with the special tokens ``<pad>`` and ``<unk>``. If these occur
             as words of a document, both are encoded as unknown.
 
     Raises:
-        ArgumentError: If the marks do not come first or a word is a duplicate.
+        ArgumentError: If the special tokens do not come first or a word is a duplicate.
     """
 
     PAD: ClassVar[int] = 0
