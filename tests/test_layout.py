@@ -114,7 +114,7 @@ COVERED_BY = {
     "tests/papers/test_string_graph2017_sentiment.py": ("string_graph2017/table2",),
     "tests/papers/test_string_graph2017_treebank.py": ("shared/datasets",),
     "tests/papers/test_string_graph2017_language.py": (
-        "shared/language", "shared/language_recipe", "shared/language_table",
+        "shared/language", "shared/language_table",
     ),
     "tests/papers/test_string_graph2017_graph_kernels.py": (
         "string_graph2017/graph_kernels_table", "string_graph2017/graph_sets",

@@ -24,7 +24,10 @@ def test_every_option_of_reproduce_reaches_the_recipe(run, tmp_path, monkeypatch
         table.write_text("the table\n")
         return table
 
-    made_up = Recipe("made-up", "a title", "a source", record)
+    made_up = Recipe(
+        "made-up", "a title", "a source", record, cells=("lstm", "rkm-lstm"), datasets=("a", "b"),
+        presets=("paper", "authors_code"), options=("filter_lengths", "lengths", "vectors"),
+    )  # fmt: skip
     monkeypatch.setattr(recipe, "installed_recipes", lambda: {"made-up": made_up})
     monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: True)
     monkeypatch.setattr("sys.argv", ["representer", "reproduce", "made-up", "--smoke"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from representer.tasks import recipe
+from representer import installed
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,8 @@ def write_treebank(root: Path) -> Path:
 def _recipes_are_found() -> Iterator[None]:
     """Stand in for the metadata of an installed package."""
     papers = ("kbdnn2018", "rkm2019", "string_graph2017")
-    entries = [EntryPoint(name, f"representer_papers.{name}", recipe.GROUP) for name in papers]
+    group = "representer.recipes"
+    entries = EntryPoints(EntryPoint(name, f"representer_papers.{name}", group) for name in papers)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recipe, "entry_points", lambda group: EntryPoints(entries))
+        patch.setattr(installed, "entry_points", lambda group: entries.select(group=group))
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_smoke_run_writes_table_and_picture_through_the_command_line(
         assert f"(`{cell}`) | 0 | 3 | – | – | – |" in table
     assert "charges from 0 to 9" in table
     assert "accuracy on the test sequences" in (tmp_path / "out/accuracy.svg").read_text("utf-8")
-    (tmp_path / "out/paper-rnn-seed0.json").unlink()
+    (tmp_path / "out/paper-rnn-seed0/metrics.json").unlink()
     assert entry_point([*command, "--table-only"]) == 0
     assert "`rnn`" not in (tmp_path / "out/table.md").read_text("utf-8")
 
@@ -69,12 +70,15 @@ def test_all_seeds_are_tested_on_the_same_sequences_and_trained_on_their_own(mon
 
 
 def test_a_row_has_the_accuracy_at_a_number_of_updates_the_last_and_the_best(tmp_path, monkeypatch):
-    monkeypatch.setattr(charging_report, "draw", lambda path, results: None)
+    monkeypatch.setattr(charging_report, "draw", lambda path, runs: None)
     curve = [[1, 0.1], [90, 0.5], [120, 0.6], [1000, 0.9], [9000, 0.95], [10_000, 0.8]]
     setting = {"cell": "rnn", "seed": 0, "preset": "paper", "updates": 10_000, "test": 5}
-    run = {"setting": setting, "curve": curve, "ones": 0.4}
+    folder = tmp_path / "paper-rnn-seed0"
+    folder.mkdir()
+    (folder / "recipe.json").write_text(json.dumps(setting))
+    (folder / "metrics.json").write_text(json.dumps({"curve": curve, "ones": 0.4}))
     request = Request(tmp_path, tmp_path, command="representer")
-    text = write_report(request, [run]).read_text("utf-8")
+    text = write_report(request).read_text("utf-8")
     assert "| 0 | 10,000 | 50.00 | 90.00 | 80.00 | 80.00 | 95.00 |" in text
     assert "Always predicting 1 is correct at 40.0 % of the steps, always 0 at 60.0 %." in text
 

@@ -14,17 +14,27 @@ from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import long_term, long_term_report, long_term_run
-from representer_papers.kbdnn2018.long_term import LONG_TERM, Setting, is_done, run_one, settings
+from representer_papers.kbdnn2018.long_term import LONG_TERM, Setting, settings
+from representer_papers.shared import runs
 
 SETTING = Setting("iff", 4, "kbrn-fitted", "paper", 0, 40, tiny=True)
 
 
+def run_of(out, setting):
+    return runs.Run(out / setting.name, setting, "updates")
+
+
+def run_one(out, setting):
+    runs.run_one(run_of(out, setting), (), long_term_run.train)
+
+
 @pytest.fixture(scope="module")
 def solved(tmp_path_factory):
-    """Return the folder and the line of a run that solves a short problem."""
+    """Return the folder of a run that solves a short problem."""
     out = tmp_path_factory.mktemp("out")
     setting = Setting("or", 3, "kbrn-fitted", "paper", 0, 400)
-    return out, setting, run_one(out, setting)
+    run_one(out, setting)
+    return out, setting
 
 
 def metrics(out, setting):
@@ -32,8 +42,7 @@ def metrics(out, setting):
 
 
 def test_a_run_stops_when_an_epoch_is_right(solved):
-    out, setting, line = solved
-    assert "solved after" in line
+    out, setting = solved
     found = metrics(out, setting)
     assert found["stopped_by"] == "solved"
     assert found["updates"] % 10 == 0
@@ -42,8 +51,8 @@ def test_a_run_stops_when_an_epoch_is_right(solved):
     assert found["test_running"] > 0.9
     assert len(found["functions"]) == 20
     assert 0 <= found["steep"] <= 20
-    assert is_done(out, setting)
-    assert is_done(out, replace(setting, updates=10**6))  # it is solved
+    assert run_of(out, setting).is_done()
+    assert run_of(out, replace(setting, updates=10**6)).is_done()  # it is solved
 
 
 def test_an_interrupted_run_reaches_the_same_end(tmp_path, monkeypatch):
@@ -51,7 +60,8 @@ def test_an_interrupted_run_reaches_the_same_end(tmp_path, monkeypatch):
     monkeypatch.setattr(long_term_run, "BATCH", 20)
     run_one(tmp_path / "whole", SETTING)
     run_one(tmp_path / "parts", replace(SETTING, updates=20))
-    assert not is_done(tmp_path / "parts", SETTING)
+    assert run_of(tmp_path / "parts", replace(SETTING, updates=20)).is_done()
+    assert not run_of(tmp_path / "parts", SETTING).is_done()
     run_one(tmp_path / "parts", SETTING)
     whole, parts = (metrics(tmp_path / name, SETTING) for name in ("whole", "parts"))
     assert whole == parts
@@ -108,9 +118,10 @@ def test_points_of_the_figure_are_shares_and_means_by_length():
     assert long_term_report._points(runs, solved=False) == [(5, 10.0), (10, 30.0)]
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path):
+def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path, capsys):
     with RunFolder(tmp_path / SETTING.name):
-        assert "skipped" in run_one(tmp_path, SETTING)
+        run_one(tmp_path, SETTING)
+    assert "skipped" in capsys.readouterr().out
 
 
 def test_a_gradient_that_is_no_number_ends_a_run(tmp_path, monkeypatch):
@@ -123,7 +134,9 @@ def test_a_gradient_that_is_no_number_ends_a_run(tmp_path, monkeypatch):
         return network
 
     monkeypatch.setattr(long_term_run, "long_term_network", broken)
-    assert "diverged after 1" in run_one(tmp_path, SETTING)
+    run_one(tmp_path, SETTING)
+    found = metrics(tmp_path, SETTING)
+    assert (found["stopped_by"], found["updates"]) == ("diverged", 1)
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
@@ -137,13 +150,13 @@ def test_a_table_through_the_command_line(tmp_path, capsys, workers: str):
     assert (tmp_path / "curves.svg").exists()
     capsys.readouterr()
     assert entry_point(command) == 0
-    assert "updates after" not in capsys.readouterr().out  # nothing is run again
-    with pytest.raises(ArgumentError, match="a folder of runs of this size"):
-        long_term.run(Request(tmp_path, tmp_path, datasets=("xor",), cells=("kbrn",), lengths=(3,)))
+    assert "-seed0:" not in capsys.readouterr().out  # nothing is run again
+    with pytest.raises(ArgumentError, match="Its tiny is True; choose another --out"):
+        LONG_TERM.run(Request(tmp_path, tmp_path, datasets=("xor",), cells=("kbrn",), lengths=(3,)))
 
 
 def test_solved_runs_are_counted_and_their_functions_drawn(solved, monkeypatch):
-    out, setting, _ = solved
+    out, setting = solved
     monkeypatch.setattr(long_term_report, "FUNCTIONS", (setting.function,))
     path = LONG_TERM.run(Request(out, out, table_only=True))
     table = path.read_text("utf-8")

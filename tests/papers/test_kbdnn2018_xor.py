@@ -11,7 +11,7 @@ import torch
 
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
-from representer.tasks.recipe import GROUP, Request
+from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
 from representer_papers.kbdnn2018.options import one_thread
 from representer_papers.kbdnn2018.xor import XOR, Setting, train
@@ -24,7 +24,9 @@ def flushes():
 
 def test_the_package_announces_its_recipes():
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
-    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][GROUP]
+    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][
+        "representer.recipes"
+    ]
     assert announced["kbdnn2018"] == "representer_papers.kbdnn2018"
     assert {name: recipe.name for name, recipe in RECIPES.items()} == {n: n for n in RECIPES}
 
@@ -63,7 +65,7 @@ def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, ca
     assert len(rows) == 4
     picture = (tmp_path / "out/functions.svg").read_text("utf-8")
     assert picture.count("d = 5") == 4
-    path = tmp_path / "out/2bit-5-plain-seed0.json"
+    path = tmp_path / "out/2bit-5-plain-seed0/metrics.json"
     found = json.loads(path.read_text("utf-8"))
     path.write_text(json.dumps(found | {"error": 0.123}), encoding="utf-8")
     assert entry_point(command) == 0

@@ -11,7 +11,7 @@ import pytest
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.models import CELLS
-from representer.tasks.recipe import GROUP, Reported, Request
+from representer.tasks.recipe import Reported, Request
 from representer_papers.rkm2019 import RECIPES, documents
 from representer_papers.rkm2019.datasets import DATASETS, locate
 from representer_papers.rkm2019.documents import DOCUMENTS
@@ -40,7 +40,9 @@ def test_rows_and_columns_have_cells_and_data_sets():
 
 def test_the_package_announces_its_recipes():
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
-    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][GROUP]
+    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][
+        "representer.recipes"
+    ]
     assert announced["rkm2019"] == "representer_papers.rkm2019"
 
 

@@ -15,7 +15,7 @@ from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.language.language_training import model_config
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.language import LANGUAGE, REPORTED, variants
-from representer_papers.shared import language_recipe
+from representer_papers.shared import language as shared
 from representer_papers.shared.language import DATASETS, shortened
 
 PAPER = {  # parameters on the Penn Treebank, two bias vectors on every gate
@@ -111,13 +111,12 @@ def texts(tmp_path):
 def test_by_default_the_four_cells_of_the_paper_are_run_on_both_texts(texts, tmp_path, monkeypatch):
     ran = []
     monkeypatch.setattr(
-        language_recipe,
-        "run_missing",
-        lambda request, dataset, folder, rows: ran.append((dataset.name, [v.name for v in rows])),
+        shared, "run_missing", lambda runs, *_: ran.append([run.folder for run in runs])
     )
     (tmp_path / "out").mkdir()
     LANGUAGE.run(request(tmp_path))
-    assert ran == [(name, list(PAPER)) for name in ("ptb", "wikitext-2")]
+    out = tmp_path / "out"
+    assert ran == [[out / name / f"{c}-seed0" for c in PAPER] for name in ("ptb", "wikitext-2")]
 
 
 def test_cells_are_run_on_both_texts_and_listed_in_the_table(texts, tmp_path):

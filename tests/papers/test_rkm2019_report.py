@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.datasets import DATASETS, Located
-from representer_papers.rkm2019.report import Results, write_table
+from representer_papers.rkm2019.report import write_table
 
 SEEDS = (0, 1, 2)
 
@@ -22,19 +23,29 @@ def metrics(accuracy: float, steps: int = 40) -> dict:
     }
 
 
+def write(path: Path, value: dict) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
 def table(tmp_path: Path, runs: dict, seeds=SEEDS, sizes=(114_000, 6_000, 7_600)) -> str:
     baseline = {"name": "majority", "accuracy": 0.25, "accuracy_interval": [0.24, 0.26]}
     part = dict(zip(("train", "valid", "test"), sizes, strict=True))
-    baselines = {("ag_news", s): {"sizes": part, "baselines": [baseline]} for s in seeds}
+    for seed in seeds:
+        written = {"sizes": part, "baselines": [baseline]}
+        write(tmp_path / f"ag_news/baselines-seed{seed}.json", written)
+    for (cell, n, seed), found in runs.items():
+        folder = tmp_path / f"ag_news/{cell}-{n}gram-seed{seed}"
+        write(folder / "recipe.json", {"cell": cell, "filter_length": n, "seed": seed})
+        write(folder / "metrics.json", found)
     place = Located(DATASETS["ag_news"], Path(), Path(), "2,3")
     request = Request(tmp_path, tmp_path, seeds=seeds, command="representer")
-    path = write_table(request, [place], Results(runs, baselines))
-    return path.read_text("utf-8")
+    return write_table(request, [place]).read_text("utf-8")
 
 
 def test_figures_are_mean_and_deviation_of_the_test_accuracies(tmp_path):
     runs = {
-        ("ag_news", "cnn", 1, seed): metrics(accuracy, steps)
+        ("cnn", 1, seed): metrics(accuracy, steps)
         for seed, accuracy, steps in zip(SEEDS, (0.5, 0.6, 0.8), (40, 60, 40), strict=True)
     }
     text = table(tmp_path, runs)
@@ -44,7 +55,7 @@ def test_figures_are_mean_and_deviation_of_the_test_accuracies(tmp_path):
 
 
 def test_one_seed_has_its_interval(tmp_path):
-    text = table(tmp_path, {("ag_news", "cnn", 3, 4): metrics(0.6)}, seeds=(4,))
+    text = table(tmp_path, {("cnn", 3, 4): metrics(0.6)}, seeds=(4,))
     assert "| CNN | 91.53 | 60.00 (58.00 – 61.00), 40 steps |" in text
 
 
@@ -52,12 +63,12 @@ def test_one_seed_has_its_interval(tmp_path):
 def test_the_order_is_compared_once_every_seed_is_there(tmp_path, missing):
     cells = ("lstm", "rkm-lstm", "rkm-cifg", "linear-kernel-gated", "linear-kernel", "gated-cnn")
     runs = {
-        ("ag_news", cell, 3, seed): metrics(0.9 - 0.05 * place + 0.001 * seed)
+        (cell, 3, seed): metrics(0.9 - 0.05 * place + 0.001 * seed)
         for place, cell in enumerate((*cells, "cnn"))
         for seed in SEEDS
     }
     if missing:
-        del runs["ag_news", "cnn", 3, 2]
+        del runs["cnn", 3, 2]
     text = table(tmp_path, runs)
     assert ("Of 21 pairs of cells, 21 differ" in text) is not missing
 

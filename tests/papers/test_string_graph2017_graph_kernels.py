@@ -136,7 +136,7 @@ def test_a_killed_repeat_continues_from_its_inner_folds(folder, done, monkeypatc
 
 
 def test_results_of_other_settings_are_refused(folder, done):
-    with pytest.raises(ArgumentError, match=r"Its 'inner folds' is 2; choose another --out"):
+    with pytest.raises(ArgumentError, match=r"Its inner folds is 2; choose another --out"):
         GRAPH_KERNELS.run(request(folder, done[0], smoke=False, cells=("walk",)))
 
 

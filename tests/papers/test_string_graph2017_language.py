@@ -122,7 +122,7 @@ def test_a_run_that_is_not_finished_is_on_the_way(text, tmp_path):
     LANGUAGE.run(request(tmp_path, cells=("state",)))  # and it goes on
     assert (tmp_path / "out/ptb/state-seed0/metrics.json").exists()
     # another budget in the same folder
-    with pytest.raises(ArgumentError, match=r"expected a run with these settings. Choose another"):
+    with pytest.raises(ArgumentError, match=r"Its budget is 1.0; choose another --out"):
         LANGUAGE.run(request(tmp_path, cells=("state",), budget=0.5))
 
 

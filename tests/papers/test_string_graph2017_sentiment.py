@@ -13,7 +13,7 @@ from papers.conftest import write_treebank
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
-from representer.tasks.recipe import GROUP, Request
+from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES
 from representer_papers.string_graph2017.sentiment import SENTIMENT
 from representer_papers.string_graph2017.sentiment_config import CELLS
@@ -54,7 +54,9 @@ def row(table: str, name: str) -> list[str]:
 
 def test_the_package_announces_its_recipes():
     pyproject = Path(__file__).parents[2] / "pyproject.toml"
-    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][GROUP]
+    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][
+        "representer.recipes"
+    ]
     assert announced["string_graph2017"] == "representer_papers.string_graph2017"
     assert {name: recipe.name for name, recipe in RECIPES.items()} == {n: n for n in RECIPES}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from representer.tasks.recipe import Request
@@ -15,7 +16,7 @@ def made_up(out: Path, cell: str, seed: int, accuracy: float, vectors: str | Non
     config = SentimentConfig("fine", cell, seed, epochs=9, vectors=vectors, preset="authors_code")
     folder = out / "fine" / config.name
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config.to_dict()))
+    (folder / "recipe.json").write_text(json.dumps(asdict(config)))
     metrics = {
         "test": {"accuracy": accuracy, "accuracy_interval": [accuracy - 0.01, accuracy + 0.02]},
         "valid": {"valid_accuracy": accuracy + 0.05},

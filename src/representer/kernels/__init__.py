@@ -1,5 +1,6 @@
 """Exact kernels: the functions of two objects that the layers of ``nn`` evaluate."""
 
+from representer.installed import installed
 from representer.kernels.composition import Activated, Cosine, Product, Sum
 from representer.kernels.deep_graph_kernel import DeepGraphKernel
 from representer.kernels.deep_string_kernel import DeepStringKernel
@@ -42,3 +43,5 @@ __all__ = [
     "WeisfeilerLehmanKernel",
     "gram",
 ]
+
+KERNELS.update(installed("kernels"))  # last, since their packages import this one

@@ -27,14 +27,13 @@ def _torch_lstm(
     )
 
 
+def _key(row: str) -> str:
+    """Return the name of a row of Table 1 for configurations and the command line."""
+    return row.lower().replace(" w/ o_t", "-gated").replace(" ", "-")
+
+
 CELLS: dict[str, Callable[..., torch.nn.Module]] = {
-    "lstm": nn.TABLE1["LSTM"],
-    "rkm-lstm": nn.TABLE1["RKM-LSTM"],
-    "rkm-cifg": nn.TABLE1["RKM-CIFG"],
-    "linear-kernel-gated": nn.TABLE1["Linear Kernel w/ o_t"],
-    "linear-kernel": nn.TABLE1["Linear Kernel"],
-    "gated-cnn": nn.TABLE1["Gated CNN"],
-    "cnn": nn.TABLE1["CNN"],
+    **{_key(row): layer for row, layer in nn.TABLE1.items()},
     "ran": nn.RAN,
     "rkm": nn.RKM,
     "string-kernel": nn.StringKernelRNN,

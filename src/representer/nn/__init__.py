@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from representer.installed import installed
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
 from representer.nn.activation.replace import (
@@ -25,7 +26,7 @@ from representer.nn.recurrent.cells.ran import RAN
 from representer.nn.recurrent.cells.rkm import RKM
 from representer.nn.recurrent.cells.rkm_cifg import RKMCIFG
 from representer.nn.recurrent.cells.rkm_lstm import RKMLSTM
-from representer.nn.recurrent.cells.table1 import TABLE1
+from representer.nn.recurrent.cells.table1 import TABLE1, layer_of
 from representer.nn.recurrent.kbrn.kbrn import KBRN
 from representer.nn.recurrent.states import (
     EmptyState,
@@ -94,6 +95,9 @@ __all__ = [
 
 if importlib.util.find_spec("torch_geometric") is None:  # a star import asks for all names here
     __all__ = [n for n in __all__ if n not in _GRAPH]  # pyright: ignore[reportUnsupportedDunderAll]
+
+# last, since the packages of other cells import this one
+TABLE1.update({name: layer_of(name, cell) for name, cell in installed("cells").items()})
 
 
 def __getattr__(name: str) -> Any:

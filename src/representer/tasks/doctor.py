@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from representer.installed import findings as extensions
 from representer.tasks.packages import PACKAGES, is_importable, package_version
 
 MARKS = {"ok": "ok  ", "note": "note", "fail": "FAIL"}
@@ -32,7 +33,7 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Run all checks; a missing part is a finding, never an exception."""
-    findings = [_python(), *_packages(), _folder()]
+    findings = [_python(), *_packages(), *_extensions(), _folder()]
     try:
         import torch
     except (ImportError, OSError) as error:
@@ -81,6 +82,14 @@ def _packages() -> Iterator[Finding]:
                 f"missing; needed for {package.purpose}. About {package.megabytes} MB: "
                 f'pip install "representer[{package.extra}]"',
             )
+
+
+def _extensions() -> Iterator[Finding]:
+    """Yield what other packages add: cells, kernels, tasks and recipes."""
+    for what, package, error in extensions():
+        if not package.startswith("representer "):
+            fix = f"cannot be loaded ({error}). Fix: repair or uninstall the package"
+            yield Finding("fail" if error else "ok", what, f"of {package} {error and fix}".strip())
 
 
 def _folder() -> Finding:

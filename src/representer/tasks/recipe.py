@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from representer.errors import ArgumentError, MissingExtraError
-
-GROUP = "representer.recipes"
+from representer.installed import installed
 
 
 @dataclass(frozen=True)
@@ -78,15 +76,48 @@ class Recipe:
         name: Name for ``representer reproduce``.
         title: Short description.
         source: Paper and table.
-        run: Runs the recipe and returns the path of its table.
+        reproduce: Runs what is missing, and returns the path of the table.
+        cells: Rows that a request may name; none if ``--cells`` has no meaning.
+        datasets: Data sets that a request may name.
+        presets: Settings that the recipe has.
+        options: Those of ``filter_lengths``, ``lengths`` and ``vectors`` that it uses.
         reported: The paper's figures by (row, column) of that table.
     """
 
     name: str
     title: str
     source: str
-    run: Callable[[Request], Path]
+    reproduce: Callable[[Request], Path]
+    cells: Sequence[str] = ()
+    datasets: Sequence[str] = ()
+    presets: Sequence[str] = ("paper",)
+    options: Sequence[str] = ()
     reported: Mapping[tuple[str, str], Reported] = field(default_factory=dict)
+
+    def run(self, request: Request) -> Path:
+        """Run what is missing of the table, write it, and return its path.
+
+        Finished runs are kept and interrupted runs resume, so a command can be repeated until the
+        table is complete.
+
+        Raises:
+            ArgumentError: If the request names something that the recipe does not have, or a folder
+                has a run with other settings.
+            DataError: If a data set is missing or invalid.
+        """
+        for name in ("filter_lengths", "lengths", "vectors"):
+            if getattr(request, name) and name not in self.options:
+                raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
+        for name, known in (("cells", self.cells), ("datasets", self.datasets)):
+            for value in getattr(request, name):
+                if value not in known:
+                    expected = (
+                        f"some of {', '.join(known)}" if known else "nothing, for this recipe"
+                    )
+                    raise ArgumentError(name, value, expected)
+        if request.preset not in self.presets:
+            raise ArgumentError("preset", request.preset, " or ".join(map(repr, self.presets)))
+        return self.reproduce(request)
 
 
 def installed_recipes() -> dict[str, Recipe]:
@@ -96,8 +127,8 @@ def installed_recipes() -> dict[str, Recipe]:
         MissingExtraError: If no installed package has recipes.
     """
     recipes: dict[str, Recipe] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.name):
-        recipes |= entry.load().RECIPES
+    for module in installed("recipes").values():
+        recipes |= module.RECIPES
     if not recipes:
         raise MissingExtraError("finding recipes", "the installed package", "train")
     return recipes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from representer.errors import KindError
+from representer.installed import installed
 from representer.tasks.graph.graph_task import GRAPH
 from representer.tasks.language.language_task import LANGUAGE
 from representer.tasks.molecule.molecule_task import MOLECULE
@@ -10,7 +11,8 @@ from representer.tasks.signal.signal_task import SIGNAL
 from representer.tasks.task import Task
 from representer.tasks.text.text_task import TEXT
 
-TASKS: dict[str, Task] = {task.name: task for task in (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL)}
+_OWN = (TEXT, LANGUAGE, MOLECULE, GRAPH, SIGNAL)
+TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *installed("tasks").values())}
 
 
 def task_of_run(run: str, command: str) -> Task:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from representer.errors import ArgumentError
 from representer.tasks.recipe import Recipe, Request
+from representer_papers.kbdnn2018.options import PRESETS
 
 SOURCE = "M18 Fig. 3"
 CELLS = ("kbrn", "kbrn-fitted", "rnn", "lstm", "lstm-sigmoid")
@@ -35,54 +34,27 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Name of the result file, without its suffix."""
+        """Name of the run folder."""
         return f"{self.preset}-{self.cell}-seed{self.seed}"
 
 
-def run(request: Request) -> Path:
-    """Train the missing networks, draw the curves, and write the table.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        ArgumentError: If the request names an unknown cell, preset or option.
-    """
+def reproduce(request: Request) -> Path:
+    """Train the missing networks, draw the curves, and write the table."""
     from representer_papers.kbdnn2018.charging_report import write_report
-    from representer_papers.kbdnn2018.options import chosen, one_thread, refuse_others
-    from representer_papers.kbdnn2018.problems import CHARGES
+    from representer_papers.kbdnn2018.options import one_thread
+    from representer_papers.shared.runs import Run, run_missing
 
-    refuse_others(request, ("cells",))
-    if request.preset not in CHARGES:
-        raise ArgumentError("preset", request.preset, f"one of {', '.join(CHARGES)}")
     updates = 3 if request.smoke else max(1, round(request.budget * UPDATES))
     test = 50 if request.smoke else TEST
-    request.out.mkdir(parents=True, exist_ok=True)
     settings = [
         Setting(cell, request.preset, seed, updates, test)
-        for cell in chosen("cells", request.cells, CELLS)
+        for cell in request.cells or CELLS
         for seed in request.seeds
     ]
+    runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
     with one_thread():
-        results = [_result(request, setting) for setting in settings]
-    return write_report(request, [result for result in results if result is not None])
-
-
-def _result(request: Request, setting: Setting) -> dict[str, Any] | None:
-    """Return the result of a run; train it unless a stored one has at least as many updates."""
-    from representer.storage.atomic import write_json
-
-    path = request.out / f"{setting.name}.json"
-    if path.exists():
-        result = json.loads(path.read_text("utf-8"))
-        if request.table_only or result["setting"]["updates"] >= setting.updates:
-            return result
-    if request.table_only:
-        return None
-    result = {"setting": asdict(setting), **train(setting)}
-    write_json(path, result)
-    print(f"{setting.name}: accuracy {100 * result['curve'][-1][1]:.2f} %")
-    return result
+        run_missing(() if request.table_only else runs, tuple, lambda _, s, __: train(s))
+    return write_report(request)
 
 
 def train(setting: Setting) -> dict[str, Any]:
@@ -93,7 +65,7 @@ def train(setting: Setting) -> dict[str, Any]:
 
     Returns:
         ``curve``: pairs of updates and test accuracy over all steps; ``function``: the learned
-        activation on a grid, where there is one.
+        activation on a grid, where there is one; ``updates`` and ``stopped_by``.
     """
     import torch
 
@@ -120,7 +92,8 @@ def train(setting: Setting) -> dict[str, Any]:
             with torch.no_grad():
                 is_right = (network(tests[0]) > 0.5) == (tests[1] > 0.5)
             curve.append([update, round(float(is_right.float().mean()), 5)])
-    result: dict[str, Any] = {"curve": curve, "ones": round(float(tests[1].mean()), 4)}
+    result: dict[str, Any] = {"updates": setting.updates, "stopped_by": "updates", "curve": curve}
+    result["ones"] = round(float(tests[1].mean()), 4)
     if isinstance(network.layer, KBRN):
         with torch.no_grad():
             grid = torch.linspace(-10, 10, 201)
@@ -135,5 +108,7 @@ CHARGING = Recipe(
     name="kbrn-charging",
     title="The charging problem: one learned unit, a sigmoid unit and LSTMs",
     source=SOURCE,
-    run=run,
+    reproduce=reproduce,
+    cells=CELLS,
+    presets=PRESETS,
 )

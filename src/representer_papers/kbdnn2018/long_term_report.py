@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from representer.storage.atomic import write_text
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018.long_term import CELLS, FUNCTIONS
 from representer_papers.kbdnn2018.long_term_run import SPAN
 from representer_papers.kbdnn2018.networks import CELLS as TITLES
 from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.kbdnn2018.problems import SIGNS
-from representer_papers.shared.table import heading, smoke_warning
+from representer_papers.shared.runs import stored
+from representer_papers.shared.table import table_head, table_row, write_page
 
 Runs = list[dict[str, Any]]
 
@@ -29,39 +28,19 @@ _ABOUT = (
 
 
 def write_report(request: Request) -> Path:
-    """Write ``table.md``, ``curves.svg`` and ``functions.svg`` from a preset's finished runs.
-
-    Returns:
-        The path of the table.
-    """
-    runs = finished(request.out / request.preset)
-    lines = [
-        *heading("M18 Figs. 4 to 6: a function of the first two bits", request),
-        f"Preset `{request.preset}`.",
-        *_ABOUT,
-        *smoke_warning(request),
-        "",
-        "| network |  |",
-        "| --- | --- |",
-        *(f"| `{cell}` | {TITLES[cell]} |" for cell in CELLS if _matching(runs, cell=cell)),
-    ]
+    """Write ``table.md``, ``curves.svg`` and ``functions.svg`` from a preset's finished runs."""
+    found = stored(request.out, f"{request.preset}/*/*")
+    runs = [{"setting": run.settings, **run.metrics} for run in found if run.metrics is not None]
+    runs.sort(key=lambda run: (run["setting"]["time"], run["setting"]["seed"]))
+    lines = ["", *table_head("network", "", align="ll")]
+    lines += [table_row(f"`{cell}`", TITLES[cell]) for cell in CELLS if _matching(runs, cell=cell)]
     for function in FUNCTIONS:
-        own = _matching(runs, function=function)
-        if own:
+        if own := _matching(runs, function=function):
             lines += ["", f"## {SIGNS[function]} (`{function}`)", "", *_section(own)]
-    request.out.mkdir(parents=True, exist_ok=True)
     if runs:
         lines += ["", *_figures(request.out, runs)]
-    path = request.out / "table.md"
-    write_text(path, "\n".join(lines) + "\n")
-    return path
-
-
-def finished(folder: Path) -> Runs:
-    """Return all finished runs below a folder, ordered by length and seed."""
-    paths = sorted(folder.glob("*/*/metrics.json"))
-    runs = [json.loads(path.read_text("utf-8")) for path in paths]
-    return sorted(runs, key=lambda run: (run["setting"]["time"], run["setting"]["seed"]))
+    title = "M18 Figs. 4 to 6: a function of the first two bits"
+    return write_page(request, title, (f"Preset `{request.preset}`.", *_ABOUT), lines)
 
 
 def _matching(runs: Runs, **wanted: Any) -> Runs:
@@ -71,12 +50,11 @@ def _matching(runs: Runs, **wanted: Any) -> Runs:
 def _section(runs: Runs) -> list[str]:
     """Return a table of one function: networks by length."""
     times = sorted({run["setting"]["time"] for run in runs})
-    lines = [f"| T | {' | '.join(map(str, times))} |", f"| --- | {'---: | ' * len(times)}".rstrip()]
+    lines = table_head("T", *map(str, times))
     for cell in CELLS:
         own = _matching(runs, cell=cell)
         if own:
-            cells = [_solved(_matching(own, time=time)) for time in times]
-            lines.append(f"| `{cell}` | {' | '.join(cells)} |")
+            lines.append(table_row(f"`{cell}`", *(_solved(_matching(own, time=t)) for t in times)))
     tested = [run for run in runs if run["stopped_by"] == "solved"]
     if tested:
         lines += ["", _about_tests(tested)]

@@ -15,8 +15,10 @@ from representer.nn.recurrent.kbrn.step_norm import StepNorm
 from representer.storage.checkpoint import Checkpoint, latest, save_step
 from representer.storage.run_folder import RunFolder
 from representer.training import generators
+from representer.training.freed_memory import keep_freed_memory
 from representer_papers.kbdnn2018.long_term import Setting
 from representer_papers.kbdnn2018.networks import Network, long_term_network
+from representer_papers.kbdnn2018.options import one_thread
 from representer_papers.kbdnn2018.problems import two_bits
 
 BATCH, EPOCH, TEST, SAVE = 500, 10, 5000, 500
@@ -24,7 +26,7 @@ ENOUGH = 0.99
 SPAN, POINTS = 4.0, 161
 
 
-def train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
+def train(folder: RunFolder, setting: Setting, _: tuple[()] = ()) -> dict[str, Any]:
     """Train a network until the accuracy of an epoch exceeds 99 %, or until it is out of updates.
 
     The criterion is that of the authors. The optimizer is Adam with a learning rate of 0.001 on the
@@ -36,6 +38,12 @@ def train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
         ``stopped_by`` (solved, updates or diverged), ``updates``, ``accuracy`` of the last epoch,
         and the results of `_tests`.
     """
+    keep_freed_memory()
+    with one_thread():
+        return _train(folder, setting)
+
+
+def _train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
     with generators.initializing(setting.seed):
         sizes = (4, 5) if setting.tiny else (20, 100)
         network = long_term_network(setting.cell, setting.preset, *sizes)

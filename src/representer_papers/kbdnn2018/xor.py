@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from representer.errors import ArgumentError
 from representer.tasks.recipe import Recipe, Request
+from representer_papers.kbdnn2018.options import PRESETS
 
 SOURCE = "M18 Fig. 2"
 BITS, CENTERS, PENALTIES = (2, 4), (50, 100, 300), (0.0, 0.00075)
 UPDATES = 1_000_000  # from the authors' code; the paper prints no number
 SMALL = 1e-3
-PRESETS = ("paper", "authors_code")  # identical for this problem
 
 
 @dataclass(frozen=True)
@@ -37,26 +35,17 @@ class Setting:
 
     @property
     def name(self) -> str:
-        """Name of the result file, without its suffix."""
+        """Name of the run folder."""
         penalized = "l1" if self.penalty else "plain"
         return f"{self.bits}bit-{self.centers}-{penalized}-seed{self.seed}"
 
 
-def run(request: Request) -> Path:
-    """Train the missing networks, draw the functions, and write the table.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        ArgumentError: If the request sets an option that this recipe does not support.
-    """
-    from representer_papers.kbdnn2018.options import one_thread, refuse_others
+def reproduce(request: Request) -> Path:
+    """Train the missing networks, draw the functions, and write the table."""
+    from representer_papers.kbdnn2018.options import one_thread
     from representer_papers.kbdnn2018.xor_report import write_report
+    from representer_papers.shared.runs import Run, run_missing
 
-    refuse_others(request, ())
-    if request.preset not in PRESETS:
-        raise ArgumentError("preset", request.preset, f"one of {', '.join(PRESETS)}")
     updates = 200 if request.smoke else max(1, round(request.budget * UPDATES))
     settings = [
         Setting(bits, centers, penalty, seed, updates)
@@ -65,30 +54,10 @@ def run(request: Request) -> Path:
         for penalty in PENALTIES
         for centers in CENTERS
     ]
-    request.out.mkdir(parents=True, exist_ok=True)
+    runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
     with one_thread():
-        results = [_result(request, setting) for setting in settings]
-    return write_report(request, [result for result in results if result is not None])
-
-
-def _result(request: Request, setting: Setting) -> dict[str, Any] | None:
-    """Return the result of a run; train it unless a stored one has at least as many updates."""
-    from representer.storage.atomic import write_json
-
-    path = request.out / f"{setting.name}.json"
-    if path.exists():
-        result = json.loads(path.read_text("utf-8"))
-        if request.table_only or result["setting"]["updates"] >= setting.updates:
-            return result
-    if request.table_only:
-        return None
-    result = {"setting": asdict(setting), **train(setting)}
-    write_json(path, result)
-    solved = (
-        "not solved" if result["solved"] is None else f"solved after {result['solved']} updates"
-    )
-    print(f"{setting.name}: {solved}, {result['large']} coefficients left")
-    return result
+        run_missing(() if request.table_only else runs, tuple, lambda _, s, __: train(s))
+    return write_report(request)
 
 
 def train(setting: Setting) -> dict[str, Any]:
@@ -101,7 +70,7 @@ def train(setting: Setting) -> dict[str, Any]:
     Returns:
         ``solved``: the number of updates after which all rows stay correct, or None; ``large``: the
         number of coefficients above 0.001; ``error``: the mean squared error; the function on a
-        grid, and the pre-activation of each row.
+        grid, and the pre-activation of each row; ``updates`` and ``stopped_by``.
     """
     import torch
 
@@ -136,6 +105,8 @@ def train(setting: Setting) -> dict[str, Any]:
         error = float((outputs - targets).square().mean())
         is_right = bool(((outputs - targets).abs() < 0.5).all())
         return {
+            "updates": setting.updates,
+            "stopped_by": "updates",
             "solved": wrong_at if is_right else None,
             "large": int((f.coefficients.abs() > SMALL).sum()),
             "variation": float((f(grid[:, None]).diff(dim=0)).abs().sum()),
@@ -151,5 +122,6 @@ XOR = Recipe(
     name="kbrn-xor",
     title="Parity of two and four bits by one unit with a learned activation",
     source=SOURCE,
-    run=run,
+    reproduce=reproduce,
+    presets=PRESETS,
 )

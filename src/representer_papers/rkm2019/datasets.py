@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from representer.errors import DataError
-from representer_papers.shared.datasets import wanted
+from representer_papers.shared.datasets import existing, located, missing
 
 
 @dataclass(frozen=True)
@@ -67,42 +66,19 @@ DATASETS = {
     )
 }  # fmt: skip
 
-_SUFFIXES = (".csv", ".csv.xz", ".csv.gz", ".csv.bz2")
-
 
 def locate(root: Path, names: Sequence[str]) -> list[Located]:
-    """Find data sets under a folder.
+    """Find data sets in subfolders of a folder; see `located` for errors."""
 
-    Args:
-        root: The folder with one subfolder for each.
-        names: Requested data sets; empty for all that exist.
+    def find(root: Path, dataset: DataSet) -> Located:
+        for folder in dataset.folders:
+            train = existing(root, (folder,), ("train.csv", "train_subset.csv"))
+            test = existing(root, (folder,), ("test.csv",))
+            if train is not None and test is not None:
+                return Located(dataset, train, test, _text_columns(train, dataset))
+        raise missing(f"{' or '.join(dataset.folders)} with train.csv and test.csv", root)
 
-    Raises:
-        ArgumentError: If a name is unknown.
-        DataError: If a requested data set is missing, or all of them are.
-    """
-    places = [(dataset, _locate(root, dataset)) for dataset in wanted(root, names, DATASETS)]
-    missing = [dataset for dataset, place in places if place is None]
-    if missing and (names or len(missing) == len(places)):
-        raise DataError(
-            f"there is no {' or '.join(missing[0].folders)} with train.csv and test.csv",
-            file=root,
-            fix="Add the data set, or remove it from --datasets.",
-        )
-    return [place for _, place in places if place is not None]
-
-
-def _locate(root: Path, dataset: DataSet) -> Located | None:
-    for folder in (root / name for name in dataset.folders):
-        train, test = _file(folder, ("train", "train_subset")), _file(folder, ("test",))
-        if train is not None and test is not None:
-            return Located(dataset, train, test, _text_columns(train, dataset))
-    return None
-
-
-def _file(folder: Path, stems: Sequence[str]) -> Path | None:
-    paths = (folder / f"{stem}{suffix}" for stem in stems for suffix in _SUFFIXES)
-    return next((path for path in paths if path.is_file()), None)
+    return located(root, names, DATASETS, find)
 
 
 def _text_columns(path: Path, dataset: DataSet) -> str:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from representer.errors import ArgumentError, TrainingError
 from representer.tasks.recipe import Recipe, Request
 from representer.tasks.text.text_config import PRESETS, TextConfig, defaults
-from representer_papers.rkm2019.table2 import REPORTED, ROWS, SOURCE
+from representer_papers.rkm2019.table2 import COLUMNS, REPORTED, ROWS, SOURCE
 
 if TYPE_CHECKING:
     from representer.data.text import WordVectors
-    from representer.tasks.baselines import Baseline
+    from representer.storage.run_folder import RunFolder
     from representer.tasks.text.text_data import TextData
     from representer_papers.rkm2019.datasets import Located
-    from representer_papers.rkm2019.report import Results
 
 FILTER_LENGTHS = (1, 3)
 VALID_FRACTION = 0.05  # neither the paper nor the code says how validation data were chosen
 
-_WITHOUT_EFFECT = ("threads:", "out:")  # lines of config.yaml that do not change the results
 # Tiny sizes that check the setup.
 _SMOKE = {
     "hidden_size": 8, "embedding_size": 8, "batch_size": 4, "max_steps": 4, "evaluate_every": 2,
@@ -31,79 +27,61 @@ _SMOKE = {
 }  # fmt: skip
 
 
-def run(request: Request) -> Path:
-    """Run the missing combinations, and write the table.
-
-    Each combination is a run folder ``OUT/DATASET/CELL-Ngram-seedK``. Finished runs are kept and
-    interrupted runs resume, so the command can be repeated until the table is complete.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        ArgumentError: If the request names an unknown cell, preset or data set, or a folder has a
-            run with other settings.
-        DataError: If a data set is missing.
-    """
+def reproduce(request: Request) -> Path:
+    """Run the missing combinations in ``OUT/DATASET/CELL-Ngram-seedK``, and write the table."""
     from representer_papers.rkm2019.datasets import locate
-    from representer_papers.rkm2019.report import Results, write_table
+    from representer_papers.rkm2019.report import write_table
+    from representer_papers.shared.baselines import write_baselines
+    from representer_papers.shared.runs import Run, run_missing
 
-    _check(request)
     places = locate(request.data, request.datasets)
-    results = Results()
-    for place in places:
-        for seed in request.seeds:
-            _run_seed(request, place, seed, results)
-    return write_table(request, places, results)
+    for place in () if request.table_only else places:
+        folder = request.out / place.dataset.name
+        for seed in request.seeds:  # the cells of a seed share one split, which is read once
+            configs = [
+                _config(request, place, folder, cell, n, seed)
+                for cell in request.cells or ROWS.values()
+                for n in request.filter_lengths or FILTER_LENGTHS
+            ]
+            baselines = folder / f"baselines-seed{seed}.json"
+            run_missing(
+                [Run(Path(config.out or ""), config) for config in configs],
+                partial(_load, configs[0]),
+                partial(_train, baselines),
+                {baselines: lambda path, read: write_baselines(path, read[0])},
+            )
+    return write_table(request, places)
 
 
 DOCUMENTS = Recipe(
     name="rkm-documents",
     title="Document classification: seven cells, 1-gram and 3-gram, four data sets",
     source=SOURCE,
-    run=run,
+    reproduce=reproduce,
+    cells=tuple(ROWS.values()),
+    datasets=COLUMNS,
+    presets=tuple(PRESETS),
+    options=("filter_lengths", "vectors"),
     reported=REPORTED,
 )
 
 
-def _check(request: Request) -> None:
-    known = tuple(ROWS.values())
-    for cell in request.cells:
-        if cell not in known:
-            raise ArgumentError("cells", cell, f"some of {', '.join(known)}")
-    if request.preset not in PRESETS:
-        raise ArgumentError("preset", request.preset, f"one of {', '.join(PRESETS)}")
+def _load(config: TextConfig) -> tuple[TextData, WordVectors | None]:
+    from representer.data.text import read_vectors
+    from representer.tasks.text.text_data import prepare
+
+    data = prepare(config)
+    return data, read_vectors(config.vectors, data.vocabulary) if config.vectors else None
 
 
-def _run_seed(request: Request, place: Located, seed: int, results: Results) -> None:
-    """Run every cell on one split of a data set, reading the data once."""
-    name, folder = place.dataset.name, request.out / place.dataset.name
-    configs = {
-        (cell, n): _config(request, place, folder, cell, n, seed)
-        for cell in request.cells or ROWS.values()
-        for n in request.filter_lengths or FILTER_LENGTHS
-    }
-    baselines = folder / f"baselines-seed{seed}.json"
-    waiting = [config for config in configs.values() if not _is_done(config)]
-    if not request.table_only and (waiting or not baselines.exists()):
-        from representer.data.text import read_vectors
-        from representer.tasks.text.text_data import prepare
-        from representer_papers.shared.baselines import read_baselines, write_baselines
+def _train(
+    baselines: Path, run: RunFolder, config: TextConfig, read: tuple[TextData, WordVectors | None]
+) -> None:
+    from representer.tasks.text.text_fit import evaluate_and_report, train
+    from representer_papers.shared.baselines import read_baselines
 
-        data = prepare(next(iter(configs.values())))
-        vectors = read_vectors(request.vectors, data.vocabulary) if request.vectors else None
-        folder.mkdir(parents=True, exist_ok=True)
-        if not baselines.exists():
-            write_baselines(baselines, data)
-        trained_baselines = read_baselines(baselines)
-        for config in waiting:
-            _run(config, data, vectors, trained_baselines)
-    if baselines.exists():
-        results.baselines[name, seed] = json.loads(baselines.read_text("utf-8"))
-    for (cell, n), config in configs.items():
-        path = Path(config.out or "") / "metrics.json"
-        if path.exists():
-            results.runs[name, cell, n, seed] = json.loads(path.read_text("utf-8"))
+    trained = train(run, config, *read)
+    evaluate_and_report(run, read[0], trained, baselines=read_baselines(baselines))
 
 
 def _config(
@@ -133,43 +111,3 @@ def _config(
         baselines=False,
     )
     return replace(config, **settings)
-
-
-def _is_done(config: TextConfig) -> bool:
-    """Return True if a finished run with the same settings exists.
-
-    Raises:
-        ArgumentError: If the folder has a run with other settings.
-    """
-    from representer.tasks.options import as_yaml
-
-    folder = Path(config.out or "")
-    written = folder / "config.yaml"
-    if written.exists() and _settings(written.read_text("utf-8")) != _settings(as_yaml(config)):
-        hint = "Its config.yaml differs from the requested settings; choose another --out."
-        raise ArgumentError("out", str(folder), "a run with these settings", hint=hint)
-    return (folder / "metrics.json").exists()
-
-
-def _settings(text: str) -> list[str]:
-    return [line for line in text.splitlines() if not line.startswith(_WITHOUT_EFFECT)]
-
-
-def _run(
-    config: TextConfig,
-    data: TextData,
-    vectors: WordVectors | None,
-    baselines: Sequence[Baseline],
-) -> None:
-    from representer.storage.run_folder import RunFolder
-    from representer.tasks.text.text_fit import evaluate_and_report, train
-
-    folder = Path(config.out or "")
-    print(f"{folder}:")
-    with RunFolder(folder, resume=folder.exists()) as run_folder:
-        try:
-            trained = train(run_folder, config, data, vectors)
-        except TrainingError as error:  # divergence of one cell must not stop the others
-            print(f"{folder}: {error}")
-            return
-        evaluate_and_report(run_folder, data, trained, baselines=baselines)

@@ -72,23 +72,24 @@ REPORTED: Mapping[tuple[str, str], Reported] = {
 }
 
 
-def run(request: Request) -> Path:
-    """Run the missing models, and write the table; see ``shared.language_recipe.reproduce``.
+def reproduce(request: Request) -> Path:
+    """Run the missing models and write the table: by default, four cells at the paper's size.
 
-    The default is the four cells at the paper's size; select smaller models with
-    ``--cells lstm-small`` and so on.
+    Select smaller models with ``--cells lstm-small`` and so on.
     """
-    from representer_papers.shared.language_recipe import reproduce
+    from representer_papers.shared import language
 
-    title = "L19 Table 3: language models, perplexity"
+    page = "L19 Table 3: language models, perplexity", _ABOUT
     orders = (_ORDER, tuple(f"{name}-small" for name in _ORDER))
-    return reproduce(request, title, _ABOUT, tuple(_OPTIONS), variants, _PRINTED, orders)
+    return language.reproduce(request, page, tuple(_OPTIONS), variants, _PRINTED, orders)
 
 
 LANGUAGE = Recipe(
     name="rkm-language",
     title="Language models: AWD-LSTM with four cells, Penn Treebank and WikiText-2",
     source=SOURCE,
-    run=run,
+    reproduce=reproduce,
+    cells=tuple(variant.name for variant in variants("ptb")),
+    datasets=tuple(_OPTIONS),
     reported=REPORTED,
 )

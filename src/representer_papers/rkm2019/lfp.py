@@ -7,7 +7,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from representer.errors import ArgumentError
 from representer.tasks.recipe import Recipe, Reported, Request
 from representer.tasks.signal.signal_config import SignalConfig
 from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS, SignalSet
@@ -29,6 +28,7 @@ CELLS: Mapping[str, tuple[str, float]] = {
     "cnn": ("CNN (SyncNet)", 73.40),
     "linear-kernel": ("Linear Kernel", 73.13),
 }
+ROWS = (*CELLS, BASELINE)
 LEAST_FOLDS = 8
 REPORTED = {
     (cell, "mice"): Reported(accuracy, "% accuracy", SOURCE)
@@ -36,27 +36,18 @@ REPORTED = {
 }
 
 
-def run(request: Request) -> Path:
+def reproduce(request: Request) -> Path:
     """Run the missing models, and write the table.
 
     Each subject is left out in turn. A budget below 1 leaves out groups of subjects instead: the
     number of groups is that fraction of the number of subjects, but at least eight.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        ArgumentError: If the request names an unknown cell, preset or data set, or a folder has
-            results of other settings.
-        DataError: If a data set is missing.
     """
     from representer_papers.rkm2019.lfp_table import write_table
 
-    rows = _rows(request)
     root = request.data if request.data.is_dir() else Path()
     sets = wanted(root, request.datasets, SIGNAL_SETS)
-    for signals in sets if not request.table_only else ():
-        _run_set(request, signals, rows)
+    for signals in () if request.table_only else sets:
+        _run_set(request, signals, request.cells or ROWS)
     return write_table(request, sets)
 
 
@@ -86,22 +77,11 @@ LFP = Recipe(
     name="rkm-lfp",
     title="Neural signals: seven cells with wavelet filters, each subject left out in turn",
     source=SOURCE,
-    run=run,
+    reproduce=reproduce,
+    cells=ROWS,
+    datasets=tuple(SIGNAL_SETS),
     reported=REPORTED,
 )
-
-
-def _rows(request: Request) -> tuple[str, ...]:
-    for name in ("filter_lengths", "lengths", "vectors"):
-        if getattr(request, name):
-            raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
-    if request.preset != "paper":
-        raise ArgumentError("preset", request.preset, "'paper', the only one of this recipe")
-    known = (*CELLS, BASELINE)
-    for row in request.cells:
-        if row not in known:
-            raise ArgumentError("cells", row, f"some of {', '.join(known)}")
-    return request.cells or known
 
 
 def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from representer_papers.rkm2019.lfp import BASELINE, CELLS
 from representer_papers.rkm2019.lfp_answers import together
 from representer_papers.rkm2019.lfp_sets import SignalSet
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.table import heading, smoke_warning
+from representer_papers.shared.table import mean, table_head, table_row, write_page
 
 LEVEL = 0.05  # a larger p-value makes two results level
 Runs = dict[str, dict[int, dict[str, Any]]]  # by row and seed
@@ -46,14 +46,11 @@ def write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
         The path of the table.
     """
     runs = {signals.name: _results(request.out / signals.name) for signals in sets}
-    lines = [*heading("L19 Table 4: neural signals", request), *_ABOUT, *smoke_warning(request)]
-    lines += ["", *_summary(sets, runs)]
+    lines = ["", *_summary(sets, runs)]
     for signals in sets:
         if results := runs[signals.name]:
             lines += ["", *_section(request, signals, results)]
-    path = request.out / "table.md"
-    atomic.write_text(path, "\n".join(lines) + "\n")
-    return path
+    return write_page(request, "L19 Table 4: neural signals", _ABOUT, lines)
 
 
 def _results(folder: Path) -> Runs:
@@ -66,21 +63,17 @@ def _results(folder: Path) -> Runs:
 
 def _summary(sets: Sequence[SignalSet], runs: dict[str, Runs]) -> list[str]:
     heads = ["L19, mice", *(signals.title for signals in sets)]
-    lines = ["| | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
-    for row, title in _TITLES.items():
-        paper = f"{CELLS[row][1]:.2f}" if row in CELLS else "–"
-        cells = [_mean(runs[signals.name].get(row, {})) for signals in sets]
-        lines.append(f"| {title} | " + " | ".join([paper, *cells]) + " |")
+    lines = table_head("", *heads)
+    for name, title in _TITLES.items():
+        paper = f"{CELLS[name][1]:.2f}" if name in CELLS else "–"
+        lines.append(table_row(title, paper, *(_mean(runs[s.name].get(name, {})) for s in sets)))
     return lines
 
 
 def _mean(runs: dict[int, dict[str, Any]]) -> str:
     if not runs:
         return "not run"
-    means = [100 * statistics.mean(run["by_subject"].values()) for run in runs.values()]
-    if len(means) == 1:
-        return f"{means[0]:.1f}"
-    return f"{statistics.mean(means):.1f} ± {statistics.stdev(means):.1f}"
+    return mean([100 * statistics.mean(run["by_subject"].values()) for run in runs.values()], 1)
 
 
 def _section(request: Request, signals: SignalSet, rows: Runs) -> list[str]:
@@ -118,19 +111,19 @@ def _together(rows: Runs) -> list[str]:
     if not ensembles:
         return []
     lines = ["", "Ensembles over the seeds (mean of the models' probabilities):", ""]
-    lines += ["| | seeds | accuracy | minus the baseline | subjects better, worse | p |"]
-    lines += ["|---|---:|---:|---:|---:|---:|"]
-    for row, by_subject in ensembles.items():
-        line = f"| {_TITLES[row]} | {len(rows[row])} | {_percent(by_subject)} |"
-        if baseline is None:
-            lines.append(f"{line} | | |")
-            continue
-        test = paired_over_subjects(by_subject, baseline)
-        counts = f"{test['better']}, {test['worse']}"
-        lines.append(f"{line} {100 * test['mean']:+.1f} | {counts} | {test['p']:.3f} |")
+    lines += table_head(
+        "", "seeds", "accuracy", "minus the baseline", "subjects better, worse", "p"
+    )
+    for name, by_subject in ensembles.items():
+        compared = ["", "", ""]
+        if baseline is not None:
+            test = paired_over_subjects(by_subject, baseline)
+            counts = f"{test['better']}, {test['worse']}"
+            compared = [f"{100 * test['mean']:+.1f}", counts, f"{test['p']:.3f}"]
+        lines.append(table_row(_TITLES[name], len(rows[name]), _percent(by_subject), *compared))
     if baseline is not None:
         lines.append(
-            f"| {_TITLES[BASELINE]} | {len(rows[BASELINE])} | {_percent(baseline)} | | | |"
+            table_row(_TITLES[BASELINE], len(rows[BASELINE]), _percent(baseline), "", "", "")
         )
     return lines
 
@@ -189,13 +182,11 @@ def _recovery(cells: Runs) -> list[str]:
         f"Planted: {planted['frequency']:g} Hz, lags of {lags} degrees. Recovered from the models",
         "of all folds (`band_importance`, `phase_lags`):",
         "",
-        "| | seed | frequency, Hz | worst fold, Hz | lags, degrees | largest error |",
-        "|---|---:|---:|---:|---|---:|",
-    ]
-    for row, seed, run in rows:
+        *table_head("", "seed", "frequency, Hz", "worst fold, Hz", "lags, degrees", "largest error",
+              align="lrrrlr"),
+    ]  # fmt: skip
+    for name, seed, run in rows:
         recovered = ", ".join(f"{lag:.1f}" for lag in run["lags"])
-        lines.append(
-            f"| {_TITLES[row]} | {seed} | {run['frequency']:.2f} | {run['worst fold']:.2f} | "
-            f"{recovered} | {run['largest lag error']:.1f} |"
-        )
+        figures = f"{run['frequency']:.2f}", f"{run['worst fold']:.2f}", recovered
+        lines.append(table_row(_TITLES[name], seed, *figures, f"{run['largest lag error']:.1f}"))
     return lines

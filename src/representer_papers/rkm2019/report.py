@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer_papers.rkm2019.datasets import Located
+from representer_papers.rkm2019.datasets import DataSet, Located
 from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.table import heading, smoke_warning, spread
+from representer_papers.shared.runs import stored
+from representer_papers.shared.table import spread, table_head, table_row, write_page
 
 STEPS = 40_001  # steps of 16 documents in the released code
 
 
-@dataclass
-class Results:
-    """Results of finished runs.
-
-    Attributes:
-        runs: metrics.json by (data set, cell, filter length, seed).
-        baselines: Figures of the baselines by (data set, seed).
-    """
-
-    runs: dict[tuple[str, str, int, int], dict[str, Any]] = field(default_factory=dict)
-    baselines: dict[tuple[str, int], dict[str, Any]] = field(default_factory=dict)
+_ABOUT = (
+    "Test accuracy at the best validation accuracy. Ours: mean ± standard deviation over",
+    "seeds, or one run with its 95 % interval (Wilson); then the number of training steps",
+    f"with 16 documents each (the original: {STEPS:,}).",
+)
+Runs = dict[tuple[str, int, int], dict[str, Any]]  # metrics by cell, filter length and seed
 
 
-def write_table(request: Request, places: Sequence[Located], results: Results) -> Path:
-    """Write ``table.md`` into the output folder, and return its path."""
-    lines = [
-        *heading("L19 Table 2: document classification, test accuracy in %", request),
-        f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`.",
-        "Test accuracy at the best validation accuracy. Ours: mean ± standard deviation over",
-        "seeds, or one run with its 95 % interval (Wilson); then the number of training steps",
-        f"with 16 documents each (the original: {STEPS:,}).",
-        *smoke_warning(request),
-    ]
-    for place in places:
-        lines += ["", *_section(request, place, results)]
-    path = request.out / "table.md"
-    atomic.write_text(path, "\n".join(lines) + "\n")
-    return path
+def write_table(request: Request, places: Sequence[Located]) -> Path:
+    """Write ``table.md`` from the finished runs of the requested seeds, and return its path."""
+    lines = [line for place in places for line in ("", *_section(request, place.dataset))]
+    settings = f"Settings: preset `{request.preset}`, word vectors `{request.vectors or 'none'}`."
+    title = "L19 Table 2: document classification, test accuracy in %"
+    return write_page(request, title, [settings, *_ABOUT], lines)
 
 
-def _section(request: Request, place: Located, results: Results) -> list[str]:
-    dataset, seeds = place.dataset, request.seeds
-    baselines = [results.baselines.get((dataset.name, seed)) for seed in seeds]
-    baselines = [of_seed for of_seed in baselines if of_seed is not None]
+def _section(request: Request, dataset: DataSet) -> list[str]:
+    seeds, folder = request.seeds, request.out / dataset.name
+    paths = [folder / f"baselines-seed{seed}.json" for seed in seeds]
+    baselines = [json.loads(path.read_text("utf-8")) for path in paths if path.exists()]
     if not baselines:
         return [f"## {dataset.title} (not run)"]
+    runs: Runs = {
+        (s["cell"], s["filter_length"], s["seed"]): metrics
+        for _, s, metrics in stored(folder)
+        if metrics is not None and s["seed"] in seeds
+    }
     sizes = baselines[0]["sizes"]
     train, test = sizes["train"] + sizes["valid"], sizes["test"]
     is_whole = (train, test) == (dataset.train_rows, dataset.test_rows)
@@ -60,37 +51,34 @@ def _section(request: Request, place: Located, results: Results) -> list[str]:
         f"{train:,} of {dataset.train_rows:,} training and {test:,} of {dataset.test_rows:,} test"
     )
     note = "full set" if is_whole else f"a subset, not comparable with the paper: {size} documents"
-    lengths = sorted({n for _, _, n, _ in results.runs}) or [1, 3]
+    lengths = sorted({n for _, n, _ in runs}) or [1, 3]
     heads = [f"{n}-gram, {who}" for n in lengths for who in ("paper", "ours")]
-    lines = [f"## {dataset.title} ({note})", "", "| model | " + " | ".join(heads) + " |"]
-    lines.append("|---|" + "---:|" * len(heads))
-    for row, cell in ROWS.items():
+    lines = [f"## {dataset.title} ({note})", "", *table_head("model", *heads)]
+    for name, cell in ROWS.items():
         cells = []
         for n in lengths:
-            reported = REPORTED.get((row, column_name(dataset.name, n)))
+            reported = REPORTED.get((name, column_name(dataset.name, n)))
             cells.append(f"{reported.value:.2f}" if reported else "–")
-            runs = [results.runs.get((dataset.name, cell, n, seed)) for seed in seeds]
-            cells.append(_ours([run for run in runs if run is not None]))
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
+            cells.append(_ours([runs[cell, n, s] for s in seeds if (cell, n, s) in runs]))
+        lines.append(table_row(name, *cells))
     for at, baseline in enumerate(baselines[0]["baselines"]):
         accuracies = [of_seed["baselines"][at]["accuracy"] for of_seed in baselines]
         shown = spread(accuracies, baseline["accuracy_interval"])
-        lines.append(f"| {baseline['name']} | " + " | ".join(["–", shown] * len(lengths)) + " |")
+        lines.append(table_row(baseline["name"], *["–", shown] * len(lengths)))
     for n in lengths:
-        lines += _order(request, dataset.name, n, results)
+        lines += _order(seeds, dataset.name, n, runs)
     return lines
 
 
-def _order(request: Request, name: str, n: int, results: Results) -> list[str]:
+def _order(seeds: Sequence[int], dataset: str, n: int, runs: Runs) -> list[str]:
     """Return the comparison of the cells' order with the paper's, after an empty line."""
     paper: dict[str, float] = {}
     ours: dict[str, dict[int, float]] = {}
-    for row, cell in ROWS.items():
-        if reported := REPORTED.get((row, column_name(name, n))):
-            paper[row] = reported.value
-        runs = {seed: results.runs.get((name, cell, n, seed)) for seed in request.seeds}
-        if None not in runs.values():
-            ours[row] = {s: run["test"]["accuracy"] for s, run in runs.items() if run is not None}
+    for name, cell in ROWS.items():
+        if reported := REPORTED.get((name, column_name(dataset, n))):
+            paper[name] = reported.value
+        if all((cell, n, seed) in runs for seed in seeds):
+            ours[name] = {seed: runs[cell, n, seed]["test"]["accuracy"] for seed in seeds}
     lines = order_lines(f"{n}-gram", paper, ours)
     return ["", *lines] if lines else []
 

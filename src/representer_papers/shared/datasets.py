@@ -1,14 +1,20 @@
-"""Selection of an experiment's data sets by name."""
+"""Find the data sets of an experiment in the folder given by ``--data``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from representer.data.tables.source import COMPRESSIONS
 from representer.errors import ArgumentError, DataError
 
 D = TypeVar("D")
+L = TypeVar("L")
+
+
+class MissingError(DataError):
+    """A data set has no file where it is expected."""
 
 
 def wanted(root: Path, names: Sequence[str], known: Mapping[str, D]) -> list[D]:
@@ -30,3 +36,42 @@ def wanted(root: Path, names: Sequence[str], known: Mapping[str, D]) -> list[D]:
         fix = "Pass --data DIR, or set REPRESENTER_DATA."
         raise DataError("there is no such folder", file=root, fix=fix)
     return [known[name] for name in names or known]
+
+
+def located(
+    root: Path, names: Sequence[str], known: Mapping[str, D], find: Callable[[Path, D], L]
+) -> list[L]:
+    """Return the files of the requested data sets; without a request, of all that exist.
+
+    Args:
+        root: As in :func:`wanted`.
+        names: As in :func:`wanted`.
+        known: As in :func:`wanted`.
+        find: Finds the files of a data set below the folder, or raises `MissingError`.
+
+    Raises:
+        ArgumentError: If a name is unknown.
+        DataError: If the folder or a requested data set is missing, or all of them are.
+    """
+    places, missing = [], []
+    for dataset in wanted(root, names, known):
+        try:
+            places.append(find(root, dataset))
+        except MissingError as error:
+            missing.append(error)
+    if missing and (names or not places):
+        raise missing[0]
+    return places
+
+
+def existing(root: Path, folders: Iterable[str], names: Iterable[str]) -> Path | None:
+    """Return the first file that exists in one of the folders, plain or compressed."""
+    ends = ("", *COMPRESSIONS)
+    paths = (root / f / f"{name}{end}" for f in folders for name in names for end in ends)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def missing(what: str, root: Path) -> MissingError:
+    """Return the error for a missing data set."""
+    fix = "Add the data set, or remove it from --datasets."
+    return MissingError(f"there is no {what}", file=root, fix=fix)

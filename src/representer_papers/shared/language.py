@@ -1,21 +1,21 @@
-"""Run the language models of a table: variants, budgets, finished and interrupted runs."""
+"""The language models of a table: texts, variants, budgets, and how one is run."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from representer.data.language import find_parts
-from representer.errors import ArgumentError, DataError, RunFolderError, TrainingError
+from representer.errors import DataError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared.datasets import wanted
+from representer_papers.shared.runs import Run, run_missing
 
-CONFIG = "recipe.json"
 FULL_RATE, LAST_RATE = 0.4, 0.02
 
 
@@ -59,22 +59,6 @@ class Variant:
     paper: Mapping[str, float] = field(default_factory=dict)
 
 
-def chosen(request: Request, variants: Sequence[Variant]) -> list[Variant]:
-    """Return the requested variants.
-
-    Raises:
-        ArgumentError: If one is unknown, or an option is set that these tables do not support.
-    """
-    for name in ("filter_lengths", "vectors"):
-        if getattr(request, name):
-            raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
-    known = {variant.name: variant for variant in variants}
-    for name in request.cells:
-        if name not in known:
-            raise ArgumentError("cells", name, f"some of {', '.join(known)}")
-    return [known[name] for name in request.cells] or list(variants)
-
-
 def locate(request: Request, names: Sequence[str]) -> list[tuple[DataSet, Path]]:
     """Return the requested data sets with their folders.
 
@@ -115,55 +99,56 @@ def shortened(options: Mapping[str, Any], budget: float) -> dict[str, Any]:
     return shorter
 
 
-def run_missing(
-    request: Request, dataset: DataSet, folder: Path, variants: Sequence[Variant]
-) -> None:
-    """Run the missing models in ``OUT/DATASET/VARIANT-seedK``, seed by seed.
+def reproduce(
+    request: Request,
+    page: tuple[str, Sequence[str]],
+    datasets: Sequence[str],
+    variants: Callable[[str], Sequence[Variant]],
+    default: Collection[str],
+    orders: Sequence[Sequence[str]],
+) -> Path:
+    """Run the missing models of a table in ``OUT/DATASET/VARIANT-seedK``, and write it.
 
-    Finished runs are kept, interrupted runs resume, and runs that another process is working on are
-    skipped. If a variant diverges, the error is printed and the next one is run.
-
-    Raises:
-        ArgumentError: If a folder has a run with other settings.
-        Interrupted: If a signal arrives; the same command resumes.
+    Args:
+        request: The request.
+        page: Title of the page and lines below it.
+        datasets: Names of the recipe's texts.
+        variants: Function that returns the rows with the settings for a text.
+        default: Names of the rows that run by default.
+        orders: Names of rows in the order in which the paper ranks them, best first.
     """
-    for seed in request.seeds:
-        for variant in variants:
-            out = request.out / dataset.name / f"{variant.name}-seed{seed}"
-            options = shortened(variant.options, request.budget)
-            if request.smoke:
-                options |= {"hidden_size": 8, "embedding_size": 8, "epochs": 1, "batch_size": 2}
-            described = {"variant": variant.name, "budget": request.budget, "seed": seed}
-            described |= {"options": options}
-            if not _is_done(out, described):
-                config = LanguageConfig(
-                    data=str(folder), out=str(out), seed=seed, threads=request.threads,
-                    resume=out.exists(), **options,
-                )  # fmt: skip
-                _run(out, config, described)
+    from representer_papers.shared.language_table import write_language_table
+
+    places = locate(request, datasets)
+    for dataset, folder in () if request.table_only else places:
+        rows = [v for v in variants(dataset.name) if v.name in (request.cells or default)]
+        runs = [
+            Run(
+                request.out / dataset.name / f"{row.name}-seed{seed}", _settings(request, row, seed)
+            )
+            for seed in request.seeds
+            for row in rows
+        ]
+        run_missing(runs, lambda folder=folder: folder, partial(_train, request.threads))
+    shown = [dataset for dataset, _ in places]
+    return write_language_table(request, page, shown, variants(datasets[0]), orders)
 
 
-def _is_done(out: Path, described: Mapping[str, Any]) -> bool:
-    path = out / CONFIG
-    if not path.exists():
-        return False
-    if json.loads(path.read_text("utf-8")) != json.loads(json.dumps(described)):
-        hint = "Choose another --out, or the --budget and --smoke of the existing run."
-        raise ArgumentError("out", str(out), "a run with these settings", hint=hint)
-    return (out / "metrics.json").exists()
+def _settings(request: Request, variant: Variant, seed: int) -> dict[str, Any]:
+    options = shortened(variant.options, request.budget)
+    if request.smoke:
+        options |= {"hidden_size": 8, "embedding_size": 8, "epochs": 1, "batch_size": 2}
+    described = {"variant": variant.name, "budget": request.budget, "seed": seed}
+    return {**described, "options": options}
 
 
-def _run(out: Path, config: LanguageConfig, described: Mapping[str, Any]) -> None:
+def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) -> None:
     from representer.tasks.language.language_data import prepare
     from representer.tasks.language.language_fit import evaluate_and_report, train
 
-    print(f"{out}:")
-    try:
-        data = prepare(config)
-        with RunFolder(out, resume=out.exists()) as run:
-            run.write_json(CONFIG, described)
-            evaluate_and_report(run, data, train(run, config, data))
-    except TrainingError as error:  # divergence of one model must not stop the others
-        print(f"{out}: {error}")
-    except RunFolderError as error:  # another process is working on it
-        print(f"skipped: {error}")
+    config = LanguageConfig(
+        data=str(data), out=str(run.path), seed=described["seed"], threads=threads,
+        resume=run.resume, **described["options"],
+    )  # fmt: skip
+    prepared = prepare(config)
+    evaluate_and_report(run, prepared, train(run, config, prepared))

@@ -10,17 +10,17 @@ from typing import Any
 
 from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer_papers.shared.language import CONFIG, DataSet, Variant
+from representer_papers.shared.language import DataSet, Variant
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.table import heading, smoke_warning
+from representer_papers.shared.runs import stored
+from representer_papers.shared.table import mean, table_head, table_row, write_page
 
 Runs = dict[str, dict[int, dict[str, Any]]]
 
 
 def write_language_table(
     request: Request,
-    title: str,
-    about: Sequence[str],
+    page: tuple[str, Sequence[str]],
     datasets: Sequence[DataSet],
     variants: Sequence[Variant],
     orders: Sequence[Sequence[str]],
@@ -29,8 +29,7 @@ def write_language_table(
 
     Args:
         request: The request.
-        title: Title of the page.
-        about: Lines below the title.
+        page: Title of the page and lines below it.
         datasets: Each gets a section if it has runs.
         variants: Each gets a row if it has runs.
         orders: Names of variants in the order in which the paper ranks them, best first.
@@ -38,29 +37,25 @@ def write_language_table(
     Returns:
         The path of the page; each section has a figure ``DATASET.svg`` beside it.
     """
-    lines = [*heading(title, request), *about, *smoke_warning(request)]
+    lines = []
     for dataset in datasets:
         runs = _runs(request.out / dataset.name, variants)
         if any(runs.values()):
             lines += ["", *_section(dataset, variants, runs, orders)]
             write_curves(request.out / f"{dataset.name}.svg", variants, runs)
             lines += ["", f"![Validation perplexity by epoch]({dataset.name}.svg)"]
-    path = request.out / "table.md"
-    atomic.write_text(path, "\n".join(lines) + "\n")
-    return path
+    return write_page(request, *page, lines)
 
 
 def _runs(folder: Path, variants: Sequence[Variant]) -> Runs:
     """Return the settings of each run, its log, and its figures if it is finished."""
     runs: Runs = {variant.name: {} for variant in variants}
-    for path in sorted(folder.glob(f"*/{CONFIG}")):
-        described, rows = json.loads(path.read_text("utf-8")), path.parent / "metrics.jsonl"
-        if described["variant"] not in runs or not rows.exists():
-            continue
-        done = path.parent / "metrics.json"
-        described["rows"] = [json.loads(line) for line in rows.read_text("utf-8").splitlines()]
-        described["metrics"] = json.loads(done.read_text("utf-8")) if done.exists() else None
-        runs[described["variant"]][described["seed"]] = described
+    for path, settings, metrics in stored(folder):
+        log = path / "metrics.jsonl"
+        if settings["variant"] in runs and log.exists():
+            rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+            described = {**settings, "rows": rows, "metrics": metrics}
+            runs[settings["variant"]][settings["seed"]] = described
     return runs
 
 
@@ -69,11 +64,13 @@ def _section(
 ) -> list[str]:
     seeds = sorted({seed for by_seed in runs.values() for seed in by_seed})
     heads = ["parameters", "paper", *(f"seed {seed}" for seed in seeds), "mean", "validation"]
-    lines = [f"## {dataset.title}", "", "| model | " + " | ".join([*heads, "epochs"]) + " |"]
-    lines += ["|---|" + "---:|" * len(heads) + "---|"]
-    for variant in variants:
-        if by_seed := runs[variant.name]:
-            lines.append(_row(dataset, variant, by_seed, seeds))
+    lines = [
+        f"## {dataset.title}",
+        "",
+        *table_head("model", *heads, "epochs", align=f"l{'r' * len(heads)}l"),
+    ]
+    shown = [variant for variant in variants if runs[variant.name]]
+    lines += [_row(dataset, variant, runs[variant.name], seeds) for variant in shown]
     finished = {
         name: {seed: -_test(run) for seed, run in by_seed.items()}
         for name, by_seed in runs.items()
@@ -90,21 +87,18 @@ def _section(
 
 def _row(dataset: DataSet, variant: Variant, runs: Mapping[int, Any], seeds: Sequence[int]) -> str:
     done = [run for run in runs.values() if run["metrics"]]
-    tests = [_test(run) for run in done]
-    spread = f" ± {statistics.stdev(tests):.2f}" if len(tests) > 1 else ""
     best = [min(row["valid_perplexity"] for row in run["rows"]) for run in runs.values()]
     epochs = sorted({_epochs(run) for run in runs.values()})
     paper = variant.paper.get(dataset.name)
-    cells = [
+    return table_row(
         variant.title,
         f"{done[0]['metrics']['parameters']['all']:,}" if done else "–",
         f"{paper:.1f}" if paper else "–",
         *(_cell(runs.get(seed)) for seed in seeds),
-        f"{statistics.mean(tests):.2f}{spread}" if tests else "–",
+        mean([_test(run) for run in done], 2),
         f"{statistics.mean(best):.2f}",
         ", ".join(epochs),
-    ]
-    return f"| {' | '.join(cells)} |"
+    )
 
 
 def _cell(run: Mapping[str, Any] | None) -> str:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from representer.errors import ArgumentError
 from representer.tasks.recipe import Recipe, Reported, Request
 from representer_papers.string_graph2017.graph_sets import (
     FAMILIES,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from representer_papers.string_graph2017.kernel_families import Grams
 
 SOURCE = "L17 Sec. 3"
+ROWS = (*FAMILIES, *NETWORKS)
 LARGE = 500  # data sets with at least so many graphs have three inner folds instead of five
 REPORTED = {
     (row, dataset.name): Reported(value, "% accuracy", PUBLISHED[row])
@@ -35,27 +35,18 @@ REPORTED = {
 }
 
 
-def run(request: Request) -> Path:
+def reproduce(request: Request) -> Path:
     """Run the missing rows, and write the table.
 
     Each repeat is a folder ``OUT/DATASET/seedK``. It has a file for each kernel with the accuracies
     of the inner folds, one for each family with the results of the outer folds, and a run folder
-    for each network and fold, so an interrupted command resumes where it stopped.
-
-    Returns:
-        The path of the table.
-
-    Raises:
-        ArgumentError: If the request names an unknown row, preset or data set, or a folder has
-            results of other settings.
-        DataError: If a data set is missing, or one of its files is invalid.
+    for each network and fold.
     """
     from representer_papers.string_graph2017.graph_kernels_table import write_table
 
-    rows = _rows(request)
     places = locate(request.data, request.datasets)
-    for place in places if not request.table_only else ():
-        _run_set(request, place, rows)
+    for place in () if request.table_only else places:
+        _run_set(request, place, request.cells or ROWS)
     return write_table(request, [place.dataset for place in places])
 
 
@@ -63,31 +54,25 @@ GRAPH_KERNELS = Recipe(
     name="graph-kernels",
     title="Graph classification: walks, WL and composed kernels with SVM, networks, four TU sets",
     source=SOURCE,
-    run=run,
+    reproduce=reproduce,
+    cells=ROWS,
+    datasets=tuple(GRAPH_SETS),
     reported=REPORTED,
 )
 
 
-def _rows(request: Request) -> tuple[str, ...]:
-    for name in ("filter_lengths", "vectors"):
-        if getattr(request, name):
-            raise ArgumentError(name, getattr(request, name), "nothing, for this recipe")
-    if request.preset != "paper":
-        raise ArgumentError("preset", request.preset, "'paper', the only one of this recipe")
-    known = (*FAMILIES, *NETWORKS)
-    for row in request.cells:
-        if row not in known:
-            raise ArgumentError("cells", row, f"some of {', '.join(known)}")
-    return request.cells or known
-
-
 def _run_set(request: Request, place: Located, rows: tuple[str, ...]) -> None:
+    from representer.storage import atomic
+    from representer_papers.shared.runs import refuse_others
+
     home, data = request.out / place.dataset.name, read(place)
     for seed in request.seeds:
         folder = home / f"seed{seed}"
         folder.mkdir(parents=True, exist_ok=True)
         inner = 2 if request.smoke else 5 if len(data.graphs) < LARGE else 3
-        _same_settings(folder, {"data": data.digest, "inner folds": inner, "smoke": request.smoke})
+        settings = {"data": data.digest, "inner folds": inner, "smoke": request.smoke}
+        refuse_others(folder / "settings.json", settings)
+        atomic.write_json(folder / "settings.json", settings)
         for row in rows:
             if row in FAMILIES:
                 from sklearn.exceptions import ConvergenceWarning
@@ -102,17 +87,6 @@ def _run_set(request: Request, place: Located, rows: tuple[str, ...]) -> None:
                 from representer_papers.string_graph2017.graph_networks import run_network
 
                 run_network(request, row, data, folder, seed)
-
-
-def _same_settings(folder: Path, settings: dict[str, Any]) -> None:
-    from representer.storage import atomic
-
-    path = folder / "settings.json"
-    if path.exists() and (written := json.loads(path.read_text("utf-8"))) != settings:
-        name = next(name for name in settings if written.get(name) != settings[name])
-        hint = f"Its {name!r} is {written.get(name)!r}; choose another --out."
-        raise ArgumentError("out", str(folder), "results with these settings", hint=hint)
-    atomic.write_json(path, settings)
 
 
 class _Repeat:

@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer_papers.shared.table import heading, smoke_warning
+from representer_papers.shared.table import table_head, table_row, write_page
 from representer_papers.string_graph2017.graph_sets import FAMILIES, NETWORKS, PUBLISHED, GraphSet
 
 # By row and data set, the result of each repeat by its seed.
@@ -35,28 +34,19 @@ _ABOUT = (
 
 def write_table(request: Request, datasets: Sequence[GraphSet]) -> Path:
     """Write ``table.md`` from all results of the folder, and return its path."""
-    names = [dataset.name for dataset in datasets]
+    names, folders = [d.name for d in datasets], [d.folder for d in datasets]
     results = _results(request.out, names)
-    lines = [
-        *heading("Graph classification: kernels and their networks", request),
-        *_ABOUT,
-        *smoke_warning(request),
-        "",
-        "| | " + " | ".join(dataset.folder for dataset in datasets) + " |",
-        "|---|" + "---:|" * len(datasets),
-    ]
-    for row, title in (FAMILIES | NETWORKS).items():
-        cells = [_cell(list(results.get((row, name), {}).values())) for name in names]
-        lines.append(f"| {title} | {' | '.join(cells)} |")
-    for row, source in PUBLISHED.items():
-        shown = [dataset.published.get(row) for dataset in datasets]
-        cells = ["–" if value is None else f"{value:.1f}" for value in shown]
+    lines = ["", *table_head("", *folders)]
+    for name, title in (FAMILIES | NETWORKS).items():
+        cells = [_cell(list(results.get((name, dataset), {}).values())) for dataset in names]
+        lines.append(table_row(title, *cells))
+    for name, source in PUBLISHED.items():
+        shown = [dataset.published.get(name) for dataset in datasets]
         if any(value is not None for value in shown):
-            lines.append(f"| *{row}* ({source}) | {' | '.join(cells)} |")
+            cells = ["–" if value is None else f"{value:.1f}" for value in shown]
+            lines.append(table_row(f"*{name}* ({source})", *cells))
     lines += _comparison(results, datasets) + _choices(results, datasets)
-    path = request.out / "table.md"
-    atomic.write_text(path, "\n".join(lines) + "\n")
-    return path
+    return write_page(request, "Graph classification: kernels and their networks", _ABOUT, lines)
 
 
 def _results(out: Path, names: Sequence[str]) -> Results:
@@ -64,11 +54,11 @@ def _results(out: Path, names: Sequence[str]) -> Results:
     for name in names:
         for folder in sorted((out / name).glob("seed*")):
             seed = int(folder.name.removeprefix("seed"))
-            for row in FAMILIES | NETWORKS:
-                path = folder / f"{row}.json"
+            for own in FAMILIES | NETWORKS:
+                path = folder / f"{own}.json"
                 if path.exists():
                     result = json.loads(path.read_text("utf-8"))
-                    results.setdefault((row, name), {})[seed] = result
+                    results.setdefault((own, name), {})[seed] = result
     return results
 
 
@@ -88,17 +78,18 @@ def _cell(results: Sequence[Mapping[str, Any]]) -> str:
 
 def _comparison(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
     """Return the differences of composed and plain kernels, and of the plain ones and WL."""
+    folders = [dataset.folder for dataset in datasets]
+    align = f"l{'r' * len(datasets)}l"
     lines = ["", "## Composed and plain kernels", ""]
-    lines += ["| | " + " | ".join(d.folder for d in datasets) + " | mean above 0 |"]
-    lines += ["|---|" + "---:|" * len(datasets) + "---|"]
+    lines += table_head("", *folders, "mean above 0", align=align)
     pairs = [(f"{below}-{kind}", below) for below in _BELOW for kind in ("inverse", "rbf")]
-    pairs += [(row, "wl") for row in ("levels", "levels-inverse", "levels-rbf")]
-    for row, other in pairs:
-        gaps = [_gaps(results, row, other, dataset.name) for dataset in datasets]
+    pairs += [(name, "wl") for name in ("levels", "levels-inverse", "levels-rbf")]
+    for name, other in pairs:
+        gaps = [_gaps(results, name, other, dataset.name) for dataset in datasets]
         means = [statistics.mean(gap) for gap in gaps if gap]
         count = f"{sum(mean > 0 for mean in means)} of {len(means)}" if means else "–"
-        title = f"{FAMILIES[row]}, minus {FAMILIES[other]}"
-        lines.append(f"| {title} | {' | '.join(map(_gap, gaps))} | {count} |")
+        title = f"{FAMILIES[name]}, minus {FAMILIES[other]}"
+        lines.append(table_row(title, *map(_gap, gaps), count))
     note = (
         "Mean difference in points on the same repeats and folds, ± its standard error over the "
         "folds. Folds share training data, so the true error is larger."
@@ -126,15 +117,14 @@ def _gap(gaps: Sequence[float]) -> str:
 def _choices(results: Results, datasets: Sequence[GraphSet]) -> list[str]:
     """Return the table of the kernels selected most often."""
     lines = ["", "## Kernels selected most often by the inner folds", ""]
-    lines += ["| | " + " | ".join(d.folder for d in datasets) + " |"]
-    lines += ["|---|" + "---|" * len(datasets)]
-    for row, title in FAMILIES.items():
+    lines += table_head("", *(d.folder for d in datasets), align="l" * (1 + len(datasets)))
+    for name, title in FAMILIES.items():
         cells = []
         for dataset in datasets:
-            repeats = results.get((row, dataset.name), {}).values()
+            repeats = results.get((name, dataset.name), {}).values()
             folds = [fold for repeat in repeats for fold in repeat["folds"]]
             chosen = [f"{fold['kernel']}, C={fold['C']:g}" for fold in folds]
             often = max(sorted(set(chosen)), key=chosen.count) if chosen else ""
             cells.append(f"{often} ({chosen.count(often)} of {len(chosen)})" if chosen else "–")
-        lines.append(f"| {title} | {' | '.join(cells)} |")
+        lines.append(table_row(title, *cells))
     return lines

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from representer.errors import DataError
-from representer_papers.shared.datasets import wanted
+from representer_papers.shared.datasets import existing, located, missing
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,9 +31,6 @@ NETWORKS = {
     "walk-network": "network of walks of 3 nodes",
     "wl-network": "Weisfeiler-Lehman network, 4 levels",
 }
-
-_SUFFIXES = (".txt", ".txt.xz", ".txt.gz", ".txt.bz2")
-_FOLDERS = ("", "tu")
 
 
 @dataclass(frozen=True)
@@ -107,32 +104,19 @@ class GraphData:
 
 
 def locate(root: Path, names: Sequence[str]) -> list[Located]:
-    """Find data sets in a folder, or in its folder ``tu``.
+    """Find data sets in a folder, or in its folder ``tu``; see `located` for errors."""
 
-    Raises:
-        ArgumentError: If a name is unknown.
-        DataError: If a requested data set is missing, or all of them are.
-    """
-    places, missing = [], []
-    for dataset in wanted(root, names, GRAPH_SETS):
-        folders = [root / part / dataset.folder for part in _FOLDERS]
-        paths = [folder / f"{dataset.folder}{end}" for folder in folders for end in _SUFFIXES]
-        graphs = next((path for path in paths if path.is_file()), None)
+    def find(root: Path, dataset: GraphSet) -> Located:
+        name = f"{dataset.folder}/{dataset.folder}.txt"
+        graphs = existing(root, ("", "tu"), (name,))
         if graphs is None:
-            missing.append(dataset)
-            continue
+            raise missing(f"{name}, nor tu/{name}, also compressed", root)
         folds = graphs.parent / "fold.txt"
         if not folds.is_file():
             raise DataError("there is no fold.txt in its folder", file=graphs)
-        places.append(Located(dataset, graphs, folds))
-    if missing and (names or not places):
-        folder = missing[0].folder
-        raise DataError(
-            f"there is no {folder}/{folder}.txt, nor tu/{folder}/{folder}.txt, also compressed",
-            file=root,
-            fix="Add the file, or remove its data set from --datasets.",
-        )
-    return places
+        return Located(dataset, graphs, folds)
+
+    return located(root, names, GRAPH_SETS, find)
 
 
 def read(place: Located) -> GraphData:

@@ -24,7 +24,6 @@ def write_baselines(path: Path, data: MoleculeSet) -> None:
         {"name": MEAN, "parameters": 1, "rmse": _rmse(values[data.train].mean(), test)},
         _ridge(f"ECFP of radius {RADIUS}, {BITS} counts, ridge", _fingerprints(data), data, values),
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
     atomic.write_json(path, rows)
 
 

@@ -52,20 +52,21 @@ def settings(row: str, seed: int, budget: float, smoke: bool) -> dict[str, Any]:
     }
 
 
-def run(folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet, threads: int | None) -> None:
-    """Train a network, or resume its training, and write its figures.
+def run(
+    threads: int | None, folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet
+) -> dict[str, Any]:
+    """Train a network, or resume its training, and return its figures.
 
     Args:
+        threads: Number of CPU threads; None for torch's default.
         folder: Run folder.
         chosen: Return value of :func:`settings`.
         data: The molecules.
-        threads: Number of CPU threads; None for torch's default.
 
     Raises:
         TrainingError: If the training diverges.
         Interrupted: If a signal arrives; the run can be resumed.
     """
-    folder.write_json("recipe.json", chosen)
     model = build(chosen, data.store.features)
     config = TrainerConfig(
         epochs=chosen["epochs"], lr=LR, lr_decay=LR_DECAY, monitor="valid_rmse", direction="min",
@@ -76,7 +77,7 @@ def run(folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet, threads: i
     result = trainer.fit()
     model.eval()
     counts = {name: len(getattr(data, name)) for name in ("train", "valid", "test")}
-    metrics = {
+    return {
         "test": {"rmse": rmse(model, data.store, data.test)},
         "valid": {"rmse": rmse(model, data.store, data.valid)},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
@@ -84,7 +85,6 @@ def run(folder: RunFolder, chosen: dict[str, Any], data: MoleculeSet, threads: i
         "seconds": result.seconds,
         "sizes": counts,
     }
-    folder.write_json("metrics.json", metrics)
 
 
 def build(chosen: dict[str, Any], atoms: int) -> MoleculeNetwork:

@@ -12,12 +12,11 @@ from torch import Tensor
 
 from representer.errors import DataError
 from representer.tasks.recipe import Request
+from representer_papers.shared.datasets import existing
 from representer_papers.shared.graph_store import GraphStore
 
 FRACTIONS = (0.88, 0.02, 0.10)  # the paper: 0.863, 0.037 and 0.1 of a hundred times as many
 SMOKE = 60  # molecules in a smoke run
-_NAMES = ("cep-processed.csv", "cep-processed.csv.xz", "cep-processed.csv.gz")
-_FOLDERS = ("cep", "")
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,7 @@ def locate(root: Path) -> Path:
     Raises:
         DataError: If it is missing.
     """
-    paths = [root / folder / name for folder in _FOLDERS for name in _NAMES]
-    found = next((path for path in paths if path.is_file()), None)
+    found = existing(root, ("cep", ""), ("cep-processed.csv",))
     if found is None:
         fix = "Pass --data DIR, or set REPRESENTER_DATA."
         raise DataError("there is no cep/cep-processed.csv", file=root, fix=fix)

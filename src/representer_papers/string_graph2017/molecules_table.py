@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.table import heading, smoke_warning
+from representer_papers.shared.runs import stored
+from representer_papers.shared.table import mean, table_head, table_row, write_page
 from representer_papers.string_graph2017.table3 import (
     DECAYS,
     NETWORKS,
@@ -37,34 +37,21 @@ _ABOUT = (
 
 def write_table(request: Request) -> Path:
     """Write ``table.md`` from all runs of the folder, and return its path."""
-    runs = _runs(request.out)
+    runs: Runs = {}
+    for _, settings, metrics in stored(request.out):
+        runs.setdefault(settings["network"], {})[settings["seed"]] = metrics
     seeds = sorted({seed for by_seed in runs.values() for seed in by_seed})
     heads = ["parameters", "L17", *(f"seed {seed}" for seed in seeds), "mean", "molecules seen"]
     lines = [
-        *heading("L17 Table 3: molecules, error of the PCE", request),
-        *_ABOUT,
-        *_sizes(runs),
-        *smoke_warning(request),
         "",
-        "| | " + " | ".join(heads) + " |",
-        "|---|" + "---:|" * len(heads),
+        *table_head("", *heads),
         *(_row(name, runs.get(name, {}), seeds) for name in NETWORKS),
         *_without(request.out, len(seeds)),
+        *_order(runs),
+        *_comparison(runs),
     ]
-    lines += _order(runs) + _comparison(runs)
-    path = request.out / "table.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    atomic.write_text(path, "\n".join(lines) + "\n")
-    return path
-
-
-def _runs(out: Path) -> Runs:
-    runs: Runs = {}
-    for path in sorted(out.glob("*/recipe.json")):
-        described, done = json.loads(path.read_text("utf-8")), path.parent / "metrics.json"
-        figures = json.loads(done.read_text("utf-8")) if done.exists() else None
-        runs.setdefault(described["network"], {})[described["seed"]] = figures
-    return runs
+    title = "L17 Table 3: molecules, error of the PCE"
+    return write_page(request, title, [*_ABOUT, *_sizes(runs)], lines)
 
 
 def _done(by_seed: Mapping[int, dict[str, Any] | None]) -> list[dict[str, Any]]:
@@ -88,43 +75,34 @@ def _row(name: str, by_seed: Mapping[int, dict[str, Any] | None], seeds: Sequenc
     network, done = NETWORKS[name], _done(by_seed)
     seen = sorted({figures["samples"] for figures in done})
     shown = ["not run" if s not in by_seed else _figure(by_seed[s]) for s in seeds]
-    cells = [
+    return table_row(
+        network.title,
         f"{done[0]['parameters']:,}" if done else "–",
         "–" if network.rmse is None else f"{network.rmse:.4f}",
         *shown,
-        _mean(done),
+        mean([figures["test"]["rmse"] for figures in done], 4),
         ", ".join(f"{n:,} of {SAMPLES * DECAYS:,}" for n in seen) or "–",
-    ]
-    return f"| {network.title} | {' | '.join(cells)} |"
+    )
 
 
 def _figure(figures: Mapping[str, Any] | None) -> str:
     return "running" if figures is None else f"{figures['test']['rmse']:.4f}"
 
 
-def _mean(done: Sequence[Mapping[str, Any]]) -> str:
-    if not done:
-        return "–"
-    values = [figures["test"]["rmse"] for figures in done]
-    spread = f" ± {statistics.stdev(values):.4f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.4f}{spread}"
-
-
 def _without(out: Path, seeds: int) -> list[str]:
     """Return the rows without seeds: the baselines, and the paper's kernels."""
     path = out / "baselines.json"
     ours = json.loads(path.read_text("utf-8")) if path.exists() else []
-    names = {row["name"] for row in ours}
+    names = {own["name"] for own in ours}
     blank = ["–"] * seeds
     lines = []
-    for row in ours:
-        paper = f"{WITHOUT[row['name']][1]:.4f}" if row["name"] in WITHOUT else "–"
-        cells = [f"{row['parameters']:,}", paper, *blank, f"{row['rmse']:.4f}", "–"]
-        lines.append(f"| {row['name']} | {' | '.join(cells)} |")
+    for own in ours:
+        paper = f"{WITHOUT[own['name']][1]:.4f}" if own["name"] in WITHOUT else "–"
+        shown = paper, *blank, f"{own['rmse']:.4f}", "–"
+        lines.append(table_row(own["name"], f"{own['parameters']:,}", *shown))
     for name, (parameters, rmse) in WITHOUT.items():
         if name not in names:
-            cells = [parameters, f"{rmse:.4f}", *blank, "–", "–"]
-            lines.append(f"| *{name}* | {' | '.join(cells)} |")
+            lines.append(table_row(f"*{name}*", parameters, f"{rmse:.4f}", *blank, "–", "–"))
     return lines
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
-
-from representer.errors import ArgumentError
 
 DECAYS: dict[str, float | str] = {"gated": "state", "constant": 0.5}
 EMBEDDINGS = ("frozen", "tuned", "learned")
@@ -74,10 +72,6 @@ class SentimentConfig:
         """Name of the run folder."""
         return "-".join((self.cell, *([self.vectors] if self.vectors else []), f"seed{self.seed}"))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields for config.json."""
-        return asdict(self)
-
 
 def preset(name: str, task: str) -> dict[str, Any]:
     """Return the settings of a preset.
@@ -89,13 +83,7 @@ def preset(name: str, task: str) -> dict[str, Any]:
     Args:
         name: ``"paper"`` or ``"authors_code"``.
         task: ``"fine"`` or ``"binary"``.
-
-    Raises:
-        ArgumentError: If the preset is unknown.
     """
     if name == "paper":
         return {"preset": name, "readout": "last", "rnn_dropout": 0.0}
-    if name == "authors_code":
-        rnn_dropout = 0.2 if task == "fine" else 0.1
-        return {"preset": name, "readout": "sum", "rnn_dropout": rnn_dropout}
-    raise ArgumentError("preset", name, "one of paper, authors_code")
+    return {"preset": name, "readout": "sum", "rnn_dropout": 0.2 if task == "fine" else 0.1}

@@ -29,28 +29,26 @@ from representer_papers.string_graph2017.sentiment_config import SentimentConfig
 
 
 def run(
+    threads: int | None,
     folder: RunFolder,
     config: SentimentConfig,
-    data: TextData,
-    vectors: WordVectors | None,
-    threads: int | None,
-) -> None:
-    """Train one model, or resume its training, and write its metrics.
+    read: tuple[TextData, WordVectors | None],
+) -> dict[str, Any]:
+    """Train one model, or resume its training, and return its metrics.
 
     Args:
+        threads: Number of CPU threads; None for torch's default.
         folder: Run folder.
         config: Configuration of the run.
-        data: The data, with the vocabulary of all parts.
-        vectors: Word vectors; None if they are learned.
-        threads: Number of CPU threads; None for torch's default.
+        read: The data, with the vocabulary of all parts, and the word vectors, if any.
 
     Raises:
         TrainingError: If the training diverges.
         Interrupted: If a signal arrives; the run can be resumed.
     """
+    data, vectors = read
     data, matrix, cover = with_vectors(config, data, vectors)
     model = build(config, data, matrix)
-    folder.write_json("config.json", config.to_dict())
     estimator = TextClassifier()
     estimator.target_ = Classes(data.classes.names)
     estimator.inputs_ = inputs = _EqualLengths(data.vocabulary, "blanks", None)
@@ -73,7 +71,7 @@ def run(
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in _parts(model)}
     predictions = Predictions(config.cell, found, result, {**counts, "all": sum(counts.values())})
     metrics = metrics_of(data, predictions, (), (), len(task.batches(0)))
-    folder.write_json("metrics.json", metrics | {"cover": cover})
+    return metrics | {"cover": cover}
 
 
 class _EqualLengths(TextInputs):
@@ -100,7 +98,7 @@ def with_vectors(
         data: The data, with the vocabulary of all parts.
         vectors: Word vectors; None if they are learned.
     """
-    if vectors is None:
+    if vectors is None or config.embedding == "learned":
         return replace(data, vocabulary=Vocabulary.build(data.train.tokens)), None, {}
     scale = math.sqrt(3 / vectors.dimensions)
     nothing = torch.Generator()
@@ -156,7 +154,7 @@ def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfi
 
 
 def _settings(config: SentimentConfig, data: TextData) -> dict[str, Any]:
-    settings = {k: v for k, v in config.to_dict().items() if k != "epochs"}  # the trainer checks it
+    settings = {k: v for k, v in asdict(config).items() if k != "epochs"}  # the trainer checks it
     return {**settings, "sha256": sorted(data.digests.values())}
 
 

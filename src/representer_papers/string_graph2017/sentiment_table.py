@@ -9,12 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer_papers.shared.table import heading, smoke_warning
+from representer_papers.shared.runs import stored
+from representer_papers.shared.table import mean, table_head, table_row, write_page
 from representer_papers.string_graph2017.sentiment_config import CELLS
 from representer_papers.string_graph2017.table2 import REPORTED
 from representer_papers.string_graph2017.treebank import DataSet
+
+_ABOUT = (
+    "Test accuracy at the best validation accuracy, by seed; validated and tested on whole",
+    "sentences. Three layers of 200 units, order 2; *gated* decay depends on x and h,",
+    "*constant* decay is 0.5. Word vectors are frozen (as in the paper), *tuned*, or *learned*",
+    "from scratch. The paper prints the best of five runs; its means and validation figures",
+    "are from the page of the authors' code. Intervals are Wilson's at 95 %.",
+)
 
 
 @dataclass(frozen=True)
@@ -35,42 +43,27 @@ class Row:
 
 
 def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
-    """Write ``table.md`` from all finished runs into the output folder.
+    """Write ``table.md`` from all finished runs of the folder, and return its path.
 
     Data sets without a finished run are omitted.
-
-    Returns:
-        Its path.
     """
     rows = {dataset.name: _finished(request.out / dataset.name) for dataset in datasets}
-    lines = [
-        *heading("L17 Table 2: sentiment, test accuracy in %", request),
-        "Test accuracy at the best validation accuracy, by seed; validated and tested on whole",
-        "sentences. Three layers of 200 units, order 2; *gated* decay depends on x and h,",
-        "*constant* decay is 0.5. Word vectors are frozen (as in the paper), *tuned*, or *learned*",
-        "from scratch. The paper prints the best of five runs; its means and validation figures",
-        "are from the page of the authors' code. Intervals are Wilson's at 95 %.",
-        *smoke_warning(request),
-        "",
-        *_cover(rows),
-    ]
+    lines = ["", *_cover(rows)]
     for dataset in datasets:
         if rows[dataset.name]:
             lines += ["", *_section(request.out, dataset, rows[dataset.name])]
     if not any(rows.values()):
         lines.append("No run is finished.")
-    path = request.out / "table.md"
-    atomic.write_text(path, "\n".join(lines) + "\n")
-    return path
+    return write_page(request, "L17 Table 2: sentiment, test accuracy in %", _ABOUT, lines)
 
 
 def _finished(folder: Path) -> list[Row]:
     """Return the rows of a data set, in the order of `CELLS`."""
     rows: dict[tuple[str, str, str | None], dict[int, dict[str, Any]]] = {}
-    for path in sorted(folder.glob("*/metrics.json")):
-        config = json.loads((path.parent / "config.json").read_text("utf-8"))
-        key = config["cell"], config["preset"], config["vectors"]
-        rows.setdefault(key, {})[config["seed"]] = json.loads(path.read_text("utf-8"))
+    for _, config, metrics in stored(folder):
+        if metrics is not None:
+            key = config["cell"], config["preset"], config["vectors"]
+            rows.setdefault(key, {})[config["seed"]] = metrics
     finished = [Row(*key, runs) for key, runs in rows.items()]
     return sorted(finished, key=lambda row: (CELLS.index(row.cell), row.preset, row.vectors or ""))
 
@@ -97,26 +90,24 @@ def _section(out: Path, dataset: DataSet, rows: Sequence[Row]) -> list[str]:
     heads = ["word vectors", "preset", *(f"seed {seed}" for seed in seeds)]
     heads += ["mean", "best", "validation", "best epoch"]
     lines = [f"## {dataset.name}: {dataset.title}{_size(dataset, beside)}", ""]
-    lines += ["| network | " + " | ".join(heads) + " |", "|---|---|---|" + "---:|" * len(heads[2:])]
+    lines += table_head("network", *heads, align="lll")
     blanks = ["–"] * len(seeds)
     for cell in ("gated", "constant"):
         kinds = ("mean", "best of 5", "validation")
         printed = [REPORTED.get((cell, f"{dataset.name}, {kind}")) for kind in kinds]
         if any(printed):
             shown = [f"{p.value:.1f}" if p else "–" for p in printed]
-            lines.append(_line(f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *shown, "–"))
+            lines.append(table_row(f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *shown, "–"))
     for row in rows:
         figures = [_test(row.runs.get(seed)) for seed in seeds]
         vectors = f"`{row.vectors}`" if row.vectors else "none"
-        lines.append(_line(row.cell, vectors, f"`{row.preset}`", *figures, *_together(row.runs)))
+        lines.append(
+            table_row(row.cell, vectors, f"`{row.preset}`", *figures, *_together(row.runs))
+        )
     for baseline in beside["baselines"] if beside else ():
         figure = f"{100 * baseline['accuracy']:.2f}"
-        lines.append(_line(baseline["name"], "–", "–", *blanks, figure, "–", "–", "–"))
+        lines.append(table_row(baseline["name"], "–", "–", *blanks, figure, "–", "–", "–"))
     return lines
-
-
-def _line(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _size(dataset: DataSet, beside: dict[str, Any] | None) -> str:
@@ -134,12 +125,10 @@ def _test(run: dict[str, Any] | None) -> str:
 def _together(runs: dict[int, dict[str, Any]]) -> list[str]:
     """Return mean, best, validation and epochs of the seeds of a row."""
     accuracies = [100 * run["test"]["accuracy"] for run in runs.values()]
-    if len(accuracies) > 1:
-        about = f"± {statistics.stdev(accuracies):.2f}"
-    else:
+    shown = mean(accuracies, 2)
+    if len(accuracies) == 1:
         low, high = next(iter(runs.values()))["test"]["accuracy_interval"]
-        about = f"({100 * low:.2f} – {100 * high:.2f})"
+        shown += f" ({100 * low:.2f} – {100 * high:.2f})"
     valid = [100 * run["valid"]["valid_accuracy"] for run in runs.values()]
     epochs = ", ".join(f"{r['best_epoch']:.0f} of {r['epochs']:.0f}" for r in runs.values())
-    mean = f"{statistics.mean(accuracies):.2f} {about}"
-    return [mean, f"{max(accuracies):.2f}", f"{statistics.mean(valid):.2f}", epochs]
+    return [shown, f"{max(accuracies):.2f}", f"{statistics.mean(valid):.2f}", epochs]

@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from representer.errors import DataError
-from representer_papers.shared.datasets import wanted
+from representer_papers.shared.datasets import existing, located, missing
 
 if TYPE_CHECKING:
     from representer.data.tables import LabelMap
     from representer.data.text import Table
     from representer.tasks.text.text_data import Part, TextData
-
-_SUFFIXES = ("", ".xz", ".gz", ".bz2")
-_FOLDERS = ("sst", "stsa", "")
 
 
 @dataclass(frozen=True)
@@ -73,31 +69,19 @@ class Located:
 
 
 def locate(root: Path, names: Sequence[str]) -> list[Located]:
-    """Find data sets in a folder, or in its folder ``sst``.
+    """Find data sets in a folder, or in its folder ``sst``; see `located` for errors."""
 
-    Args:
-        root: The folder.
-        names: Requested data sets; empty for all that exist.
+    def find(root: Path, dataset: DataSet) -> Located:
+        paths = []
+        for end in (dataset.train, "dev", "test"):
+            name = f"{dataset.stem}.{end}"
+            path = existing(root, ("sst", "stsa", ""), (name,))
+            if path is None:
+                raise missing(f"{name}, nor sst/{name}, also compressed", root)
+            paths.append(path)
+        return Located(dataset, *paths)
 
-    Raises:
-        ArgumentError: If a name is unknown.
-        DataError: If a requested data set is missing, or all of them are.
-    """
-    places, missing = [], []
-    for dataset in wanted(root, names, DATASETS):
-        ends = (dataset.train, "dev", "test")
-        paths = {end: _file(root, f"{dataset.stem}.{end}") for end in ends}
-        missing += [f"{dataset.stem}.{end}" for end, path in paths.items() if path is None]
-        files = [path for path in paths.values() if path is not None]
-        if len(files) == len(ends):
-            places.append(Located(dataset, *files))
-    if missing and (names or not places):
-        raise DataError(
-            f"there is no {missing[0]}, nor sst/{missing[0]}, also compressed",
-            file=root,
-            fix="Add the file, or remove its data set from --datasets.",
-        )
-    return places
+    return located(root, names, DATASETS, find)
 
 
 def read(place: Located) -> TextData:
@@ -136,8 +120,3 @@ def _part(table: Table, classes: LabelMap) -> Part:
 
     tokens = [text.split() for text in table.texts]
     return Part(table.source, table.texts, table.lines, tokens, encode_labels(table, classes))
-
-
-def _file(root: Path, name: str) -> Path | None:
-    paths = (root / folder / f"{name}{end}" for folder in _FOLDERS for end in _SUFFIXES)
-    return next((path for path in paths if path.is_file()), None)

@@ -11,19 +11,13 @@ from torch import Tensor
 
 from representer.functional import cell as cells
 from representer.functional.cell import Cell
+from representer.installed import installed
 from representer.ops.op import Sample
 
 RKM = Cell("static", "static", False, output="tanh", memory="output")
 CELLS: dict[str, Cell] = {
-    "lstm": cells.LSTM,
-    "rkm_lstm": cells.RKM_LSTM,
+    **{name.lower(): cell for name, cell in vars(cells).items() if isinstance(cell, Cell)},
     "rkm_lstm_tanh": replace(cells.RKM_LSTM, output="tanh"),
-    "rkm_cifg": cells.RKM_CIFG,
-    "linear_kernel_gated": cells.LINEAR_KERNEL_GATED,
-    "linear_kernel": cells.LINEAR_KERNEL,
-    "gated_cnn": cells.GATED_CNN,
-    "cnn": cells.CNN,
-    "ran": cells.RAN,
     "rkm_tanh": RKM,
     "rkm_inverse": replace(RKM, output="inverse", feedback="none"),
     "rkm_polynomial": replace(RKM, output="polynomial"),
@@ -34,7 +28,8 @@ SIZES = ((1, 1, 1), (2, 1, 17), (5, 3, 4))
 
 def samples() -> Iterator[Sample]:
     """Yield every cell plain, with each option, and with all of them."""
-    for name, cell in CELLS.items():
+    others = {name: getattr(found, "cell", found) for name, found in installed("cells").items()}
+    for name, cell in (CELLS | others).items():
         for sizes in SIZES:
             yield _sample(f"{name}-{'x'.join(map(str, sizes))}", cell, sizes)
         sizes = SIZES[-1]

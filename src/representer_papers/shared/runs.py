@@ -1,0 +1,156 @@
+"""Run what is missing of a table; finished runs are kept, interrupted runs resume."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from representer.errors import ArgumentError, RunFolderError, TrainingError
+from representer.storage.run_folder import RunFolder
+
+C = TypeVar("C")
+D = TypeVar("D")
+SETTINGS, METRICS = "recipe.json", "metrics.json"
+_WITHOUT_EFFECT = ("threads", "out", "resume")
+
+
+@dataclass(frozen=True)
+class Run(Generic[C]):
+    """One run of a table.
+
+    Attributes:
+        folder: Run folder, with ``recipe.json`` and, once finished, ``metrics.json``.
+        config: A dataclass or a mapping with everything that determines the result.
+        length: The field of the configuration that a repeated command may increase. A run whose
+            metrics say that it was ``stopped_by`` this field then resumes.
+    """
+
+    folder: Path
+    config: C
+    length: str = ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration as JSON values, without fields that do not change the result."""
+        config: Any = self.config
+        values = dict(config) if isinstance(config, Mapping) else asdict(config)
+        known = {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
+        return json.loads(json.dumps(known))
+
+    def is_done(self) -> bool:
+        """Return True if a finished run with the same settings exists.
+
+        Raises:
+            ArgumentError: If the folder has a run with other settings.
+        """
+        refuse_others(self.folder / SETTINGS, self.settings, self.length)
+        metrics = _read(self.folder / METRICS)
+        if metrics is None or not self.length or metrics["stopped_by"] != self.length:
+            return metrics is not None
+        return metrics[self.length] >= self.settings[self.length]
+
+
+class Stored(NamedTuple):
+    """A run in a folder: its settings, and its metrics if it is finished."""
+
+    folder: Path
+    settings: dict[str, Any]
+    metrics: dict[str, Any] | None
+
+
+def stored(out: Path, pattern: str = "*") -> list[Stored]:
+    """Return the runs in the folders that match a pattern, ordered by name."""
+    paths = sorted(out.glob(f"{pattern}/{SETTINGS}"))
+    return [Stored(p.parent, _read(p) or {}, _read(p.parent / METRICS)) for p in paths]
+
+
+def run_missing(
+    runs: Sequence[Run[C]],
+    load: Callable[[], D],
+    train: Callable[[RunFolder, C, D], Mapping[str, Any] | None],
+    beside: Mapping[Path, Callable[[Path, D], None]] | None = None,
+    *,
+    workers: int = 1,
+) -> None:
+    """Run what is missing, in order.
+
+    A run that another process is working on is skipped. If a run diverges, the error is printed and
+    the next one starts.
+
+    Args:
+        runs: All runs.
+        load: Reads the data; called once, and only if something is missing.
+        train: Trains in a run folder or resumes there, and returns the metrics, or writes them.
+        beside: Files that the table needs besides the runs, with functions that write them.
+        workers: Number of processes, each with one run at a time. If it is above 1, ``train`` and
+            ``load`` must be functions of a module.
+
+    Raises:
+        ArgumentError: If a folder has a run with other settings.
+        Interrupted: If a signal arrives; the same command resumes.
+    """
+    waiting = [run for run in runs if not run.is_done()]
+    missing = {path: write for path, write in (beside or {}).items() if not path.exists()}
+    if workers > 1 and len(waiting) > 1:
+        with ProcessPoolExecutor(min(workers, len(waiting)), get_context("spawn")) as pool:
+            jobs = [pool.submit(partial(_load_and_run, load=load, train=train), r) for r in waiting]
+            for done in as_completed(jobs):
+                done.result()
+    elif waiting or missing:
+        data = load()
+        for path, write in missing.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, data)
+        for run in waiting:
+            run_one(run, data, train)
+
+
+def run_one(
+    run: Run[C], data: D, train: Callable[[RunFolder, C, D], Mapping[str, Any] | None]
+) -> None:
+    """Run or resume one run; see :func:`run_missing`."""
+    print(f"{run.folder}:", flush=True)
+    try:
+        with RunFolder(run.folder, resume=run.folder.exists()) as folder:
+            if run.is_done():  # another process has finished it in the meantime
+                return
+            folder.write_json(SETTINGS, run.settings)
+            metrics = train(folder, run.config, data)
+            if metrics is not None:
+                folder.write_json(METRICS, metrics)
+    except TrainingError as error:  # divergence of one run must not stop the others
+        print(f"{run.folder}: {error}", flush=True)
+    except RunFolderError as error:  # another process is working on it
+        print(f"skipped: {error}", flush=True)
+
+
+def refuse_others(path: Path, settings: Mapping[str, Any], length: str = "") -> None:
+    """Refuse a folder whose settings file has other values.
+
+    Args:
+        path: The settings file, which may be missing.
+        settings: The requested values.
+        length: A field that may differ.
+
+    Raises:
+        ArgumentError: If a value differs; the error names it.
+    """
+    written = _read(path)
+    for name, value in settings.items():
+        if written is not None and written.get(name) != value and name != length:
+            hint = f"Its {name} is {written.get(name)!r}; choose another --out."
+            raise ArgumentError("out", str(path.parent), "a run with these settings", hint=hint)
+
+
+def _load_and_run(run: Run[Any], load: Callable[[], Any], train: Callable[..., Any]) -> None:
+    run_one(run, load(), train)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8")) if path.exists() else None

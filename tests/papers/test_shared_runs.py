@@ -1,0 +1,102 @@
+"""The runs of a table: what is kept, what resumes, what is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pytest
+
+from representer.errors import ArgumentError, TrainingError
+from representer.storage.run_folder import RunFolder
+from representer_papers.shared.runs import Run, run_missing, stored
+
+
+@dataclass(frozen=True)
+class Config:
+    name: str
+    steps: int = 2
+    threads: int = 1
+
+
+class Trainer:
+    """Trains nothing, and keeps a record of what it was called for."""
+
+    def __init__(self) -> None:
+        self.loaded, self.trained = 0, []
+
+    def load(self) -> str:
+        self.loaded += 1
+        return "data"
+
+    def train(self, folder: RunFolder, config: Config, data: str) -> dict:
+        self.trained.append((config.name, config.steps, data))
+        if config.name == "diverges":
+            raise TrainingError("the loss is not finite")
+        stopped_by = "patience" if config.name == "converges" else "steps"
+        return {"steps": config.steps, "stopped_by": stopped_by}
+
+
+def runs_of(out, *configs: Config, length: str = "steps") -> list[Run[Config]]:
+    return [Run(out / config.name, config, length) for config in configs]
+
+
+def go(out, *configs: Config, **options) -> Trainer:
+    trainer = Trainer()
+    run_missing(runs_of(out, *configs), trainer.load, trainer.train, **options)
+    return trainer
+
+
+def test_data_is_read_once_and_a_finished_run_is_kept(tmp_path):
+    first = go(tmp_path, Config("a"), Config("b"))
+    assert first.loaded == 1
+    assert first.trained == [("a", 2, "data"), ("b", 2, "data")]
+    again = go(tmp_path, Config("a", threads=4), Config("b"))  # threads change no result
+    assert (again.loaded, again.trained) == (0, [])
+    assert go(tmp_path, Config("a"), Config("c")).trained == [("c", 2, "data")]
+
+
+def test_a_larger_length_continues_what_was_stopped_by_it(tmp_path):
+    go(tmp_path, Config("a"), Config("converges"))
+    assert go(tmp_path, Config("a", 3), Config("converges", 3)).trained == [("a", 3, "data")]
+    assert json.loads((tmp_path / "a/recipe.json").read_text())["steps"] == 3
+    assert go(tmp_path, Config("a", 2)).trained == []  # a longer run counts
+
+
+def test_an_unfinished_continuation_is_not_taken_for_finished(tmp_path):
+    go(tmp_path, Config("a"))
+    (tmp_path / "a/recipe.json").write_text(json.dumps({"name": "a", "steps": 3}))
+    assert go(tmp_path, Config("a", 3)).trained == [("a", 3, "data")]
+
+
+def test_other_settings_are_refused_by_name(tmp_path):
+    go(tmp_path, Config("a"))
+    other = [Run(tmp_path / "a", Config("a", 3))]  # no field may differ
+    with pytest.raises(ArgumentError, match="Its steps is 2; choose another --out"):
+        run_missing(other, Trainer().load, Trainer().train)
+
+
+def test_a_run_that_diverges_or_is_in_use_does_not_stop_the_others(tmp_path, capsys):
+    with RunFolder(tmp_path / "busy"):
+        go(tmp_path, Config("diverges"), Config("busy"), Config("a"))
+    assert (tmp_path / "a/metrics.json").exists()
+    said = capsys.readouterr().out
+    assert "diverges: the loss is not finite" in said
+    assert "skipped: " in said
+    states = {run.folder.name: run.metrics is not None for run in stored(tmp_path)}
+    assert states == {"a": True, "diverges": False}
+
+
+def test_files_beside_the_runs_are_written_first_and_once(tmp_path):
+    path, written = tmp_path / "beside/baselines.json", []
+
+    def write(path, data):
+        assert not (tmp_path / "a").exists()
+        written.append(data)
+        path.write_text("{}")
+
+    go(tmp_path, Config("a"), beside={path: write})
+    go(tmp_path, Config("a"), beside={path: write})
+    assert written == ["data"]
+    path.unlink()
+    assert go(tmp_path, beside={path: lambda path, data: path.write_text("")}).loaded == 1

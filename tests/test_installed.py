@@ -1,0 +1,121 @@
+"""A cell, a kernel and a task of another package are where those of this one are."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from representer import installed
+
+MODULES = {
+    "toy_cell": """
+from representer.functional.cell import Cell
+
+CELL = Cell("coupled", "dynamic", False)
+""",
+    "toy_kernel": """
+from representer.kernels import RecurrentKernel
+
+
+def example():
+    return RecurrentKernel("linear", filter_length=3)
+""",
+    "toy_task": """
+from dataclasses import dataclass
+
+from representer.tasks.options import option
+from representer.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Config:
+    data: str | None = option(None, "file of numbers")
+    out: str | None = option(None, "run folder")
+
+
+TASK = Task(
+    name="toy", summary="Take a mean.", noun="numbers", config=Config, defaults=lambda given: {},
+    options={}, functions={"fit": "toy_task:print"},
+)
+""",
+}
+ENTRIES = """
+[representer.cells]
+toy-cell = toy_cell:CELL
+[representer.kernels]
+toy-kernel = toy_kernel:example
+[representer.tasks]
+toy = toy_task:TASK
+"""
+PROGRAM = """
+from representer.cli.main import entry_point
+from representer.estimators.text_parameters import TextParameters
+
+entry_point(["cells", "--hidden-size", "7"])
+entry_point(["doctor"])
+entry_point(["fit", "--help"])
+TextParameters(cell="toy-cell").check()
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory) -> dict[str, str]:
+    """Return the environment of a process in which a package with one of each is installed."""
+    site = tmp_path_factory.mktemp("site")
+    for name, text in MODULES.items():
+        (site / f"{name}.py").write_text(text)
+    about = site / "toy_extension-1.5.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-extension\nVersion: 1.5\n")
+    (about / "entry_points.txt").write_text(ENTRIES)
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *filter(None, paths)])}
+
+
+def test_one_of_each_is_in_the_table_the_command_line_and_doctor(environment):
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True
+    )
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("toy-cell ")]
+    assert "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}  h_t = c_t" in row
+    assert row.endswith(f"{(300 + 7) * 2 * 7:,}")  # a candidate and one gate
+    checked = r"ok +toy-cell +differs by \S+ from its recurrence"
+    assert re.search(checked, done.stdout)
+    for kind in ("cells: toy-cell", "kernels: toy-kernel", "tasks: toy"):
+        assert re.search(rf"ok +{kind} +of toy-extension 1\.5", done.stdout)
+    assert re.search(r"toy +Take a mean\.", done.stdout)
+
+
+@pytest.mark.slow
+def test_the_generated_tests_run_on_a_kernel_and_on_a_cell(environment):
+    tests = Path(__file__).parent
+    for files, name, least in (
+        (["kernels/test_examples.py"], "toy-kernel", 6),
+        (["ops/test_ops.py"], "toy-cell", 20),
+    ):
+        paths = [str(tests / file) for file in files]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", name, *paths]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stdout
+        (passed,) = re.findall(r"(\d+) passed", done.stdout)
+        assert int(passed) >= least
+
+
+def test_what_cannot_be_loaded_is_left_out_with_a_warning(monkeypatch):
+    from importlib.metadata import EntryPoint, EntryPoints
+
+    entries = EntryPoints(
+        EntryPoint(name, value, "representer.cells")
+        for name, value in (("broken", "no_such_module:CELL"), ("path", "os:sep"))
+    )
+    monkeypatch.setattr(installed, "entry_points", lambda group: entries.select(group=group))
+    with pytest.warns(UserWarning, match="cells: broken cannot be loaded: ModuleNotFoundError"):
+        assert installed.installed("cells") == {"path": os.sep}
+    found = {what: error for what, _, error in installed.findings()}
+    assert "no_such_module" in found["cells: broken"]
+    assert found["cells: path"] == ""
