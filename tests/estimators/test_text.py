@@ -83,7 +83,9 @@ def test_contributions_and_baseline_sum_to_the_score(kind, request):
 
 
 def test_a_cell_without_contributions_says_so():
-    model = TextClassifier(**SMALL, epochs=1, cell="torch-lstm").fit(TEXTS, LABELS)
+    model = TextClassifier(**SMALL, epochs=1, cell="torch-lstm", answer="network").fit(
+        TEXTS, LABELS
+    )
     with pytest.raises(KindError, match="not a sum of contributions"):
         model.explain(TEXTS[:1])
 

@@ -36,6 +36,8 @@ from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
 
+LabeledObjects = tuple[Sequence[Any], NDArray[Any]]
+
 
 class Estimator(NetworkEstimator):
     """The base of all estimators of objects and their targets; see the module."""
@@ -169,14 +171,30 @@ class Estimator(NetworkEstimator):
             )  # fmt: skip
             require_same_length(*valid)
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
-        network = self.new_network(seed)
-        if start:
-            network.load_state_dict(start.network_.state_dict())
-        encode = self.inputs_.encode
-        examples = [Examples(encode(objects), values) for objects, values in (train, valid)]
-        self.train_on(run, network, examples[0], examples[1], seed)
+        if self.has_network:
+            network = self.new_network(seed)
+            if start:
+                network.load_state_dict(start.network_.state_dict())
+            encode = self.inputs_.encode
+            examples = [Examples(encode(objects), values) for objects, values in (train, valid)]
+            self.train_on(run, network, examples[0], examples[1], seed)
+        self.join(run, train, valid)
         self.n_features_in_ = 1
         return self
+
+    @property
+    def has_network(self) -> bool:
+        """False if the kernel machine alone predicts."""
+        return True
+
+    def join(self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects) -> None:
+        """Fit what predicts beside the network, after it was trained.
+
+        Args:
+            run: The folder of the run.
+            train: Training objects and their encoded targets.
+            valid: Validation objects and their encoded targets.
+        """
 
     def new_network(self, seed: int) -> nn.Module:
         """Return the network with its initial weights, which depend on the seed alone."""

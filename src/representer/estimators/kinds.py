@@ -96,9 +96,12 @@ class Regressor(RegressorMixin, Estimator):
         mean = self._shaped(members.mean(0))
         if not return_std:
             return mean
-        best = min((row["valid_loss"] for row in self.history_), default=1.0)
-        residual = best**0.5 * np.asarray(self.target_.scales)
+        residual = self._validation_loss() ** 0.5 * np.asarray(self.target_.scales)
         return mean, self._shaped(np.sqrt(members.var(0) + residual**2))
+
+    def _validation_loss(self) -> float:
+        """Return the mean squared error on the validation data, in standardized units."""
+        return min((row["valid_loss"] for row in self.history_), default=1.0)
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.target_.is_single else values

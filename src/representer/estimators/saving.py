@@ -61,7 +61,8 @@ def save(estimator: NetworkEstimator, folder: str | Path) -> None:
     with RunFolder(folder) as run:
         describe(run, estimator, estimator.network_)
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
-        run.write_tensors(WEIGHTS, estimator.network_.state_dict())
+        if estimator.network_ is not None:
+            run.write_tensors(WEIGHTS, estimator.network_.state_dict())
         estimator._save_fitted(run)
 
 
@@ -88,7 +89,8 @@ def describe(
     }
     saved = Saved(
         FORMAT, __version__, type(estimator).__name__, chosen, estimator._save_target(),
-        estimator._save_inputs(run), to_dict(network.config), estimator._task, reading or {},
+        estimator._save_inputs(run), {} if network is None else to_dict(network.config),
+        estimator._task, reading or {},
     )  # fmt: skip
     run.write_json(MODEL, asdict(saved))
 
@@ -118,9 +120,11 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     estimator = files.parsed(MODEL, lambda: own(**saved.parameters))
     files.parsed(MODEL, lambda: estimator._load_target(saved.target))
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
-    config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
-    files.parsed(MODEL, lambda: estimator._require_sizes(config))
-    network: nn.Module = files.load_model(lambda: own._make(config))
+    network: nn.Module | None = None
+    if saved.network:
+        config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
+        files.parsed(MODEL, lambda: estimator._require_sizes(config))
+        network = files.load_model(lambda: own._make(config))
     lines = files.bytes(METRICS_JSONL).splitlines()
     estimator.history_ = files.parsed(METRICS_JSONL, lambda: [parse_json(line) for line in lines])
     estimator.network_ = network

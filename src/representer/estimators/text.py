@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 from representer.data.text import (
@@ -15,12 +16,13 @@ from representer.data.text import (
     tokenize,
 )
 from representer.errors import DataError
-from representer.estimators.base import Estimator
 from representer.estimators.explanation import Contribution
+from representer.estimators.joint import KERNEL, NETWORK, Explained, JointEstimator
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.parameters import DECAYS
 from representer.estimators.text_explanation import TextModel, ngram_sum
 from representer.estimators.text_parameters import TextParameters
+from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (
     SequenceClassifier,
     SequenceClassifierConfig,
@@ -84,7 +86,7 @@ class _SavedInputs:
     max_length: int | None
 
 
-class TextNetwork(TextParameters, Estimator):
+class TextNetwork(TextParameters, JointEstimator):
     """The network for texts, see `TextClassifier`."""
 
     _task: ClassVar[str] = "text"
@@ -171,14 +173,35 @@ class TextNetwork(TextParameters, Estimator):
             return self.vectors
         return read_vectors(self.vectors, inputs.vocabulary)
 
-    def _explain(self, one: str) -> tuple[float, float, list[Contribution]]:
+    def _new_kernel(self) -> TextKernel:
+        scheme: Any = self.tokenizer
+        return TextKernel(partial(tokenize, scheme=scheme))
+
+    def _explain_network(self, one: str, output: int) -> Explained:
         words = self.inputs_.words(one)
-        result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words))
+        result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words), output)
         parts = [
-            Contribution(" ".join(words[t] for t in at), at, "network", value)
+            Contribution(" ".join(words[t] for t in at), at, NETWORK, value)
             for at, value in result.ngrams
         ]
         return result.score, result.constant, parts
+
+    def _explain_kernel(self, one: str, output: int) -> Explained:
+        machine = self.machine_
+        assert machine is not None
+        coefficients, constant = machine.centered(output)
+        score = machine.centered_score(one, output)
+        joined, found = machine.kernel.occurrences(one)
+        words = joined.split()
+        ngrams: dict[int, list[Any]] = {}  # one line for all occurrences of an n-gram
+        for column, view, where, value in found:
+            is_words = view == WORDS
+            pieces = words if is_words else joined
+            text = (" " if is_words else "").join(pieces[t] for t in where)
+            what = text if is_words else f"'{text}'"
+            ngrams.setdefault(column, [what, where, 0.0])[2] += value * float(coefficients[column])
+        parts = [Contribution(what, where, KERNEL, value) for what, where, value in ngrams.values()]
+        return score, constant, parts
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")

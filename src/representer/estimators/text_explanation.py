@@ -31,8 +31,8 @@ class Evidence(NamedTuple):
     """A prediction, and its score as a weighted sum of the outputs of the cell.
 
     Attributes:
-        label: The predicted class; 0 with one output.
-        probability: Probability of the predicted class.
+        label: The explained class; 0 with one output.
+        probability: Probability of this class.
         weights: Weight of the output of every step, for each layer that is read ``(T, D·H)``.
         constant: Contribution of the biases.
     """
@@ -47,8 +47,8 @@ class NgramSum(NamedTuple):
     """The score of a document, and the contributions that sum to it.
 
     Attributes:
-        label: The predicted class.
-        probability: Of the predicted class.
+        label: The explained class.
+        probability: Of this class.
         ngrams: Positions of the words of each n-gram, and its contribution, in reading order.
         constant: Contribution of the biases.
         score: The score, from a forward pass of the network in float64.
@@ -61,12 +61,13 @@ class NgramSum(NamedTuple):
     score: float
 
 
-def ngram_sum(model: TextModel, ids: Sequence[int]) -> NgramSum:
+def ngram_sum(model: TextModel, ids: Sequence[int], output: int | None = None) -> NgramSum:
     """Return the score of a document as a sum over its n-grams; see `ngram_contributions`.
 
     Args:
         model: The network.
         ids: Numbers of the words, at least one.
+        output: The class whose score is explained; the predicted one if left out.
 
     Raises:
         KindError: If the output of the cell is not a sum over the words.
@@ -75,7 +76,7 @@ def ngram_sum(model: TextModel, ids: Sequence[int]) -> NgramSum:
     layers, tokens = layers_of(model), torch.tensor(ids)
     exact = copy.deepcopy(model).double()
     with torch.no_grad():
-        evidence = evidence_of(model, tokens)
+        evidence = evidence_of(model, tokens, output)
         x = model.embedding(tokens)
         outputs = exact(tokens[None], torch.tensor([len(ids)]))[0]
     ngrams, constant = ngram_contributions(layers, x, evidence.weights)
@@ -98,8 +99,14 @@ def layers_of(model: TextModel) -> list[Layer]:
     return require_layers(layers, getattr(model.config, "cell", type(model).__name__))
 
 
-def evidence_of(model: TextModel, ids: Tensor) -> Evidence:
-    """Return the prediction for one document, and the weight of each output in its score."""
+def evidence_of(model: TextModel, ids: Tensor, output: int | None = None) -> Evidence:
+    """Return the prediction for one document, and the weight of each output in its score.
+
+    Args:
+        model: The network.
+        ids: Numbers of the words ``(T,)``.
+        output: The class whose score is meant; the predicted one if left out.
+    """
     means = model.encode(ids[None], torch.tensor([len(ids)]))[0].double()
     if isinstance(model, SequenceClassifier):
         first, second = (
@@ -114,7 +121,7 @@ def evidence_of(model: TextModel, ids: Tensor) -> Evidence:
         rows = model.output.weight.double()
         constants, divisor, parts = torch.zeros(len(rows)), len(ids), len(model.layers)
     chances = (rows @ means + constants).softmax(0)
-    label = int(chances.argmax())
+    label = int(chances.argmax()) if output is None else output
     weights = centered(rows)[label] / divisor
     return Evidence(
         label,

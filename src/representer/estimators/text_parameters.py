@@ -16,12 +16,16 @@ from representer.estimators.parameters import (
 
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "padded_mean")
+ANSWERS = ("both", "kernel", "network")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TextParameters(TrainingParameters):
     """Parameters of the network for texts and of its inputs."""
 
+    answer: str = option(
+        "both", "predict with the exact kernel, the network, or both", choices=ANSWERS
+    )
     cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
     hidden_size: int = option(128, "units of the cell")
     filter_length: int = option(1, "filter length in words: n of the n-gram")
@@ -55,5 +59,5 @@ class TextParameters(TrainingParameters):
             "min_count", "max_length",
         )  # fmt: skip
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
-        require_choices(self, pooling=POOLINGS, tokenizer=TOKENIZERS)
+        require_choices(self, answer=ANSWERS, pooling=POOLINGS, tokenizer=TOKENIZERS)
         require_decay(self)

@@ -8,6 +8,7 @@ from representer.kernels.examples import KERNELS
 from representer.kernels.gram_file import gram
 from representer.kernels.gram_transformer import GramTransformer
 from representer.kernels.kernel import Kernel
+from representer.kernels.ngram_kernel import NgramKernel
 from representer.kernels.nystroem import Nystroem
 from representer.kernels.point_kernels import (
     Gaussian,
@@ -19,6 +20,7 @@ from representer.kernels.point_kernels import (
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
+from representer.kernels.text_kernel import TextKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "InversePolynomial",
     "Kernel",
     "Linear",
+    "NgramKernel",
     "Nystroem",
     "PointKernel",
     "Polynomial",
@@ -40,6 +43,7 @@ __all__ = [
     "RecurrentKernel",
     "StringKernel",
     "Sum",
+    "TextKernel",
     "WeisfeilerLehmanKernel",
     "gram",
 ]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Content = TypeVar("Content")
 
 MODEL, WEIGHTS = "model.json", "model.safetensors"
-_MOST = {"vocabulary.json": 2**29, "metrics.jsonl": 2**26}  # bytes
+_MOST = {"vocabulary.json": 2**29, "kernel.json": 2**29, "metrics.jsonl": 2**26}  # bytes
 _MOST_OTHERS = 2**26
 _PAUSE = 0.2  # seconds; a writer updates the manifest shortly after a file
 _NAME_A_RUN = "Name the folder that `representer fit ... --out` wrote."

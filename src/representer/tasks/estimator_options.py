@@ -85,8 +85,9 @@ def config_of(
         hints = get_type_hints(kind)
         for one in fields(kind):
             if one.name not in _NOT_OPTIONS and one.name not in own:
-                is_list = isinstance(one.default, tuple)
-                default = ",".join(map(str, one.default)) if is_list else one.default
+                default: Any = one.default
+                is_list = isinstance(default, tuple)
+                default = ",".join(map(str, default)) if is_list else default
                 copied = field(default=default, metadata=one.metadata)
                 hint = str if is_list else _of_command_line(hints[one.name])
                 own[one.name] = one.name, hint, copied

@@ -17,7 +17,7 @@ from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.options import check_size, shows, with_defaults
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import Kernel  # noqa: F401 (named in a string)
 
 
 class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):

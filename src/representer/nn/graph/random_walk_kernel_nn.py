@@ -15,7 +15,7 @@ from representer.nn.has_kernel import HasKernel
 from representer.nn.recurrent.options import shows, with_defaults
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import RandomWalkKernel  # noqa: F401 (named in a string)
 
 
 class RandomWalkKernelNN(GraphNetwork, HasKernel["RandomWalkKernel"]):

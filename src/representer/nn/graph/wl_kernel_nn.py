@@ -20,7 +20,7 @@ from representer.nn.recurrent.options import check_size, shows, with_defaults
 from representer.ops import walk_rounds
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import WeisfeilerLehmanKernel  # noqa: F401 (named in a string)
 
 
 class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):

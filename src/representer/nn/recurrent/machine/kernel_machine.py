@@ -37,7 +37,7 @@ from representer.nn.recurrent.states import (
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import RecurrentKernel  # noqa: F401 (named in a string)
 
 _STATES = {  # by memory, and by n-gram filters
     (True, True): WindowedRecurrentState,

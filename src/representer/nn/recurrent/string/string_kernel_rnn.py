@@ -28,7 +28,7 @@ from representer.nn.recurrent.string.streaming_step import string_streaming_step
 from representer.nn.regularization.undropped import undropped
 
 if TYPE_CHECKING:
-    pass
+    from representer.kernels import StringKernel  # noqa: F401 (named in a string)
 
 
 class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):

@@ -1,0 +1,154 @@
+"""Estimators that predict with an exact kernel and a network together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from representer.errors import ArgumentError, DataError
+from representer.estimators import kernel_machine, pool
+from representer.estimators.base import Estimator, LabeledObjects
+from representer.estimators.classes import Classes
+from representer.estimators.explanation import Contribution
+from representer.estimators.fitting import outputs_of
+from representer.estimators.kernel_machine import ExplicitKernel, KernelMachine
+from representer.estimators.pool import Pool
+from representer.estimators.targets import Numbers
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+
+Explained = tuple[float, float, list[Contribution]]
+KERNEL, NETWORK, BOTH = "kernel", "network", "both"
+
+
+class JointEstimator(Estimator):
+    """The base of estimators whose parameter `answer` chooses kernel, network or both.
+
+    Attributes:
+        machine_: The kernel machine; None with ``answer="network"``.
+        pool_: The weights of both parts, found on the validation data.
+    """
+
+    answer: str
+    machine_: KernelMachine | None = None
+    pool_: Pool = Pool(0.0, 1.0, 0.0, 1.0)  # the network alone
+
+    # ---- what a subclass gives
+
+    def _new_kernel(self) -> ExplicitKernel:
+        """Return the exact kernel, before it is fitted."""
+        raise NotImplementedError
+
+    def _explain_network(self, one: Any, output: int) -> Explained:
+        """Return an output of the network, its constant part and its contributions."""
+        raise NotImplementedError
+
+    def _explain_kernel(self, one: Any, output: int) -> Explained:
+        """Return an output of the kernel machine, its constant part and its contributions."""
+        raise NotImplementedError
+
+    # ---- what a user reads
+
+    @property
+    def kernel_(self) -> Any:
+        """The fitted kernel; None with ``answer="network"``."""
+        check_is_fitted(self)
+        return None if self.machine_ is None else self.machine_.kernel
+
+    @property
+    def share_(self) -> dict[str, float]:
+        """The part of the spread of the scores that each half makes up."""
+        check_is_fitted(self)
+        return {KERNEL: self.pool_.share, NETWORK: 1 - self.pool_.share}
+
+    # ---- how it is done
+
+    @property
+    def has_network(self) -> bool:
+        """False if the kernel machine alone predicts."""
+        return self.answer != KERNEL
+
+    def join(self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects) -> None:
+        """Fit the kernel machine and the weights of both parts.
+
+        The machine is fitted to the training part, the weights on the validation part, and then
+        the machine again to both parts.
+        """
+        self.machine_ = None
+        if not self.has_network:
+            no_network: Any = None
+            self.network_, self.history_ = no_network, []
+        target = self.target_
+        has_kernel = self.answer != NETWORK
+        if has_kernel and not self._is_for_kernel(train[1], valid[1]):
+            if self.answer == KERNEL:
+                expected = f"{NETWORK!r} or {BOTH!r}, for several targets"
+                raise ArgumentError("answer", self.answer, expected)
+            has_kernel = False
+        scores: list[NDArray[np.float64] | None] = [None, None]
+        if self.has_network:
+            encoded = self.inputs_.encode(valid[0])
+            scores[1] = outputs_of(self.network_, self.inputs_, encoded)
+        if has_kernel:
+            machine = KernelMachine.select(self._new_kernel(), target, train, valid)
+            scores[0] = machine.scores(valid[0])
+            objects = [*train[0], *valid[0]]
+            values = np.concatenate([train[1], valid[1]])
+            self.machine_ = machine.refit(self._new_kernel(), target, objects, values)
+        self.pool_ = Pool.fit(target, scores[0], scores[1], valid[1])
+        if run.is_saved:
+            self._save_fitted(run)
+
+    def _is_for_kernel(self, *values: NDArray[Any]) -> bool:
+        """Return True for one target of classes, or numbers that are all known."""
+        if isinstance(self.target_, Classes):
+            return True
+        is_known = not any(np.isnan(part).any() for part in values)
+        return isinstance(self.target_, Numbers) and is_known
+
+    def _predicted(self, X: Any) -> NDArray[np.float64]:
+        check_is_fitted(self)
+        scores = self._scores(self._objects(X))
+        if not np.isfinite(scores).all():
+            raise DataError("the predictions are not finite", fix="Train it again.")
+        return scores
+
+    def _scores(self, objects: Any) -> NDArray[np.float64]:
+        """Return the scores of objects before the link function ``(N, W)``."""
+        if self.pool_.network == 0 and self.machine_ is not None:
+            return self.pool_.scores(self.machine_.scores(objects), None)
+        outputs = outputs_of(self.network_, self.inputs_, self.inputs_.encode(objects))
+        kernel = self.machine_.scores(objects) if self.machine_ and self.pool_.kernel else None
+        return self.pool_.scores(kernel, outputs)
+
+    def _explain(self, one: Any) -> Explained:
+        output = int(self._scores([one])[0].argmax())
+        score, constant, parts = 0.0, 0.0, []
+        for weight, explain in (
+            (self.pool_.kernel, self._explain_kernel),
+            (self.pool_.network, self._explain_network),
+        ):
+            if weight:
+                own, fixed, found = explain(one, output)
+                score, constant = score + weight * own, constant + weight * fixed
+                parts += [p._replace(contribution=weight * p.contribution) for p in found]
+        return score, constant, parts
+
+    def _validation_loss(self) -> float:
+        return self.pool_.loss
+
+    def _save_fitted(self, run: RunFolder) -> None:
+        super()._save_fitted(run)
+        self.pool_.write(run)
+        if self.machine_ is not None:
+            self.machine_.write(run)
+
+    def _load_fitted(self, files: RunFiles) -> None:
+        super()._load_fitted(files)
+        if files.has(pool.FILE):
+            self.pool_ = Pool.read(files)
+        if files.has(kernel_machine.DESCRIPTION):
+            self.machine_ = KernelMachine.read(files, self._new_kernel(), self.target_.width)

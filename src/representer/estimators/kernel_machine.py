@@ -1,0 +1,193 @@
+"""The kernel half of an estimator: a linear model on the explicit features of an exact kernel."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from representer.estimators.classes import Classes
+from representer.estimators.targets import Numbers
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+
+DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
+
+CANDIDATES = (1.0, 3.0, 10.0, 30.0, 100.0)  # of C, the inverse of the L2 penalty
+
+
+class ExplicitKernel(Protocol):
+    """A kernel that has explicit features, learned from training objects."""
+
+    def fit(
+        self, X: Sequence[Any], labels: NDArray[np.int64] | None = None, classes: int = 0
+    ) -> Any:
+        """Learn the features; the classes may weight them."""
+        ...
+
+    def transform(self, X: Sequence[Any]) -> sparse.csr_array:
+        """Return the features ``(N, F)``."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """kernel.json."""
+
+    penalty: float
+    seconds: float
+    tokens: dict[str, tuple[str, ...]]
+
+
+@dataclass
+class KernelMachine:
+    """A linear model on the features of a kernel.
+
+    Attributes:
+        kernel: The fitted kernel.
+        coefficients: ``(W, F)``, one row per class or number.
+        intercepts: ``(W,)``.
+        penalty: C, the inverse of the L2 penalty.
+        seconds: Time of fitting.
+    """
+
+    kernel: Any
+    coefficients: NDArray[np.float64]
+    intercepts: NDArray[np.float64]
+    penalty: float
+    seconds: float = 0.0
+
+    @classmethod
+    def select(
+        cls,
+        kernel: ExplicitKernel,
+        target: Classes | Numbers,
+        train: tuple[Sequence[Any], NDArray[Any]],
+        valid: tuple[Sequence[Any], NDArray[Any]],
+    ) -> Self:
+        """Return the machine with the C that has the smallest loss on validation objects.
+
+        Args:
+            kernel: The kernel, which is fitted.
+            target: What is predicted.
+            train: Training objects and their encoded targets.
+            valid: Validation objects and their encoded targets.
+        """
+        started = time.perf_counter()
+        _fit_kernel(kernel, target, *train)
+        features, tested = kernel.transform(train[0]), kernel.transform(valid[0])
+        best: tuple[float, Self] | None = None
+        for penalty in CANDIDATES:
+            machine = cls(kernel, *_solve(target, features, train[1], penalty), penalty)
+            scores = machine._scores(tested)
+            loss = target.metrics(scores, valid[1])["valid_loss"]
+            if best is not None and loss > best[0]:
+                break  # the loss has one minimum along the path of C
+            best = loss, machine
+        assert best is not None
+        best[1].seconds = time.perf_counter() - started
+        return best[1]
+
+    def refit(
+        self, kernel: ExplicitKernel, target: Classes | Numbers, objects: Sequence[Any], values: Any
+    ) -> Self:
+        """Return the machine of the same C, fitted to other objects."""
+        started = time.perf_counter()
+        _fit_kernel(kernel, target, objects, values)
+        solution = _solve(target, kernel.transform(objects), values, self.penalty)
+        seconds = self.seconds + time.perf_counter() - started
+        return type(self)(kernel, *solution, self.penalty, seconds)
+
+    def scores(self, objects: Sequence[Any]) -> NDArray[np.float64]:
+        """Return the score of each class, or standardized number, before the link ``(N, W)``."""
+        return self._scores(self.kernel.transform(objects))
+
+    def _scores(self, features: sparse.csr_array) -> NDArray[np.float64]:
+        return np.asarray(features @ self.coefficients.T) + self.intercepts
+
+    def write(self, run: RunFolder) -> None:
+        """Write what `read` reads into a run folder."""
+        tokens, arrays = self.kernel.fitted()
+        arrays |= {"coefficients": self.coefficients, "intercepts": self.intercepts}
+        saved = {"penalty": self.penalty, "seconds": self.seconds, "tokens": tokens}
+        run.write_json(DESCRIPTION, saved)
+        contiguous = {name: np.ascontiguousarray(own) for name, own in arrays.items()}
+        run.write_tensors(ARRAYS, {n: torch.from_numpy(own) for n, own in contiguous.items()})
+
+    @classmethod
+    def read(cls, files: RunFiles, kernel: Any, outputs: int) -> Self:
+        """Return what `write` wrote.
+
+        Args:
+            files: The run.
+            kernel: The kernel with the parameters of the run.
+            outputs: W.
+
+        Raises:
+            DataError: A file is missing, or they do not fit together.
+            CheckpointError: The arrays are damaged.
+        """
+        saved = files.read(DESCRIPTION, _Saved)
+        tensors, _ = files.tensors(ARRAYS, lambda forms: None)
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+
+        def restored() -> Self:
+            own = kernel.restore(saved.tokens, arrays)
+            coefficients, intercepts = arrays["coefficients"], arrays["intercepts"]
+            if coefficients.shape != (outputs, own.width) or intercepts.shape != (outputs,):
+                raise ValueError(f"{coefficients.shape} coefficients for {own.width} features")
+            return cls(own, coefficients, intercepts, saved.penalty, saved.seconds)
+
+        return files.parsed(ARRAYS, restored)
+
+    def centered_score(self, one: Any, output: int) -> float:
+        """Return the score of an object minus the mean of its scores, or a single score."""
+        scores = self.scores([one])[0]
+        return float(scores[output] - scores.mean()) if len(scores) > 1 else float(scores[0])
+
+    def centered(self, output: int) -> tuple[NDArray[np.float64], float]:
+        """Return coefficients ``(F,)`` and intercept of an output minus the mean of all."""
+        if len(self.intercepts) == 1:
+            return self.coefficients[0], float(self.intercepts[0])
+        own = self.coefficients[output] - self.coefficients.mean(0)
+        return own, float(self.intercepts[output] - self.intercepts.mean())
+
+
+def _fit_kernel(
+    kernel: ExplicitKernel, target: Classes | Numbers, objects: Sequence[Any], values: Any
+) -> None:
+    if isinstance(target, Classes):
+        kernel.fit(objects, values, target.width)
+    else:
+        kernel.fit(objects)
+
+
+def _solve(
+    target: Classes | Numbers, features: sparse.csr_array, values: NDArray[Any], penalty: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if isinstance(target, Classes):
+        model = LogisticRegression(C=penalty, max_iter=1000, tol=1e-5).fit(features, values)
+        return _one_per_class(target, model)
+    means, scales = np.asarray(target.means), np.asarray(target.scales)
+    ridge = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, (values - means) / scales)
+    coefficients = np.atleast_2d(np.asarray(ridge.coef_, dtype=np.float64))
+    return coefficients, np.atleast_1d(np.asarray(ridge.intercept_, dtype=np.float64))
+
+
+def _one_per_class(target: Classes, model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return a row per class; two classes get half the logit each, with opposite signs."""
+    rows, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
+    if len(rows) == 1:
+        rows = np.concatenate([-rows, rows]) / 2
+        intercepts = np.concatenate([-intercepts, intercepts]) / 2
+    coefficients = np.zeros((target.width, rows.shape[1]))
+    offsets = np.full(target.width, intercepts.min() - 10.0)  # a class that was not seen
+    coefficients[model.classes_], offsets[model.classes_] = rows, intercepts
+    return coefficients, offsets

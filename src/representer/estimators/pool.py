@@ -1,0 +1,128 @@
+"""Stacking: the weights with which a kernel machine and a network predict together."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from representer.estimators.classes import Classes
+from representer.estimators.targets import Numbers
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+
+FILE = "pool.json"
+
+PRIOR = 4.0  # examples that the prior of equal weights is worth
+NEGLIGIBLE = 0.02  # share of the scores below which a part is dropped
+
+
+@dataclass(frozen=True)
+class Pool:
+    r"""A weighted sum of the scores of two parts: a log-linear pool of classes, or of numbers.
+
+    .. math::
+        s = a\, s_\text{kernel} + b\, s_\text{network}, \qquad a, b \ge 0
+
+    The probabilities are softmax(s), so that a + b also sets the temperature; numbers are
+    standardized. Since s is linear in both, so are its explanations.
+
+    Args:
+        kernel: a.
+        network: b.
+        share: The kernel's part of the spread of s, between 0 and 1.
+        loss: Of s on the validation objects.
+    """
+
+    kernel: float
+    network: float
+    share: float
+    loss: float
+
+    @classmethod
+    def fit(
+        cls,
+        target: Classes | Numbers,
+        kernel: NDArray[np.float64] | None,
+        network: NDArray[np.float64] | None,
+        values: NDArray[Any],
+    ) -> Self:
+        """Return the weights with the smallest loss on objects that neither part was trained on.
+
+        A part that adds less than 2 % is dropped, and the weight of the other one found again.
+
+        Args:
+            target: What is predicted.
+            kernel: Scores of the kernel machine ``(N, W)``; None if there is no machine.
+            network: Scores of the network ``(N, W)``; None if there is no network.
+            values: Encoded targets.
+        """
+        if kernel is None or network is None:
+            scores = network if kernel is None else kernel
+            assert scores is not None
+            loss = target.metrics(scores, values)["valid_loss"]
+            return cls(float(kernel is not None), float(network is not None),
+                       float(kernel is not None), loss)  # fmt: skip
+        parts = np.stack([kernel, network])
+        weights = _weights(target, parts, values, np.array([0.5, 0.5]))
+        spread = weights * np.array([_spread(part) for part in parts])
+        share = float(spread[0] / spread.sum()) if spread.sum() > 0 else 0.5
+        if min(share, 1 - share) < NEGLIGIBLE:
+            kept = np.array([1.0, 0.0]) if share > 0.5 else np.array([0.0, 1.0])
+            weights, share = _weights(target, parts, values, kept) * kept, float(kept[0])
+        loss = target.metrics(np.tensordot(weights, parts, 1), values)["valid_loss"]
+        return cls(float(weights[0]), float(weights[1]), share, loss)
+
+    def scores(
+        self, kernel: NDArray[np.float64] | None, network: NDArray[np.float64] | None
+    ) -> NDArray[np.float64]:
+        """Return s of both parts' scores ``(N, W)``; a part of weight 0 may be None."""
+        weighted = (self.kernel, kernel), (self.network, network)
+        parts = [weight * scores for weight, scores in weighted if scores is not None]
+        return sum(parts[1:], parts[0])
+
+    def write(self, run: RunFolder) -> None:
+        """Write what `read` reads into a run folder."""
+        run.write_json(FILE, asdict(self))
+
+    @classmethod
+    def read(cls, files: RunFiles) -> Self:
+        """Return what `write` wrote.
+
+        Raises:
+            DataError: The file is missing or damaged.
+        """
+        pool = files.read(FILE, cls)
+        files.parsed(FILE, pool._check)
+        return pool
+
+    def _check(self) -> None:
+        numbers = np.array([self.kernel, self.network, self.loss])
+        if not (np.isfinite(numbers) & (numbers >= 0)).all() or not 0 <= self.share <= 1:
+            raise ValueError("the weights are out of their range")
+
+
+def _spread(scores: NDArray[np.float64]) -> float:
+    centered = scores - scores.mean(axis=1, keepdims=True) if scores.shape[1] > 1 else scores
+    return float(centered.std())
+
+
+def _weights(
+    target: Classes | Numbers,
+    parts: NDArray[np.float64],
+    values: NDArray[Any],
+    prior: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return the weights ``(2,)`` that minimize the penalized loss; 0 where the prior is 0."""
+    count = len(values)
+
+    def loss(weights: NDArray[np.float64]) -> float:
+        scores = np.tensordot(weights, parts, 1)
+        penalty = PRIOR * float(np.sum((weights - prior) ** 2)) / count
+        return target.metrics(scores, values)["valid_loss"] + penalty
+
+    bounds = [(0.0, None) if one > 0 else (0.0, 0.0) for one in prior]
+    return minimize(loss, prior, bounds=bounds, method="L-BFGS-B").x

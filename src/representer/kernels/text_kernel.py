@@ -1,0 +1,170 @@
+"""A kernel of texts: n-grams of words and of the characters in them, weighted and normalized."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from representer.kernels.kernel import Kernel
+from representer.kernels.ngram_kernel import (
+    NgramKernel,
+    class_ratio,
+    dense,
+    inverse_document_frequency,
+)
+
+SPACE = " "
+WORDS, CHARACTERS = VIEWS = ("words", "characters")
+
+
+class TextFeature(NamedTuple):
+    """The part of a text's features that one n-gram makes up.
+
+    Attributes:
+        column: Its feature.
+        view: ``"words"`` or ``"characters"``.
+        where: Positions of the words, or of the characters in the text of joined words.
+        value: Its part of the feature's value.
+    """
+
+    column: int
+    view: str
+    where: tuple[int, ...]
+    value: float
+
+
+class TextKernel(Kernel):
+    r"""The mean of two kernels of texts, each scaled to a unit diagonal.
+
+    One compares the n-grams of words, the other those of characters inside words, see
+    :class:`NgramKernel` with ``damped=True``. `fit` weights every n-gram by its inverse document
+    frequency and, if it is given classes, by how unevenly it is spread over them.
+
+    Args:
+        split: From a text to its words.
+        orders: Lengths of the n-grams of words.
+        characters: Lengths of the n-grams of characters.
+        min_count: N-grams of words in fewer texts are left out.
+        min_characters: N-grams of characters in fewer texts are left out.
+
+    References:
+        Wang and Manning, Baselines and Bigrams, ACL 2012.
+    """
+
+    def __init__(
+        self,
+        split: Callable[[str], list[str]] = str.split,
+        orders: tuple[int, ...] = (1, 2, 3),
+        characters: tuple[int, ...] = (2, 3, 4, 5),
+        min_count: int = 2,
+        min_characters: int = 3,
+    ) -> None:
+        self.split = split
+        self.orders = orders
+        self.characters = characters
+        self.min_count = min_count
+        self.min_characters = min_characters
+
+    def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
+        """Return the Gram matrix of X with Y, or of X with itself."""
+        check_is_fitted(self)
+        left = self.transform(X)
+        right = left if Y is None else self.transform(Y)
+        return dense(left @ right.T)
+
+    def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
+        """Return k(x, x) of each text: 1 if both views know one of its n-grams."""
+        check_is_fitted(self)
+        return np.asarray(self.transform(X).power(2).sum(axis=1)).ravel()
+
+    def fit(
+        self, X: Iterable[str], labels: NDArray[np.int64] | None = None, classes: int = 0
+    ) -> Self:
+        """Number and weight the n-grams of some texts.
+
+        Args:
+            X: The texts.
+            labels: The class of each ``(N,)``.
+            classes: Number of classes.
+        """
+        least = self.min_count, self.min_characters
+        self.views_ = self._new_views()
+        for sequences, kernel, count in zip(self._read(X), self.views_, least, strict=True):
+            kernel.fit(sequences, count)
+            counts = kernel.transform(sequences)
+            kernel.weights_ = inverse_document_frequency(counts)
+            if labels is not None:
+                kernel.weights_ *= class_ratio(counts, labels, classes)
+        return self
+
+    def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
+        """Return what `fit` found as plain values and arrays, for `restore`."""
+        tokens, arrays = {}, {}
+        for name, view in zip(VIEWS, self.views_, strict=True):
+            tokens[name] = list(view.tokens_)
+            arrays[f"{name}.weights"] = view.weights_
+            arrays |= {f"{name}.{n}": own for n, own in zip(view.orders, view.codes_, strict=True)}
+        return tokens, arrays
+
+    def restore(self, tokens: dict[str, list[str]], arrays: dict[str, NDArray[Any]]) -> Self:
+        """Set what `fit` finds.
+
+        Raises:
+            ValueError: The values do not fit together.
+            KeyError: One is missing.
+        """
+        self.views_ = self._new_views()
+        for name, view in zip(VIEWS, self.views_, strict=True):
+            codes = [arrays[f"{name}.{n}"] for n in view.orders]
+            view.restore(tokens[name], codes, arrays[f"{name}.weights"])
+        return self
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return sum(len(view.weights_) for view in self.views_)
+
+    def transform(self, X: Iterable[str]) -> sparse.csr_array:
+        """Return the features ``(N, F)``, whose inner products are the kernel."""
+        views = zip(self.views_, self._read(X), strict=True)
+        parts = [_unit_rows(kernel.transform(sequences)) for kernel, sequences in views]
+        return sparse.csr_array(sparse.hstack(parts, format="csr")) * len(parts) ** -0.5
+
+    def occurrences(self, text: str) -> tuple[str, list[TextFeature]]:
+        """Return the text of joined words, and each n-gram's part of the features."""
+        (words,), (joined,) = self._read([text])
+        values = self.transform([text])
+        own = dict(zip(values.indices.tolist(), values.data.tolist(), strict=True))
+        result, start = [], 0
+        for name, kernel, one in zip(VIEWS, self.views_, (words, joined), strict=True):
+            found = list(kernel.occurrences(one))
+            totals: dict[int, float] = {}
+            for each in found:
+                totals[each.column] = totals.get(each.column, 0.0) + each.weight
+            for each in found:
+                share = each.weight / totals[each.column] * own.get(start + each.column, 0.0)
+                result.append(TextFeature(start + each.column, name, each.where, share))
+            start += len(kernel.weights_)
+        return joined, result
+
+    def _new_views(self) -> list[NgramKernel]:
+        return [
+            NgramKernel(self.orders, damped=True),
+            NgramKernel(self.characters, damped=True, boundary=SPACE),
+        ]
+
+    def _read(self, X: Iterable[str]) -> tuple[list[list[str]], list[str]]:
+        """Return the words of each text, and its joined words with spaces around them."""
+        words = [self.split(text) for text in X]
+        return words, [f"{SPACE}{SPACE.join(own)}{SPACE}" for own in words]
+
+
+def _unit_rows(features: sparse.csr_array) -> sparse.csr_array:
+    norms = np.sqrt(np.asarray(features.power(2).sum(axis=1)).ravel())
+    features.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(features.indptr))
+    return features

@@ -1,0 +1,158 @@
+"""Estimators whose `answer` is the kernel machine, the network, or both."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from representer.errors import ArgumentError, CheckpointError, DataError
+from representer.estimators import TextClassifier, TextRegressor, load
+from representer.estimators.classes import Classes
+from representer.estimators.kernel_machine import KernelMachine
+from representer.estimators.pool import Pool
+from representer.estimators.targets import Numbers
+from representer.kernels.text_kernel import TextKernel
+
+WORDS = ("film", "play", "song", "book", "show", "game")
+TEXTS = [f"the {a} {b} today" for a in ("good", "bad") for b in WORDS] * 5
+LABELS = ["+" if "good" in text else "-" for text in TEXTS]
+NUMBERS = np.array([2.0 if label == "+" else -1.0 for label in LABELS])
+SMALL = {"hidden_size": 8, "embedding_size": 8, "random_state": 0, "verbose": 0, "epochs": 3}
+ANSWERS = ("kernel", "network", "both")
+
+
+@pytest.fixture(scope="module", params=ANSWERS)
+def fitted(request) -> TextClassifier:
+    return TextClassifier(**SMALL, answer=request.param).fit(TEXTS, LABELS)
+
+
+def test_contributions_sum_to_the_score_and_name_their_part(fitted):
+    for text, one in zip(TEXTS[:20], fitted.explain(TEXTS[:20]), strict=True):
+        total = one.baseline + sum(c.contribution for c in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-9)
+        chances = np.log(fitted.predict_proba([text])[0])
+        assert one.score == pytest.approx(chances.max() - chances.mean(), rel=1e-4, abs=1e-6)
+    parts = {c.part for c in one.contributions}
+    weights = {"kernel": fitted.pool_.kernel, "network": fitted.pool_.network}
+    assert parts == {part for part, weight in weights.items() if weight > 0}
+
+
+def test_a_saved_estimator_predicts_the_same(fitted, tmp_path):
+    fitted.save(tmp_path / "run")
+    loaded = load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
+    assert loaded.explain(TEXTS[:2]) == fitted.explain(TEXTS[:2])
+    assert loaded.share_ == fitted.share_
+    assert (loaded.kernel_ is None) == (fitted.answer == "network")
+    assert (loaded.network_ is None) == (fitted.answer == "kernel")
+
+
+def test_both_is_the_weighted_sum_of_the_two_scores():
+    both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
+    network = TextClassifier(**SMALL, answer="network").fit(TEXTS, LABELS)
+    kernel = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, LABELS)
+    expected = both.pool_.kernel * kernel._scores(TEXTS) + both.pool_.network * (
+        network._scores(TEXTS)
+    )
+    np.testing.assert_allclose(both._scores(TEXTS), expected, rtol=1e-12)
+    assert both.answer == "both"
+    assert sum(both.share_.values()) == 1
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_numbers_are_predicted_with_a_deviation(answer):
+    model = TextRegressor(**SMALL, answer=answer).fit(TEXTS, NUMBERS)
+    mean, deviation = model.predict(TEXTS[:4], return_std=True)
+    assert mean.shape == deviation.shape == (4,)
+    assert (deviation > 0).all()
+    for one, value in zip(model.explain(TEXTS[:4]), mean, strict=True):
+        assert one.score == pytest.approx(value, rel=1e-5)
+    if answer != "network":
+        assert model.score(TEXTS, NUMBERS) > 0.95
+
+
+def test_grid_search_chooses_among_answers():
+    search = GridSearchCV(TextClassifier(**SMALL), {"answer": list(ANSWERS)}, cv=2)
+    assert search.fit(TEXTS, LABELS).best_params_["answer"] in ("kernel", "both")
+
+
+def test_an_unknown_answer_is_refused():
+    with pytest.raises(ArgumentError, match="answer is 'all'; expected one of both, kernel"):
+        TextClassifier(answer="all").fit(TEXTS, LABELS)
+
+
+def test_several_targets_have_no_kernel_machine():
+    labels = np.array([[label, label] for label in LABELS], dtype=object)
+    model = TextClassifier(**SMALL).fit(TEXTS, labels)
+    assert model.kernel_ is None
+    with pytest.raises(ArgumentError, match="answer is 'kernel'; expected 'network' or 'both'"):
+        TextClassifier(**SMALL, answer="kernel").fit(TEXTS, labels)
+
+
+def test_the_machine_is_logistic_regression_on_the_features_of_the_kernel():
+    target = Classes(("+", "-"))
+    values = target.encode(LABELS)
+    parts = (TEXTS[:40], values[:40]), (TEXTS[40:], values[40:])
+    machine = KernelMachine.select(TextKernel(min_count=1), target, *parts)
+    features = machine.kernel.transform(TEXTS[:40])
+    peer = LogisticRegression(C=machine.penalty, max_iter=1000, tol=1e-5).fit(features, values[:40])
+    scores = machine.scores(TEXTS[40:])
+    expected = peer.predict_proba(machine.kernel.transform(TEXTS[40:]))
+    np.testing.assert_allclose(target.probabilities(scores), expected, rtol=1e-6)
+
+
+def test_a_class_that_the_training_part_lacks_is_never_predicted_by_the_machine():
+    target = Classes(("+", "-", "?"))
+    values = target.encode(LABELS)
+    machine = KernelMachine.select(
+        TextKernel(min_count=1), target, (TEXTS, values), (TEXTS[:9], values[:9])
+    )
+    assert machine.scores(TEXTS).shape == (len(TEXTS), 3)
+    assert set(machine.scores(TEXTS).argmax(1)) == {0, 1}
+
+
+def test_weights_follow_the_better_part_and_drop_one_that_adds_nothing():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2, 2000)
+    signal = 3 * np.eye(2)[values] + rng.normal(size=(2000, 2))
+    noise, target = rng.normal(size=(2000, 2)), Classes((0, 1))
+    pool = Pool.fit(target, signal, noise, values)
+    assert pool.network == 0
+    assert pool.share == 1
+    assert Pool.fit(target, noise, signal, values).kernel == 0
+    half = Pool.fit(target, signal, 3 * np.eye(2)[values] + rng.normal(size=(2000, 2)), values)
+    assert half.kernel == pytest.approx(half.network, rel=0.2)
+    assert half.loss < pool.loss
+
+
+def test_weights_of_numbers_are_those_of_least_squares():
+    rng = np.random.default_rng(0)
+    parts = rng.normal(size=(2, 5000, 1))
+    values = 0.7 * parts[0] + 0.2 * parts[1] + 0.1 * rng.normal(size=(5000, 1))
+    target = Numbers((0.0,), (1.0,))
+    pool = Pool.fit(target, *parts, values)
+    # the prior is worth 4 of 5,000 examples
+    np.testing.assert_allclose([pool.kernel, pool.network], [0.7, 0.2], atol=0.01)
+    assert pool.loss == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("pool.json", {"kernel": -1.0}),
+        ("pool.json", {"share": 2.0}),
+        ("kernel.json", {"tokens": {"words": ["a"], "characters": []}}),
+        ("kernel.json", {"tokens": {}}),
+    ],
+)
+def test_damaged_files_are_refused(name, change, tmp_path):
+    TextClassifier(**SMALL).fit(TEXTS, LABELS).save(tmp_path / "run")
+    path = tmp_path / "run" / name
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    (tmp_path / "run" / "manifest.json").unlink()
+    with pytest.raises((DataError, CheckpointError), match=name.partition(".")[0]):
+        load(tmp_path / "run")

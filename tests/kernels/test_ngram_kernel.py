@@ -1,0 +1,128 @@
+"""The kernel of n-grams and that of texts, and their explicit features."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+
+import numpy as np
+import pytest
+
+from representer.errors import ArgumentError, KindError
+from representer.kernels import StringKernel
+from representer.kernels.ngram_kernel import (
+    NgramKernel,
+    class_ratio,
+    inverse_document_frequency,
+)
+from representer.kernels.text_kernel import TextKernel
+
+RNG = random.Random(0)
+STRINGS = ["".join(RNG.choice("abc") for _ in range(RNG.randint(0, 9))) for _ in range(8)]
+TEXTS = ["a good film", "a bad film", "good good play", "what a bad play"] * 3
+LABELS = np.array([1, 0, 1, 0] * 3)
+
+
+@pytest.mark.parametrize("orders", [(1,), (2,), (3,), (1, 2, 3), (4, 2)])
+@pytest.mark.parametrize("decay", [0.0, 0.3, 1.0])
+def test_it_is_the_sum_of_string_kernels_of_its_orders(orders, decay):
+    kernel = NgramKernel(orders, decay)
+    parts = [StringKernel(n, decay, base="delta", trailing=False)(STRINGS) for n in orders]
+    expected = np.sum(np.stack(parts), axis=0)
+    np.testing.assert_allclose(kernel(STRINGS), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.diag(STRINGS), np.diag(expected), rtol=1e-12)
+    np.testing.assert_allclose(kernel(STRINGS[:3], STRINGS[3:]), expected[:3, 3:], rtol=1e-12)
+
+
+@pytest.mark.parametrize("max_gap", [0, 1, 2])
+def test_gaps_up_to_a_size_are_counted_with_their_decay(max_gap):
+    string, count = "abcabca", 0.0
+    for i, j, k in itertools.combinations(range(len(string)), 3):
+        gaps = k - i - 2
+        if string[i] + string[j] + string[k] == "aba" and gaps <= max_gap:
+            count += 0.5**gaps
+    kernel = NgramKernel((3,), 0.5, max_gap).fit([string])
+    columns = [o.column for o in kernel.occurrences(string) if _text(string, o) == "aba"]
+    total = kernel.transform([string]).toarray()[0, columns[0]] if columns else 0.0
+    assert total == count
+
+
+def test_occurrences_sum_to_the_features():
+    kernel = NgramKernel((1, 2), 0.5).fit(STRINGS)
+    for string, row in zip(STRINGS, kernel.transform(STRINGS).toarray(), strict=True):
+        total = np.zeros_like(row)
+        for each in kernel.occurrences(string):
+            total[each.column] += each.weight
+        np.testing.assert_allclose(total, row)
+
+
+def test_a_boundary_may_be_at_the_ends_of_an_ngram_and_not_inside():
+    kernel = NgramKernel((3,), boundary=" ").fit([" ab cd "])
+    found = {_text(" ab cd ", each) for each in kernel.occurrences(" ab cd ")}
+    assert found == {" ab", "ab ", " cd", "cd "}
+
+
+def test_rare_and_unknown_ngrams_are_left_out_and_counts_are_damped():
+    kernel = NgramKernel((1, 2), damped=True).fit(["aab", "aac"], min_count=2)
+    features = kernel.transform(["aaaxa"]).toarray()[0]
+    assert len(features) == 2  # a and aa; b, c, ab and ac occur in one string
+    np.testing.assert_allclose(features, [math.log(5), math.log(3)])
+
+
+def test_weights_are_those_of_their_formulas():
+    counts = NgramKernel((1,)).fit(["aab", "ab", "c"]).transform(["aab", "ab", "c"])
+    expected = [math.log(4 / 3) + 1, math.log(4 / 3) + 1, math.log(4 / 2) + 1]
+    np.testing.assert_allclose(np.sort(inverse_document_frequency(counts)), np.sort(expected))
+    ratio = class_ratio(counts, np.array([0, 0, 1]), 2)
+    # in class 0, a and b occur in two rows and c in none, plus one each: 3/7, 3/7, 1/7
+    p, q = np.array([3, 3, 1]) / 7, np.array([1, 1, 2]) / 4
+    np.testing.assert_allclose(np.sort(ratio), np.sort(np.abs(np.log(p / q))))
+
+
+def test_the_text_kernel_is_the_inner_product_of_its_features():
+    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS, LABELS, 2)
+    features = kernel.transform(TEXTS).toarray()
+    np.testing.assert_allclose(kernel(TEXTS), features @ features.T, atol=1e-15)
+    np.testing.assert_allclose(kernel.diag(TEXTS), 1)
+    for text, row in zip(TEXTS, features, strict=True):
+        total = np.zeros_like(row)
+        joined, found = kernel.occurrences(text)
+        for each in found:
+            total[each.column] += each.value
+        np.testing.assert_allclose(total, row, atol=1e-15)
+        assert joined.split() == text.split()
+
+
+def test_a_fitted_kernel_is_restored_and_damaged_parts_are_refused():
+    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS, LABELS, 2)
+    tokens, arrays = kernel.fitted()
+    other = TextKernel(min_count=1, min_characters=1).restore(tokens, arrays)
+    assert np.array_equal(other.transform(TEXTS).toarray(), kernel.transform(TEXTS).toarray())
+    for name, damaged in (
+        ("words.1", arrays["words.1"][::-1]),
+        ("words.2", arrays["words.2"] + 10**6),
+        ("characters.weights", arrays["characters.weights"][1:]),
+        ("words.weights", -arrays["words.weights"]),
+    ):
+        with pytest.raises(ValueError, match="n-grams"):
+            TextKernel().restore(tokens, arrays | {name: damaged})
+    with pytest.raises(ValueError, match="repeated"):
+        TextKernel().restore(tokens | {"words": tokens["words"] * 2}, arrays)
+
+
+@pytest.mark.parametrize(
+    "options", [{"orders": ()}, {"orders": (0,)}, {"decay": 2.0}, {"max_gap": -1}]
+)
+def test_options_out_of_their_range_are_refused(options):
+    with pytest.raises(ArgumentError, match=f"{next(iter(options))} is"):
+        NgramKernel(**options)
+
+
+def test_something_else_than_a_sequence_is_refused():
+    with pytest.raises(KindError, match=r"X\[1\] is int; expected a string or a sequence"):
+        NgramKernel()(["ab", 3])
+
+
+def _text(string, occurrence):
+    return "".join(string[t] for t in occurrence.where)
