@@ -11,11 +11,8 @@ import pytest
 
 from representer.errors import ArgumentError, KindError
 from representer.kernels import StringKernel
-from representer.kernels.ngram_kernel import (
-    NgramKernel,
-    class_ratio,
-    inverse_document_frequency,
-)
+from representer.kernels.ngram_kernel import NgramKernel
+from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency
 from representer.kernels.text_kernel import TextKernel
 
 RNG = random.Random(0)
