@@ -173,8 +173,7 @@ class Estimator(NetworkEstimator):
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
         if self.has_network:
             network = self.new_network(seed)
-            if start:
-                network.load_state_dict(start.network_.state_dict())
+            self._start_from(start, network)
             encode = self.inputs_.encode
             examples = [Examples(encode(objects), values) for objects, values in (train, valid)]
             self.train_on(run, network, examples[0], examples[1], seed)
