@@ -20,6 +20,7 @@ from representer.kernels.point_kernels import (
 from representer.kernels.random_walk_kernel import RandomWalkKernel
 from representer.kernels.recurrent_kernel import RecurrentKernel
 from representer.kernels.string_kernel import StringKernel
+from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.kernels.text_kernel import TextKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
 
@@ -42,6 +43,7 @@ __all__ = [
     "RandomWalkKernel",
     "RecurrentKernel",
     "StringKernel",
+    "SubtreeKernel",
     "Sum",
     "TextKernel",
     "WeisfeilerLehmanKernel",

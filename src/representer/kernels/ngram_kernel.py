@@ -231,6 +231,13 @@ def dense(matrix: Any) -> NDArray[np.float64]:
     return matrix.toarray()  # scipy types a product as any of its results
 
 
+def unit_rows(features: sparse.csr_array) -> sparse.csr_array:
+    """Return features with rows of length 1, in place; rows of zeros stay."""
+    norms = np.sqrt(np.asarray(features.power(2).sum(axis=1)).ravel())
+    features.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(features.indptr))
+    return features
+
+
 def _sequences(X: Iterable[Any]) -> list[Any]:
     sequences = list(X)
     for row, one in enumerate(sequences):

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from representer.kernels.kernel import Kernel
-from representer.kernels.ngram_kernel import NgramKernel, dense
+from representer.kernels.ngram_kernel import NgramKernel, dense, unit_rows
 from representer.kernels.ngram_weights import class_ratio, inverse_document_frequency
 
 SPACE = " "
@@ -128,7 +128,7 @@ class TextKernel(Kernel):
     def transform(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the features ``(N, F)``, whose inner products are the kernel."""
         views = zip(self.views_, self._read(X), strict=True)
-        parts = [_unit_rows(kernel.transform(sequences)) for kernel, sequences in views]
+        parts = [unit_rows(kernel.transform(sequences)) for kernel, sequences in views]
         return sparse.csr_array(sparse.hstack(parts, format="csr")) * len(parts) ** -0.5
 
     def occurrences(self, text: str) -> tuple[str, list[TextFeature]]:
@@ -158,9 +158,3 @@ class TextKernel(Kernel):
         """Return the words of each text, and its joined words with spaces around them."""
         words = [self.split(text) for text in X]
         return words, [f"{SPACE}{SPACE.join(own)}{SPACE}" for own in words]
-
-
-def _unit_rows(features: sparse.csr_array) -> sparse.csr_array:
-    norms = np.sqrt(np.asarray(features.power(2).sum(axis=1)).ravel())
-    features.data /= np.repeat(np.where(norms > 0, norms, 1.0), np.diff(features.indptr))
-    return features
