@@ -29,7 +29,7 @@ COVERED_BY = {
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/tasks/test_registry.py": (
         "cli/run_options", "tasks/task", "tasks/language/language_task", "tasks/text/text_task",
-        "tasks/molecule/molecule_task", "tasks/signal/signal_task", "tasks/graph/graph_task",
+        "tasks/molecule/molecule_task", "tasks/graph/graph_task",
     ),
     "tests/cli/test_fit_graph.py": (
         "tasks/estimator_explain", "tasks/estimator_use",
@@ -146,7 +146,7 @@ COVERED_BY = {
     ),
     "tests/estimators/test_language.py": (
         "estimators/language_explanation", "estimators/language_inputs",
-        "estimators/language_parameters",
+        "estimators/language_parameters", "estimators/language_training",
     ),
     "tests/estimators/test_signal.py": (
         "estimators/signal_explanation", "estimators/signal_inputs", "estimators/signal_parameters",
@@ -179,7 +179,8 @@ COVERED_BY = {
         "tasks/text/text_run", "tasks/text/text_use",
     ),
     "tests/cli/test_fit_language.py": (
-        "cli/generate", "tasks/language/language_results", "tasks/language/language_use",
+        "cli/generate", "tasks/language/language_fit", "tasks/language/language_results",
+        "tasks/language/language_run", "tasks/language/language_use",
     ),
     "tests/cli/test_fit_molecule.py": (
         "tasks/molecule/molecule_data", "report/molecule_drawing",
@@ -187,11 +188,10 @@ COVERED_BY = {
         "tasks/molecule/molecule_run", "tasks/molecule/molecule_use", "data/molecules/assembled",
     ),
     "tests/cli/test_fit_signal.py": (
-        "tasks/signal/signal_data", "tasks/signal/signal_fit",
-        "tasks/signal/signal_run", "tasks/signal/signal_use",
+        "tasks/signal/signal_data", "tasks/signal/signal_fit", "tasks/signal/signal_use",
     ),
     "tests/tasks/signal/test_signal_loso.py": (
-        "tasks/signal/signal_fold", "tasks/signal/signal_model", "tasks/signal/signal_processes",
+        "tasks/signal/signal_fold", "tasks/signal/signal_processes",
     ),
     "tests/models/test_graph_regressor.py": ("models/gine", "models/graph_regressor_config"),
     "tests/test_duality.py": ("nn/has_kernel",),

@@ -59,7 +59,7 @@ class Target:
         """The commands of the task, with RUN and DATA to be filled in."""
         found = [["evaluate", "RUN", "DATA"], ["report", "RUN"]]
         if self.task == "language":
-            found.append(["generate", "RUN", "-n", "5"])
+            return [*found, ["generate", "RUN", "-n", "5"]]
         if self.task != "signal":
             found.append(["explain", "RUN", "DATA", "--limit", "1"])
         return [*found, ["predict", "RUN", "DATA"], ["predict", "RUN", "DATA"]]

@@ -11,10 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from representer import __version__, estimators
 from representer.cli.main import entry_point
-from representer.data.signals import resampled, synthetic_recordings, write_npz
-from representer.tasks.signal.signal_config import SignalConfig
+from representer.data.signals import Standardization, resampled, synthetic_recordings, write_npz
 from representer.tasks.signal.signal_data import prepare
+from representer.tasks.signal.signal_task import SignalConfig
 
 TINY = [
     "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
@@ -227,8 +228,8 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
     assert metrics["test"]["count"] == 40  # twice twenty halves
     assert metrics["baselines"] == []
     model = json.loads((out / "model.json").read_text())
-    assert (model["samples"], model["model"]["sampling_rate"]) == (25, 50.0)
-    assert len(model["standardization"]["mean"]) == 4
+    assert (model["reading"]["samples"], model["network"]["sampling_rate"]) == (25, 50.0)
+    assert len(model["inputs"]["standardization"]["mean"]) == 4
     stream = run("predict", out, data, "--stream")
     assert "a live stream needs" not in stream.err
 
@@ -312,7 +313,6 @@ def test_options_of_other_runs_are_refused(run, fitted, data):
     refused = {
         "--delimiter": ("evaluate", fitted, data, "--delimiter", ";"),
         "--smiles": ("predict", fitted, data, "--smiles", "s"),
-        "the run is one of signals": ("explain", fitted, data),
     }
     for part, words in refused.items():
         outcome = run(*words)
@@ -327,12 +327,138 @@ def test_options_of_signals_are_refused_by_other_runs(run, trained, table):
     assert "--stream is True; expected nothing, since the model is one of texts" in error
 
 
-def test_the_model_of_another_task_is_reported(fitted, trained):
-    from representer.errors import DataError
-    from representer.tasks.signal.signal_run import load_run
+def test_runs_and_folds_are_saved_estimators(run, fitted, data, drawn):
+    by_subject = Standardization("subject").apply(drawn).signals
+    folders = [fitted, *sorted((fitted / "folds").iterdir())]
+    for folder in (fitted, folders[2]):
+        model = estimators.load(folder)
+        assert isinstance(model, estimators.SignalClassifier)
+        rows = rows_of(run("predict", folder, data).out)
+        chances = [[float(row[f"probability_{name}"]) for name in drawn.classes] for row in rows]
+        np.testing.assert_allclose(model.predict_proba(by_subject), chances, atol=5.1e-7)
+    metrics = json.loads((fitted / "metrics.json").read_text())
+    of_test = drawn.subjects == "subject 1"
+    truth = np.asarray(drawn.classes)[drawn.labels[of_test]]
+    assert model.score(by_subject[of_test], truth) == metrics["by_subject"]["subject 1"]
 
-    with pytest.raises(DataError, match=r"model\.json: is not a signal classifier"):
-        load_run(trained)
+
+def test_an_estimator_saved_in_python_predicts_files(run, drawn, data, tmp_path):
+    labels = np.asarray(drawn.classes)[drawn.labels]
+    model = estimators.SignalClassifier(
+        sampling_rate=100, hidden_size=3, stride=20, epochs=1, random_state=0, verbose=0
+    ).fit(drawn.signals, labels)
+    model.save(tmp_path / "saved")
+    rows = rows_of(run("predict", tmp_path / "saved", data).out)
+    assert [row["prediction"] for row in rows] == model.predict(drawn.signals).tolist()
+
+
+def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, data, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(fitted, out)
+    outcome = run("explain", out, data, "--limit", "2", "--top", "3")
+    assert outcome.code == 0, outcome.err
+    entries = json.loads((out / "explanations.json").read_text())
+    rows = rows_of(run("predict", out, data).out)
+    page = (out / "report.html").read_text()
+    assert [entry["row"] for entry in entries] == [0, 1]
+    for entry, row in zip(entries, rows, strict=False):
+        assert entry["prediction"].startswith(f"{row['prediction']} (")
+        assert entry["others"]["count"] == 4 * 6 - 3  # units times steps
+        parts = [part["contribution"] for part in entry["contributions"]]
+        total = entry["constant"] + sum(parts) + entry["others"]["contribution"]
+        assert total == pytest.approx(entry["score"], abs=1e-9)
+        odds = float(row["probability_apart"]), float(row["probability_in step"])
+        assert 2 * entry["score"] == pytest.approx(abs(np.log(odds[0] / odds[1])), abs=1e-5)
+        for part in entry["contributions"]:
+            first, last = part["where"]
+            assert part["what"].endswith(f"Hz), {first / 100:.3f} to {last / 100:.3f} s")
+            assert part["what"] in outcome.out
+            assert part["what"] in page
+    assert "window 0: " in outcome.out
+
+
+def test_a_cell_without_exact_contributions_is_not_explained(run, data, tmp_path):
+    words = ["--epochs", "1", "--folds", "2", "--baselines", "false", "--cell", "lstm"]
+    out = tmp_path / "run"
+    assert run("fit", "signal", data, "--out", out, *TINY, *words).code == 0
+    outcome = run("explain", out, data)
+    assert outcome.code == 2
+    assert "expected one whose output is a sum over the steps" in outcome.error
+
+
+def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
+    x, y = np.random.default_rng(0).normal(size=(12, 2, 60)), np.arange(12) % 2
+    names = {"X": None, "y": None, "eeg": x, "state": y, "trial": np.arange(12)}
+    path, out = written(tmp_path, **names), tmp_path / "run"
+    error = run("fit", "signal", path, "--out", out, *TINY).error
+    assert "bad.npz: the keys X, y are missing; the file has " in error
+    assert "eeg float64 (12, 2, 60), state int64 (12,), trial int64 (12,)" in error
+    assert "--signals NAME, --labels NAME" in error
+    words = ["--signals", "eeg", "--labels", "state"]
+    small = [
+        *TINY,
+        "--epochs",
+        "1",
+        "--folds",
+        "2",
+        "--valid-fraction",
+        "0",
+        "--baselines",
+        "false",
+    ]
+    assert run("fit", "signal", path, "--out", out, *small, *words).code == 0
+    assert json.loads((out / "details.json").read_text())["data"]["classes"] == {"0": 6, "1": 6}
+    found = run("predict", out, path)
+    assert len(rows_of(found.out)) == 12
+    usual = written(tmp_path, X=x, y=y)
+    assert "the keys eeg are missing" in run("predict", out, usual).error
+    again = run("predict", out, usual, "--signals", "X", "--labels", "y")
+    assert again.out == found.out
+    missing = run("fit", "signal", usual, "--out", tmp_path / "b", "--labels", "stage").error
+    assert "the keys stage are missing" in missing
+    other = run("fit", "signal", tmp_path / "a.edf", "--labels", "stage").error
+    assert "--labels is 'stage'; expected nothing, since only .npz and .mat files" in other
+
+
+def test_a_run_of_another_version_is_refused(run, fitted, data, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(fitted, out)
+    for folder in (out, *(out / "folds").iterdir()):
+        (folder / "model.json").write_text('{"task": "signal", "classes": ["a", "b"]}')
+        (folder / "manifest.json").unlink()
+    expected = f"was written by version 0.1.0; this is version {__version__}"
+    for words in (
+        ("evaluate", out, data), ("predict", out, data), ("explain", out, data),
+        ("fit", "signal", data, "--out", out, *TINY, "--resume"),
+    ):  # fmt: skip
+        outcome = run(*words)
+        assert outcome.code == 2
+        assert expected in outcome.error
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"channels": ["ch0"] * 4}, "expected different names"),
+        ({"samples": -1}, "expected 0 or more"),
+        ({"channels": 4}, "channels"),
+        ({"reading": {"events": 3}}, "events"),
+        ({"more": 1}, "unknown key"),
+    ],
+)
+def test_damaged_descriptions_of_recordings_are_reported(
+    run, fitted, data, tmp_path, change, message
+):
+    out = tmp_path / "run"
+    shutil.copytree(fitted, out)
+    (out / "manifest.json").unlink()
+    described = json.loads((out / "model.json").read_text())
+    described["reading"] |= change
+    (out / "model.json").write_text(json.dumps(described))
+    outcome = run("predict", out, data)
+    assert outcome.code == 2
+    assert "model.json: cannot be used" in outcome.error
+    assert message in outcome.error
 
 
 @pytest.mark.slow

@@ -93,6 +93,8 @@ def test_contributions_of_filters_and_steps_sum_to_the_score(options):
         assert total == pytest.approx(explanation.score, abs=1e-9)
         assert len(explanation.contributions) == 4 * 8
         assert 2 * explanation.score == pytest.approx(abs(np.log(chances[0] / chances[1])), 1e-3)
+        for c in explanation.contributions:
+            assert c.what.endswith(f", {c.where[0] / RATE:.3f} to {c.where[1] / RATE:.3f} s")
         where = {c.where for c in explanation.contributions}
         length = model.filter_length
         assert where == {(max(5, 15 + k * 10 - length), 14 + k * 10) for k in range(8)}
@@ -132,7 +134,7 @@ def test_moments_that_do_not_fit_the_channels_are_refused(classifier, tmp_path):
     path = tmp_path / "run" / "model.json"
     path.write_text(path.read_text().replace('"num_channels": 3', '"num_channels": 2'))
     (tmp_path / "run" / "manifest.json").unlink()
-    with pytest.raises(DataError, match="not one of its channels"):
+    with pytest.raises(DataError, match="does not match the channels"):
         SignalClassifier.load(tmp_path / "run")
 
 
@@ -183,6 +185,17 @@ def test_parameters_are_checked_by_fit():
         SignalClassifier(**SMALL).predict(X)
     for field in SignalParameters.__dataclass_fields__.values():
         assert field.metadata["help"], field.name
+
+
+def test_without_validation_all_windows_are_trained_on_to_the_last_epoch():
+    whole = SignalClassifier(**SMALL, epochs=3, patience=1, valid_fraction=0).fit(X, Y)
+    assert [row["epoch"] for row in whole.history_] == [1, 2, 3]
+    assert all(row["valid_loss"] is None for row in whole.history_)
+    np.testing.assert_allclose(
+        whole.inputs_.standardization.mean, X.mean(axis=(0, 2)), rtol=1e-5
+    )  # float32
+    with pytest.raises(ArgumentError, match=r"valid_fraction is 1; expected a number in \[0, 1\)"):
+        SignalClassifier(**SMALL, valid_fraction=1).fit(X, Y)
 
 
 def test_augmentation_changes_training_alone():

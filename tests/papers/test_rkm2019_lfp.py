@@ -13,6 +13,7 @@ import torch
 
 from representer.data.signals import Standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError
+from representer.estimators.signal_inputs import SignalInputs
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019 import RECIPES, lfp_recovery, lfp_table
 from representer_papers.rkm2019.lfp import BASELINE, CELLS, config_of
@@ -204,13 +205,13 @@ def test_the_models_of_all_folds_have_a_say_in_what_is_recovered(monkeypatch):
             zip(folds, [(0.0, 80.0, 120.0, 160.0), (0.0, 0.0, 40.0, 80.0)], strict=True)
         )
     }
-    standard = Standardization("subject")
+    inputs = SignalInputs(Standardization("none"), 4)
     monkeypatch.setattr(
-        lfp_recovery,
-        "load_run",
-        lambda folder: SimpleNamespace(model=models[folder.name], standardization=standard),
+        lfp_recovery.SignalClassifier,
+        "load",
+        lambda folder: SimpleNamespace(network_=models[folder.name], inputs_=inputs),
     )
-    found = lfp_recovery.recovered(of, Path(), folds)
+    found = lfp_recovery.recovered(of, SimpleNamespace(standardize="subject"), Path(), folds)
     assert found["frequency"] == pytest.approx(10, abs=0.5)
     assert found["lags"] == pytest.approx([0, 40, 80, 120], abs=15)  # either alone is 40 off
 

@@ -6,6 +6,7 @@ import math
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
@@ -52,14 +53,38 @@ def read_arrays(path: Path, names: Sequence[str]) -> tuple[dict[str, np.ndarray]
     return arrays, [name for name in entries if name not in wanted]
 
 
+def described_arrays(path: Path) -> list[str]:
+    """Return name, dtype and shape of each array of an ``.npz`` file, for messages.
+
+    Raises:
+        DataError: If the file cannot be read.
+    """
+    with open_regular(path) as file, zipfile.ZipFile(file) as archive:
+        return [_described(archive, entry) for entry in archive.infolist()]
+
+
+def _described(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
+    name = entry.filename.removesuffix(".npy")
+    try:
+        with archive.open(entry) as member:
+            shape, _, dtype = _header(member, name)
+    except Exception:  # of an array that is not needed
+        return name
+    return f"{name} {dtype} {shape}"
+
+
+def _header(member: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(member)
+    if version not in _HEADERS:
+        raise ValueError(f"the array {name} has format version {version}; expected 1.0 or 2.0")
+    return _HEADERS[version](member)
+
+
 def _read(archive: zipfile.ZipFile, name: str, entry: zipfile.ZipInfo) -> np.ndarray:
     if entry.file_size > DEFLATE_RATIO * entry.compress_size:
         raise ValueError(f"the entry {name} declares more bytes than it can hold")
     with archive.open(entry) as member:
-        version = np.lib.format.read_magic(member)
-        if version not in _HEADERS:
-            raise ValueError(f"the array {name} has format version {version}; expected 1.0 or 2.0")
-        shape, is_fortran, dtype = _HEADERS[version](member)
+        shape, is_fortran, dtype = _header(member, name)
         if dtype.hasobject:
             raise ValueError(f"the array {name} holds objects")
         declared, held = math.prod(shape) * dtype.itemsize, entry.file_size - member.tell()

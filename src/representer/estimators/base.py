@@ -160,7 +160,9 @@ class Estimator(NetworkEstimator):
         start = self._load_start()
         self.target_ = start.target_ if start else self._find_target(y)
         values = self.target_.encode(y)
-        if validation is None:
+        if validation is None and not self.valid_fraction:
+            train, valid = (objects, values), ([], values[:0])
+        elif validation is None:
             rows, held_out = divide(self.target_, values, groups, self.valid_fraction, seed)
             train = [objects[i] for i in rows], values[rows]
             valid = [objects[i] for i in held_out], values[held_out]
@@ -173,9 +175,13 @@ class Estimator(NetworkEstimator):
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
         if self.has_network:
             network = self.new_network(seed)
-            self._start_from(start, network)
+            if start:
+                network.load_state_dict(start.network_.state_dict())
             encode = self.inputs_.encode
-            examples = [Examples(encode(objects), values) for objects, values in (train, valid)]
+            examples = [
+                Examples(encode(objects) if len(objects) else [], values)
+                for objects, values in (train, valid)
+            ]
             self.train_on(run, network, examples[0], examples[1], seed)
         self.join(run, train, valid)
         self.n_features_in_ = 1

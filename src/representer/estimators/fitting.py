@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -79,7 +80,7 @@ def training_task(
         inputs: Those that encoded the objects.
         target: What is predicted.
         train: Training examples.
-        valid: Validation examples.
+        valid: Validation examples; without any, the last weights are kept.
         batch_size: Examples per step.
         seed: Random seed of the order.
         augment: Changes the arguments of the network at random, in training only.
@@ -96,6 +97,8 @@ def training_task(
         return target.loss(model(*arguments), values), len(values)
 
     def evaluate(model: nn.Module, check: Callable[[], None]) -> dict[str, float]:
+        if not len(valid.objects):
+            return {"valid_loss": math.nan, "valid_accuracy": math.nan}
         return target.metrics(outputs_of(model, inputs, valid.objects, check), valid.values)
 
     return TrainingTask(inputs.batches(train.objects, batch_size, order), load, loss, evaluate)
@@ -123,12 +126,13 @@ def trainer_config(
         weight_decay=parameters.weight_decay,
         clip_norm=parameters.clip_norm or None,
         clip_value=parameters.clip_value or None,
-        patience=patience or None,
+        patience=(patience or None) if len(valid.objects) else None,
         time_limit=parameters.time_limit,
         monitor="valid_accuracy" if is_accuracy else "valid_loss",
         direction="max" if is_accuracy else "min",
         seed=seed,
         threads=parameters.n_jobs,
+        save_every_epochs=parameters._save_every_epochs,
         device=parameters.device,  # type: ignore[arg-type]
         show_progress=parameters.verbose > 0,
     )

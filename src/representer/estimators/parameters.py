@@ -30,6 +30,8 @@ def option(default: Any, help_text: str, **metadata: Any) -> Any:
 class TrainingParameters:
     """Parameters that every estimator has; ``check`` is called by ``fit``."""
 
+    _is_validation_required = True  # else valid_fraction may be 0
+    _save_every_epochs = 1  # more where writing files takes as long as an epoch
     epochs: int | None = option(None, "passes over the training data (default: by their number)")
     max_steps: int = option(0, "maximum number of steps; 0: no limit")
     evaluate_every: int = option(0, "validate every this many steps; 0: once per epoch")
@@ -75,7 +77,10 @@ class TrainingParameters:
         require_numbers(self, "weight_decay", "clip_norm", "clip_value")
         require(self, "lr", 0 < self.lr < math.inf, "a positive number")
         require(self, "lr_decay", 0 < self.lr_decay < math.inf, "a positive number")
-        require(self, "valid_fraction", 0 < self.valid_fraction < 1, "a number between 0 and 1")
+        is_fraction, expected = 0 < self.valid_fraction < 1, "a number between 0 and 1"
+        if not self._is_validation_required:
+            is_fraction, expected = 0 <= self.valid_fraction < 1, "a number in [0, 1)"
+        require(self, "valid_fraction", is_fraction, expected)
         is_time = self.time_limit is None or 0 < self.time_limit < math.inf
         require(self, "time_limit", is_time, "a positive number of seconds, or None")
         require_choices(self, device=DEVICES, monitor=MONITORS)

@@ -14,7 +14,7 @@ from representer import models
 from representer.data.signals import augmented
 from representer.estimators.explanation import Contribution
 from representer.estimators.kinds import Classifier
-from representer.estimators.signal_explanation import filter_sum
+from representer.estimators.signal_explanation import FilterWindow, filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters
 from representer.models import SignalClassifierConfig
@@ -30,8 +30,8 @@ class SignalClassifier(SignalParameters, Classifier):
     its outputs. X is an array ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape. Pass
     subjects as `groups`, and validation holds out whole subjects.
 
-    `explain` returns the contribution of each filter at each step, ``where`` being the first and
-    the last sample that the filter sees.
+    `explain` returns the contribution of each filter at each step, with the times of the first and
+    the last sample that the filter covers; ``where`` has the numbers of these samples.
 
     Examples:
         >>> import numpy as np
@@ -48,6 +48,7 @@ class SignalClassifier(SignalParameters, Classifier):
     """
 
     _noun: ClassVar[str] = "window"
+    _task: ClassVar[str] = "signal"
     _input_tags: ClassVar[tuple[str, ...]] = ("three_d_array",)
     _config: ClassVar[type[SignalClassifierConfig]] = SignalClassifierConfig
     inputs_: SignalInputs
@@ -72,10 +73,14 @@ class SignalClassifier(SignalParameters, Classifier):
         signal = torch.from_numpy(self.inputs_.encode(one[None])[0]).to(parameter)
         result = filter_sum(self.network_, signal)
         parts = [
-            Contribution(each.name, (each.first, each.last), "network", each.contribution)
+            Contribution(self._named(each), (each.first, each.last), "network", each.contribution)
             for each in result.windows
         ]
         return result.score, result.constant, parts
+
+    def _named(self, one: FilterWindow) -> str:
+        first, last = (sample / self.network_.config.sampling_rate for sample in one[1:3])
+        return f"{one.name}, {first:.3f} to {last:.3f} s"
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         return asdict(self.inputs_)

@@ -21,7 +21,13 @@ STANDARDIZATIONS = ("training", "window", "none")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SignalParameters(TrainingParameters):
-    """Parameters of the network for signals and of its inputs."""
+    """Parameters of the network for signals and of its inputs.
+
+    With `valid_fraction` 0 there is no validation, and the last epoch is kept.
+    """
+
+    _is_validation_required = False
+    _save_every_epochs = 50
 
     sampling_rate: float | None = option(None, "sampling rate in Hz; required", metavar="HZ")
     cell: str = option("rkm-lstm", "recurrent cell; `representer cells` lists them")

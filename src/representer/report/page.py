@@ -133,6 +133,7 @@ def _of_signal(run: Results) -> dict[str, Any]:
     baseline = run.metrics["baselines"][0] if run.metrics["baselines"] else None
     by_subject = baseline and baseline["by_subject"]
     return {
+        "is_regression": False,
         "subjects": figures.subjects(run.metrics["by_subject"], by_subject, run.metrics["chance"]),
         "curves": _loss_curves(run.history),
         "filters": _filters(run.details["filters"]) if run.details.get("filters") else None,

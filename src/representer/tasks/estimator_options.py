@@ -5,11 +5,11 @@ Free of torch, since the command line reads its options here.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass
 from typing import Any, get_args, get_type_hints
 
 from representer.errors import ArgumentError
-from representer.estimators.parameters import TrainingParameters
 from representer.tasks.options import option
 
 KINDS = ("auto", "classification", "regression")
@@ -70,7 +70,11 @@ class EstimatorConfig(RunConfig):
 
 
 def config_of(
-    name: str, module: str, *kinds: type[Any], base: type[RunConfig] = EstimatorConfig
+    name: str,
+    module: str,
+    *kinds: type[Any],
+    base: type[Any] = EstimatorConfig,
+    without: Collection[str] = (),
 ) -> type[Any]:
     """Return the dataclass with the options of ``fit``.
 
@@ -80,13 +84,13 @@ def config_of(
         kinds: Dataclasses with the options of reading, of the task and of the estimator; of two
             options of one name, the first counts, and all of them replace those of every task.
         base: The options of every task.
+        without: Parameters that are no options, since they come from the data.
     """
     own: dict[str, tuple[str, Any, Any]] = {}
     for kind in kinds:
         hints = get_type_hints(kind)
         for one in fields(kind):
-            is_option = one.name not in _NOT_OPTIONS or not issubclass(kind, TrainingParameters)
-            if is_option and one.name not in own:
+            if one.name not in (*_NOT_OPTIONS, *without, *own):
                 default: Any = one.default
                 is_list = isinstance(default, tuple)
                 default = ",".join(map(str, default)) if is_list else default
@@ -115,7 +119,7 @@ def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
     known = {one.name for one in fields(config)}
     chosen = {}
     for one in fields(estimator):
-        if one.name in known:
+        if one.name in known and one.name not in _NOT_OPTIONS:
             value = getattr(config, one.name)
             is_list = isinstance(one.default, tuple)
             chosen[one.name] = _integers(one.name, value) if is_list else value

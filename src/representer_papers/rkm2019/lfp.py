@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from representer.tasks.recipe import Recipe, Reported, Request
-from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.signal.signal_task import SignalConfig
 from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS, SignalSet
 from representer_papers.shared.datasets import wanted
 
@@ -51,10 +51,8 @@ def reproduce(request: Request) -> Path:
     return write_table(request, sets)
 
 
-def config_of(
-    signals: SignalSet, cell: str, request: Request, subjects: int, seed: int
-) -> SignalConfig:
-    """Return the settings of a model: L19's sizes and the options of the data set.
+def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, seed: int) -> Any:
+    """Return the `SignalConfig` of a model: L19's sizes and the options of the data set.
 
     Args:
         signals: The data set.
@@ -111,7 +109,7 @@ def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> Non
                 if signals.planted:
                     from representer_papers.rkm2019.lfp_recovery import recovered
 
-                    figures["recovered"] = recovered(recordings, folder, loso.folds)
+                    figures["recovered"] = recovered(recordings, config, folder, loso.folds)
             result = {"row": row, "seed": seed, "classes": len(recordings.classes), **figures}
             result |= {"folds": len(plan(recordings, config)), "config": asdict(config)}
             atomic.write_json(folder / "result.json", result)
@@ -132,7 +130,8 @@ def _baseline(recordings: Recordings, folds: list[Fold], standardize: str) -> di
     }
 
 
-def _parameters(config: SignalConfig, recordings: Recordings) -> int:
-    from representer.tasks.signal.signal_model import build_model
+def _parameters(config: Any, recordings: Recordings) -> int:
+    from representer.tasks.signal.signal_fold import new_estimator
 
-    return sum(parameter.numel() for parameter in build_model(config, recordings, 0).parameters())
+    network = new_estimator(config, recordings, 0).new_network(0)
+    return sum(parameter.numel() for parameter in network.parameters())

@@ -27,9 +27,21 @@ def test_channels_may_be_unknown(tmp_path):
 
 def test_missing_keys_are_named(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), label=[0, 1])
-    expected = r"a\.npz: the keys y, subject, fs are missing; the file has X, label\. X, y"
+    expected = (
+        r"a\.npz: the keys y, subject, fs are missing; the file has X float64 \(2, 3, 4\), "
+        r"label int64 \(2,\)\. X, y.*--signals NAME, --labels NAME"
+    )
     with pytest.raises(DataError, match=expected):
         read_npz(tmp_path / "a.npz")
+
+
+def test_windows_and_classes_may_have_other_names(tmp_path):
+    arrays = {"eeg": np.ones((2, 3, 4)), "state": ["b", "a"], "y": [1.5, 2.5]}
+    np.savez(tmp_path / "a.npz", **arrays, subject=["a", "b"], fs=250)
+    read = read_npz(tmp_path / "a.npz", signals="eeg", labels="state")
+    assert (read.classes, read.labels.tolist()) == (("a", "b"), [1, 0])
+    with pytest.raises(DataError, match=r"the keys stage are missing; the file has eeg float64"):
+        read_npz(tmp_path / "a.npz", signals="eeg", labels="stage")
 
 
 def test_a_missing_file_is_reported(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 from representer.data.signals import default_couplings, recordings, synthetic_recordings
 from representer.errors import ArgumentError
 from representer.tasks.signal.signal_baseline import BANDS, band_power_baseline, log_band_powers
-from representer.tasks.signal.signal_folds import leave_one_out
+from representer.tasks.signal.signal_folds import folds_of
 
 
 def loud(subjects: int = 4, windows: int = 12):
@@ -55,7 +55,7 @@ def test_bands_that_windows_cannot_tell_are_left_out():
 @pytest.mark.parametrize("kind", ["subject", "window", "training", "none"])
 def test_power_is_learned(kind):
     of = loud()
-    found = band_power_baseline(of, leave_one_out(of, 0.2, 0), kind)
+    found = band_power_baseline(of, folds_of(of, 0.2, 0), kind)
     assert found.rows.tolist() == list(range(len(of)))
     assert (found.probabilities.argmax(axis=1) == of.labels).mean() > 0.95
     assert "alpha" in found.description
@@ -63,13 +63,13 @@ def test_power_is_learned(kind):
 
 def test_where_phases_alone_tell_it_is_at_chance():
     of = synthetic_recordings(default_couplings(), subjects=8, windows=40, seed=3)
-    found = band_power_baseline(of, leave_one_out(of, 0.2, 0), "subject")
+    found = band_power_baseline(of, folds_of(of, 0.2, 0), "subject")
     assert 0.4 < (found.probabilities.argmax(axis=1) == of.labels).mean() < 0.6
 
 
 def test_labels_of_the_test_subject_change_nothing():
     of = loud()
-    (fold, *_) = leave_one_out(of, 0.2, 0)
+    (fold, *_) = folds_of(of, 0.2, 0)
     labels = of.labels.copy()
     labels[of.subjects == fold.test[0]] = 0
     ours = band_power_baseline(of, [fold], "subject").probabilities

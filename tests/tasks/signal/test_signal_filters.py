@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from representer.data.signals import Standardization, synthetic_recordings, write_npz
+from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags, wavelet_cards
 from representer.report import signal_figures
-from representer.tasks.signal.signal_config import SignalConfig
 from representer.tasks.signal.signal_fit import fit
-from representer.tasks.signal.signal_run import load_run
+from representer.tasks.signal.signal_task import SignalConfig
 
 TINY = {"hidden_size": 3, "filter_length": 20, "stride": 10, "epochs": 1, "baselines": False}
 
@@ -42,7 +42,7 @@ def found(runs):
 
 
 def test_the_strongest_wavelets_of_the_final_model_are_shown(runs, found):
-    cards = wavelet_cards(load_run(runs / "wavelet").model.cell)[:6]
+    cards = wavelet_cards(SignalClassifier.load(runs / "wavelet").network_.cell)[:6]
     assert [(c["gate"], c["unit"]) for c in found["cards"]] == [(c.gate, c.unit) for c in cards]
     np.testing.assert_allclose(found["cards"][0]["waveform"], cards[0].waveform, atol=1e-6)
 
@@ -58,11 +58,11 @@ def tested(runs, drawn):
     """Each fold's model, with the signals and labels of the windows that it is tested on."""
     folds = []
     for number, subject in enumerate(["subject_0", "subject_1", "subject_2"]):
-        one = load_run(runs / "wavelet" / "folds" / f"{number:03d}-{subject}")
+        one = SignalClassifier.load(runs / "wavelet" / "folds" / f"{number:03d}-{subject}")
         own = Standardization("subject").apply(
             drawn.take(drawn.subjects == subject.replace("_", " "))
         )
-        folds.append((one.model, torch.from_numpy(own.signals), torch.from_numpy(own.labels)))
+        folds.append((one.network_, torch.from_numpy(own.signals), torch.from_numpy(own.labels)))
     return folds
 
 

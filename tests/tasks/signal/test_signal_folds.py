@@ -7,14 +7,7 @@ import pytest
 
 from representer.data.signals import recordings
 from representer.errors import ArgumentError, DataError
-from representer.tasks.signal.signal_folds import (
-    Fold,
-    check_sides,
-    final_fold,
-    groups_out,
-    leave_one_out,
-    named_out,
-)
+from representer.tasks.signal.signal_folds import Fold, check_sides, final_fold, folds_of
 
 NAMES = [f"s{k}" for k in range(10)]
 
@@ -32,9 +25,9 @@ def of_one_class(subject: int):
 
 def plans(of):
     return {
-        "one": leave_one_out(of, 0.2, 0),
-        "groups": groups_out(of, 3, 0.2, 0),
-        "named": named_out(of, ["s3", "s4"], 0.2, 0),
+        "one": folds_of(of, 0.2, 0),
+        "groups": folds_of(of, 0.2, 0, count=3),
+        "named": folds_of(of, 0.2, 0, tested=["s3", "s4"]),
         "final": [final_fold(of, 0.2, 0)],
     }
 
@@ -47,11 +40,11 @@ def test_every_subject_stands_on_exactly_one_side(classes):
 
 
 def test_leaving_one_out_tests_each_subject_once():
-    assert [fold.test for fold in leave_one_out(made(), 0.2, 0)] == [(name,) for name in NAMES]
+    assert [fold.test for fold in folds_of(made(), 0.2, 0)] == [(name,) for name in NAMES]
 
 
 def test_leaving_groups_out_tests_each_subject_once():
-    folds = groups_out(made(), 3, 0.2, 0)
+    folds = folds_of(made(), 0.2, 0, count=3)
     assert sorted(name for fold in folds for name in fold.test) == NAMES
     assert sorted(len(fold.test) for fold in folds) == [3, 3, 4]
 
@@ -62,12 +55,12 @@ def test_the_model_that_is_kept_tests_nobody():
 
 @pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.2, 2), (0.5, 4), (0.99, 8)])
 def test_a_share_of_the_training_subjects_says_when_to_stop(share, count):
-    for fold in leave_one_out(made(), share, 0):
+    for fold in folds_of(made(), share, 0):
         assert len(fold.valid) == count
 
 
 def test_who_stops_changes_from_fold_to_fold_and_with_the_seed_alone():
-    first, again, other = (leave_one_out(made(), 0.2, seed) for seed in (0, 0, 1))
+    first, again, other = (folds_of(made(), 0.2, seed) for seed in (0, 0, 1))
     assert first == again
     assert len({fold.valid for fold in first}) > 3
     assert [fold.valid for fold in first] != [fold.valid for fold in other]
@@ -76,28 +69,30 @@ def test_who_stops_changes_from_fold_to_fold_and_with_the_seed_alone():
 def test_where_subjects_have_one_class_each_all_classes_say_when_to_stop():
     of = made(of_one_class)
     kind = {name: of_one_class(k)[0] for k, name in enumerate(NAMES)}
-    for fold in [*leave_one_out(of, 0.05, 0), *groups_out(of, 5, 0.05, 0)]:
+    for fold in [*folds_of(of, 0.05, 0), *folds_of(of, 0.05, 0, count=5)]:
         assert {kind[name] for name in fold.valid} == {"a", "b"}
-    for fold in groups_out(of, 5, 0.05, 0):
+    for fold in folds_of(of, 0.05, 0, count=5):
         assert {kind[name] for name in fold.test} == {"a", "b"}
 
 
 def test_of_a_fraction_of_0_all_others_are_trained_on():
     of = made()
-    for folds in (leave_one_out(of, 0, 0), groups_out(of, 3, 0, 0), [final_fold(of, 0, 0)]):
+    for folds in (folds_of(of, 0, 0), folds_of(of, 0, 0, count=3), [final_fold(of, 0, 0)]):
         for fold in folds:
             assert fold.valid == ()
             assert sorted((*fold.train, *fold.test)) == NAMES
-    assert [f.test for f in groups_out(of, 3, 0, 0)] == [f.test for f in groups_out(of, 3, 0.2, 0)]
-    assert leave_one_out(made(subjects=("s", "t")), 0, 0)[0].train == ("t",)
+    assert [f.test for f in folds_of(of, 0, 0, count=3)] == [
+        f.test for f in folds_of(of, 0.2, 0, count=3)
+    ]
+    assert folds_of(made(subjects=("s", "t")), 0, 0)[0].train == ("t",)
     with pytest.raises(DataError, match=r"expected at least 1\. One is needed for training\.$"):
-        leave_one_out(made(subjects=("s",)), 0, 0)
+        folds_of(made(subjects=("s",)), 0, 0)
 
 
 def test_no_validation_subject_is_the_last_one_of_a_class():
     of = made(lambda subject: ("a", "b") if subject in (0, 1) else ("a", "a"))
     for seed in range(20):
-        for fold in leave_one_out(of, 0.5, seed):
+        for fold in folds_of(of, 0.5, seed):
             assert set(fold.train) & {"s0", "s1"}
 
 
@@ -105,26 +100,26 @@ def test_a_class_that_the_training_side_lacks_is_reported_with_the_fold():
     of = made(lambda subject: ("a", "b") if subject else ("a", "c"))
     expected = r"the training subjects of fold 's0' have no window of c\. Add subjects"
     with pytest.raises(DataError, match=expected):
-        leave_one_out(of, 0.2, 0)
+        folds_of(of, 0.2, 0)
 
 
 def test_three_subjects_are_needed():
-    assert leave_one_out(made(subjects=("s", "t", "u")), 0.2, 0)[0].test == ("s",)
+    assert folds_of(made(subjects=("s", "t", "u")), 0.2, 0)[0].test == ("s",)
     with pytest.raises(DataError, match="there are 1 subjects besides the test subjects; exp"):
-        leave_one_out(made(subjects=("s", "t")), 0.2, 0)
+        folds_of(made(subjects=("s", "t")), 0.2, 0)
 
 
 def test_an_unknown_subject_is_reported_with_the_known_ones():
     with pytest.raises(
         DataError, match=r"a\.npz: there is no subject nobody; the subjects are s0, s1,"
     ):
-        named_out(made(), ["s0", "nobody"], 0.2, 0, file="a.npz")
+        folds_of(made(), 0.2, 0, tested=["s0", "nobody"], file="a.npz")
 
 
 @pytest.mark.parametrize("count", [1, 11])
 def test_more_groups_than_subjects_are_refused(count):
     with pytest.raises(ArgumentError, match=f"folds is {count}; expected 0, or 2 to 10"):
-        groups_out(made(), count, 0.2, 0)
+        folds_of(made(), 0.2, 0, count=count)
 
 
 @pytest.mark.parametrize(

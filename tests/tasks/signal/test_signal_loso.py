@@ -16,15 +16,16 @@ import pytest
 
 from representer.data.signals import standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
+from representer.estimators import SignalClassifier
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
-from representer.tasks.signal import signal_fold, signal_loso, signal_processes
-from representer.tasks.signal.signal_config import SignalConfig
-from representer.tasks.signal.signal_fold import FoldResult
+from representer.tasks.signal import signal_fold, signal_processes
+from representer.tasks.signal.signal_data import digest_of, standardized
+from representer.tasks.signal.signal_fold import FoldData, FoldResult
 from representer.tasks.signal.signal_folds import Fold
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject, jobs_of, run_loso
 from representer.tasks.signal.signal_processes import run_folds
-from representer.tasks.signal.signal_run import load_run
+from representer.tasks.signal.signal_task import SignalConfig
 from representer.training.training_files import read_weights
 
 TINY = SignalConfig(
@@ -80,7 +81,8 @@ def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind
     for place, of in (("given", drawn), ("changed", changed)):
         job = jobs_of(of, config, tmp_path / place)[2]
         assert job.fold.test == ("subject 2",)
-        run_folds(of, [job], digest=place, processes=1, report=quiet)
+        data = FoldData(standardized(of, config), place)
+        run_folds(data, [job], processes=1, report=quiet)
         row = (job.folder / "metrics.jsonl").read_text()
         found.append((read_weights(job.folder / "model.safetensors")[0], row))
     (ours, our_row), (theirs, their_row) = found
@@ -95,11 +97,11 @@ def test_a_fold_predicts_with_its_best_weights_on_windows_standardized_as_in_tra
     found = run_loso(drawn, config, tmp_path, report=quiet)
     assert any(fold.best_epoch < fold.epochs for fold in found.folds)
     for folder, fold in zip(sorted((tmp_path / "folds").iterdir()), found.folds, strict=True):
-        trained = load_run(folder)
+        trained = SignalClassifier.load(folder)
         valid = drawn.take(np.isin(drawn.subjects, fold.fold.valid))
-        chances = trained.probabilities(valid)[np.arange(len(valid)), valid.labels]
+        chances = trained.predict_proba(valid.signals)[np.arange(len(valid)), valid.labels]
         assert fold.valid["valid_loss"] == pytest.approx(-np.log(chances).mean(), abs=1e-5)
-        ours = trained.probabilities(drawn.take(fold.rows))
+        ours = trained.predict_proba(drawn.signals[fold.rows])
         assert np.allclose(ours, fold.probabilities, atol=1e-6)
         rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
         assert fold.valid["valid_loss"] == min(row["valid_loss"] for row in rows)
@@ -179,7 +181,7 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
     def never(*arguments, **options):
         raise AssertionError("trained again")
 
-    monkeypatch.setattr(signal_fold, "train_side", never)
+    monkeypatch.setattr(signal_fold, "train_fold", never)
     again = run_loso(drawn, TINY, folder, report=quiet)
     assert np.array_equal(again.probabilities, found.probabilities)
     assert [fold.best_epoch for fold in again.folds] == [fold.best_epoch for fold in found.folds]
@@ -187,17 +189,17 @@ def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
 
 def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     _, found = done
-    whole = signal_fold.train_side
+    whole = signal_fold.train_fold
 
     def stopped(run, job, *arguments, **options):
         if job.fold.name == "subject 2":
             raise Interrupted("asked to stop", 143)
         return whole(run, job, *arguments, **options)
 
-    monkeypatch.setattr(signal_fold, "train_side", stopped)
+    monkeypatch.setattr(signal_fold, "train_fold", stopped)
     with pytest.raises(Interrupted):
         run_loso(drawn, TINY, tmp_path, report=quiet)
-    monkeypatch.setattr(signal_fold, "train_side", whole)
+    monkeypatch.setattr(signal_fold, "train_fold", whole)
     lines: list[str] = []
     again = run_loso(drawn, TINY, tmp_path, report=lines.append)
     assert lines[0] == "2 of 4 folds are finished already"
@@ -235,7 +237,7 @@ def test_a_damaged_fold_is_reported_with_its_file(drawn, done, tmp_path):
 
 def test_a_failure_in_a_process_keeps_its_message_and_code(drawn, done, monkeypatch):
     folder, _ = done
-    other = signal_fold.FoldData(drawn, "none", "of other data")
+    other = FoldData(drawn, "of other data")
     monkeypatch.setattr(signal_processes, "_shared", [other])
     outcome = signal_processes._run(jobs_of(drawn, TINY, folder)[0])
     assert isinstance(outcome, signal_processes.Failure)
@@ -265,13 +267,13 @@ def test_groups_and_named_subjects_are_folds_too(drawn):
 
 
 def test_different_recordings_have_different_digests(drawn):
-    ours = signal_loso.digest_of(drawn)
-    assert ours == signal_loso.digest_of(replace(drawn, signals=drawn.signals.copy()))
+    ours = digest_of(drawn)
+    assert ours == digest_of(replace(drawn, signals=drawn.signals.copy()))
     others = [
         replace(drawn, signals=drawn.signals + 1), replace(drawn, labels=1 - drawn.labels),
         replace(drawn, subjects=drawn.subjects[::-1]), replace(drawn, sampling_rate=50.0),
     ]  # fmt: skip
-    assert len({ours, *map(signal_loso.digest_of, others)}) == 5
+    assert len({ours, *map(digest_of, others)}) == 5
 
 
 def test_a_process_that_was_told_to_stop_begins_no_other_fold(drawn, tmp_path, monkeypatch):

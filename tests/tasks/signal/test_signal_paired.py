@@ -51,6 +51,7 @@ def test_a_level_subject_says_nothing():
 
 def test_without_a_difference_nothing_is_shown():
     assert paired([0.0, 0.0])["p"] == 1.0
+    assert paired([0.0, 0.1])["p"] == 1.0 == by_hand([0.1])
 
 
 def test_differences_that_differ_by_rounding_are_ties():

@@ -2,9 +2,11 @@
 
 from representer.data.language.corpus import (
     PARTS,
+    Corpus,
     cut,
     file_lines,
     find_parts,
+    read_corpus,
 )
 from representer.data.language.lines import (
     LEVELS,
@@ -21,6 +23,7 @@ from representer.data.language.vocabulary import LanguageVocabulary
 __all__ = [
     "LEVELS",
     "PARTS",
+    "Corpus",
     "LanguageVocabulary",
     "Level",
     "count_tokens",
@@ -30,6 +33,7 @@ __all__ = [
     "find_parts",
     "fixed_segments",
     "fold",
+    "read_corpus",
     "text_lines",
     "tokens_of_line",
     "topics",

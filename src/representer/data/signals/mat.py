@@ -15,16 +15,18 @@ from representer.data.tables.source import open_regular
 from representer.errors import DataError, MissingExtraError
 from representer.printable import reason
 
-_WANTED = (*KEYS, "channels")
 
-
-def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
+def read_mat(
+    path: str | Path, *, is_labeled: bool = True, signals: str = "X", labels: str = "y"
+) -> Recordings:
     """Read recordings.
 
     Args:
         path: A ``.mat`` file of version 7 or older with the arrays of an ``.npz`` file, see
             :func:`read_npz`. Names may be cells, char rows or numbers.
         is_labeled: Require the classes; if False, ``y`` may be missing.
+        signals: Name of the array of the windows.
+        labels: Name of the array of the classes.
 
     Raises:
         DataError: If the file is missing or damaged, an array is missing, or the arrays are
@@ -35,13 +37,14 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
         from scipy.io import loadmat
     except ImportError as error:
         raise MissingExtraError("read_mat()", "scipy", "signals") from error
-    path = Path(path)
+    path, keys = Path(path), (signals, labels, *KEYS[2:])
+    wanted = (*keys, "channels")
     with open_regular(path) as file:
         try:
-            names = check_layout(file, _WANTED)
+            names = check_layout(file, wanted)
             with warnings.catch_warnings(action="ignore"):  # about duplicate variables
-                arrays = loadmat(file, variable_names=_WANTED, simplify_cells=True)
-            for name in ("y", "subject", "channels"):
+                arrays = loadmat(file, variable_names=wanted, simplify_cells=True)
+            for name in (labels, "subject", "channels"):
                 if name in arrays:
                     arrays[name] = _names(arrays[name])
         except NotImplementedError:
@@ -52,9 +55,9 @@ def read_mat(path: str | Path, *, is_labeled: bool = True) -> Recordings:
         except Exception as error:  # scipy and zlib raise many types on damaged files
             problem = f"cannot be read as a MATLAB file: {reason(error)}"
             raise DataError(problem, file=path, fix="Save it again.") from None
-    arrays = {name: arrays[name] for name in _WANTED if name in arrays}
-    others = [name for name in names if name and name not in arrays]
-    return arrays_to_recordings(arrays, path, others, is_labeled=is_labeled)
+    arrays = {name: arrays[name] for name in wanted if name in arrays}
+    described = [*arrays, *(name for name in names if name and name not in arrays)]
+    return arrays_to_recordings(arrays, path, keys, lambda: described, is_labeled=is_labeled)
 
 
 def _names(value: Any) -> np.ndarray:

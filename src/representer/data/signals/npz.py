@@ -2,60 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from representer.data.array_files import read_arrays
+from representer.data.array_files import described_arrays, read_arrays
 from representer.data.signals.recordings import Recordings, recordings
 from representer.errors import DataError
 
 KEYS = ("X", "y", "subject", "fs")
-_FIX = "X, y and subject have one entry per window; fs is in Hz."
+_FIX = (
+    "X, y and subject have one entry per window; fs is in Hz. If windows or classes have another "
+    "name: --signals NAME, --labels NAME."
+)
 
 
-def read_npz(path: str | Path, *, is_labeled: bool = True) -> Recordings:
+def read_npz(
+    path: str | Path, *, is_labeled: bool = True, signals: str = "X", labels: str = "y"
+) -> Recordings:
     """Read recordings.
 
     Args:
         path: An ``.npz`` file with ``X`` (windows, channels, samples), ``y`` and ``subject``
             (windows,), ``fs`` in Hz, and optionally ``channels`` (channels,).
         is_labeled: Require the classes; if False, ``y`` may be missing.
+        signals: Name of the array of the windows.
+        labels: Name of the array of the classes.
 
     Raises:
         DataError: If the file is missing, damaged or not an archive, a key is missing, or the
             arrays are inconsistent.
     """
-    arrays, others = read_arrays(Path(path), (*KEYS, "channels"))
-    return arrays_to_recordings(arrays, Path(path), others, is_labeled=is_labeled)
+    path, keys = Path(path), (signals, labels, *KEYS[2:])
+    arrays, _ = read_arrays(path, (*keys, "channels"))
+    described = lambda: described_arrays(path)  # noqa: E731
+    return arrays_to_recordings(arrays, path, keys, described, is_labeled=is_labeled)
 
 
 def arrays_to_recordings(
     arrays: Mapping[str, Any],
     path: Path,
-    others: Iterable[str] = (),
+    keys: Sequence[str],
+    described: Callable[[], Sequence[str]],
     *,
     is_labeled: bool = True,
 ) -> Recordings:
     """Create recordings from the arrays of a file.
 
     Args:
-        arrays: X, y, subject, fs and optionally channels; others are ignored.
+        arrays: Those of the keys, and optionally channels.
         path: The file, for messages.
-        others: Names of further arrays in the file.
+        keys: Names of the arrays of windows, classes, subjects and of the sampling rate.
+        described: Returns all arrays of the file in words.
         is_labeled: Require the classes.
 
     Raises:
         DataError: If an array is missing, or the arrays are inconsistent.
     """
-    missing = [key for key in KEYS if key not in arrays and (is_labeled or key != "y")]
+    missing = [key for key in keys if key not in arrays and (is_labeled or key != keys[1])]
     if missing:
-        found = ", ".join((*arrays, *others)) or "none"
+        found = ", ".join(described()) or "none"
         problem = f"the keys {', '.join(missing)} are missing; the file has {found}"
         raise DataError(problem, file=path, fix=_FIX)
-    x, y, subject, rate = (arrays.get(key) for key in KEYS)
+    x, y, subject, rate = (arrays.get(key) for key in keys)
     channels = arrays.get("channels")
     return recordings(x, y, subject, rate, channels, file=path, is_labeled=is_labeled)
 

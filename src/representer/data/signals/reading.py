@@ -23,6 +23,8 @@ def read_recordings(
     start: float = 0.0,
     seconds: float | None = None,
     is_labeled: bool = True,
+    signals: str = "X",
+    labels: str = "y",
 ) -> Recordings:
     """Read recordings.
 
@@ -33,6 +35,8 @@ def read_recordings(
         start: For continuous recordings: seconds from an event to the start of its window.
         seconds: For continuous recordings: length of a window.
         is_labeled: Require the classes; if False, they may be missing or all the same.
+        signals: For ``.npz`` and ``.mat``: name of the array of the windows.
+        labels: For ``.npz`` and ``.mat``: name of the array of the classes.
 
     Raises:
         DataError: If a file cannot be read, or the files of a folder are inconsistent.
@@ -45,7 +49,7 @@ def read_recordings(
             fix = "Save the arrays of all subjects in one .npz or .mat file."
             raise DataError("the folder has no .fif or .edf file", file=path, fix=fix)
     elif path.suffix in _ARRAYS:
-        return _ARRAYS[path.suffix](path, is_labeled=is_labeled)
+        return _ARRAYS[path.suffix](path, is_labeled=is_labeled, signals=signals, labels=labels)
     elif path.name.endswith(mne_files.SUFFIXES):
         files = [path]
     else:

@@ -1,8 +1,9 @@
-"""Read, resample and cut the recordings of a run."""
+"""Read recordings as a run trains on them, or as a trained model takes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import hashlib
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from representer.data.signals import (
     Recordings,
+    Standardization,
     cut,
     read_recordings,
     resampled,
@@ -17,9 +19,8 @@ from representer.data.signals import (
 )
 from representer.errors import ArgumentError, DataError
 from representer.printable import say
-from representer.tasks.signal.signal_config import SignalConfig, SignalReading
 from representer.tasks.signal.signal_folds import subjects_of
-from representer.tasks.signal.signal_loso import digest_of
+from representer.tasks.signal.signal_task import SignalReading
 
 DEMO_SOURCE = "synthetic recordings"
 _DEMO_SUBJECTS, _DEMO_WINDOWS, _DEMO_SECONDS = 6, 60, 2.0
@@ -42,8 +43,39 @@ class SignalData:
     report: dict[str, Any]
 
 
-def prepare(config: SignalConfig) -> SignalData:
+@dataclass(frozen=True)
+class SignalForm:
+    """The form of the recordings of a model, as a run saves it; Python saves none of it.
+
+    Attributes:
+        reading: Options of reading.
+        channels: Names, in order; none for any.
+        samples: Samples of a window; 0 for any.
+        is_standardized_by_subject: Whether windows are standardized by subject.
+        subjects: Subjects used for training or early stopping.
+
+    Raises:
+        ArgumentError: A channel occurs twice, or a number is negative.
+    """
+
+    reading: SignalReading = field(default_factory=SignalReading)
+    channels: tuple[str, ...] = ()
+    samples: int = 0
+    is_standardized_by_subject: bool = False
+    subjects: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(set(self.channels)) < len(self.channels):
+            raise ArgumentError("channels", self.channels, "different names")
+        if self.samples < 0:
+            raise ArgumentError("samples", self.samples, "0 or more")
+
+
+def prepare(config: Any) -> SignalData:
     """Read the recordings of a run.
+
+    Args:
+        config: A `SignalConfig`.
 
     Raises:
         ArgumentError: If no data are named.
@@ -51,12 +83,15 @@ def prepare(config: SignalConfig) -> SignalData:
     """
     if not config.demo and config.data is None:
         raise ArgumentError("data", None, "a file of recordings, or --demo")
-    given = demo_recordings(config.seed) if config.demo else _read(config.data, config.reading)
     source = DEMO_SOURCE if config.demo else str(config.data)
-    made = at_rate(given, config.resample or given.sampling_rate, source)
+    if (array := config.signals or config.labels) and Path(source).suffix not in (".npz", ".mat"):
+        name = "signals" if config.signals else "labels"
+        raise ArgumentError(name, array, "nothing, since only .npz and .mat files have arrays")
+    given = demo_recordings(config.seed) if config.demo else read_given(source, reading_of(config))
+    made = _at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
-    _check_steps(made, config, source)
+    _check_steps(made, config.stride, source)
     single = given.one_class_subjects()
     if single:
         say(f"{source}: {_single(single)}; their accuracies are less informative")
@@ -86,14 +121,45 @@ def demo_recordings(seed: int) -> Recordings:
     )
 
 
+def standardized(recordings: Recordings, config: Any) -> Recordings:
+    """Return the recordings standardized by subject, if a run does that before training."""
+    if config.standardize != "subject":
+        return recordings
+    return Standardization("subject").apply(recordings)
+
+
+def reading_of(config: Any) -> SignalReading:
+    """Return the options of reading of a configuration."""
+    return SignalReading(**{one.name: getattr(config, one.name) for one in fields(SignalReading)})
+
+
+def read_given(
+    path: str | Path, reading: SignalReading, *, require_labels: bool = True
+) -> Recordings:
+    """Read recordings as they are.
+
+    Args:
+        path: The file or folder.
+        reading: How to read it.
+        require_labels: Whether classes are required; otherwise they may be missing or all equal.
+
+    Raises:
+        DataError: If the file cannot be used.
+    """
+    events = [name.strip() for name in (reading.events or "").split(",") if name.strip()]
+    return read_recordings(
+        path,
+        signals=reading.signals or "X",
+        labels=reading.labels or "y",
+        events=events,
+        start=reading.event_start or 0.0,
+        seconds=reading.event_seconds,
+        is_labeled=require_labels,
+    )
+
+
 def read_like(
-    path: str | Path,
-    reading: SignalReading,
-    channels: tuple[str, ...],
-    sampling_rate: float,
-    samples: int,
-    *,
-    is_labeled: bool = True,
+    path: str | Path, form: SignalForm, sampling_rate: float, *, require_labels: bool = True
 ) -> Recordings:
     """Read recordings for a trained model, and convert them to the format of training.
 
@@ -102,34 +168,25 @@ def read_like(
 
     Args:
         path: The file.
-        reading: How to read it.
-        channels: Channels of the model.
+        form: How the model's recordings are read.
         sampling_rate: Sampling rate of the model.
-        samples: Samples of a window of the model.
-        is_labeled: Whether labels are required; otherwise they may be missing or all equal.
+        require_labels: As of `read_given`.
 
     Raises:
         DataError: If a channel is missing, windows are too short, or the file cannot be used.
     """
-    given = _read(path, reading, is_labeled=is_labeled)
-    if left_out := [name for name in given.channels if name not in channels]:
-        say(f"{path}: the channels {', '.join(left_out)} are unknown to the model and ignored")
-    made = at_rate(given.in_order(channels, file=path), sampling_rate, path)
-    seconds = samples / sampling_rate
-    if made.signals.shape[2] != samples:
-        before = len(made)
+    given = read_given(path, form.reading, require_labels=require_labels)
+    if form.channels:
+        if left_out := [name for name in given.channels if name not in form.channels]:
+            say(f"{path}: the channels {', '.join(left_out)} are unknown to the model and ignored")
+        given = given.in_order(form.channels, file=path)
+    made = _at_rate(given, sampling_rate, path)
+    if form.samples and made.signals.shape[2] != form.samples:
+        before, seconds = len(made), form.samples / sampling_rate
         made = cut(made, seconds, file=path)
         say(f"{path}: {before} windows of {given.seconds:g} s are cut into {len(made)} of "
             f"{seconds:g} s, as in training")  # fmt: skip
-    return made
-
-
-def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) -> Recordings:
-    """Return the recordings at a sampling rate, resampled with a notice if necessary."""
-    if recordings.sampling_rate == sampling_rate:
-        return recordings
-    say(f"{source}: resampled from {recordings.sampling_rate:g} Hz to {sampling_rate:g} Hz")
-    return resampled(recordings, sampling_rate)
+    return Standardization("subject").apply(made) if form.is_standardized_by_subject else made
 
 
 def with_labels_of(
@@ -152,25 +209,31 @@ def with_labels_of(
     return replace(recordings, labels=places[recordings.labels], classes=classes)
 
 
-def _read(
-    path: str | Path | None, reading: SignalReading, *, is_labeled: bool = True
-) -> Recordings:
-    assert path is not None
-    return read_recordings(
-        path,
-        events=reading.names,
-        start=reading.event_start or 0.0,
-        seconds=reading.event_seconds,
-        is_labeled=is_labeled,
-    )
+def digest_of(recordings: Recordings) -> str:
+    """Return a digest of recordings."""
+    digest = hashlib.sha256()
+    about = (recordings.classes, recordings.channels, recordings.sampling_rate,
+             recordings.signals.shape, recordings.subjects.tolist())  # fmt: skip
+    digest.update(repr(about).encode())
+    for array in (recordings.signals, recordings.labels):
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
-def _check_steps(recordings: Recordings, config: SignalConfig, source: str) -> None:
+def _at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) -> Recordings:
+    """Return the recordings at a sampling rate, resampled with a notice if necessary."""
+    if recordings.sampling_rate == sampling_rate:
+        return recordings
+    say(f"{source}: resampled from {recordings.sampling_rate:g} Hz to {sampling_rate:g} Hz")
+    return resampled(recordings, sampling_rate)
+
+
+def _check_steps(recordings: Recordings, stride: int, source: str) -> None:
     samples = recordings.signals.shape[2]
-    if samples < config.stride:
+    if samples < stride:
         raise DataError(
             f"window 0 of subject {recordings.subjects[0]} has {samples} samples, fewer than the "
-            f"{config.stride} of one step",
+            f"{stride} of one step",
             file=source,
             fix="Use longer windows or a smaller --stride.",
         )

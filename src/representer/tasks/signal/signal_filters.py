@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from representer.data.signals import Recordings
+from representer.estimators import SignalClassifier
 from representer.explain import (
     WaveletCard,
     band_importance,
@@ -20,7 +21,6 @@ from representer.explain import (
 )
 from representer.tasks.signal.signal_fold import FoldResult, folder_name
 from representer.tasks.signal.signal_loso import FOLDS
-from representer.tasks.signal.signal_run import TrainedSignal, load_run
 
 SHOWN = 6  # wavelets to show
 WINDOWS = 100  # maximum number of test windows per fold
@@ -33,7 +33,7 @@ def describe_filters(
     """Return the description of the filters for details.json and the report.
 
     Args:
-        recordings: Recordings, not standardized.
+        recordings: Recordings as the estimators take them.
         folder: Folder of the run, with a trained final model.
         folds: Results of the folds.
         is_wavelet: Whether the filters are wavelets.
@@ -43,7 +43,9 @@ def describe_filters(
         models of the folds, both empty without wavelets; ``importance`` of bands and ``lags`` of
         each class for the models of the folds, empty if windows are too short.
     """
-    trained = [load_run(folder / FOLDS / folder_name(f.fold, k)) for k, f in enumerate(folds)]
+    trained = [
+        SignalClassifier.load(folder / FOLDS / folder_name(f.fold, k)) for k, f in enumerate(folds)
+    ]
     described: dict[str, Any] = {
         "channels": list(recordings.channels),
         "cards": [],
@@ -51,9 +53,10 @@ def describe_filters(
     }
     if is_wavelet:
         described["cards"] = [
-            _card(card) for card in wavelet_cards(load_run(folder).model.cell)[:SHOWN]
+            _card(card)
+            for card in wavelet_cards(SignalClassifier.load(folder).network_.cell)[:SHOWN]
         ]
-        every = [wavelet_cards(one.model.cell) for one in trained]
+        every = [wavelet_cards(one.network_.cell) for one in trained]
         described["recurring"] = [vars(row) for row in recurring_oscillations(every)][:SHOWN]
     return described | _oscillations(recordings, folds, trained)
 
@@ -66,7 +69,7 @@ def _card(card: WaveletCard) -> dict[str, Any]:
 
 
 def _oscillations(
-    recordings: Recordings, folds: Sequence[FoldResult], trained: Sequence[TrainedSignal]
+    recordings: Recordings, folds: Sequence[FoldResult], trained: Sequence[SignalClassifier]
 ) -> dict[str, Any]:
     width = max(1.0, 1.0 / recordings.seconds)
     if recordings.sampling_rate < 8 * width or recordings.seconds * recordings.sampling_rate < 8:
@@ -74,7 +77,9 @@ def _oscillations(
     tested = [_windows(recordings, fold, one) for fold, one in zip(folds, trained, strict=True)]
     highest = min(HIGHEST, recordings.sampling_rate / 2)
     bands = [
-        band_importance(one.model, *windows, recordings.sampling_rate, width=width, highest=highest)
+        band_importance(
+            one.network_, *windows, recordings.sampling_rate, width=width, highest=highest
+        )
         for one, windows in zip(trained, tested, strict=True)
     ]
     mean = bands[0]._replace(loss=torch.stack([one.loss for one in bands]).mean(0))
@@ -83,7 +88,7 @@ def _oscillations(
     lags = [
         combined_lags(
             [
-                phase_lags(one.model, signals, label, best, recordings.sampling_rate, width=wide)
+                phase_lags(one.network_, signals, label, best, recordings.sampling_rate, width=wide)
                 for one, (signals, _) in zip(trained, tested, strict=True)
             ]
         )
@@ -104,9 +109,11 @@ def _oscillations(
 
 
 def _windows(
-    recordings: Recordings, fold: FoldResult, one: TrainedSignal
+    recordings: Recordings, fold: FoldResult, one: SignalClassifier
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return up to `WINDOWS` standardized test windows of a fold, evenly spread."""
-    whole = one.standardization.apply(recordings.take(fold.rows))  # by all windows of its subjects
-    rows = np.unique(np.linspace(0, len(whole) - 1, min(len(whole), WINDOWS)).round().astype(int))
-    return torch.from_numpy(whole.signals[rows]), torch.from_numpy(whole.labels[rows])
+    count = len(fold.rows)
+    places = np.linspace(0, count - 1, min(count, WINDOWS)).round().astype(int)
+    tested = recordings.take(fold.rows[np.unique(places)])
+    (signals,) = one.inputs_.collate(one.inputs_.encode(tested.signals))
+    return signals, torch.from_numpy(tested.labels)

@@ -10,22 +10,22 @@ from representer.printable import say, show
 from representer.report import write_report
 from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
-from representer.tasks.packages import require
 from representer.tasks.signal.signal_baseline import band_power_baseline
-from representer.tasks.signal.signal_config import SignalConfig
-from representer.tasks.signal.signal_data import SignalData, prepare
+from representer.tasks.signal.signal_data import prepare, standardized
 from representer.tasks.signal.signal_filters import describe_filters
-from representer.tasks.signal.signal_fold import FoldData, FoldJob, TrainedSide, train_side
+from representer.tasks.signal.signal_fold import (
+    FoldData,
+    FoldJob,
+    TrainedFold,
+    new_estimator,
+    train_fold,
+)
 from representer.tasks.signal.signal_folds import final_fold
 from representer.tasks.signal.signal_loso import plan, run_loso
-from representer.tasks.signal.signal_model import build_model
 from representer.tasks.signal.signal_results import details_of, metrics_of, summary, verdict
-from representer.tasks.signal.signal_run import TASK
-
-NEEDED = ("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2")
 
 
-def fit(config: SignalConfig) -> dict[str, Any]:
+def fit(config: Any) -> dict[str, Any]:
     """Cross-validate over subjects, train a final model, and write the run folder.
 
     The metrics are those of the folds, whose models are in ``RUN/folds``. The final model, which
@@ -33,7 +33,7 @@ def fit(config: SignalConfig) -> dict[str, Any]:
     Nothing is written before the data have been read and checked.
 
     Args:
-        config: The run.
+        config: The run, a `SignalConfig`.
 
     Returns:
         The metrics, as in metrics.json.
@@ -41,20 +41,21 @@ def fit(config: SignalConfig) -> dict[str, Any]:
     Raises:
         RepresenterError: See ``errors``; the message names the location and the fix.
     """
-    require("fit signal", *NEEDED)
-    config = with_default_output_dir(config)
+    name = "signal-demo" if config.demo else Path(config.data or "signal").name.partition(".")[0]
+    config = replace(config, out=config.out or f"runs/{name}")
     data = prepare(config)
     folds = plan(data.recordings, config)
-    build_model(config, data.recordings, config.seed)  # raises now what would fail after reading
-    is_rerun = config.demo and Path(config.out or "").exists()  # a demo continues without --resume
-    with RunFolder(config.out or "", resume=config.resume or is_rerun) as run:
+    new_estimator(config, data.recordings, 0).new_network(0)  # raises now what would fail later
+    is_rerun = config.demo and Path(config.out).exists()  # a demo continues without --resume
+    with RunFolder(config.out, resume=config.resume or is_rerun) as run:
         if not (run.path / "config.yaml").exists():
             run.write_text("config.yaml", as_yaml(config))
         run.write_json("splits.json", {"folds": [fold.to_dict() for fold in folds]})
         say(f"{len(folds)} folds of {len(data.recordings)} windows, {data.recordings.seconds:g} s "
             f"each, of {len(data.report['subjects'])} subjects")  # fmt: skip
         result = run_loso(data.recordings, config, run.path)
-        final = train_final(run, config, data)
+        shared = FoldData(standardized(data.recordings, config), data.digest)
+        final = train_final(run, config, shared)
         baseline = None
         if config.baselines:
             baseline = band_power_baseline(data.recordings, folds, config.standardize)
@@ -63,7 +64,7 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
         details = details_of(config, data, final) | {"verdicts": verdicts}
         details["filters"] = describe_filters(
-            data.recordings, run.path, result.folds, is_wavelet=config.filters == "wavelet"
+            shared.recordings, run.path, result.folds, is_wavelet=config.filters == "wavelet"
         )
         run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
@@ -73,20 +74,11 @@ def fit(config: SignalConfig) -> dict[str, Any]:
         return metrics
 
 
-def with_default_output_dir(config: SignalConfig) -> SignalConfig:
-    """Return the configuration with a run folder, by default named after the data."""
-    name = "signal-demo" if config.demo else Path(config.data or TASK).name.partition(".")[0]
-    return replace(config, out=config.out or f"runs/{name}")
-
-
-def train_final(run: RunFolder, config: SignalConfig, data: SignalData) -> TrainedSide:
+def train_final(run: RunFolder, config: Any, data: FoldData) -> TrainedFold:
     """Train the final model on all subjects, or continue its training."""
-    subjects, share = data.recordings, config.valid_fraction
-    fold = final_fold(subjects, share, config.seed, file=config.data)
+    fold = final_fold(data.recordings, config.valid_fraction, config.seed, file=config.data)
     end = (
         f"early stopping on subjects {', '.join(fold.valid)}" if fold.valid else "no early stopping"
     )
     say(f"final model: trained on {len(fold.train)} subjects, {end}")
-    job = FoldJob(replace(config, resume=False), fold, run.path)
-    shared = FoldData.of_jobs(data.recordings, [job], data.digest)
-    return train_side(run, job, shared, is_shown=True)
+    return train_fold(run, FoldJob(replace(config, resume=False), fold, run.path), data, verbose=1)

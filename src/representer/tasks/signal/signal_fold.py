@@ -3,62 +3,62 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from representer.data.signals import Recordings, Standardization
+from representer.data.signals import Recordings
 from representer.errors import DataError
-from representer.models import SignalClassifier, to_dict
-from representer.storage import checkpoint
-from representer.storage.run_files import RunFiles
+from representer.estimators import SignalClassifier, saving
+from representer.estimators.classes import Classes
+from representer.estimators.fitting import Examples, trainer_config
+from representer.estimators.signal_parameters import SignalParameters
+from representer.storage.run_files import MODEL, RunFiles
 from representer.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.options import determining
-from representer.tasks.signal.signal_config import SignalConfig
+from representer.tasks.signal.signal_data import SignalForm, reading_of
 from representer.tasks.signal.signal_folds import Fold
-from representer.tasks.signal.signal_model import (
-    build_model,
-    probabilities_of,
-    trainer_config,
-    training_task,
-)
+from representer.tasks.signal.signal_task import estimator_parameters
 from representer.training import generators
 from representer.training.settings import plain, require_same
-from representer.training.trainer import Trainer
+from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
 
 RESULT = "fold.json"
 
 # A run may be resumed with other values of these; the trainer checks its own settings.
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
-    "data",
-    "out",
-    "folds",
-    "test_subjects",
-    "valid_fraction",
-    "baselines",
-    "jobs",
-    "resume",
-)
-_OPTIONS_WITHOUT_EFFECT_ON_TRAINING += ("demo",)
+    "data", "out", "folds", "test_subjects", "valid_fraction", "baselines", "jobs", "resume",
+    "demo",
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class FoldJob:
+class FoldJob(NamedTuple):
     """One fold to train.
 
     Attributes:
-        config: Options of model and training.
+        config: A `SignalConfig`.
         fold: Subjects of each part.
         folder: Folder of the fold.
     """
 
-    config: SignalConfig
+    config: Any
     fold: Fold
     folder: Path
+
+
+class FoldData(NamedTuple):
+    """Recordings of all folds.
+
+    Attributes:
+        recordings: As the estimators take them: see `signal_data.standardized`.
+        digest: Digest of the recordings as read; a fold of other recordings is rejected.
+    """
+
+    recordings: Recordings
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -87,51 +87,28 @@ class FoldResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
-        plain_values = {k: v for k, v in vars(self).items() if k != "fold"}
-        plain_values["rows"] = self.rows.tolist()
-        plain_values["probabilities"] = self.probabilities.round(7).tolist()
-        return {"fold": self.fold.to_dict(), **plain_values}
+        arrays = {
+            "rows": self.rows.tolist(),
+            "probabilities": self.probabilities.round(7).tolist(),
+        }
+        return {**vars(self), "fold": self.fold.to_dict(), **arrays}
 
     @classmethod
     def from_dict(cls, described: dict[str, Any]) -> FoldResult:
         """Return the result that `to_dict` described."""
         values = {name: described[name] for name in cls.__dataclass_fields__}
-        values |= {
-            "fold": Fold.from_dict(described["fold"]),
-            "rows": np.asarray(described["rows"], dtype=np.int64),
-        }
+        values["fold"] = Fold.from_dict(described["fold"])
+        values["rows"] = np.asarray(described["rows"], dtype=np.int64)
         values["probabilities"] = np.asarray(described["probabilities"], dtype=np.float64)
         return cls(**values)
 
 
-@dataclass(frozen=True)
-class FoldData:
-    """Recordings shared by several folds.
+class TrainedFold(NamedTuple):
+    """A fitted estimator with its best weights, the rows of each part, and its training."""
 
-    Attributes:
-        recordings: Prepared recordings, standardized already if that needs no other subjects.
-        standardized: Kind of that standardization, or ``"none"``.
-        digest: Digest of the recordings before it; a fold of other recordings is rejected.
-    """
-
-    recordings: Recordings
-    standardized: str
-    digest: str
-
-    @classmethod
-    def of_jobs(cls, recordings: Recordings, jobs: Sequence[FoldJob], digest: str) -> FoldData:
-        """Standardize once if all jobs agree on a kind that needs no other subjects."""
-        kinds = {job.config.standardize for job in jobs}
-        kind = kinds.pop() if len(kinds) == 1 else "none"
-        if kind not in ("subject", "window"):
-            return cls(recordings, "none", digest)
-        return cls(Standardization(kind).apply(recordings), kind, digest)
-
-    def side(self, rows: np.ndarray, standardization: Standardization) -> Recordings:
-        """Return the standardized windows of one part."""
-        taken = self.recordings.take(rows)
-        is_done = self.standardized == standardization.kind
-        return taken if is_done else standardization.apply(taken)
+    estimator: SignalClassifier
+    rows: dict[str, np.ndarray]
+    training: TrainingResult
 
 
 def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
@@ -143,102 +120,101 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
 
     Raises:
         ArgumentError: If the fold in the folder has other settings.
+        DataError: If another version of the library wrote it.
         Interrupted: If a signal arrived; the fold can continue.
         TrainingError: If the training diverges.
     """
-    if (before := finished(job, data.digest)) is not None:
+    if (before := finished(job, data)) is not None:
         return before
     refuse_links(job.folder)
     with RunFolder(job.folder, resume=job.folder.exists()) as run:
-        trained = train_side(run, job, data, is_shown=False)
-        rows = trained.rows["test"]
-        test = data.side(rows, trained.standardization)
-        best = trained.training.best or {}
+        estimator, rows, training = train_fold(run, job, data)
+        best = training.best or {}
         result = FoldResult(
             fold=job.fold,
-            rows=rows,
-            probabilities=probabilities_of(trained.model, test),
-            epochs=trained.training.epoch,
-            best_epoch=int(best.get("epoch", trained.training.epoch)),
+            rows=rows["test"],
+            probabilities=estimator.predict_proba(data.recordings.signals[rows["test"]]),
+            epochs=training.epoch,
+            best_epoch=int(best.get("epoch", training.epoch)),
             valid={k: v for k, v in best.items() if k.startswith("valid_")},
-            stopped_by=trained.training.reason,
-            seconds=trained.training.seconds,
+            stopped_by=training.reason,
+            seconds=training.seconds,
         )
-        described = {"settings": _all_settings(job, data.digest), **result.to_dict()}
+        described = {"settings": _all_settings(job, data), **result.to_dict()}
         run.write_json(RESULT, described)
     return FoldResult.from_dict(described)
 
 
-@dataclass(frozen=True)
-class TrainedSide:
-    """A trained model with its best weights, standardization and windows."""
-
-    model: SignalClassifier
-    standardization: Standardization
-    rows: dict[str, np.ndarray]
-    training: TrainingResult
-
-
-def train_side(run: RunFolder, job: FoldJob, data: FoldData, *, is_shown: bool) -> TrainedSide:
-    """Train the model of a fold in an open folder; the test subjects are not used."""
-    recordings = data.recordings
-    rows = job.fold.parts(recordings)
-    seed = fold_seed(job)
-    standardization = Standardization.fit(job.config.standardize, recordings.take(rows["train"]))  # type: ignore[arg-type]
-    train, valid = (data.side(rows[side], standardization) for side in ("train", "valid"))
-    model = build_model(job.config, recordings, seed)
-    if not checkpoint.steps(run.checkpoints):  # otherwise it exists and must not change
-        run.write_json("model.json", described(model, standardization, recordings, job))
-    trainer = Trainer(
-        model,
-        training_task(job.config, train, valid, seed),
-        trainer_config(job.config, seed, is_shown=is_shown),
-        run,
-        settings=_settings(job, data.digest),
-    )
-    training = trainer.fit()
-    trainer.restore_best()
-    return TrainedSide(model.eval(), standardization, rows, training)
+def train_fold(run: RunFolder, job: FoldJob, data: FoldData, *, verbose: int = 0) -> TrainedFold:
+    """Train the estimator of a fold in an open folder; the test subjects are not used."""
+    refuse_other_versions(run.path)
+    rows, seed = job.fold.parts(data.recordings), fold_seed(job)
+    train, valid = (data.recordings.take(rows[side]) for side in ("train", "valid"))
+    estimator = new_estimator(job.config, train, seed, verbose=verbose)
+    form = SignalForm(
+        reading_of(job.config), train.channels, train.signals.shape[2],
+        job.config.standardize == "subject", (*job.fold.train, *job.fold.valid),
+    )  # fmt: skip
+    training = estimator.train_on(
+        run, estimator.new_network(seed), _examples(estimator, train), _examples(estimator, valid),
+        seed, settings=lambda trainer: _settings(job, data, trainer), reading=asdict(form),
+    )  # fmt: skip
+    return TrainedFold(estimator, rows, training)
 
 
-def described(
-    model: SignalClassifier,
-    standardization: Standardization,
-    recordings: Recordings,
-    job: FoldJob,
-) -> dict[str, Any]:
-    """Return model.json: everything that prediction for other recordings needs."""
-    return {
-        "task": "signal",
-        "model": to_dict(model.config),
-        "standardization": standardization.to_dict(),
-        "classes": list(recordings.classes),
-        "channels": list(recordings.channels),
-        "samples": recordings.signals.shape[2],
-        "reading": asdict(job.config.reading),
-        "subjects": [*job.fold.train, *job.fold.valid],
-    }
+def new_estimator(
+    config: Any, train: Recordings, seed: int, *, verbose: int = 0
+) -> SignalClassifier:
+    """Return an estimator that is ready to be trained on recordings.
+
+    Args:
+        config: A `SignalConfig`.
+        train: Training recordings; its inputs are learned from them.
+        seed: Random seed of weights, order and dropout.
+        verbose: As of the estimator.
+
+    Raises:
+        ArgumentError: If a parameter is out of its range.
+    """
+    chosen = estimator_parameters(config, train.sampling_rate)
+    chosen |= {"random_state": seed, "verbose": verbose}
+    estimator = SignalClassifier(**chosen)
+    estimator.check()
+    estimator.target_ = Classes(train.classes)
+    estimator.inputs_ = estimator._learn_inputs(list(train.signals), seed)
+    return estimator
 
 
-def finished(job: FoldJob, digest: str) -> FoldResult | None:
+def finished(job: FoldJob, data: FoldData) -> FoldResult | None:
     """Return the result of a finished fold, or None.
 
     Raises:
         ArgumentError: If the fold has other settings.
-        DataError: If its file is damaged.
+        DataError: If its file is damaged, or another version of the library wrote it.
     """
     path = job.folder / RESULT
     if not path.is_file():
         return None
+    refuse_other_versions(job.folder)
     try:
         described = RunFiles(job.folder).json(RESULT)
         result, settings = FoldResult.from_dict(described), described["settings"]
     except (ValueError, KeyError, TypeError) as error:
         fix = "Delete the folder of this fold and continue with --resume."
         raise DataError(f"is damaged ({error})", file=path, fix=fix) from None
-    require_same(settings, _all_settings(job, digest), job.folder)
+    require_same(settings, _all_settings(job, data), job.folder)
     may_go_on = result.stopped_by == "epochs" and result.epochs < job.config.epochs
     return None if may_go_on else result
+
+
+def refuse_other_versions(folder: Path) -> None:
+    """Refuse a folder with a model of another version of the library.
+
+    Raises:
+        DataError: It has one, or a damaged one.
+    """
+    if (folder / MODEL).is_file():
+        saving.read_description(RunFiles(folder))
 
 
 def fold_seed(job: FoldJob) -> int:
@@ -251,13 +227,23 @@ def folder_name(fold: Fold, number: int) -> str:
     return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', fold.name)[:60]}"
 
 
-def _settings(job: FoldJob, digest: str) -> dict[str, Any]:
+def _examples(estimator: SignalClassifier, part: Recordings) -> Examples:
+    return Examples(estimator.inputs_.encode(part.signals), part.labels)
+
+
+def _settings(job: FoldJob, data: FoldData, trainer: TrainerConfig) -> dict[str, Any]:
     """Return the settings that determine a fold, except those that the trainer checks."""
-    trainer = trainer_config(job.config, fold_seed(job), is_shown=False)
     chosen = determining(job.config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
-    return {**chosen, "fold": job.fold.to_dict(), "data": digest}
+    return {**chosen, "fold": job.fold.to_dict(), "data": data.digest}
 
 
-def _all_settings(job: FoldJob, digest: str) -> dict[str, Any]:
-    trainer = trainer_config(job.config, fold_seed(job), is_shown=False)
-    return plain({**_settings(job, digest), "trainer": trainer.settings()})
+def _all_settings(job: FoldJob, data: FoldData) -> dict[str, Any]:
+    """Return all settings that determine a fold, as plain values."""
+    labels, rows = data.recordings.labels, job.fold.parts(data.recordings)
+    chosen = estimator_parameters(job.config, data.recordings.sampling_rate)
+    train, valid = (
+        Examples(rows[side].tolist(), labels[rows[side]]) for side in ("train", "valid")
+    )
+    target = Classes(data.recordings.classes)
+    trainer = trainer_config(SignalParameters(**chosen), target, train, valid, fold_seed(job))
+    return plain({**_settings(job, data, trainer), "trainer": trainer.settings()})

@@ -83,80 +83,51 @@ def check_sides(sides: dict[str, Sequence[str]]) -> None:
             seen[subject] = side
 
 
-def leave_one_out(
-    recordings: Recordings, valid_fraction: float, seed: int, *, file: str | Path | None = None
+def folds_of(
+    recordings: Recordings,
+    valid_fraction: float,
+    seed: int,
+    *,
+    count: int = 0,
+    tested: Sequence[str] = (),
+    file: str | Path | None = None,
 ) -> list[Fold]:
-    """Return one fold for each subject, which tests on that subject.
+    """Return folds that leave each subject out once, alone or in a group.
 
     Args:
         recordings: The recordings.
         valid_fraction: Fraction of the other subjects used for early stopping; at least one, and
             one of each kind if subjects differ in their classes. 0: no early stopping.
-        seed: Random seed of their selection.
+        seed: Random seed of the groups and of the subjects for early stopping.
+        count: Number of groups, from 2 to the number of subjects; 0 for one fold per subject.
+        tested: The test subjects of a single fold, instead of all folds.
         file: File named in error messages.
 
     Raises:
-        DataError: If there are fewer than three subjects, or the training part lacks a class.
-    """
-    return [
-        _fold(recordings, name, (name,), valid_fraction, seed, file)
-        for name in subjects_of(recordings)
-    ]
-
-
-def groups_out(
-    recordings: Recordings,
-    count: int,
-    valid_fraction: float,
-    seed: int,
-    *,
-    file: str | Path | None = None,
-) -> list[Fold]:
-    """Return folds that leave several subjects out, each subject once.
-
-    Args:
-        recordings: The recordings.
-        count: Number of folds, from 2 to the number of subjects.
-        valid_fraction: As in `leave_one_out`.
-        seed: Random seed of the groups and of the selection.
-        file: File named in error messages.
-
-    Raises:
-        ArgumentError: If there are too few subjects for so many folds.
-        DataError: As in `leave_one_out`.
+        ArgumentError: If there are fewer subjects than groups.
+        DataError: If there are too few subjects, one is unknown, or the training part lacks a
+            class.
     """
     subjects = subjects_of(recordings)
-    if not 2 <= count <= len(subjects):
-        raise ArgumentError("folds", count, f"0, or 2 to {len(subjects)}, the number of subjects")
-    labels, of_rows = recordings.labels, recordings.subjects
-    kinds = groups_by_classes(labels, of_rows, subjects, seed, "groups").values()
-    dealt = [subject for of_kind in kinds for subject in of_kind]
-    groups = [tuple(sorted(dealt[k::count])) for k in range(count)]
+    if tested:
+        if unknown := [name for name in tested if name not in subjects]:
+            listed = ", ".join(subjects)
+            problem = f"there is no subject {', '.join(unknown)}; the subjects are {listed}"
+            raise DataError(problem, file=file)
+        left_out = {"test": tuple(dict.fromkeys(tested))}
+    elif count:
+        if not 2 <= count <= len(subjects):
+            expected = f"0, or 2 to {len(subjects)}, the number of subjects"
+            raise ArgumentError("folds", count, expected)
+        labels, of_rows = recordings.labels, recordings.subjects
+        kinds = groups_by_classes(labels, of_rows, subjects, seed, "groups").values()
+        dealt = [subject for of_kind in kinds for subject in of_kind]
+        left_out = {f"group {k + 1}": tuple(sorted(dealt[k::count])) for k in range(count)}
+    else:
+        left_out = {name: (name,) for name in subjects}
     return [
-        _fold(recordings, f"group {k + 1}", group, valid_fraction, seed, file)
-        for k, group in enumerate(groups)
+        _fold(recordings, name, test, valid_fraction, seed, file) for name, test in left_out.items()
     ]
-
-
-def named_out(
-    recordings: Recordings,
-    test: Sequence[str],
-    valid_fraction: float,
-    seed: int,
-    *,
-    file: str | Path | None = None,
-) -> list[Fold]:
-    """Return one fold with these test subjects.
-
-    Raises:
-        DataError: If a subject is unknown; otherwise as in `leave_one_out`.
-    """
-    known = subjects_of(recordings)
-    unknown = [name for name in test if name not in known]
-    if unknown or not test:
-        problem = f"there is no subject {', '.join(unknown)}; the subjects are {', '.join(known)}"
-        raise DataError(problem, file=file)
-    return [_fold(recordings, "test", tuple(dict.fromkeys(test)), valid_fraction, seed, file)]
 
 
 def final_fold(
@@ -177,7 +148,7 @@ def _fold(
     test: tuple[str, ...],
     valid_fraction: float,
     seed: int,
-    file: str | Path | None = None,
+    file: str | Path | None,
 ) -> Fold:
     others = [subject for subject in subjects_of(recordings) if subject not in test]
     needed = 2 if valid_fraction else 1

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from representer.data.signals import Recordings
 from representer.printable import say
-from representer.tasks.signal.signal_config import SignalConfig
-from representer.tasks.signal.signal_fold import FoldJob, FoldResult, folder_name
-from representer.tasks.signal.signal_folds import (
-    Fold,
-    groups_out,
-    leave_one_out,
-    named_out,
-    subjects_of,
-)
+from representer.tasks.signal.signal_data import digest_of, standardized
+from representer.tasks.signal.signal_fold import FoldData, FoldJob, FoldResult, folder_name
+from representer.tasks.signal.signal_folds import Fold, folds_of, subjects_of
 from representer.tasks.signal.signal_processes import run_folds
 
 FOLDS = "folds"
@@ -72,22 +66,15 @@ def accuracy_by_subject(
     return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
 
 
-def plan(recordings: Recordings, config: SignalConfig) -> list[Fold]:
-    """Return the folds of a configuration.
-
-    Raises:
-        DataError: If there are too few subjects, or an unknown subject is named.
-        ArgumentError: If there are fewer subjects than groups.
-    """
-    share, seed, file = config.valid_fraction, config.seed, config.data
-    if config.tested:
-        return named_out(recordings, config.tested, share, seed, file=file)
-    if config.folds:
-        return groups_out(recordings, config.folds, share, seed, file=file)
-    return leave_one_out(recordings, share, seed, file=file)
+def plan(recordings: Recordings, config: Any) -> list[Fold]:
+    """Return the folds of a `SignalConfig`; see `folds_of`."""
+    return folds_of(
+        recordings, config.valid_fraction, config.seed,
+        count=config.folds, tested=config.tested, file=config.data,
+    )  # fmt: skip
 
 
-def jobs_of(recordings: Recordings, config: SignalConfig, folder: str | Path) -> list[FoldJob]:
+def jobs_of(recordings: Recordings, config: Any, folder: str | Path) -> list[FoldJob]:
     """Return the jobs of a run, one folder per fold; jobs of several runs can run together."""
     place = Path(folder) / FOLDS
     return [
@@ -98,7 +85,7 @@ def jobs_of(recordings: Recordings, config: SignalConfig, folder: str | Path) ->
 
 def run_loso(
     recordings: Recordings,
-    config: SignalConfig,
+    config: Any,
     folder: str | Path,
     *,
     processes: int | None = None,
@@ -111,7 +98,7 @@ def run_loso(
 
     Args:
         recordings: Resampled and cut recordings, not standardized.
-        config: Options of model, training and folds.
+        config: A `SignalConfig`: options of model, training and folds.
         folder: Folder of the run.
         processes: Number of folds at a time; ``jobs`` of the configuration if left out, 0 for one
             per processor.
@@ -122,28 +109,8 @@ def run_loso(
         ArgumentError: If a fold in the folder has other settings.
         Interrupted: If a signal arrived; everything is saved.
     """
-    jobs = jobs_of(recordings, config, folder)
+    data = FoldData(standardized(recordings, config), digest_of(recordings))
     count = config.jobs if processes is None else processes
-    processes = count or os.cpu_count() or 1
-    results = run_folds(
-        recordings, jobs, digest=digest_of(recordings), processes=processes, report=report
-    )
+    jobs = jobs_of(recordings, config, folder)
+    results = run_folds(data, jobs, processes=count or os.cpu_count() or 1, report=report)
     return LosoResult.of_folds(results)
-
-
-def digest_of(recordings: Recordings) -> str:
-    """Return a digest of recordings."""
-    digest = hashlib.sha256()
-    names = repr(
-        (
-            recordings.classes,
-            recordings.channels,
-            recordings.sampling_rate,
-            recordings.signals.shape,
-            recordings.subjects.tolist(),
-        )
-    )
-    digest.update(names.encode())
-    for array in (recordings.signals, recordings.labels):
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()

@@ -47,19 +47,17 @@ class Failure:
 
 
 def run_folds(
-    recordings: Recordings,
+    data: FoldData,
     jobs: Sequence[FoldJob],
     *,
-    digest: str,
     processes: int,
     report: Callable[[str], None],
 ) -> list[FoldResult]:
     """Run folds in parallel, each once, and return their results in the order of the jobs.
 
     Args:
-        recordings: Recordings of all folds, prepared but not standardized.
+        data: Recordings of all folds.
         jobs: The folds, of one or several configurations.
-        digest: Digest of the recordings.
         processes: Number of worker processes; 1 runs the folds in this process.
         report: Called with a line for every finished fold.
 
@@ -68,7 +66,7 @@ def run_folds(
         Interrupted: If a signal arrived; everything is saved and can continue.
         TrainingError: If a training diverged, or a process was killed.
     """
-    results = {k: finished(job, digest) for k, job in enumerate(jobs)}
+    results = {k: finished(job, data) for k, job in enumerate(jobs)}
     waiting = [k for k, result in results.items() if result is None]
     if len(waiting) < len(jobs):
         report(f"{len(jobs) - len(waiting)} of {len(jobs)} folds are finished already")
@@ -76,10 +74,9 @@ def run_folds(
     def take(k: int, result: FoldResult) -> None:
         results[k] = result
         done = sum(result is not None for result in results.values())
-        report(f"{done}/{len(jobs)} {_line(jobs[k], result, recordings)}")
+        report(f"{done}/{len(jobs)} {_line(jobs[k], result, data.recordings)}")
 
     if waiting:
-        data = FoldData.of_jobs(recordings, [jobs[k] for k in waiting], digest)
         if min(processes, len(waiting)) == 1:
             for k in waiting:
                 take(k, run_fold(jobs[k], data))
@@ -100,7 +97,7 @@ def _in_processes(
     with _copied(data.recordings.signals, beside) as shared, interruption:
         others = set(active_children())
         none = replace(data.recordings, signals=data.recordings.signals[:, :0, :0])
-        without = replace(data, recordings=none)
+        without = data._replace(recordings=none)
         pool = ProcessPoolExecutor(
             min(processes, len(jobs)), get_context("spawn"), _begin, (shared, without)
         )
@@ -181,7 +178,8 @@ def _begin(copy: Path, without: FoldData) -> None:
     keep_freed_memory()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     signals = np.load(copy, mmap_mode="r", allow_pickle=False)
-    _shared.append(replace(without, recordings=replace(without.recordings, signals=signals)))
+    recordings = replace(without.recordings, signals=signals)
+    _shared.append(without._replace(recordings=recordings))
 
 
 def _leave_with_parent() -> None:

@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from representer.tasks.estimator_options import defaults
 from representer.tasks.metrics import classification_metrics
 from representer.tasks.options import command_of
 from representer.tasks.signal.signal_baseline import NAME as BASELINE
 from representer.tasks.signal.signal_baseline import BaselinePredictions
-from representer.tasks.signal.signal_config import SignalConfig, defaults
 from representer.tasks.signal.signal_data import SignalData
-from representer.tasks.signal.signal_fold import TrainedSide
+from representer.tasks.signal.signal_fold import TrainedFold
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject
 from representer.tasks.signal.signal_paired import paired_over_subjects
-from representer.tasks.signal.signal_run import TASK
+from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
 from representer.training.fingerprint import fingerprint
 
 
 def metrics_of(
-    config: SignalConfig,
+    config: Any,
     data: SignalData,
     result: LosoResult,
-    final: TrainedSide,
+    final: TrainedFold,
     baseline: BaselinePredictions | None,
 ) -> dict[str, Any]:
     """Return metrics.json: metrics over all folds and by subject, for model and baseline."""
@@ -44,7 +44,7 @@ def metrics_of(
             }
         )
     return {
-        "task": TASK,
+        "task": SIGNAL.name,
         "model": name_of(config),
         **own,
         "folds": [
@@ -67,22 +67,21 @@ def metrics_of(
         "stopped_by": final.training.reason,
         "seconds": result.seconds,
         "final_seconds": final.training.seconds,
-        "parameters": sum(p.numel() for p in final.model.parameters()),
+        "parameters": sum(p.numel() for p in final.estimator.network_.parameters()),
         "baselines": baselines,
     }
 
 
-def details_of(config: SignalConfig, data: SignalData, final: TrainedSide) -> dict[str, Any]:
-    """Return details.json: data, standardization, command and environment."""
+def details_of(config: Any, data: SignalData, final: TrainedFold) -> dict[str, Any]:
+    """Return details.json: data, command and environment."""
     source = data.source if config.demo else Path(data.source).name
-    usual = defaults(demo=config.demo)
+    usual = defaults(SignalConfig, DEMO if config.demo else {})
     return {
         "title": f"{source}: {', '.join(data.recordings.classes)} from the signal",
-        "command": command_of(TASK, config, usual),
+        "command": command_of(SIGNAL.name, config, usual),
         "config": config.to_dict(),
         "data": data.report,
-        "standardization": final.standardization.to_dict(),
-        "environment": fingerprint(next(final.model.parameters()).device),
+        "environment": fingerprint(next(final.estimator.network_.parameters()).device),
     }
 
 
@@ -112,7 +111,7 @@ def verdict(baseline: dict[str, Any]) -> str:
     )
 
 
-def name_of(config: SignalConfig) -> str:
+def name_of(config: Any) -> str:
     """Return the name of the model."""
     return f"{config.cell} with {config.filters} filters"
 

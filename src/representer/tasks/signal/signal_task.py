@@ -1,14 +1,130 @@
-"""The task ``signal``: classification of recordings of several subjects."""
+"""The task ``signal``: classification of recordings of several subjects.
+
+Free of torch, since the command line reads its options here.
+"""
 
 from __future__ import annotations
 
-from representer.tasks.signal.signal_config import (
-    SignalConfig,
-    SignalReading,
-    Streaming,
-    defaults,
-)
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from representer.errors import ArgumentError
+from representer.estimators.parameters import MONITORS, require, require_choices, require_numbers
+from representer.estimators.signal_parameters import SignalParameters
+from representer.tasks.estimator_options import config_of, defaults, parameters_of
+from representer.tasks.options import option
 from representer.tasks.task import Task
+
+STANDARDIZE = ("subject", "window", "training", "none")
+
+
+@dataclass(frozen=True)
+class SignalReading:
+    """Options of reading recordings; the default of a run is that of its training."""
+
+    signals: str | None = option(
+        None, "array of the windows in .npz and .mat files (default: X)", metavar="NAME"
+    )
+    labels: str | None = option(
+        None, "array of the classes in .npz and .mat files (default: y)", metavar="NAME"
+    )
+    events: str | None = option(
+        None, "events of .fif and .edf files to use as classes: A,B", metavar="NAMES"
+    )
+    event_start: float | None = option(
+        None,
+        "seconds from an event of .fif and .edf files to its window (default: 0)",
+        metavar="SECONDS",
+    )
+    event_seconds: float | None = option(
+        None, "length of such a window (default: duration of the events)", metavar="SECONDS"
+    )
+
+
+@dataclass(frozen=True)
+class Streaming:
+    """Options of predicting recordings as they arrive."""
+
+    stream: bool = option(False, "process recordings step by step; write a row for each step")
+
+
+@dataclass(frozen=True)
+class CrossValidation:
+    """Options of a run and its folds; `SignalConfig` adds those of reading and of the estimator.
+
+    An option replaces the estimator's parameter of the same name, with another default.
+
+    Raises:
+        ArgumentError: If a value is out of its range, or two options exclude each other.
+    """
+
+    data: str | None = option(
+        None, ".npz or .mat file with X, y, subject and fs; .fif or .edf file, or folder of them"
+    )
+    out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
+    resample: float = option(0.0, "resample to this rate; 0: no resampling", metavar="HZ")
+    window_seconds: float = option(
+        0.0, "cut windows into shorter ones; 0: no cutting", metavar="SECONDS"
+    )
+    standardize: str = option(
+        "subject",
+        "standardize each channel over all windows of the subject, over the window, over the "
+        "training data, or not at all",
+        choices=STANDARDIZE,
+    )
+    folds: int = option(0, "number of groups of subjects to leave out in turn; 0: each subject")
+    test_subjects: str | None = option(
+        None, "test on these subjects only, in one fold: A,B", metavar="SUBJECTS"
+    )
+    valid_fraction: float = option(
+        0.2, "fraction of the training subjects used for early stopping; 0: no early stopping"
+    )
+    epochs: int = option(60, "maximum number of passes over the training windows")
+    batch_size: int = option(32, "windows per step")
+    patience: int = option(10, "stop after this many epochs without improvement; 0: never")
+    monitor: str = option("loss", "validation metric for early stopping", choices=MONITORS)
+    baselines: bool = option(True, "also train the baseline")
+    jobs: int = option(1, "folds to train in parallel; 0: one per processor")
+    seed: int = option(0, "random seed of folds, weights and order")
+    threads: int = option(1, "CPU threads per fold; 0: default of torch")
+    resume: bool = option(False, "continue; finished folds are not repeated")
+    demo: bool = option(False, "no DATA: synthetic recordings")
+
+    def __post_init__(self) -> None:
+        require_numbers(self, "resample", "window_seconds", "folds", "jobs", "seed", "threads")
+        require_choices(self, standardize=STANDARDIZE)
+        require(self, "folds", self.folds != 1, "0 for each subject, or 2 groups or more")
+        is_alone = not (self.folds and self.test_subjects)
+        require(self, "test_subjects", is_alone, "nothing with --folds")
+        if self.demo and self.data is not None:
+            raise ArgumentError("data", self.data, "nothing with --demo, which has its own data")
+        SignalParameters(**estimator_parameters(self, 1.0)).check()
+
+    @property
+    def tested(self) -> list[str]:
+        """The subjects that ``test_subjects`` names."""
+        return [s.strip() for s in (self.test_subjects or "").split(",") if s.strip()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, as in config.yaml."""
+        return asdict(self)
+
+
+def estimator_parameters(config: Any, sampling_rate: float) -> dict[str, Any]:
+    """Return the parameters of the estimator, whose windows are standardized by subject before."""
+    chosen = parameters_of(config, SignalParameters) | {"sampling_rate": sampling_rate}
+    return chosen | ({"standardize": "none"} if config.standardize == "subject" else {})
+
+
+SignalConfig: type[Any] = config_of(
+    "SignalConfig", __name__, CrossValidation, SignalReading, SignalParameters,
+    base=CrossValidation, without=("sampling_rate",),
+)  # fmt: skip
+
+# Sizes with which six folds and the final model train in about a minute on one core.
+DEMO: dict[str, Any] = {
+    "hidden_size": 16, "filter_length": 40, "stride": 10, "lr": 1e-2, "epochs": 40, "patience": 8,
+}  # fmt: skip
 
 _HOME = "representer.tasks.signal"
 SIGNAL = Task(
@@ -16,11 +132,18 @@ SIGNAL = Task(
     summary="Train a model of signals on recordings of several subjects, leaving each out in turn.",
     noun="signals",
     config=SignalConfig,
-    defaults=lambda given: defaults(demo=given.demo),
-    options={"evaluate": (SignalReading,), "predict": (SignalReading, Streaming)},
+    defaults=lambda given: defaults(SignalConfig, DEMO if given.demo else {}),
+    options={
+        "evaluate": (SignalReading,),
+        "predict": (SignalReading, Streaming),
+        "explain": (SignalReading,),
+    },
     functions={
         "fit": f"{_HOME}.signal_fit:fit",
         "evaluate": f"{_HOME}.signal_use:evaluate",
         "predict": f"{_HOME}.signal_use:predict",
+        "explain": f"{_HOME}.signal_use:explain",
+        "as_text": "representer.tasks.estimator_explain:as_text",
     },
+    packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
 )

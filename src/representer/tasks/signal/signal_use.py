@@ -1,31 +1,40 @@
-"""Use a trained signal classifier: ``evaluate`` and ``predict``, by windows or as a stream."""
+"""Use a trained signal classifier: ``evaluate``, ``predict``, also as a stream, and ``explain``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from representer.data.signals import Recordings
+from representer.errors import DataError
+from representer.estimators import SignalClassifier, saving
 from representer.models import SignalStream
 from representer.printable import say
-from representer.storage.run_files import require_finite
+from representer.report import write_report
+from representer.report.page import EXPLAINED
+from representer.storage import atomic
+from representer.storage.fields import from_values
+from representer.storage.run_files import MODEL, RunFiles, require_finite
+from representer.tasks.estimator_explain import entry_of
+from representer.tasks.estimator_results import Predictions, shown
+from representer.tasks.estimator_use import names_of
 from representer.tasks.metrics import classification_metrics
-from representer.tasks.signal.signal_config import SignalReading, Streaming
-from representer.tasks.signal.signal_data import read_like, with_labels_of
+from representer.tasks.signal.signal_data import SignalForm, read_like, with_labels_of
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import accuracy_by_subject
-from representer.tasks.signal.signal_run import TrainedSignal, load_run
+from representer.tasks.signal.signal_task import SignalReading, Streaming
 from representer.tasks.table_file import as_csv, check_output, write_table
 
 
-def evaluate(run: str | Path, data: str | Path, reading: SignalReading) -> dict[str, Any]:
+def evaluate(run: str | Path, data: str | Path, options: SignalReading) -> dict[str, Any]:
     """Evaluate a trained model on labeled recordings.
 
     The model of a run is trained on all of its subjects, that of ``RUN/folds/NAME`` on all but
@@ -34,7 +43,7 @@ def evaluate(run: str | Path, data: str | Path, reading: SignalReading) -> dict[
     Args:
         run: The run folder, or the folder of a fold.
         data: The recordings.
-        reading: How to read them; by default as in training.
+        options: How to read them; by default as in training.
 
     Returns:
         Metrics over all windows, accuracies by subject, and their mean.
@@ -42,18 +51,20 @@ def evaluate(run: str | Path, data: str | Path, reading: SignalReading) -> dict[
     Raises:
         DataError: If the recordings cannot be used.
     """
-    trained = load_run(run)
-    recordings = with_labels_of(_read(trained, data, reading), trained.classes, data)
-    if known := [name for name in subjects_of(recordings) if name in trained.subjects]:
+    estimator, form = _load(run, options)
+    classes = tuple(names_of(estimator))
+    recordings = with_labels_of(
+        read_like(data, form, estimator.network_.config.sampling_rate), classes, data
+    )
+    if known := [name for name in subjects_of(recordings) if name in form.subjects]:
         say(f"{data}: the model was trained on {', '.join(known)}; only other subjects "
             "measure generalization")  # fmt: skip
-    chances = trained.probabilities(recordings)
-    require_finite(run, chances)
+    chances = _probabilities(run, estimator, recordings.signals, data)
     by_subject = accuracy_by_subject(recordings, np.arange(len(recordings)), chances.argmax(axis=1))
     return {
         "run": str(run),
         "data": str(data),
-        **classification_metrics(recordings.labels, chances, trained.classes),
+        **classification_metrics(recordings.labels, chances, classes),
         "by_subject": by_subject,
         "mean_of_subjects": float(np.mean(list(by_subject.values()))),
     }
@@ -63,7 +74,7 @@ def predict(
     run: str | Path,
     data: str | Path,
     output: str | Path | None,
-    reading: SignalReading,
+    options: SignalReading,
     streaming: Streaming,
 ) -> None:
     """Write the class and the probabilities of every window, with its subject, number and start.
@@ -72,7 +83,7 @@ def predict(
         run: The run folder, or the folder of a fold.
         data: The recordings.
         output: CSV file, written atomically; stdout if None.
-        reading: How to read them; by default as in training.
+        options: How to read them; by default as in training.
         streaming: With ``stream``, read each window stride by stride and write a row for each
             stride, with the time in seconds at which the prediction is available; the time per
             step is printed on stderr.
@@ -83,37 +94,93 @@ def predict(
     """
     if output is not None:
         check_output(Path(output), Path(data))
-    trained = load_run(run)
-    recordings = _read(trained, data, reading, is_labeled=False)
+    estimator, form = _load(run, options)
+    classes = names_of(estimator)
+    recordings = read_like(
+        data, form, estimator.network_.config.sampling_rate, require_labels=False
+    )
     head = ["subject", "window", *(["second"] if streaming.stream else []), "prediction"]
-    table: list[list[object]] = [[*head, *(f"probability_{name}" for name in trained.classes)]]
+    table: list[list[object]] = [[*head, *(f"probability_{name}" for name in classes)]]
     if streaming.stream:
-        rows = _streamed(trained, recordings)
+        rows = _streamed(estimator, recordings, form)
     else:
-        rows = (
-            (row, None, chances) for row, chances in enumerate(trained.probabilities(recordings))
-        )
+        every = _probabilities(run, estimator, recordings.signals, data)
+        rows = ((row, None, chances) for row, chances in enumerate(every))
     for row, second, chances in rows:
         require_finite(run, chances)
         when = [] if second is None else [f"{second:.6g}"]
-        predicted = [
-            trained.classes[int(chances.argmax())],
-            *(f"{chance:.6f}" for chance in chances),
-        ]
+        predicted = [classes[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
         table.append([recordings.subjects[row], row, *when, *predicted])
     write_table(output, as_csv(table))
 
 
+def explain(
+    run: str | Path, data: str | Path, options: SignalReading, *, limit: int, top: int
+) -> list[dict[str, Any]]:
+    """Explain the predictions for the first windows, numbered from 0 as by `predict`.
+
+    Writes explanations.json into the run folder and updates its report.
+
+    Args:
+        run: The run folder.
+        data: The recordings.
+        options: How to read them; by default as in training.
+        limit: Number of windows.
+        top: Number of contributions to list for each.
+
+    Raises:
+        DataError: If the recordings cannot be used.
+        KindError: If the cell has no exact contributions.
+    """
+    estimator, form = _load(run, options)
+    recordings = read_like(
+        data, form, estimator.network_.config.sampling_rate, require_labels=False
+    )
+    signals = recordings.signals[:limit]
+    chances = _probabilities(run, estimator, signals, data)
+    predictions = Predictions(chances.argmax(axis=1), chances)
+    names = names_of(estimator)
+    entries = [
+        entry_of("window", row, shown(predictions, row, names), explanation)
+        for row, explanation in enumerate(estimator.explain(signals, top))
+    ]
+    folder = Path(run)
+    atomic.write_json(folder / EXPLAINED, entries)
+    if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
+        say(f"report: {write_report(folder)}")
+    return entries
+
+
+def _load(run: str | Path, options: SignalReading) -> tuple[SignalClassifier, SignalForm]:
+    """Return the estimator of a run, and how to read: as in training, unless the options say."""
+    estimator, files = SignalClassifier.load(run), RunFiles(run)
+    saved = saving.read_description(files).reading
+    form: SignalForm = files.parsed(MODEL, lambda: from_values(SignalForm, saved))
+    given = {name: value for name, value in asdict(options).items() if value is not None}
+    return estimator, replace(form, reading=replace(form.reading, **given))
+
+
+def _probabilities(
+    run: str | Path, estimator: SignalClassifier, signals: NDArray[Any], data: str | Path
+) -> NDArray[np.float64]:
+    try:
+        chances = estimator.predict_proba(signals)
+    except DataError as error:
+        raise DataError(str(error), file=data) from None
+    require_finite(run, chances)
+    return chances
+
+
 def _streamed(
-    trained: TrainedSignal, recordings: Recordings
+    estimator: SignalClassifier, recordings: Recordings, form: SignalForm
 ) -> Iterator[tuple[int, float, np.ndarray]]:
     """Read every window stride by stride, and yield a prediction for each stride."""
-    kind, stride = trained.standardization.kind, trained.model.config.stride
+    kind = "subject" if form.is_standardized_by_subject else estimator.standardize
     if kind in ("subject", "window"):
         say(f"standardized by the {kind}, as in training; a live stream needs these statistics in "
             "advance, except with --standardize training")  # fmt: skip
-    signals = torch.from_numpy(trained.standardization.apply(recordings).signals)
-    reader = SignalStream(trained.model)
+    (signals,) = estimator.inputs_.collate(estimator.inputs_.encode(recordings.signals))
+    reader, stride = SignalStream(estimator.network_), estimator.stride
     first, times = signals.shape[2] % stride, []
     with _one_thread():
         for row, window in enumerate(signals):
@@ -139,15 +206,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _read(
-    trained: TrainedSignal, data: str | Path, reading: SignalReading, *, is_labeled: bool = True
-) -> Recordings:
-    """Read recordings, by default as in training."""
-    said = {name: value for name, value in asdict(reading).items() if value is not None}
-    like_training = SignalReading(**{**asdict(trained.reading), **said})
-    rate = float(trained.model.config.sampling_rate)
-    return read_like(
-        data, like_training, trained.channels, rate, trained.samples, is_labeled=is_labeled
-    )

@@ -8,9 +8,9 @@ import pytest
 
 from representer.data.signals import standardization
 from representer.errors import ArgumentError
-from representer.models import SignalClassifierConfig
-from representer.tasks.signal import signal_config
-from representer.tasks.signal.signal_config import DEMO, SignalConfig, defaults
+from representer.estimators.signal_parameters import SignalParameters
+from representer.tasks.signal import signal_task
+from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ from representer.tasks.signal.signal_config import DEMO, SignalConfig, defaults
         ({"standardize": "batch"}, "standardize is 'batch'; expected one of subject, window,"),
         ({"filters": "gabor"}, "filters is 'gabor'; expected one of wavelet, dense"),
         ({"pooling": "max"}, "pooling is 'max'"),
-        ({"monitor": "auc"}, "monitor is 'auc'; expected one of loss, accuracy"),
+        ({"monitor": "auc"}, "monitor is 'auc'; expected one of auto, accuracy, loss"),
         ({"demo": True, "data": "x.npz"}, "data is 'x.npz'; expected nothing with --demo"),
     ],
 )
@@ -45,15 +45,24 @@ def test_names_of_subjects_are_read_between_commas():
     assert SignalConfig().tested == []
 
 
-def test_the_choices_are_those_of_the_model_and_the_data():
-    assert signal_config.STANDARDIZE == standardization.KINDS
-    for name, values in (("filters", signal_config.FILTERS), ("pooling", signal_config.POOLING)):
-        for value in values:
-            given = {name: value}
-            SignalClassifierConfig(num_channels=1, num_classes=2, sampling_rate=1.0, **given)
+def test_standardization_is_one_of_those_of_the_data():
+    assert signal_task.STANDARDIZE == standardization.KINDS
+
+
+def test_every_parameter_of_the_estimator_but_the_rate_of_the_data_is_an_option():
+    options = {one.name: one for one in fields(SignalConfig)}
+    own = {"standardize", "valid_fraction", "epochs", "batch_size", "patience", "monitor"}
+    left_out = {
+        "random_state", "n_jobs", "callbacks", "verbose", "warm_start", "sampling_rate",
+    }  # fmt: skip
+    for one in fields(SignalParameters):
+        assert (one.name in options) == (one.name not in left_out), one.name
+        if one.name in options and one.name not in own:
+            assert options[one.name].default == one.default
+            assert options[one.name].metadata == one.metadata
 
 
 def test_the_demo_has_defaults_of_its_own():
     plain = {field.name: field.default for field in fields(SignalConfig)}
-    assert defaults(demo=False) == plain
-    assert defaults(demo=True) == plain | DEMO
+    assert SIGNAL.defaults(SignalConfig()) == plain
+    assert SIGNAL.defaults(SignalConfig(demo=True)) == plain | DEMO
