@@ -2,6 +2,7 @@
 
 from representer.installed import installed
 from representer.kernels.composition import Activated, Cosine, Product, Sum
+from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.deep_graph_kernel import DeepGraphKernel
 from representer.kernels.deep_string_kernel import DeepStringKernel
 from representer.kernels.examples import KERNELS
@@ -28,6 +29,7 @@ __all__ = [
     "KERNELS",
     "Activated",
     "Cosine",
+    "CrossSpectralKernel",
     "DeepGraphKernel",
     "DeepStringKernel",
     "Gaussian",
