@@ -1,6 +1,6 @@
 """Damaged and hostile run folders, generated from a seed, and what the commands make of them.
 
-``python tests/cli/attacks.py [COUNT] [SEED]`` runs a campaign on tiny runs of all four tasks and
+``python tests/cli/attacks.py [COUNT] [SEED]`` runs a campaign on tiny runs of every task and
 prints the counts. A case is a copy of a run with one or two attacks. The attacker may leave the
 manifest, remake it, or delete it. A forked child with a limit of memory and time runs one command.
 Nothing outside of the run folder may change, no command may end in an internal error or hang, and
@@ -34,11 +34,13 @@ import torch
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules
 from representer.data.signals import synthetic_recordings, write_npz
+from representer.estimators import TextClassifier
 from representer.storage.manifest import MANIFEST, Entry, manifest_text
 
 SECONDS, MEMORY = 120, 4 * 2**30  # of one command, beyond what the parent uses
 ALLOWED = (0, 2, 73, 74)
-TASKS = ("text", "language", "molecule", "signal")
+TASKS = ("text", "language", "molecule", "graph", "signal")
+JOINT = "text, kernel and network"  # saved from Python
 WEIRD: tuple[Any, ...] = (
     None, True, -1, 0, 1, 10**7, 2**31, 10**30, 0.5, -0.0, 1e308, "", "x", "../../outside/a",
     "<script>", "\x1b[2J\n", "x" * 100_000, [], {}, [[]], {"a": 1}, [1, "a", None], ["x"] * 3,
@@ -57,12 +59,15 @@ class Target:
     @property
     def commands(self) -> list[list[str]]:
         """The commands of the task, with RUN and DATA to be filled in."""
+        explain = ["explain", "RUN", "DATA", "--limit", "1"]
+        if self.task == JOINT:
+            columns = ["--text", "text", "--label", "label"]
+            predict = ["predict", "RUN", "DATA", "--text", "text"]
+            return [["evaluate", "RUN", "DATA", *columns], predict, predict]
         found = [["evaluate", "RUN", "DATA"], ["report", "RUN"]]
         if self.task == "language":
             return [*found, ["generate", "RUN", "-n", "5"]]
-        if self.task != "signal":
-            found.append(["explain", "RUN", "DATA", "--limit", "1"])
-        return [*found, ["predict", "RUN", "DATA"], ["predict", "RUN", "DATA"]]
+        return [*found, explain, ["predict", "RUN", "DATA"], ["predict", "RUN", "DATA"]]
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,12 @@ def make_targets(folder: Path) -> list[Target]:
     molecules = folder / "molecules.csv"
     lines = [f"{smiles},{len(smiles)}\n" for smiles in assembled_molecules(30).smiles]
     molecules.write_text("smiles,length\n" + "".join(lines), encoding="utf-8")
+    graphs = folder / "graphs.jsonl"
+    records = [
+        {"nodes": list("ab" * 3), "edges": [[v, v + 1] for v in range(3 + i % 2)], "label": i % 2}
+        for i in range(30)
+    ]
+    graphs.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     signals = folder / "signals.npz"
     write_npz(signals, synthetic_recordings(subjects=3, windows=4))
     shares = ["--valid-fraction", "0.2", "--test-fraction", "0.2"]
@@ -96,6 +107,7 @@ def make_targets(folder: Path) -> list[Target]:
         "language": [text, *small, "--unroll", "8"],
         "molecule": [molecules, *small, "--depth", "2", "--members", "2", "--target", "length",
                      "--baselines", "false", *shares],
+        "graph": [graphs, *small, "--depth", "2", "--baselines", "false", *shares],
         "signal": [signals, *small, "--filter-length", "20", "--stride", "15", "--baselines",
                    "false", "--jobs", "1"],
     }  # fmt: skip
@@ -104,6 +116,13 @@ def make_targets(folder: Path) -> list[Target]:
         run = folder / f"run-{task}"
         assert entry_point(["fit", task, *map(str, words[task]), "--out", str(run)]) == 0
         targets.append(Target(task, run, Path(words[task][0])))  # type: ignore[arg-type]
+    joint = folder / "run-joint"
+    texts, labels = zip(*(row.strip().split(",")[1:] for row in rows), strict=True)
+    model = TextClassifier(
+        epochs=1, hidden_size=4, embedding_size=4, min_count=1, random_state=0, verbose=0
+    )
+    model.fit(texts, labels).save(joint)
+    targets.append(Target(JOINT, joint, table))
     for target in targets:
         copy = folder / "untouched"
         for command in target.commands:
