@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
+from representer import estimators
 from representer.models import LanguageModel, LanguageModelConfig
+from representer.tasks.estimator_options import parameters_of
 from representer.tasks.language.language_config import LanguageConfig
 from representer.training import generators
 
@@ -24,13 +26,18 @@ def made_up_text(lines: int = 60, seed: int = 0) -> str:
     return "\n".join(text) + "\n"
 
 
-def small_config(**changes: Any) -> LanguageConfig:
+def small_config(**changes: Any) -> Any:
     """A run of a second."""
     values: dict[str, Any] = {
         "hidden_size": 6, "batch_size": 4, "unroll": 7, "epochs": 2, "threads": 1, "lr": 0.02,
         "evaluation_rows": 2, "baselines": False, "out": "run",
     }  # fmt: skip
     return LanguageConfig(**{**values, **changes})
+
+
+def estimator_of(config: Any) -> estimators.LanguageModel:
+    """The estimator that a run trains."""
+    return estimators.LanguageModel(**parameters_of(config, estimators.LanguageModel))
 
 
 def small_model(dtype: torch.dtype = torch.float64, **changes: Any) -> LanguageModel:

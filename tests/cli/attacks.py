@@ -66,7 +66,7 @@ class Target:
             return [["evaluate", "RUN", "DATA", *columns], predict, predict]
         found = [["evaluate", "RUN", "DATA"], ["report", "RUN"]]
         if self.task == "language":
-            return [*found, ["generate", "RUN", "-n", "5"]]
+            found.append(["generate", "RUN", "-n", "5"])
         return [*found, explain, ["predict", "RUN", "DATA"], ["predict", "RUN", "DATA"]]
 
 

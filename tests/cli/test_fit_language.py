@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 
+from representer import estimators
 from representer.cli.main import entry_point
+from representer.estimators import language_training
 
 TINY = [
     "--hidden-size", "12", "--epochs", "4", "--batch-size", "4", "--unroll", "8", "--threads", "1",
@@ -80,7 +83,7 @@ def test_generate_continues_a_prompt(run, spoken):
 def test_words_of_a_prompt_that_are_unknown_are_named_and_nothing_is_lost(run, spoken):
     outcome = run("generate", spoken, "--prompt", "zwei three", "-n", "2", "--temperature", "0")
     assert outcome.code == 0
-    assert "the model does not know 'zwei'; read as <unk>" in outcome.err
+    assert "unknown tokens, read as <unk>: 'zwei'" in outcome.err
     assert outcome.out.startswith("zwei three ")
     assert len(outcome.out.split()) == 4
 
@@ -88,7 +91,7 @@ def test_words_of_a_prompt_that_are_unknown_are_named_and_nothing_is_lost(run, s
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["-n", "0"], "--tokens is 0; expected 1 or more"),
+        (["-n", "0"], "--tokens is 0; expected a positive integer"),
         (["--temperature", "-1"], "--temperature is -1.0; expected 0 or more"),
         (["--top-p", "0"], "--top-p is 0.0; expected above 0 and up to 1"),
     ],
@@ -124,9 +127,7 @@ def test_a_bad_file_leaves_no_folder(run, tmp_path, content):
 
 
 def test_a_vocabulary_that_does_not_fit_is_refused(run, text, tmp_path, monkeypatch):
-    from representer.tasks.language import language_fit
-
-    monkeypatch.setattr(language_fit, "available", lambda: 4096)
+    monkeypatch.setattr(language_training, "available", lambda: 4096)
     outcome = run("fit", "language", text, "--out", tmp_path / "run", *TINY)
     assert outcome.code == 2
     assert "9 tokens of 12 numbers" in outcome.error
@@ -148,11 +149,78 @@ def test_report_writes_the_page_again(run, spoken):
     assert (spoken / "report.html").read_text(encoding="utf-8") == before
 
 
-def test_a_language_model_does_not_classify_and_a_classifier_does_not_write(run, spoken, trained):
+def test_a_run_is_an_estimator_and_an_estimator_is_a_run(run, spoken, tmp_path):
+    model = estimators.load(spoken)
+    assert isinstance(model, estimators.LanguageModel)
+    assert (model.hidden_size, model.epochs, model.random_state) == (12, 4, 0)
+    assert model.generate("one two", 6, temperature=0) == " three four five six seven\n"
+    found = last_json(run("evaluate", spoken, spoken.parent / "count.txt"))
+    assert found["loss"] == -model.score(spoken.parent / "count.txt")
+    model.save(tmp_path / "saved")
+    for words in (("evaluate",), ("predict",), ("explain", "--limit", "2")):
+        name, *options = words
+        outcomes = [
+            run(name, folder, spoken.parent / "count.txt", *options).out
+            for folder in (spoken, tmp_path / "saved")
+        ]
+        assert outcomes[0].replace(str(spoken), str(tmp_path / "saved")) == outcomes[1]
+    assert run("generate", tmp_path / "saved", "-n", "7", "--temperature", "0").out == LINE + "\n"
+
+
+def test_predict_writes_the_next_token_of_each_line(run, spoken, tmp_path):
+    text = tmp_path / "beginnings.txt"
+    text.write_text(f"one\none zwei\n{LINE}\n")
+    outcome = run("predict", spoken, text)
+    assert "1 unknown token" in outcome.err
+    rows = [line.split(",") for line in outcome.out.splitlines()]
+    assert rows[0] == ["line", "prediction", "probability"]
+    assert [row[:2] for row in (rows[1], rows[3])] == [["1", "two"], ["3", "<eos>"]]
+    lines = text.read_text().splitlines()
+    chances = estimators.load(spoken).predict_proba(lines).max(axis=1)
+    assert [float(row[2]) for row in rows[1:]] == pytest.approx(chances.tolist(), abs=1e-6)
+
+
+def test_explanations_of_next_tokens_sum_to_the_score_and_are_in_the_report(run, text, tmp_path):
+    out = tmp_path / "run"
+    assert run("fit", "language", text, "--out", out, *TINY, "--epochs", "1").code == 0
+    assert "Explained predictions" not in (out / "report.html").read_text()
+    outcome = run("explain", out, text, "--limit", "2", "--top", "3")
+    assert outcome.out.startswith("after line 1: ")
+    entries = json.loads((out / "explanations.json").read_text())
+    assert [entry["row"] for entry in entries] == [1, 2]
+    model = estimators.load(out)
+    assert isinstance(model, estimators.LanguageModel)
+    logits = np.log(model.predict_proba([LINE])[0])
+    for entry in entries:
+        assert len(entry["contributions"]) == 3
+        total = entry["constant"] + entry["others"]["contribution"]
+        total += sum(part["contribution"] for part in entry["contributions"])
+        assert total == pytest.approx(entry["score"], abs=1e-9)
+        assert entry["score"] == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
+        assert entry["prediction"].split()[0] == model.predict([LINE])[0]
+    page = (out / "report.html").read_text()
+    assert "Explained predictions" in page
+    assert "after line 2: " in page
+
+
+def test_what_has_no_contributions_is_refused(run, text, tmp_path):
+    words = ["fit", "language", text, *TINY, "--epochs", "1", "--baselines", "false"]
+    for options, message in (
+        (("--cutoffs", "3"), "without cutoffs"), (("--cell", "lstm"), "sum over the steps"),
+    ):  # fmt: skip
+        out = tmp_path / options[0]
+        assert run(*words, "--out", out, *options).code == 0
+        assert message in run("explain", out, text).error
+        assert not (out / "explanations.json").exists()
+    assert estimators.load(tmp_path / "--cutoffs").get_params()["cutoffs"] == (3,)
+
+
+def test_a_language_model_does_not_classify_and_a_classifier_does_not_generate(
+    run, spoken, trained
+):
     table = spoken.parent / "count.txt"
-    expected = "the run is one of running text; expected one of texts or "
-    assert expected in run("predict", spoken, table).error
-    assert "is not a language model" in run("generate", trained).error
+    expected = "the run is one of texts; expected one of running text"
+    assert expected in run("generate", trained).error
     refused = run("evaluate", spoken, table, "--label", "kind")
     assert "--label is 'kind'; expected nothing" in refused.error
 

@@ -6,9 +6,11 @@ import io
 import json
 import sys
 
+from representer.cli import generate
 from representer.cli.main import entry_point
 from representer.tasks import doctor
 from representer.tasks.language import language_use
+from representer.tasks.registry import TASKS
 
 
 def test_cells_prints_the_counts_of_the_paper(run):
@@ -64,12 +66,13 @@ def test_generate_shows_every_token_as_soon_as_it_is_sampled(monkeypatch):
         def flush(self) -> None:
             events.append("flush")
 
-    def tokens(*arguments):
+    def tokens(*arguments, **how):
         for token in ("b", "c"):
             assert events[-1] == "flush"
             yield token
 
-    monkeypatch.setattr(language_use, "write_on", tokens)
+    monkeypatch.setattr(language_use, "generate", tokens)
+    monkeypatch.setattr(generate, "task_of_run", lambda run, command: TASKS["language"])
     monkeypatch.setattr(sys, "stdout", Recorder())
     assert entry_point(["generate", "run", "--prompt", "a"]) == 0
     assert [event for event in events if event != "flush"] == ["a", "b", "c", "\n"]

@@ -13,9 +13,10 @@ from sklearn.model_selection import GridSearchCV
 
 from language_samples import made_up_text
 from representer import estimators
+from representer.data.language import count_tokens
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import LanguageModel
-from representer.estimators.language_inputs import hold_out, lines_of
+from representer.estimators.language_inputs import LanguageInputs, hold_out, lines_of
 from representer.estimators.language_parameters import LanguageParameters
 
 TEXT = made_up_text(120)
@@ -62,6 +63,18 @@ def test_a_text_is_a_string_a_path_or_lines(tmp_path):
     assert fitted[0].score(TEXT) == fitted[1].score(TEXT)
 
 
+def test_tokens_are_those_of_the_training_text_by_frequency():
+    inputs = LanguageInputs.from_counts(count_tokens(["b a a"], "word"), "word", 1, 0)
+    assert inputs.vocabulary.words == ("<eos>", "<unk>", "a", "b")
+    assert inputs.encode(["b a a", "a c"]).tolist() == [3, 2, 2, 0, 2, 1, 0]
+    for rule in ((2, 0), (1, 3)):
+        rare = LanguageInputs.from_counts(count_tokens(["a a b"], "word"), "word", *rule)
+        assert rare.encode(["a a b"]).tolist() == [2, 2, 1, 0]
+    char = LanguageInputs.from_counts(count_tokens(["ab a"], "char"), "char", 1, 0)
+    words = [char.vocabulary.words[i] for i in char.encode(["ab a"])]
+    assert words == ["a", "b", " ", "a", "<eos>"]
+
+
 def test_the_end_of_the_text_is_held_out():
     assert hold_out(list("abcdefghij"), 0.2, "word") == (list("abcdefgh"), ["i", "j"])
     assert hold_out(["a b c d e f g h i j"], 0.2, "word") == (["a b c d e f g h"], ["i j"])
@@ -76,6 +89,7 @@ def test_generating_is_repeatable_and_keeps_lines(model):
     text = model.generate("a b", 60, random_state=0)
     assert text == model.generate("a b", 60, random_state=0) != model.generate("a b", 60)
     assert text.startswith((" ", "\n"))
+    assert text == "".join(model.stream("a b", 60, random_state=0))
     assert not model.generate("", 5, random_state=0).startswith(" ")
     assert "<" not in text
     greedy = model.generate("a b", 3, temperature=0).split(" ")
@@ -133,6 +147,25 @@ def test_a_saved_estimator_comes_back(model, tmp_path):
     assert warm.fit(TEXT).score(TEXT) == pytest.approx(model.score(TEXT), rel=1e-5)
 
 
+def test_parameters_that_are_lists_are_saved(tmp_path):
+    LanguageModel(**SMALL, epochs=1, cutoffs=[3, 4]).fit(TEXT).save(tmp_path / "run")
+    assert estimators.load(tmp_path / "run").cutoffs == (3, 4)
+    warm = LanguageModel(**SMALL, epochs=1, warm_start=str(tmp_path / "run"))
+    with pytest.raises(ArgumentError, match=r"warm_start is .*; expected a run whose network has"):
+        warm.fit(TEXT)
+    with pytest.raises(ArgumentError, match="level is 'char'; expected 'word', as in"):
+        warm.set_params(level="char").fit(TEXT)
+
+
+def test_a_vocabulary_of_another_size_than_the_network_is_refused(model, tmp_path):
+    model.save(tmp_path / "run")
+    path = tmp_path / "run" / "vocabulary.json"
+    path.write_text(path.read_text().replace('"d"', '"d", "e"'))
+    (tmp_path / "run" / "manifest.json").unlink()
+    with pytest.raises(DataError, match="it has 7 tokens; the model has 6"):
+        LanguageModel.load(tmp_path / "run")
+
+
 def test_the_same_seed_gives_the_same_network_and_no_global_state_changes():
     before = torch.get_rng_state(), np.random.get_state()[1].copy()
     one, two = (LanguageModel(**SMALL, epochs=1).fit(TEXT) for _ in "ab")
@@ -173,6 +206,8 @@ def test_texts_that_cannot_be_used_are_named(text, message):
 def test_arguments_are_checked(model):
     with pytest.raises(ArgumentError, match="decay is 'slow'; expected a number in"):
         LanguageModel(decay="slow").fit(TEXT)
+    with pytest.raises(ArgumentError, match="cutoffs is '3,4'; expected a sequence of integers"):
+        LanguageModel(cutoffs="3,4").fit(TEXT)
     with pytest.raises(ArgumentError, match="max_vocabulary is 2; expected 3 or more, or 0"):
         LanguageModel(max_vocabulary=2).fit(TEXT)
     with pytest.raises(ArgumentError, match="monitor is 'accuracy'; expected one of auto, loss"):

@@ -7,12 +7,13 @@ import json
 import pytest
 import torch
 
+from language_samples import estimator_of
 from papers.language_text import write_text
 from representer.errors import ArgumentError
+from representer.estimators.language_training import network_config
 from representer.models import LanguageModel
 from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachine
 from representer.tasks.language.language_config import LanguageConfig
-from representer.tasks.language.language_training import model_config
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.language import LANGUAGE, REPORTED, variants
 from representer_papers.shared import language as shared
@@ -26,7 +27,7 @@ PAPER = {  # parameters on the Penn Treebank, two bias vectors on every gate
 
 def build(options, words: int) -> LanguageModel:
     with torch.device("meta"):  # counted, not made
-        return LanguageModel(model_config(LanguageConfig(**options), words))
+        return LanguageModel(network_config(estimator_of(LanguageConfig(**options)), words))
 
 
 def count(model: torch.nn.Module) -> int:

@@ -7,12 +7,13 @@ import json
 import pytest
 import torch
 
+from language_samples import estimator_of
 from papers.language_text import write_text
 from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
+from representer.estimators.language_training import network_config
 from representer.models import LanguageModel
 from representer.tasks.language.language_config import LanguageConfig
-from representer.tasks.language.language_training import model_config
 from representer.tasks.recipe import Request
 from representer_papers.shared import language as shared
 from representer_papers.shared import language_table
@@ -31,7 +32,7 @@ def text(tmp_path):
 
 def parameters(options) -> int:
     with torch.device("meta"):  # counted, not made
-        model = LanguageModel(model_config(LanguageConfig(**options), 10_000))
+        model = LanguageModel(network_config(estimator_of(LanguageConfig(**options)), 10_000))
     return sum(parameter.numel() for parameter in model.parameters())
 
 

@@ -23,7 +23,8 @@ from representer.tasks.registry import TASKS, task_of_run
 from representer.tasks.task import Task
 
 every_task = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
-ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"]}
+ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
+             "generate": ["run", "prompt", "tokens"]}  # fmt: skip
 
 
 @every_task
@@ -58,9 +59,9 @@ def test_runs_of_unknown_tasks_and_commands_that_a_task_lacks_are_refused(tmp_pa
     (tmp_path / "model.json").write_text('{"task": "weather"}')
     with pytest.raises(DataError, match="is of the task 'weather'; expected one of text, "):
         task_of_run(str(tmp_path), "evaluate")
-    (tmp_path / "model.json").write_text('{"task": "language"}')
-    with pytest.raises(KindError, match="one of running text; expected one of texts or molecules"):
-        task_of_run(str(tmp_path), "explain")
+    (tmp_path / "model.json").write_text('{"task": "molecule"}')
+    with pytest.raises(KindError, match="one of molecules; expected one of running text, since"):
+        task_of_run(str(tmp_path), "generate")
 
 
 @dataclass(frozen=True)

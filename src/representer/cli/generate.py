@@ -8,6 +8,7 @@ from typing import Any
 
 from representer.cli.parser import add_number
 from representer.printable import printable
+from representer.tasks.registry import task_of_run
 
 SUMMARY = "Generate text from a prompt with a trained language model."
 
@@ -37,10 +38,9 @@ def add_arguments(parser: Any) -> None:
 
 def run(arguments: Any) -> None:
     """Print the prompt and its continuation, token by token as it is sampled."""
-    from representer.tasks.language.language_use import Sampling, write_on
-
-    sampling = Sampling(arguments.tokens, arguments.temperature, arguments.top_p, arguments.seed)
-    pieces = write_on(arguments.run, arguments.prompt, sampling)
+    how = {name: arguments[name] for name in ("temperature", "top_p", "seed")}
+    task = task_of_run(arguments.run, "generate")
+    pieces = task.function("generate")(arguments.run, arguments.prompt, arguments.tokens, **how)
     is_terminal = sys.stdout.isatty()
     for piece in chain([arguments.prompt], pieces):
         sys.stdout.write(printable(piece, keep="\n\t") if is_terminal else piece)

@@ -175,8 +175,7 @@ class Estimator(NetworkEstimator):
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
         if self.has_network:
             network = self.new_network(seed)
-            if start:
-                network.load_state_dict(start.network_.state_dict())
+            self._start_from(start, network)
             encode = self.inputs_.encode
             examples = [
                 Examples(encode(objects) if len(objects) else [], values)
@@ -186,11 +185,6 @@ class Estimator(NetworkEstimator):
         self.join(run, train, valid)
         self.n_features_in_ = 1
         return self
-
-    @property
-    def has_network(self) -> bool:
-        """False if the kernel machine alone predicts."""
-        return True
 
     def join(self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects) -> None:
         """Fit what predicts beside the network, after it was trained.

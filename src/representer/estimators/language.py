@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -12,20 +14,26 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from representer import models
-from representer.data.language import LanguageVocabulary, Level
+from representer.data.language import LanguageVocabulary, Level, count_tokens
 from representer.errors import ArgumentError, DataError
-from representer.estimators.explanation import Contribution, Explanation
+from representer.estimators import saving
+from representer.estimators.explanation import Explanation
 from representer.estimators.generate import generate
 from representer.estimators.language_explanation import explain_next
-from representer.estimators.language_inputs import LanguageInputs, hold_out, lines_of
+from representer.estimators.language_inputs import (
+    LanguageInputs,
+    checked_prompts,
+    hold_out,
+    lines_of,
+)
 from representer.estimators.language_parameters import LanguageParameters
 from representer.estimators.language_training import (
+    check_texts,
     network_config,
     optimizer_for,
-    streams_for,
     trainer_config,
     training_task,
-)
+)  # fmt: skip
 from representer.estimators.network_estimator import NetworkEstimator, seed_of
 from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.models import LanguageModelConfig
@@ -34,6 +42,8 @@ from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_result import TrainingResult
 
 VOCABULARY = "vocabulary.json"
 
@@ -65,6 +75,7 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
         section 5.3.
     """
 
+    _task: ClassVar[str] = "language"
     _config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: LanguageInputs
@@ -86,7 +97,18 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
             DataError: A text is too short or cannot be used.
             ArgumentError: A parameter is out of its range.
         """
-        return self._fit(UnsavedRun(), text, validation)
+        self.check()
+        level: Level = self.level  # type: ignore[assignment]
+        lines, seed = lines_of(text, self.encoding), self._seed()
+        if validation is None:
+            lines, valid_lines = hold_out(lines, self.valid_fraction, level)
+        else:
+            valid_lines = lines_of(validation, self.encoding)
+        self.inputs_ = self.learn_inputs(count_tokens(lines, level))
+        train, valid = self.inputs_.encode(lines), self.inputs_.encode(valid_lines)
+        check_texts(self, len(self.inputs_.vocabulary), train, valid)
+        self.train_on(UnsavedRun(), self.new_network(seed), train, valid, seed)
+        return self
 
     @property
     def tokens_(self) -> tuple[str, ...]:
@@ -138,9 +160,7 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
         top_p: float = 1.0,
         random_state: Any = None,
     ) -> str:
-        """Return a continuation of a prompt, without the prompt.
-
-        Unknown tokens of the prompt are read as ``<unk>``, which is never generated.
+        """Return a continuation of a prompt, without the prompt; see `stream`.
 
         Args:
             prompt: The text to continue; an empty one starts a line.
@@ -152,6 +172,22 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
         Raises:
             ArgumentError: A value is out of its range.
         """
+        pieces = self.stream(prompt, length, temperature, top_p=top_p, random_state=random_state)
+        return "".join(pieces)
+
+    def stream(
+        self,
+        prompt: str = "",
+        length: int = 100,
+        temperature: float = 1.0,
+        *,
+        top_p: float = 1.0,
+        random_state: Any = None,
+    ) -> Iterator[str]:
+        """Return the pieces of a continuation, each as soon as it is sampled; see `generate`.
+
+        Unknown tokens of the prompt are read as ``<unk>``, which is never generated.
+        """
         (prompt,) = self._prompts([prompt])
         if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
             raise ArgumentError("length", length, "a positive integer")
@@ -160,8 +196,7 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
             self.network_, tokens, int(length), temperature=temperature, top_p=top_p,
             never=[LanguageVocabulary.UNKNOWN], seed=seed_of(random_state),
         )  # fmt: skip
-        is_start = tokens[-1] == LanguageVocabulary.END
-        return "".join(self.inputs_.pieces(sampled, starts_line=is_start))
+        return self.inputs_.pieces(sampled, starts_line=tokens[-1] == LanguageVocabulary.END)
 
     def explain(self, X: Any, k: int = 10) -> list[Explanation]:
         """Return each most probable next token with the contributions that sum to its score.
@@ -176,74 +211,83 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
         Raises:
             KindError: The cell has no contributions, or the model has `cutoffs`.
         """
-        explanations = []
-        for prompt in self._prompts(X):
-            ids = self.inputs_.encode_prompt(prompt)
-            words = [self.tokens_[number] for number in ids]
-            result = explain_next(self.network_, ids)
-            parts = [
-                Contribution(
-                    " ".join(words[t] for t in at), tuple(t - 1 for t in at if t), "network", value
-                )
-                for at, value in result.ngrams
-            ]
-            ordered = tuple(sorted(parts, key=lambda part: -abs(part.contribution)))
-            token = self.tokens_[result.token]
-            explanations.append(Explanation(token, result.score, result.constant, ordered, k))
-        return explanations
+        ids = [self.inputs_.encode_prompt(prompt) for prompt in self._prompts(X)]
+        return [explain_next(self.network_, own, self.tokens_, k) for own in ids]
 
     # ---- how it is done
 
-    def _fit(self, run: RunFolder, text: Any, validation: Any) -> Self:
-        """Train in a run folder, from its newest checkpoint if it is opened to be resumed."""
-        self.check()
+    def learn_inputs(self, counts: Counter[str]) -> LanguageInputs:
+        """Return the inputs for a training text with these tokens, or those of `warm_start`.
+
+        Raises:
+            DataError: No token is frequent enough, or the run cannot be used.
+            ArgumentError: The run that training starts from has tokens of another level.
+        """
         level: Level = self.level  # type: ignore[assignment]
-        lines, seed = lines_of(text, self.encoding), self._seed()
-        if validation is None:
-            lines, valid_lines = hold_out(lines, self.valid_fraction, level)
-        else:
-            valid_lines = lines_of(validation, self.encoding)
-        start = self._load_start()
-        most = self.max_vocabulary or None
-        self.inputs_ = (
-            start.inputs_ if start else LanguageInputs.learn(lines, level, self.min_count, most)
-        )
-        train, valid = self.inputs_.encode(lines), self.inputs_.encode(valid_lines)
-        _require_length("training", train, 2 * streams_for(self, len(train)))
-        _require_length("validation", valid, 1)
-        config = network_config(self, len(self.inputs_.vocabulary))
+        if self.warm_start is None:
+            return LanguageInputs.from_counts(counts, level, self.min_count, self.max_vocabulary)
+        inputs: LanguageInputs = saving.load_inputs(self.warm_start, type(self))
+        if inputs.level != level:
+            raise ArgumentError("level", level, f"{inputs.level!r}, as in {self.warm_start}")
+        return inputs
+
+    def new_network(self, seed: int, *, is_resumed: bool = False) -> models.LanguageModel:
+        """Return the network with its initial weights: random, or those of `warm_start`.
+
+        Args:
+            seed: The seed of random weights.
+            is_resumed: The weights come from a checkpoint; `warm_start` may be gone.
+        """
         with generators.initializing(seed):
-            network = models.LanguageModel(config)
-        if start:
-            network.load_state_dict(start.network_.state_dict())
+            network = models.LanguageModel(network_config(self, len(self.inputs_.vocabulary)))
+        if not is_resumed:
+            self._start_from(self._load_start(), network)
+        return network
+
+    def train_on(
+        self,
+        run: RunFolder,
+        network: models.LanguageModel,
+        train: Tensor,
+        valid: Tensor,
+        seed: int,
+        *,
+        settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
+    ) -> TrainingResult:
+        """Train a network in a run folder, from its newest checkpoint if there is one.
+
+        Args:
+            run: The folder for checkpoints and metrics.
+            network: With its initial weights.
+            train: Tokens of the training text ``(N,)``, encoded by `inputs_`.
+            valid: Tokens of the validation text ``(M,)``.
+            seed: Of the lengths of segments and of dropout.
+            settings: What else determines a run that is resumed, from the trainer's configuration.
+        """
         task = training_task(self, train, valid, network, seed)
-        optimizer = optimizer_for(self, network)
-        self._train_network(run, network, task, trainer_config(self, len(train), seed), optimizer)
-        return self
+        config, optimizer = trainer_config(self, len(train), seed), optimizer_for(self, network)
+        return self._train_network(run, network, task, config, optimizer, settings(config))
 
     _make = staticmethod(models.LanguageModel)
 
     def _prompts(self, X: Any) -> list[str]:
         """Return beginnings of texts, after naming unknown tokens on stderr."""
         check_is_fitted(self)
-        if isinstance(X, str):
-            raise DataError("X is one string; expected a sequence of texts", fix="Pass [text].")
-        prompts = list(X)
-        for row, prompt in enumerate(prompts):
-            if not isinstance(prompt, str):
-                kind = type(prompt).__name__
-                raise DataError(f"X[{row}] is {prompt!r:.40} of type {kind}; expected a string")
-            if self.verbose and (unknown := self.inputs_.unknown(prompt)):
+        prompts = checked_prompts(X)
+        for unknown in map(self.inputs_.unknown, prompts if self.verbose else ()):
+            if unknown:
                 say(f"unknown tokens, read as <unk>: {', '.join(map(repr, unknown))}")
-        if not prompts:
-            raise DataError("X has 0 sample(s); at least one text is required")
         return prompts
 
     @torch.no_grad()
     def _log_probabilities(self, ids: list[int]) -> Tensor:
-        tokens = torch.tensor(ids, device=next(self.network_.parameters()).device)
+        tokens = torch.tensor(ids, device=self.network_.embedding.weight.device)
         features = self.network_(tokens[:, None]).features[-1, 0]
         return self.network_.output.log_probabilities(features).double().cpu()
+
+    def _require_sizes(self, config: LanguageModelConfig) -> None:
+        if (n := len(self.inputs_.vocabulary)) != config.vocabulary_size:
+            raise ValueError(f"it has {n:,} tokens; the model has {config.vocabulary_size:,}")
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")
@@ -254,9 +298,3 @@ class LanguageModel(LanguageParameters, NetworkEstimator):
         path = files.folder / VOCABULARY
         vocabulary = LanguageVocabulary.from_json(files.text(VOCABULARY), file=path)
         return LanguageInputs(vocabulary, saved.level)
-
-
-def _require_length(name: str, tokens: Tensor, more_than: int) -> None:
-    if len(tokens) <= more_than:
-        problem = f"the {name} text has {len(tokens)} token(s); more than {more_than} are needed"
-        raise DataError(problem, fix="Give a longer text; a file is passed as pathlib.Path.")

@@ -9,40 +9,28 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 
 from representer.errors import KindError
+from representer.estimators.explanation import Contribution, Explanation
 from representer.estimators.ngram_contributions import ngram_contributions, require_layers
 from representer.estimators.targets import centered
 from representer.models import LanguageModel
 from representer.models.tied_softmax import TiedSoftmax
 
 
-class NextToken(NamedTuple):
-    """The most probable next token, and the contributions that sum to its score.
-
-    Attributes:
-        token: Its number.
-        ngrams: Positions of the tokens of each n-gram, and its contribution.
-        constant: Contribution of the biases.
-        score: The score, from a forward pass of the network in float64.
-    """
-
-    token: int
-    ngrams: list[tuple[tuple[int, ...], float]]
-    constant: float
-    score: float
-
-
 @torch.no_grad()
-def explain_next(model: LanguageModel, ids: Sequence[int]) -> NextToken:
+def explain_next(
+    model: LanguageModel, ids: Sequence[int], words: Sequence[str], k: int
+) -> Explanation:
     """Return the score of the most probable next token as a sum over the tokens of a text.
 
     Args:
         model: The network, in evaluation mode.
-        ids: Numbers of the tokens, at least one.
+        ids: Numbers of the tokens; the first is the ``<eos>`` before the text.
+        words: All tokens of the vocabulary.
+        k: Number of contributions to show.
 
     Raises:
         KindError: If the score is not a sum over the tokens.
@@ -63,4 +51,11 @@ def explain_next(model: LanguageModel, ids: Sequence[int]) -> NextToken:
     ngrams, constant = ngram_contributions(layers, model.embedding(tokens), weights)
     bias = exact.output.bias
     constant += 0.0 if bias is None else centered(bias)[token].item()
-    return NextToken(token, ngrams, constant, logits[token].item())
+    parts = [
+        Contribution(
+            " ".join(words[ids[t]] for t in at), tuple(t - 1 for t in at if t), "network", value
+        )
+        for at, value in ngrams
+    ]
+    ordered = tuple(sorted(parts, key=lambda part: -abs(part.contribution)))
+    return Explanation(words[token], logits[token].item(), constant, ordered, k)

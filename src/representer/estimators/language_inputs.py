@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,6 @@ from torch import Tensor
 from representer.data.language import (
     LanguageVocabulary,
     Level,
-    count_tokens,
     encode_lines,
     text_lines,
     tokens_of_line,
@@ -34,16 +34,15 @@ class LanguageInputs:
     level: Level
 
     @classmethod
-    def learn(
-        cls, lines: Iterable[str], level: Level, min_count: int, max_vocabulary: int | None
+    def from_counts(
+        cls, counts: Counter[str], level: Level, min_count: int, max_vocabulary: int
     ) -> LanguageInputs:
-        """Return the inputs for the lines of a training text.
+        """Return the inputs for a training text with these tokens, see `count_tokens`.
 
         Raises:
             DataError: No token is frequent enough.
         """
-        counts = count_tokens(lines, level)
-        vocabulary = LanguageVocabulary.from_counts(counts, min_count, max_vocabulary)
+        vocabulary = LanguageVocabulary.from_counts(counts, min_count, max_vocabulary or None)
         if len(vocabulary) == len(vocabulary.MARKS):
             raise DataError(f"no token occurs {min_count} times", fix="Lower min_count.")
         return cls(vocabulary, level)
@@ -118,3 +117,21 @@ def hold_out(lines: list[str], fraction: float, level: Level) -> tuple[list[str]
     first = len(tokens) - max(1, round(fraction * len(tokens)))
     blank = " " if level == "word" else ""
     return [blank.join(tokens[:first])], [blank.join(tokens[first:])]
+
+
+def checked_prompts(X: Any) -> list[str]:
+    """Return beginnings of texts, at least one.
+
+    Raises:
+        DataError: One is no string, or there are none.
+    """
+    if isinstance(X, str):
+        raise DataError("X is one string; expected a sequence of texts", fix="Pass [text].")
+    prompts = list(X)
+    for row, prompt in enumerate(prompts):
+        if not isinstance(prompt, str):
+            kind = type(prompt).__name__
+            raise DataError(f"X[{row}] is {prompt!r:.40} of type {kind}; expected a string")
+    if not prompts:
+        raise DataError("X has 0 sample(s); at least one text is required")
+    return prompts

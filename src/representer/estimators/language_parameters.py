@@ -53,7 +53,9 @@ class LanguageParameters(TrainingParameters):
         0, "size of the embeddings and of the last layer; 0: as hidden-size"
     )
     num_layers: int = option(2, "number of layers")
-    cutoffs: Sequence[int] = option((), "adaptive softmax: first tokens of the clusters")
+    cutoffs: Sequence[int] = option(
+        (), "adaptive softmax: first tokens of the clusters", metavar="LIST"
+    )
     input_dropout: float = option(0.3, "dropout on the embeddings")
     layer_dropout: float = option(0.0, "dropout between layers")
     output_dropout: float = option(0.3, "dropout on the last layer's output")
@@ -77,7 +79,7 @@ class LanguageParameters(TrainingParameters):
     lr_decay: float = option(1.0, "factor of the learning rate per epoch, from epoch lr-decay-from")
     lr_decay_from: int = option(1, "first epoch with such a change")
     clip_norm: float = option(0.25, "clip the norm of the gradient; 0: no clipping")
-    evaluation_rows: int = option(10, "parallel streams in validation")
+    evaluation_rows: int = option(10, "parallel streams in validation; the test has one")
 
     def check(self) -> None:
         """Check every value, see `TrainingParameters.check`."""
@@ -87,6 +89,8 @@ class LanguageParameters(TrainingParameters):
             "lr_decay_from", "evaluation_rows",
         )  # fmt: skip
         require_integers(self, 0, "max_vocabulary", "embedding_size")
+        are_integers = all(type(token) is int for token in self.cutoffs)
+        require(self, "cutoffs", are_integers, "a sequence of integers")
         require(self, "max_vocabulary", self.max_vocabulary not in (1, 2), "3 or more, or 0")
         require_numbers(self, "activation_penalty", "slowness_penalty")
         require(self, "lr_decay", 0 < self.lr_decay < math.inf, "a positive number")

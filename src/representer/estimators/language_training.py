@@ -10,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from representer.data.language import Level, fixed_segments, fold, variable_segments
+from representer.errors import DataError
 from representer.estimators.carried_state import CarriedState, detached, example_state
 from representer.estimators.fitting import epochs_for
+from representer.estimators.language_memory import available, check_memory
 from representer.estimators.language_parameters import LanguageParameters
 from representer.estimators.parameters import DECAYS
 from representer.estimators.perplexity import figures, negative_log_likelihood
@@ -60,6 +62,23 @@ def streams_for(parameters: LanguageParameters, tokens: int) -> int:
     """Return the number of parallel streams: by default 32, fewer for less than 11,000 tokens."""
     by_size = int(np.clip(tokens // (10 * parameters.unroll), 1, 32))
     return parameters.batch_size or by_size
+
+
+def check_texts(
+    parameters: LanguageParameters, vocabulary_size: int, train: Tensor, valid: Tensor
+) -> None:
+    """Check the lengths of both texts and the size of the vocabulary before training.
+
+    Raises:
+        DataError: A text is too short.
+        ArgumentError: The embedding does not fit into memory.
+    """
+    texts = ("training", train, 2 * streams_for(parameters, len(train))), ("validation", valid, 1)
+    for name, tokens, least in texts:
+        if len(tokens) <= least:
+            problem = f"the {name} text has {len(tokens)} token(s); more than {least} are needed"
+            raise DataError(problem, fix="Give a longer text; a file is passed as pathlib.Path.")
+    check_memory(parameters, vocabulary_size, available())
 
 
 def trainer_config(parameters: LanguageParameters, tokens: int, seed: int) -> TrainerConfig:

@@ -11,12 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.optim import Optimizer
 
+from representer.errors import ArgumentError
 from representer.estimators import saving
 from representer.estimators.fitting import restored_state
 from representer.estimators.parameters import TrainingParameters
 from representer.storage import checkpoint
 from representer.storage.fields import from_values
 from representer.storage.run_folder import RunFolder
+from representer.storage.tensor_file import forms_of, require_same_forms
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
@@ -74,6 +76,11 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
     def _load_fitted(self, files: RunFiles) -> None:
         """Restore what `_save_fitted` wrote; the network is there already."""
 
+    @property
+    def has_network(self) -> bool:
+        """False if a kernel machine alone predicts."""
+        return True
+
     # ---- what a user calls
 
     def save(self, folder: str | Path) -> None:
@@ -118,6 +125,24 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
     def _load_start(self) -> Self | None:
         """Return the estimator that training starts from, or None."""
         return type(self).load(str(self.warm_start)) if self.warm_start else None
+
+    def _start_from(self, start: Self | None, network: nn.Module) -> None:
+        """Copy the weights of the estimator that training starts from, if there is one.
+
+        Raises:
+            ArgumentError: Its network has other sizes.
+        """
+        if start is None:
+            return
+        weights = start.network_.state_dict()
+        try:
+            require_same_forms(forms_of(weights), forms_of(network.state_dict()))
+        except ValueError as error:
+            expected = "a run whose network has the sizes of the new one"
+            raise ArgumentError(
+                "warm_start", str(self.warm_start), expected, hint=f"{error}."
+            ) from None
+        network.load_state_dict(weights)
 
     def _train_network(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -85,7 +86,7 @@ def describe(
         name: value
         for name, value in estimator.get_params(deep=False).items()
         if name not in _NOT_SAVED and value != getattr(default, name)
-        if value is None or isinstance(value, PLAIN)
+        if all(one is None or isinstance(one, PLAIN) for one in _entries(value))
     }
     saved = Saved(
         FORMAT, __version__, type(estimator).__name__, chosen, estimator._save_target(),
@@ -106,22 +107,14 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
         DataError: The folder holds no estimator, one of another class, or a damaged one.
         CheckpointError: Its weights are damaged.
     """
-    from representer import estimators
-
     files = RunFiles(folder)
-    saved = read_description(files)
-    if saved.estimator not in estimators.ESTIMATORS:
-        problem = f"{saved.estimator!r:.60} is not an estimator"
-        raise DataError(problem, file=files.folder / MODEL, fix="Name another run folder.")
-    own: type[Any] = getattr(estimators, saved.estimator)
-    if kind is not None and own is not kind:
-        problem = f"holds a {own.__name__}, not a {kind.__name__}"
-        raise DataError(problem, file=files.folder, fix=f"Use {own.__name__}.load.")
-    estimator = files.parsed(MODEL, lambda: own(**saved.parameters))
+    saved, own = _read_class(files, kind)
+    lists = {k: tuple(v) for k, v in saved.parameters.items() if isinstance(v, list)}
+    estimator = files.parsed(MODEL, lambda: own(**saved.parameters | lists))
     files.parsed(MODEL, lambda: estimator._load_target(saved.target))
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
     network: nn.Module | None = None
-    if saved.network:
+    if estimator.has_network:
         config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
         files.parsed(MODEL, lambda: estimator._require_sizes(config))
         network = files.load_model(lambda: own._make(config))
@@ -130,6 +123,28 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     estimator.network_ = network
     estimator._load_fitted(files)
     return estimator
+
+
+def load_inputs(folder: str | Path, kind: type[NetworkEstimator]) -> Any:
+    """Return the inputs of a run alone, see `load`."""
+    files = RunFiles(folder)
+    saved, own = _read_class(files, kind)
+    return files.parsed(MODEL, lambda: own()._load_inputs(files, saved.inputs))
+
+
+def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[Any]]:
+    """Return model.json and the class of the estimator, which is `kind` unless that is None."""
+    from representer import estimators
+
+    saved = read_description(files)
+    if saved.estimator not in estimators.ESTIMATORS:
+        problem = f"{saved.estimator!r:.60} is not an estimator"
+        raise DataError(problem, file=files.folder / MODEL, fix="Name another run folder.")
+    own: type[Any] = getattr(estimators, saved.estimator)
+    if kind is not None and own is not kind:
+        problem = f"holds a {own.__name__}, not a {kind.__name__}"
+        raise DataError(problem, file=files.folder, fix=f"Use {own.__name__}.load.")
+    return saved, own
 
 
 def read_description(files: RunFiles) -> Saved:
@@ -175,6 +190,10 @@ def read_target(values: dict[str, Any]) -> Target:
     if not all(isinstance(name, PLAIN) for name in _labels(target)):
         raise ValueError("a class is no plain label")
     return target
+
+
+def _entries(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, tuple | list) else (value,)
 
 
 def _labels(target: Target) -> list[Any]:

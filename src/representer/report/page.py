@@ -103,7 +103,8 @@ def _of_text(run: Results) -> dict[str, Any]:
 
 
 def _of_language(run: Results) -> dict[str, Any]:
-    return {"curves": figures.perplexity_curves(run.history) if run.history else ""}
+    curves = figures.perplexity_curves(run.history) if run.history else ""
+    return {"curves": curves, "is_regression": False}
 
 
 def _of_molecule(run: Results) -> dict[str, Any]:

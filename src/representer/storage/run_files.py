@@ -201,15 +201,6 @@ class RunFiles:
         model.load_state_dict(weights)
         return model.eval()
 
-    def load_weights(self, model: nn.Module) -> None:
-        """Load the weights of the run into an existing model.
-
-        Raises:
-            DataError: There are no weights.
-            CheckpointError: The weights are damaged, not finite, or of another model.
-        """
-        model.load_state_dict(self._weights(model))
-
     def _weights(self, model: nn.Module) -> dict[str, Tensor]:
         """Return the weights of the run for a model; those of version 0.1.0 are converted."""
         expected = forms_of(model.state_dict())

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from representer.estimators.explanation import Explanation
-from representer.printable import printable
+from representer.printable import printable, say
+from representer.report import write_report
+from representer.report.page import EXPLAINED
+from representer.storage import atomic
 
 
 def entry_of(noun: str, row: int, prediction: str, explanation: Explanation) -> dict[str, Any]:
@@ -36,6 +41,14 @@ def entry_of(noun: str, row: int, prediction: str, explanation: Explanation) -> 
             "contribution": float(sum(one.contribution for one in others)),
         },
     }
+
+
+def write_explanations(run: str | Path, entries: Sequence[dict[str, Any]]) -> None:
+    """Write explanations.json into a run folder, and update the report of a finished run."""
+    folder = Path(run)
+    atomic.write_json(folder / EXPLAINED, entries)
+    if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
+        say(f"report: {write_report(folder)}")
 
 
 def as_text(entry: dict[str, Any], *, styled: bool) -> str:

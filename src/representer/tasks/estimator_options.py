@@ -10,6 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclas
 from typing import Any, get_args, get_type_hints
 
 from representer.errors import ArgumentError
+from representer.estimators.parameters import TrainingParameters
 from representer.tasks.options import option
 
 KINDS = ("auto", "classification", "regression")
@@ -90,7 +91,8 @@ def config_of(
     for kind in kinds:
         hints = get_type_hints(kind)
         for one in fields(kind):
-            if one.name not in (*_NOT_OPTIONS, *without, *own):
+            is_option = one.name not in _NOT_OPTIONS or not issubclass(kind, TrainingParameters)
+            if is_option and one.name not in (*without, *own):
                 default: Any = one.default
                 is_list = isinstance(default, tuple)
                 default = ",".join(map(str, default)) if is_list else default
@@ -119,7 +121,7 @@ def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
     known = {one.name for one in fields(config)}
     chosen = {}
     for one in fields(estimator):
-        if one.name in known and one.name not in _NOT_OPTIONS:
+        if one.name in known:
             value = getattr(config, one.name)
             is_list = isinstance(one.default, tuple)
             chosen[one.name] = _integers(one.name, value) if is_list else value

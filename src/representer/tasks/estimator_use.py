@@ -16,12 +16,9 @@ from representer.estimators.base import Estimator
 from representer.estimators.classes import Classes
 from representer.estimators.targets import Numbers
 from representer.printable import say
-from representer.report import write_report
-from representer.report.page import EXPLAINED
-from representer.storage import atomic
 from representer.storage.run_files import RunFiles, require_finite
 from representer.tasks.estimator_data import Objects, encode_labels
-from representer.tasks.estimator_explain import entry_of
+from representer.tasks.estimator_explain import entry_of, write_explanations
 from representer.tasks.estimator_results import Predictions, figures_of, shown
 from representer.tasks.table_file import as_csv, check_output, write_table
 
@@ -123,10 +120,7 @@ class EstimatorUse:
             entry_of(self.noun, row + 1, shown(predictions, row, names), explanation)
             for row, explanation in enumerate(explanations)
         ]
-        folder = Path(run)
-        atomic.write_json(folder / EXPLAINED, entries)
-        if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
-            say(f"report: {write_report(folder)}")
+        write_explanations(run, entries)
         return entries
 
     def _objects(

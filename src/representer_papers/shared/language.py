@@ -143,12 +143,10 @@ def _settings(request: Request, variant: Variant, seed: int) -> dict[str, Any]:
 
 
 def _train(threads: int, run: RunFolder, described: dict[str, Any], data: Path) -> None:
-    from representer.tasks.language.language_data import prepare
-    from representer.tasks.language.language_fit import evaluate_and_report, train
+    from representer.tasks.language.language_fit import fit_in
 
     config = LanguageConfig(
         data=str(data), out=str(run.path), seed=described["seed"], threads=threads,
         resume=run.resume, **described["options"],
     )  # fmt: skip
-    prepared = prepare(config)
-    evaluate_and_report(run, prepared, train(run, config, prepared))
+    fit_in(run, config)

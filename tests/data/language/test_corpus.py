@@ -1,10 +1,10 @@
-"""A corpus: parts found, cut and numbered, or refused with the place."""
+"""The parts of a text: found by their names, or cut."""
 
 from __future__ import annotations
 
 import pytest
 
-from representer.data.language import cut, file_lines, find_parts, read_corpus
+from representer.data.language import cut, find_parts
 from representer.errors import ArgumentError, DataError
 
 
@@ -39,32 +39,6 @@ def test_a_part_without_file_or_with_two_is_named(tmp_path):
     (tmp_path / "b.train.txt").unlink()
     with pytest.raises(DataError, match=r"valid part; found none. Name the files: .* --valid"):
         find_parts(tmp_path)
-
-
-def test_the_vocabulary_is_of_the_training_part_unless_said_otherwise(tmp_path):
-    write(tmp_path, train="b a a\n", valid="a c\n", test="d\n")
-    sources = {name: file_lines(tmp_path / name) for name in ("train", "valid", "test")}
-    corpus = read_corpus(sources)
-    assert corpus.vocabulary.words == ("<eos>", "<unk>", "a", "b")
-    assert corpus.train.tolist() == [3, 2, 2, 0]
-    assert corpus.valid.tolist() == [2, 1, 0]
-    assert corpus.test.tolist() == [1, 0]
-    assert corpus.part("valid") is corpus.valid
-    whole = read_corpus(sources, vocabulary_of=("train", "valid", "test"))
-    assert whole.vocabulary.words == ("<eos>", "<unk>", "a", "b", "c", "d")
-    assert 1 not in whole.test
-
-
-def test_rare_tokens_are_unknown(tmp_path):
-    sources = {name: lambda: ["a a b"] for name in ("train", "valid", "test")}
-    assert read_corpus(sources, min_count=2).train.tolist() == [2, 2, 1, 0]
-    assert read_corpus(sources, max_vocabulary=3).train.tolist() == [2, 2, 1, 0]
-
-
-def test_characters_are_tokens(tmp_path):
-    sources = {name: lambda: ["ab a"] for name in ("train", "valid", "test")}
-    corpus = read_corpus(sources, "char")
-    assert [corpus.vocabulary.words[i] for i in corpus.train] == ["a", "b", " ", "a", "<eos>"]
 
 
 def test_a_text_is_cut_at_lines_in_order():

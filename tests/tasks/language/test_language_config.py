@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 import torch
 
+from language_samples import estimator_of
 from representer.errors import ArgumentError
+from representer.estimators.language_parameters import LanguageParameters
+from representer.estimators.language_training import network_config, optimizer_for, trainer_config
 from representer.models import LanguageModel
 from representer.tasks.language.language_config import LanguageConfig, defaults
-from representer.tasks.language.language_training import (
-    model_config,
-    optimizer_for,
-    trainer_config,
-)
 from representer.training.averaged_sgd import NonMonotonicASGD
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"valid_fraction": 0.0}, "valid_fraction is 0.0; expected a number between 0 and 1"),
+        ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected nothing with --demo"),
+        ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected integers separated by commas"),
         ({"hidden_size": 0}, "hidden_size is 0; expected a positive integer"),
         ({"unroll": 0}, "unroll is 0"),
         ({"rnn_dropout": 1.0}, "rnn_dropout is 1.0; expected a number in \\[0, 1\\)"),
-        ({"valid_fraction": 0.0}, "valid_fraction is 0.0; expected a number between 0 and 1"),
-        ({"lr": 0.0}, "lr is 0.0; expected a positive number"),
         ({"lr": float("nan")}, "lr is nan"),
         ({"level": "byte"}, "level is 'byte'; expected one of word, char"),
         ({"optimizer": "lbfgs"}, "expected one of adam, sgd"),
         ({"decay": "1.5"}, "decay is '1.5'; expected a number in \\[0, 1\\], learned"),
         ({"max_vocabulary": 2}, "max_vocabulary is 2; expected 3 or more, or 0"),
-        ({"cutoffs": "10;20"}, "cutoffs is '10;20'; expected integers separated by commas"),
-        ({"cutoffs": "١٠"}, "cutoffs is '١٠'; expected integers separated by commas"),
-        ({"demo": True, "data": "a.txt"}, "data is 'a.txt'; expected no file with --demo"),
         ({"patience": -1}, "patience is -1; expected 0 or more"),
     ],
 )
 def test_a_value_out_of_range_is_refused(options, message):
     with pytest.raises(ArgumentError, match=message):
-        LanguageConfig(**options)
+        estimator_of(LanguageConfig(**options)).check()
+
+
+def test_defaults_that_differ_from_those_of_the_estimator_are_these():
+    options = {one.name: one for one in fields(LanguageConfig)}
+    changed = {
+        one.name: (one.default, options[one.name].default)
+        for one in fields(LanguageParameters)
+        if one.name in options and one.default != options[one.name].default
+    }
+    assert changed == {
+        "epochs": (None, 10), "batch_size": (None, 32), "patience": (None, 5), "cutoffs": ((), ""),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -55,7 +65,7 @@ def test_a_value_out_of_range_is_refused(options, message):
 def test_presets_have_the_sizes_of_the_paper(preset, options, parameters):
     config = LanguageConfig(**{**defaults(preset, demo=False), **options})
     with torch.device("meta"):  # counted, not made
-        model = LanguageModel(model_config(config, 10_000))
+        model = LanguageModel(network_config(estimator_of(config), 10_000))
     count = sum(parameter.numel() for parameter in model.parameters())
     if parameters is None:  # the variants of Fig. 3 are as large as the gated one, within 0.5 %
         assert count == pytest.approx(5_074_430, rel=5e-3)
@@ -67,7 +77,7 @@ def test_the_rate_falls_as_in_the_authors_code():
     config = LanguageConfig(**defaults("string-5m", demo=False))
     assert config.lr * config.clip_norm == pytest.approx(5)  # rate 1, norm 5
     assert config.lr == config.unroll  # of a loss summed over so many steps
-    trained = trainer_config(config)
+    trained = trainer_config(estimator_of(config), 0, 0)
     assert (trained.lr_decay, trained.lr_decay_from, trained.patience) == (0.9, 20, 20)
     assert (trained.monitor, trained.direction) == ("valid_loss", "min")
 
@@ -78,8 +88,8 @@ def test_the_rate_falls_as_in_the_authors_code():
 )
 def test_an_optimizer_averages_and_stops_as_its_name_says(optimizer, averages, nonmonotone):
     config = LanguageConfig(optimizer=optimizer, lr=3.0, weight_decay=0.5)
-    assert trainer_config(config).nonmonotone == nonmonotone
-    made = optimizer_for(config, torch.nn.Linear(2, 2))
+    assert trainer_config(estimator_of(config), 0, 0).nonmonotone == nonmonotone
+    made = optimizer_for(estimator_of(config), torch.nn.Linear(2, 2))
     assert isinstance(made, NonMonotonicASGD) is (averages is not None)
     if isinstance(made, NonMonotonicASGD):
         assert made.param_groups[0]["weight_decay"] == 0.5
@@ -88,5 +98,5 @@ def test_an_optimizer_averages_and_stops_as_its_name_says(optimizer, averages, n
 
 
 def test_cutoffs_are_read_as_numbers():
-    assert LanguageConfig(cutoffs="2000, 10000").borders == (2000, 10_000)
-    assert LanguageConfig().borders == ()
+    assert estimator_of(LanguageConfig(cutoffs="2000, 10000")).cutoffs == (2000, 10_000)
+    assert estimator_of(LanguageConfig()).cutoffs == ()

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from language_samples import made_up_text, small_config
+from language_samples import estimator_of, made_up_text, small_config
 from representer.errors import ArgumentError, DataError
 from representer.tasks.language.language_data import prepare
+
+
+def read(config):
+    return prepare(config, estimator_of(config))
 
 
 @pytest.fixture
@@ -17,7 +21,7 @@ def text(tmp_path):
 
 
 def test_one_file_is_cut_into_three(text):
-    data = prepare(small_config(data=str(text)))
+    data = read(small_config(data=str(text)))
     report = data.report["parts"]
     assert [report[part]["lines"] for part in ("train", "valid", "test")] == [48, 6, 6]
     assert sum(part["tokens"] for part in report.values()) == 60 * 8
@@ -27,19 +31,19 @@ def test_one_file_is_cut_into_three(text):
 def test_a_folder_is_read_by_the_names_in_it(tmp_path):
     for seed, name in enumerate(("train", "valid", "test")):
         (tmp_path / f"x.{name}.txt").write_text(made_up_text(20, seed))
-    data = prepare(small_config(data=str(tmp_path)))
-    assert len(data.corpus.train) == 160
+    data = read(small_config(data=str(tmp_path)))
+    assert len(data.tokens["train"]) == 160
     assert data.digests["train"] != data.digests["valid"]
 
 
 def test_parts_of_their_own_are_taken_whole(text, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("a b zzz\n")
-    data = prepare(small_config(data=str(text), valid=str(other), test=str(other)))
-    assert len(data.corpus.train) == 480
-    assert data.corpus.valid.tolist()[2] == data.corpus.vocabulary.UNKNOWN
+    data = read(small_config(data=str(text), valid=str(other), test=str(other)))
+    assert len(data.tokens["train"]) == 480
+    assert data.tokens["valid"].tolist()[2] == data.inputs.vocabulary.UNKNOWN
     with pytest.raises(ArgumentError, match=r"valid is None; .* Add --valid FILE"):
-        prepare(small_config(data=str(text), test=str(other)))
+        read(small_config(data=str(text), test=str(other)))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def test_parts_of_their_own_are_taken_whole(text, tmp_path):
         (b"", "is empty \\(0 bytes\\)"),
         (b"one line only", "1 lines cannot be split into three parts"),
         (b"\n \n\n\t\n\n\n", "no token occurs 1 times"),
-        (b"a\nb\nc\nd\n", "4 tokens to train on; 4 streams need more than 8"),
+        (b"a\nb\nc\nd\n", "the training text has 4 token.s.; more than 8 are needed"),
         (b"\x7fELF\x02\x01\x00\x00\x00", "NUL byte"),
         (b"\xff\xfe\xfa\n\n\n", "is in UTF-16|is not utf-8"),
         (b"caf\xe9\nb\nc\n", "byte 0xe9 at offset 3 is not utf-8"),
@@ -58,16 +62,16 @@ def test_a_text_that_cannot_be_used_says_why_with_its_file(tmp_path, content, me
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:
-        prepare(small_config(data=str(path)))
+        read(small_config(data=str(path)))
     assert "bad.txt" in str(caught.value)
 
 
 def test_no_data_are_an_error_with_the_demo_as_fix():
     with pytest.raises(ArgumentError, match=r"data is None.*representer fit language --demo"):
-        prepare(small_config())
+        read(small_config())
 
 
 def test_the_demo_needs_no_file():
-    data = prepare(small_config(demo=True, min_count=2))
-    assert len(data.corpus.train) > 50_000
+    data = read(small_config(demo=True, min_count=2))
+    assert len(data.tokens["train"]) > 50_000
     assert "help topics" in data.report["source"]

@@ -2,11 +2,9 @@
 
 from representer.data.language.corpus import (
     PARTS,
-    Corpus,
     cut,
     file_lines,
     find_parts,
-    read_corpus,
 )
 from representer.data.language.lines import (
     LEVELS,
@@ -23,7 +21,6 @@ from representer.data.language.vocabulary import LanguageVocabulary
 __all__ = [
     "LEVELS",
     "PARTS",
-    "Corpus",
     "LanguageVocabulary",
     "Level",
     "count_tokens",
@@ -33,7 +30,6 @@ __all__ = [
     "find_parts",
     "fixed_segments",
     "fold",
-    "read_corpus",
     "text_lines",
     "tokens_of_line",
     "topics",

@@ -1,16 +1,11 @@
-"""A corpus: the encoded training, validation and test parts of a running text."""
+"""The training, validation and test lines of a running text."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from torch import Tensor
-
-from representer.data.language.lines import Level, count_tokens, encode_lines, text_lines
-from representer.data.language.vocabulary import LanguageVocabulary
+from representer.data.language.lines import text_lines
 from representer.data.tables.source import COMPRESSIONS
 from representer.errors import ArgumentError, DataError
 
@@ -18,29 +13,6 @@ PARTS = ("train", "valid", "test")
 _NAMES = {"train": ("train",), "valid": ("valid", "val", "dev"), "test": ("test",)}
 _SUFFIXES = ("", ".txt", ".tokens", ".raw", ".text")
 Lines = Callable[[], Iterable[str]]
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """The three parts of a text.
-
-    Attributes:
-        train: Token ids of the training part ``(N,)``.
-        valid: Token ids of the validation part.
-        test: Token ids of the test part.
-        vocabulary: Tokens of the training part.
-        level: Words or characters.
-    """
-
-    train: Tensor
-    valid: Tensor
-    test: Tensor
-    vocabulary: LanguageVocabulary
-    level: Level
-
-    def part(self, name: str) -> Tensor:
-        """Return the tokens of a part."""
-        return {"train": self.train, "valid": self.valid, "test": self.test}[name]
 
 
 def find_parts(folder: Path) -> dict[str, Path]:
@@ -74,35 +46,6 @@ def _is_text(path: Path) -> bool:
 def _names_part(path: Path, part: str) -> bool:
     words = path.name.lower().replace("_", ".").replace("-", ".").split(".")
     return any(name in words for name in _NAMES[part])
-
-
-def read_corpus(
-    sources: Mapping[str, Lines],
-    level: Level = "word",
-    *,
-    min_count: int = 1,
-    max_vocabulary: int | None = None,
-    vocabulary_of: Sequence[str] = ("train",),
-) -> Corpus:
-    """Build the vocabulary, and encode the lines of the three parts.
-
-    Args:
-        sources: For each part, a function that yields its lines; it is called twice.
-        level: Words or characters.
-        min_count: Tokens that occur less often are encoded as unknown.
-        max_vocabulary: Maximum number of tokens, including the two special tokens.
-        vocabulary_of: The parts whose tokens form the vocabulary.
-
-    Raises:
-        DataError: If a file is invalid.
-        ArgumentError: If the limits exclude all tokens.
-    """
-    counts: Counter[str] = Counter()
-    for part in vocabulary_of:
-        counts.update(count_tokens(sources[part](), level))
-    vocabulary = LanguageVocabulary.from_counts(counts, min_count, max_vocabulary)
-    parts = {name: encode_lines(sources[name](), vocabulary, level) for name in PARTS}
-    return Corpus(**parts, vocabulary=vocabulary, level=level)
 
 
 def file_lines(path: str | Path, encoding: str = "utf-8") -> Lines:

@@ -1,8 +1,10 @@
-"""Read, split and number the text of a language model."""
+"""Read, split and encode the text of a language model."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,17 +13,19 @@ from torch import Tensor
 
 from representer.data.language import (
     PARTS,
-    Corpus,
+    count_tokens,
     cut,
     file_lines,
     find_parts,
-    read_corpus,
     text_lines,
     topics,
 )
 from representer.data.language.corpus import Lines
 from representer.errors import ArgumentError, DataError
-from representer.tasks.language.language_config import LanguageConfig
+from representer.estimators import LanguageModel, saving
+from representer.estimators.language_inputs import LanguageInputs
+from representer.estimators.language_training import check_texts
+from representer.storage.run_files import MODEL
 
 
 @dataclass(frozen=True)
@@ -29,55 +33,82 @@ class LanguageData:
     """The data of a run.
 
     Attributes:
-        corpus: Train, valid and test.
+        tokens: Tokens of the training, validation and test part ``(N,)``, by name.
+        inputs: The vocabulary, and the level of the tokens.
         source: Path or description of their source.
-        digests: SHA-256 of the tokens of each part.
     """
 
-    corpus: Corpus
+    tokens: dict[str, Tensor]
+    inputs: LanguageInputs
     source: str
-    digests: dict[str, str]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of the tokens of each part."""
+        return {
+            part: hashlib.sha256(tokens.numpy().tobytes()).hexdigest()
+            for part, tokens in self.tokens.items()
+        }
 
     @property
     def report(self) -> dict[str, Any]:
         """Counts of tokens, lines and unknown tokens for the report."""
-        vocabulary = self.corpus.vocabulary
-        parts = {name: self._counts(self.corpus.part(name)) for name in PARTS}
-        return {"source": self.source, "vocabulary": len(vocabulary), "parts": parts}
+        parts = {name: self._counts(tokens) for name, tokens in self.tokens.items()}
+        size = len(self.inputs.vocabulary)
+        return {"source": self.source, "vocabulary": size, "parts": parts}
 
     def _counts(self, tokens: Tensor) -> dict[str, int]:
-        vocabulary = self.corpus.vocabulary
+        vocabulary = self.inputs.vocabulary
         marks = {"lines": vocabulary.END, "unknown": vocabulary.UNKNOWN}
         counts = {name: int((tokens == mark).sum()) for name, mark in marks.items()}
         return {"tokens": len(tokens), **counts}
 
 
-def prepare(config: LanguageConfig) -> LanguageData:
-    """Read, split and number the text; nothing is written.
+def prepare(config: Any, estimator: LanguageModel) -> LanguageData:
+    """Read, split and encode the text; nothing is written.
+
+    Args:
+        config: The options of the run.
+        estimator: It gets the inputs of the text, or of the run that is resumed.
 
     Raises:
         DataError: If the data cannot be used.
-        ArgumentError: If no data are named.
+        ArgumentError: If no data are named, or the vocabulary does not fit into memory.
     """
     sources, name = _sources(config)
-    corpus = read_corpus(
-        sources,
-        config.level,  # type: ignore[arg-type]
-        min_count=config.min_count,
-        max_vocabulary=config.max_vocabulary or None,
-    )
-    _check(corpus, config, name)
-    digests = {
-        part: hashlib.sha256(corpus.part(part).numpy().tobytes()).hexdigest() for part in PARTS
-    }
-    return LanguageData(corpus, name, digests)
+    own_run = Path(config.out or "")
+    if config.warm_start and config.resume and (own_run / MODEL).exists():
+        inputs = saving.load_inputs(own_run, LanguageModel)  # the other run may be gone by now
+    else:
+        counts = count_tokens(sources["train"](), estimator.level)  # type: ignore[arg-type]
+        with _naming(name):
+            inputs = estimator.learn_inputs(counts)
+    tokens = {part: inputs.encode(sources[part]()) for part in PARTS}
+    estimator.inputs_ = inputs
+    with _naming(name):
+        check_texts(estimator, len(inputs.vocabulary), tokens["train"], tokens["valid"])
+        if len(tokens["test"]) < 2:
+            raise DataError(
+                f"the test text has {len(tokens['test'])} token(s); at least 2 are needed"
+            )
+    return LanguageData(tokens, inputs, name)
 
 
-def _sources(config: LanguageConfig) -> tuple[dict[str, Lines], str]:
+@contextmanager
+def _naming(source: str) -> Iterator[None]:
+    """Add the source to an error of its content."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error), file=source) from None
+
+
+def _sources(config: Any) -> tuple[dict[str, Lines], str]:
     """Return the lines of each part, and a description of their source."""
+    fractions = config.valid_fraction, config.test_fraction
     if config.demo:
         lines, name = topics()
-        return cut(lines, config.valid_fraction, config.test_fraction), name
+        return cut(lines, *fractions), name
     if config.data is None:
         hint = "Without data of your own: representer fit language --demo"
         raise ArgumentError("data", None, "the path of a text", hint=hint)
@@ -94,25 +125,5 @@ def _sources(config: LanguageConfig) -> tuple[dict[str, Lines], str]:
     if files:
         return {part: file_lines(file, config.encoding) for part, file in files.items()}, str(path)
     lines = list(text_lines(path, config.encoding))
-    try:
-        return cut(lines, config.valid_fraction, config.test_fraction), str(path)
-    except DataError as error:
-        raise DataError(str(error), file=path) from None
-
-
-def _check(corpus: Corpus, config: LanguageConfig, source: str) -> None:
-    """Refuse a text that is too short for training."""
-    vocabulary, needed = corpus.vocabulary, 2 * config.batch_size
-    if len(vocabulary) == len(vocabulary.MARKS):
-        fix = "Lower --min-count."
-        raise DataError(f"no token occurs {config.min_count} times", file=source, fix=fix)
-    if len(corpus.train) <= needed:
-        fix = "Give a longer text, or a smaller --batch-size."
-        problem = (
-            f"{len(corpus.train)} tokens to train on; {config.batch_size} streams need more than "
-            f"{needed}"
-        )
-        raise DataError(problem, file=source, fix=fix)
-    for name in ("valid", "test"):
-        if len(corpus.part(name)) < 2:
-            raise DataError(f"the {name} part has {len(corpus.part(name))} token", file=source)
+    with _naming(str(path)):
+        return cut(lines, *fractions), str(path)

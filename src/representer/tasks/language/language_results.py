@@ -11,9 +11,8 @@ from representer.estimators.generate import generate
 from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.models import LanguageModel
 from representer.tasks.language.kneser_ney import kneser_ney
-from representer.tasks.language.language_config import LanguageConfig, defaults
+from representer.tasks.language.language_config import defaults
 from representer.tasks.language.language_data import LanguageData
-from representer.tasks.language.language_run import TASK
 from representer.tasks.options import command_of
 from representer.training.fingerprint import fingerprint
 from representer.training.training_result import TrainingResult
@@ -23,18 +22,18 @@ ORDERS = {"word": (1, 3), "char": (1, 5)}
 
 
 def metrics_of(
-    config: LanguageConfig, data: LanguageData, model: LanguageModel, training: TrainingResult
+    config: Any, data: LanguageData, model: LanguageModel, training: TrainingResult
 ) -> dict[str, Any]:
     """Return metrics.json: the test metrics, and how training went."""
-    corpus = data.corpus
-    nats = negative_log_likelihood(model, corpus.test)
+    test, level = data.tokens["test"], data.inputs.level
+    nats = negative_log_likelihood(model, test)
     parts = {"embedding": model.embedding, "layers": model.layers, "output": model.output}
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
     return {
-        "task": TASK,
+        "task": "language",
         "model": config.cell,
-        "level": corpus.level,
-        "test": figures(nats, len(corpus.test) - 1, corpus.level),
+        "level": level,
+        "test": figures(nats, len(test) - 1, level),
         "valid": training.best,
         "epochs": training.epoch,
         "steps": training.step,
@@ -47,21 +46,21 @@ def metrics_of(
 
 def baselines_of(data: LanguageData) -> list[dict[str, Any]]:
     """Return the metrics of n-gram counts on the same test text."""
-    corpus = data.corpus
-    words, baselines = len(corpus.vocabulary), []
-    for order in ORDERS[corpus.level]:
+    train, test = (data.tokens[part].numpy() for part in ("train", "test"))
+    words, level, baselines = len(data.inputs.vocabulary), data.inputs.level, []
+    for order in ORDERS[level]:
         if words**order < 2**62:
-            nats = kneser_ney(corpus.train.numpy(), corpus.test.numpy(), words, order)
-            row = figures(nats, len(corpus.test) - 1, corpus.level)
+            nats = kneser_ney(train, test, words, order)
+            row = figures(nats, len(test) - 1, level)
             baselines.append(
                 {"name": f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram", **row}
             )
     return baselines
 
 
-def details_of(config: LanguageConfig, data: LanguageData, model: LanguageModel) -> dict[str, Any]:
+def details_of(config: Any, data: LanguageData, model: LanguageModel) -> dict[str, Any]:
     """Return details.json: data, an excerpt with its surprisals, a sample, command, environment."""
-    vocabulary = data.corpus.vocabulary
+    vocabulary = data.inputs.vocabulary
     sampled = generate(
         model, [vocabulary.END], EXCERPT, top_p=0.9, never=[vocabulary.UNKNOWN], seed=config.seed
     )
@@ -80,11 +79,11 @@ def details_of(config: LanguageConfig, data: LanguageData, model: LanguageModel)
 @torch.no_grad()
 def surprisals(data: LanguageData, model: LanguageModel) -> list[dict[str, Any]]:
     """Return the first tokens of the test text, each with its surprisal in bits."""
-    tokens = data.corpus.test[: EXCERPT + 1].to(next(model.parameters()).device)
+    tokens = data.tokens["test"][: EXCERPT + 1].to(next(model.parameters()).device)
     features = model(tokens[:-1, None]).features
     logs = model.output.log_probabilities(features)[:, 0]
     bits = -logs.gather(1, tokens[1:, None])[:, 0] / math.log(2)
-    words = data.corpus.vocabulary.decode(tokens[1:].tolist())
+    words = data.inputs.vocabulary.decode(tokens[1:].tolist())
     return [{"token": w, "bits": round(b, 2)} for w, b in zip(words, bits.tolist(), strict=True)]
 
 

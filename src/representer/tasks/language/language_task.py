@@ -13,9 +13,14 @@ LANGUAGE = Task(
     noun="running text",
     config=LanguageConfig,
     defaults=lambda given: defaults(given.preset, demo=given.demo),
-    options={"evaluate": (Adaptation,)},
+    options={"evaluate": (Adaptation,), "predict": (), "explain": (), "generate": ()},
     functions={
         "fit": f"{_HOME}.language_fit:fit",
         "evaluate": f"{_HOME}.language_use:evaluate",
+        "predict": f"{_HOME}.language_use:predict",
+        "explain": f"{_HOME}.language_use:explain",
+        "as_text": "representer.tasks.estimator_explain:as_text",
+        "generate": f"{_HOME}.language_use:generate",
     },
+    packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
 )

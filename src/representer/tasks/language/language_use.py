@@ -1,28 +1,31 @@
-"""Using a trained language model: ``evaluate`` and ``generate``."""
+"""Use of a trained language model: ``evaluate``, ``predict``, ``explain`` and ``generate``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
-from representer.data.language import encode_lines, text_lines
-from representer.errors import DataError
-from representer.estimators.generate import generate
-from representer.estimators.language_inputs import LanguageInputs
+from representer.data.language import text_lines
+from representer.errors import ArgumentError, DataError
+from representer.estimators import LanguageModel
 from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.printable import say
 from representer.storage.run_files import require_finite
+from representer.tasks.estimator_explain import entry_of, write_explanations
 from representer.tasks.language.adaptation import Adaptation
 from representer.tasks.language.continuous_cache import (
     ContinuousCache,
     cached_negative_log_likelihood,
 )
 from representer.tasks.language.dynamic_evaluation import dynamic_evaluation
-from representer.tasks.language.language_run import TrainedLanguage, load_run
+from representer.tasks.table_file import as_csv, check_output, write_table
+
+AT_A_TIME = 64  # lines whose predictions are in memory together
 
 
 def evaluate(
@@ -43,67 +46,114 @@ def evaluate(
     Raises:
         DataError: If the text cannot be used.
     """
-    trained = load_run(run)
-    lines = text_lines(data, trained.encoding)
-    tokens = encode_lines(lines, trained.vocabulary, trained.level)
+    estimator = LanguageModel.load(run)
+    inputs = estimator.inputs_
+    tokens = inputs.encode(text_lines(data, estimator.encoding))
     if len(tokens) < 2:
         fix = "Give a text with a word in it."
         raise DataError("has no token to predict", file=Path(data), fix=fix)
-    nats = negative_log_likelihood(trained.model, tokens)
-    require_finite(run, nats)
-    unknown = int((tokens == trained.vocabulary.UNKNOWN).sum())
-    metrics = figures(nats, len(tokens) - 1, trained.level)
-    metrics |= _adapted(trained, tokens, adaptation or Adaptation())
-    return {"run": str(run), "data": str(data), "unknown": unknown, **metrics}
+    losses = _losses(estimator, tokens, adaptation or Adaptation())
+    require_finite(run, losses[""])
+    unknown = int((tokens == inputs.vocabulary.UNKNOWN).sum())
+    metrics = {name: figures(nats, len(tokens) - 1, inputs.level) for name, nats in losses.items()}
+    return {"run": str(run), "data": str(data), "unknown": unknown, **metrics.pop(""), **metrics}
 
 
-def _adapted(trained: TrainedLanguage, tokens: Tensor, chosen: Adaptation) -> dict[str, Any]:
-    """Return the metrics of a text that the model adapts to."""
-    losses: dict[str, float] = {}
+def _losses(estimator: LanguageModel, tokens: Tensor, chosen: Adaptation) -> dict[str, float]:
+    """Return the loss of a text by the name of the adaptation; ``""`` is without."""
+    network = estimator.network_
+    losses = {"": negative_log_likelihood(network, tokens)}
     if chosen.cache_share:
         cache = ContinuousCache(chosen.cache_theta, chosen.cache_share, chosen.cache_window)
-        losses["cache"] = cached_negative_log_likelihood(trained.model, tokens, cache)
+        losses["cache"] = cached_negative_log_likelihood(network, tokens, cache)
     if chosen.dynamic_lr:
         losses["dynamic"] = dynamic_evaluation(
-            trained.model, tokens, lr=chosen.dynamic_lr, decay=chosen.dynamic_decay
+            network, tokens, lr=chosen.dynamic_lr, decay=chosen.dynamic_decay
         )
-    return {name: figures(nats, len(tokens) - 1, trained.level) for name, nats in losses.items()}
+    return losses
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """Options of sampling; see ``generate.generate``."""
+def predict(run: str | Path, data: str | Path, output: str | Path | None) -> None:
+    """Write the most probable next token after each line of a text, and its probability.
 
-    count: int = 100
-    temperature: float = 1.0
-    top_p: float = 1.0
-    seed: int = 0
+    Args:
+        run: The run folder.
+        data: The text file.
+        output: CSV file, written atomically; stdout if None.
+
+    Raises:
+        DataError: The text or the path of the output cannot be used.
+        StorageError: The output cannot be written.
+    """
+    if output is not None:
+        check_output(Path(output), Path(data))
+    estimator = LanguageModel.load(run)
+    lines = [line.rstrip("\r\n") for line in text_lines(data, estimator.encoding)]
+    tokens = estimator.inputs_.encode(lines)
+    if unknown := int((tokens == estimator.inputs_.vocabulary.UNKNOWN).sum()):
+        say(f"{unknown} unknown tokens are read as <unk>")
+    rows = [
+        [str(number), token, f"{chance:.6f}"]
+        for number, (token, chance) in enumerate(_next_tokens(run, estimator, lines), 1)
+    ]
+    write_table(output, as_csv([["line", "prediction", "probability"], *rows]))
 
 
-def write_on(run: str | Path, prompt: str, sampling: Sampling) -> Iterator[str]:
+def explain(run: str | Path, data: str | Path, *, limit: int, top: int) -> list[dict[str, Any]]:
+    """Explain the most probable next token after each of the first lines of a text.
+
+    Writes explanations.json into the run folder and updates its report.
+
+    Args:
+        run: The run folder.
+        data: The text file.
+        limit: Number of lines.
+        top: Number of contributions to list for each.
+
+    Raises:
+        DataError: The text cannot be used.
+        KindError: The model has no exact contributions, with the reason.
+    """
+    estimator = LanguageModel.load(run)
+    first = islice(text_lines(data, estimator.encoding), limit)
+    lines = [line.rstrip("\r\n") for line in first]
+    explanations = estimator.explain(lines, top)
+    pairs = zip(_next_tokens(run, estimator, lines), explanations, strict=True)
+    entries = [
+        entry_of("after line", row, f"{token} ({100 * chance:.0f} %)", explanation)
+        for row, ((token, chance), explanation) in enumerate(pairs, 1)
+    ]
+    write_explanations(run, entries)
+    return entries
+
+
+def _next_tokens(
+    run: str | Path, estimator: LanguageModel, lines: list[str]
+) -> Iterator[tuple[str, float]]:
+    """Yield the most probable token after each line, and its probability."""
+    estimator.set_params(verbose=0)  # unknown tokens have been named
+    for start in range(0, len(lines), AT_A_TIME):
+        chances = estimator.predict_proba(lines[start : start + AT_A_TIME])
+        require_finite(run, chances)
+        best = chances.argmax(axis=1)
+        tokens = np.asarray(estimator.tokens_)[best].tolist()
+        yield from zip(tokens, chances.max(axis=1).tolist(), strict=True)
+
+
+def generate(
+    run: str | Path, prompt: str, tokens: int, *, temperature: float, top_p: float, seed: int
+) -> Iterator[str]:
     """Return the continuation of a prompt, piece by piece as it is sampled.
-
-    Unknown words of the prompt are read as the mark for unknown words, and named on stderr. The
-    continuation has no such mark.
 
     Args:
         run: The run folder.
         prompt: Text; the continuation starts a line if it is empty or ends with a line break.
-        sampling: Number of tokens, and how they are sampled.
+        tokens: Number of tokens.
+        temperature: See `LanguageModel.generate`, as for the others.
+        top_p: The probability of the tokens to sample from.
+        seed: Random seed.
     """
-    trained = load_run(run)
-    inputs = LanguageInputs(trained.vocabulary, trained.level)
-    if unknown := inputs.unknown(prompt):
-        shown = ", ".join(map(repr, unknown))
-        say(f"the model does not know {shown}; read as {trained.vocabulary.MARKS[1]}")
-    tokens = inputs.encode_prompt(prompt)
-    sampled = generate(
-        trained.model,
-        tokens,
-        sampling.count,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        never=[trained.vocabulary.UNKNOWN],
-        seed=sampling.seed,
-    )
-    return inputs.pieces(sampled, starts_line=tokens[-1] == trained.vocabulary.END)
+    if tokens < 1:
+        raise ArgumentError("tokens", tokens, "a positive integer")
+    model = LanguageModel.load(run)
+    return model.stream(prompt, tokens, temperature, top_p=top_p, random_state=seed)

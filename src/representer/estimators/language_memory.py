@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from representer.errors import ArgumentError
-from representer.tasks.language.language_config import LanguageConfig
+from representer.estimators.language_parameters import LanguageParameters
 
 _BYTES = 4  # of a float32
 _COPIES = {"adam": 6, "sgd": 4, "nt-asgd": 6, "asgd": 6}
@@ -22,19 +22,19 @@ def available() -> int | None:
         return None
 
 
-def check_memory(config: LanguageConfig, vocabulary_size: int, free: int | None) -> None:
+def check_memory(parameters: LanguageParameters, vocabulary_size: int, free: int | None) -> None:
     """Refuse a vocabulary whose embedding does not fit into memory in training.
 
     Args:
-        config: Configuration of the run.
+        parameters: Of the estimator.
         vocabulary_size: V.
         free: Available bytes; None for no check.
 
     Raises:
         ArgumentError: If it needs more; the message states the size.
     """
-    size = config.embedding_size or config.hidden_size
-    weights = vocabulary_size * (size + 1) * _BYTES * _COPIES[config.optimizer]
+    size = parameters.embedding_size or parameters.hidden_size
+    weights = vocabulary_size * (size + 1) * _BYTES * _COPIES[parameters.optimizer]
     logits = 512 * vocabulary_size * _BYTES * 2  # rows of the softmax at a time
     if free is None or weights + logits <= free:
         return
@@ -43,5 +43,5 @@ def check_memory(config: LanguageConfig, vocabulary_size: int, free: int | None)
         f"{vocabulary_size:,} tokens of {size} numbers",
         f"less than {(weights + logits) / 2**30:.1f} GiB for it in training; "
         f"{free / 2**30:.1f} GiB are free",
-        hint="Use --min-count, --max-vocabulary or a smaller --embedding-size.",
+        hint="Raise min_count, or lower max_vocabulary or embedding_size.",
     )

@@ -6,22 +6,22 @@ import os
 
 import pytest
 
-from language_samples import small_config
 from representer.errors import ArgumentError
-from representer.tasks.language.memory import available, check_memory
+from representer.estimators.language_memory import available, check_memory
+from representer.estimators.language_parameters import LanguageParameters
 
 
 def test_too_many_tokens_are_refused_with_how_much_they_need():
-    config = small_config(hidden_size=400)
+    parameters = LanguageParameters(hidden_size=400)
     with pytest.raises(
         ArgumentError, match=r"5,000,000 tokens of 400 .* 63\.9 GiB .* 2\.0 GiB are"
     ):
-        check_memory(config, 5_000_000, 2 * 2**30)
+        check_memory(parameters, 5_000_000, 2 * 2**30)
 
 
 def test_what_fits_is_let_through_and_so_is_a_system_that_does_not_say():
-    check_memory(small_config(), 10_000, 2**30)
-    check_memory(small_config(), 10**12, None)
+    check_memory(LanguageParameters(), 10_000, 2**30)
+    check_memory(LanguageParameters(), 10**12, None)
 
 
 def test_this_system_says_more_than_nothing():
