@@ -10,7 +10,8 @@ from representer.cli.run_options import add_run_and_options, task_and_options
 from representer.errors import ArgumentError
 
 SUMMARY = (
-    "Show which words, or walks over atoms or nodes, the predictions of a trained model come from."
+    "Show which words, filters of a signal, or walks over atoms or nodes the predictions of a "
+    "trained model come from."
 )
 
 
@@ -18,7 +19,7 @@ def add_arguments(parser: Any) -> None:
     """Add the run, the data, how much to show, and the options of every task."""
     add_run_and_options(parser, "explain")
     add_number(parser, "--limit", 10, "rows to explain, starting with the first")
-    add_number(parser, "--top", 5, "n-grams, words or walks to show for each")
+    add_number(parser, "--top", 5, "n-grams, words, filters or walks to show for each")
 
 
 def run(arguments: Any) -> None:

@@ -37,8 +37,9 @@ def read_npz(
     """
     path, keys = Path(path), (signals, labels, *KEYS[2:])
     arrays, _ = read_arrays(path, (*keys, "channels"))
-    described = lambda: described_arrays(path)  # noqa: E731
-    return arrays_to_recordings(arrays, path, keys, described, is_labeled=is_labeled)
+    return arrays_to_recordings(
+        arrays, path, keys, lambda: described_arrays(path), is_labeled=is_labeled
+    )
 
 
 def arrays_to_recordings(

@@ -25,7 +25,6 @@ from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.estimator_explain import entry_of
 from representer.tasks.estimator_results import Predictions, shown
-from representer.tasks.estimator_use import names_of
 from representer.tasks.metrics import classification_metrics
 from representer.tasks.signal.signal_data import SignalForm, read_like, with_labels_of
 from representer.tasks.signal.signal_folds import subjects_of
@@ -51,11 +50,9 @@ def evaluate(run: str | Path, data: str | Path, options: SignalReading) -> dict[
     Raises:
         DataError: If the recordings cannot be used.
     """
-    estimator, form = _load(run, options)
-    classes = tuple(names_of(estimator))
-    recordings = with_labels_of(
-        read_like(data, form, estimator.network_.config.sampling_rate), classes, data
-    )
+    estimator, form, given = _opened(run, data, options)
+    classes = tuple(map(str, estimator.target_.names))
+    recordings = with_labels_of(given, classes, data)
     if known := [name for name in subjects_of(recordings) if name in form.subjects]:
         say(f"{data}: the model was trained on {', '.join(known)}; only other subjects "
             "measure generalization")  # fmt: skip
@@ -94,11 +91,8 @@ def predict(
     """
     if output is not None:
         check_output(Path(output), Path(data))
-    estimator, form = _load(run, options)
-    classes = names_of(estimator)
-    recordings = read_like(
-        data, form, estimator.network_.config.sampling_rate, require_labels=False
-    )
+    estimator, form, recordings = _opened(run, data, options, require_labels=False)
+    classes = [*map(str, estimator.target_.names)]
     head = ["subject", "window", *(["second"] if streaming.stream else []), "prediction"]
     table: list[list[object]] = [[*head, *(f"probability_{name}" for name in classes)]]
     if streaming.stream:
@@ -132,14 +126,11 @@ def explain(
         DataError: If the recordings cannot be used.
         KindError: If the cell has no exact contributions.
     """
-    estimator, form = _load(run, options)
-    recordings = read_like(
-        data, form, estimator.network_.config.sampling_rate, require_labels=False
-    )
+    estimator, _, recordings = _opened(run, data, options, require_labels=False)
     signals = recordings.signals[:limit]
     chances = _probabilities(run, estimator, signals, data)
     predictions = Predictions(chances.argmax(axis=1), chances)
-    names = names_of(estimator)
+    names = [*map(str, estimator.target_.names)]
     entries = [
         entry_of("window", row, shown(predictions, row, names), explanation)
         for row, explanation in enumerate(estimator.explain(signals, top))
@@ -151,13 +142,17 @@ def explain(
     return entries
 
 
-def _load(run: str | Path, options: SignalReading) -> tuple[SignalClassifier, SignalForm]:
-    """Return the estimator of a run, and how to read: as in training, unless the options say."""
+def _opened(
+    run: str | Path, data: str | Path, options: SignalReading, *, require_labels: bool = True
+) -> tuple[SignalClassifier, SignalForm, Recordings]:
+    """Return the estimator of a run, and recordings read as in training or as the options say."""
     estimator, files = SignalClassifier.load(run), RunFiles(run)
     saved = saving.read_description(files).reading
     form: SignalForm = files.parsed(MODEL, lambda: from_values(SignalForm, saved))
     given = {name: value for name, value in asdict(options).items() if value is not None}
-    return estimator, replace(form, reading=replace(form.reading, **given))
+    form = replace(form, reading=replace(form.reading, **given))
+    rate = estimator.network_.config.sampling_rate
+    return estimator, form, read_like(data, form, rate, require_labels=require_labels)
 
 
 def _probabilities(
