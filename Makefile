@@ -7,7 +7,7 @@
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup demo test test-all check format bench wheel sanitize docs clean
+.PHONY: setup demo test test-all check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 PYTHON ?= python3
@@ -46,12 +46,17 @@ test-all: $(READY) check
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu"
 
 check: $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style
+
+types: $(READY)
+	$(BIN)/pyright
+
+style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/codespell src tests docs benchmarks tools README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md
 	$(BIN)/python tools/plain_english.py
 	$(BIN)/lint-imports
-	$(BIN)/pyright
 
 format: $(READY)
 	$(BIN)/ruff format .
