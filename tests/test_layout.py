@@ -84,8 +84,10 @@ COVERED_BY = {
         "functional/separable_convolution",
     ),
     "tests/ops/test_ops.py": (  # generated over every backend
-        "ops/gated_scan/cpp", "ops/kbrn_scan/cpp", "ops/kbrn_scan/reference",
-        "ops/kernel_activation/cpp", "ops/kernel_activation/reference",
+        "ops/gated_scan/arguments", "ops/gated_scan/cpp", "ops/kbrn_scan/cpp",
+        "ops/kbrn_scan/reference",
+        "ops/kernel_activation/arguments", "ops/kernel_activation/cpp",
+        "ops/kernel_activation/reference", "ops/separable_convolution/arguments",
         "ops/rkm_scan/products", "ops/separable_convolution/cpp",
         "ops/separable_convolution/reference", "ops/string_scan/arguments",
         "ops/products", "ops/string_scan/gradient", "ops/string_scan/reference",

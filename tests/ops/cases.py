@@ -101,6 +101,19 @@ def arguments(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, A
     return {**dict.fromkeys(needed), **tensors, **sample.options}
 
 
+def differentiable(name: str) -> list[str]:
+    """Return the names of the operands of an op that have gradients."""
+    table = OPS[name].table
+    assert table is not None
+    return [row.name for row in table.differentiable]
+
+
+def batch_axis(op: Op, name: str) -> int | None:
+    """Return the batch axis of an operand of an op."""
+    assert op.table is not None
+    return next(row.batch_axis() for row in op.table.rows if row.name == name)
+
+
 def several(results: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     """Return the results of an op, one or several, as several."""
     return (results,) if isinstance(results, Tensor) else results
@@ -115,9 +128,15 @@ def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tu
     return several(op.function(**arguments(op, sample, tensors), backend=backend))
 
 
+def public_results(op: Op) -> int:
+    """Return the number of results that have gradients."""
+    assert op.table is not None
+    return len(op.table.graded)
+
+
 def define(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
     """Evaluate the definition."""
-    return several(op.definition(**arguments(op, sample, tensors)))
+    return several(op.definition(**arguments(op, sample, tensors)))[: public_results(op)]
 
 
 def gradients(

@@ -11,6 +11,7 @@ from representer.ops import Op, Sample
 from .cases import (
     RecordedCalls,
     arguments,
+    batch_axis,
     call,
     every,
     few_samples,
@@ -19,7 +20,6 @@ from .cases import (
     sequence_samples,
     several,
 )
-from .test_ops import BATCH_AXIS
 
 SIZE = 3
 
@@ -31,18 +31,19 @@ def stacked(tensor: Tensor, dim: int) -> Tensor:
     return stack.requires_grad_(tensor.requires_grad)
 
 
-def has_batch(name: str, tensor: Tensor) -> bool:
-    return tensor.dim() > BATCH_AXIS.get(name, tensor.dim())
+def has_batch(op: Op, name: str, tensor: Tensor) -> bool:
+    axis = batch_axis(op, name)
+    return axis is not None and tensor.dim() > axis
 
 
-def without_batch(sample: Sample) -> set[str]:
+def without_batch(op: Op, sample: Sample) -> set[str]:
     """Return the names of the operands of a sample that have no batch, a weight or a decay, say."""
     tensors = make(sample, torch.float64)
-    return {name for name, tensor in tensors.items() if not has_batch(name, tensor)}
+    return {name for name, tensor in tensors.items() if not has_batch(op, name, tensor)}
 
 
 def samples_with_an_operand_without_batch(op: Op) -> list[Sample]:
-    return [sample for sample in few_samples(op) if without_batch(sample)]
+    return [sample for sample in few_samples(op) if without_batch(op, sample)]
 
 
 def runs(sample: Sample) -> int:
@@ -86,7 +87,7 @@ def compare(op: Op, backend: str, sample: Sample, names: set[str], dim: int) -> 
 def test_mapping_over_what_has_a_batch_runs_the_operator_once(
     op: Op, backend: str, sample: Sample, dim: int
 ):
-    names = set(make(sample, torch.float64)) - without_batch(sample)
+    names = set(make(sample, torch.float64)) - without_batch(op, sample)
     assert compare(op, backend, sample, names - {"lengths"} if dim else names, dim) == runs(sample)
 
 
@@ -100,5 +101,5 @@ def test_what_is_not_mapped_over_is_the_same_for_every_entry(op: Op, backend: st
 def test_mapping_over_what_has_no_batch_runs_the_operator_once_an_entry(
     op: Op, backend: str, sample: Sample
 ):
-    names = {*without_batch(sample), next(iter(make(sample, torch.float64)))}
+    names = {*without_batch(op, sample), next(iter(make(sample, torch.float64)))}
     assert compare(op, backend, sample, names, 0) == SIZE

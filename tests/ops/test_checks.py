@@ -8,10 +8,7 @@ import torch
 from representer.errors import KindError, ShapeError
 from representer.ops.checks import (
     check_floating,
-    check_input,
-    check_lengths,
     check_like,
-    check_operands,
     dtypes_meet,
     may_need_gradient,
 )
@@ -22,8 +19,6 @@ LIKE = torch.zeros(2, 3)
 def test_a_tensor_that_fits_passes():
     check_like("c0", torch.ones(4), LIKE, (4,))
     check_floating("u", LIKE)
-    check_lengths(None, 5, 2)
-    check_lengths(torch.tensor([5, 0], dtype=torch.uint8), 5, 2)
 
 
 def test_a_wrong_shape_shows_both_shapes():
@@ -67,19 +62,6 @@ def test_only_real_floating_point_numbers_are_computed_with(dtype: torch.dtype):
         check_floating("u", torch.zeros(2, dtype=dtype))
 
 
-def test_there_is_one_length_a_sequence():
-    with pytest.raises(
-        ShapeError, match=r"lengths has shape \(3,\); expected \(2,\), one length per"
-    ):
-        check_lengths(torch.tensor([1, 2, 3]), 5, 2)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
-def test_lengths_are_whole_numbers(dtype: torch.dtype):
-    with pytest.raises(KindError, match=f"lengths is {dtype}; expected integers.*long"):
-        check_lengths(torch.ones(2, dtype=dtype), 5, 2)
-
-
 def test_a_gradient_may_be_requested_where_autograd_or_vmap_holds_a_tensor():
     plain, marked = torch.zeros(2, 3), torch.zeros(2, 3, requires_grad=True)
     assert not may_need_gradient((None, plain))
@@ -89,22 +71,3 @@ def test_a_gradient_may_be_requested_where_autograd_or_vmap_holds_a_tensor():
     found = []
     torch.vmap(lambda x: found.append(may_need_gradient((x,))) or x)(marked)
     assert found == [True]
-
-
-def test_sizes_are_read_from_the_input_and_its_filters_or_from_their_products():
-    assert check_input("x", torch.ones(5, 2, 3), torch.ones(4, 7, 3), 4) == (5, 2, 7)
-    assert check_input("x", torch.ones(5, 2, 4, 7), None, 4) == (5, 2, 7)
-    with pytest.raises(
-        ShapeError, match=r"input_weight has shape \(7, 3\); expected \(4, units, 3"
-    ):
-        check_input("x", torch.ones(5, 2, 3), torch.ones(7, 3), 4)
-
-
-def test_operands_that_are_missing_or_not_needed_are_named_with_what_needs_them():
-    check_operands({"b": (None, (3,), False), "w": (LIKE, (2, 3), True)}, LIKE, "cell")
-    with pytest.raises(KindError, match=r"w is None; expected a tensor \(2, 3\) for this cell"):
-        check_operands({"w": (None, (2, 3), True)}, LIKE, "cell")
-    with pytest.raises(KindError, match=r"w is a tensor \(2, 3\); expected None for this chain"):
-        check_operands({"w": (LIKE, (2, 3), False)}, LIKE, "chain")
-    with pytest.raises(ShapeError, match=r"w has shape \(2, 3\); expected \(3, 3\)"):
-        check_operands({"w": (LIKE, (3, 3), True)}, LIKE, "cell")

@@ -161,7 +161,7 @@ def _op_with(*backends: Backend) -> Op:
 PLAIN = Backend("reference", (), reference.forward, reference.backward)
 ELSEWHERE = replace(PLAIN, name="elsewhere", devices=("cuda", "xpu"))
 ABSENT = replace(PLAIN, name="absent", missing="the abacus is not installed")
-PICKY = replace(PLAIN, name="picky", refuses=lambda *operands: "B is odd" if operands else "")
+PICKY = replace(PLAIN, name="picky", refuses=lambda p: "B is odd" if p else "")
 
 
 def test_a_backend_added_later_is_tried_first():

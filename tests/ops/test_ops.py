@@ -11,6 +11,7 @@ from representer.ops import Op, Sample
 from .cases import (
     EVERY_OP,
     all_samples,
+    batch_axis,
     call,
     define,
     every,
@@ -23,11 +24,6 @@ from .cases import (
 )
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 2e-5}  # of the largest entry
-BATCH_AXIS = dict.fromkeys(("u", "f", "z", "x", "carry"), 1) | {
-    **dict.fromkeys(("h0", "c0", "mask", "lengths"), 0),
-    "hold": 2,
-    "statistics": 2,
-}
 SMALL = 0.1  # a single number may be a sum of many that happen to cancel
 DEVICES = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 DTYPES = pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
@@ -169,8 +165,8 @@ def test_a_sequence_of_length_0_leaves_its_state_as_it_was(op: Op, backend: str,
 def test_an_empty_batch_has_empty_results_and_gradients_of_0(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
     for name, tensor in tensors.items():
-        axis = BATCH_AXIS.get(name, tensor.dim())
-        if axis < tensor.dim():
+        axis = batch_axis(op, name)
+        if axis is not None and axis < tensor.dim():
             empty = tensor.detach().narrow(axis, 0, 0)
             tensors[name] = empty.requires_grad_(tensor.requires_grad)
     results = call(op, backend, sample, tensors)

@@ -49,13 +49,12 @@ class Cell:
     @property
     def gates(self) -> tuple[str, ...]:
         """The pre-activations of the cell, in their order in tensors."""
-        present = {
-            "candidate": True,
-            "input": self.input_gate == "dynamic",
-            "forget": self.forget_gate == "dynamic",
-            "output": self.output_gate,
-        }
-        return tuple(gate for gate, is_present in present.items() if is_present)
+        return (
+            "candidate",
+            *("input",) * (self.input_gate == "dynamic"),
+            *("forget",) * (self.forget_gate == "dynamic"),
+            *("output",) * self.output_gate,
+        )
 
     @property
     def recurrent_gates(self) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 def vmap_rule(
     name: str,
-    axes: Mapping[str, int],
-    result_axes: Sequence[int],
+    axes: Mapping[str, int | None],
+    result_axes: Sequence[int | None],
     mixes_batch: Callable[[Sequence[Any]], bool],
 ) -> Callable[..., tuple[Any, Any]]:
     """Return the vmap rule of an operator, for ``torch.library.register_vmap``.
@@ -69,13 +69,15 @@ def _join(operand: Tensor, dim: int | None, axis: int, size: int) -> Tensor:
     return moved.flatten(axis, axis + 1)
 
 
-def _part(results: Tensor | Sequence[Tensor], axes: Sequence[int], size: int) -> tuple[Any, Any]:
+def _part(
+    results: Tensor | Sequence[Tensor], axes: Sequence[int | None], size: int
+) -> tuple[Any, Any]:
     if isinstance(results, Tensor):
         (part,), (dim,) = _part((results,), axes, size)
         return part, dim
     parted, dims = [], []
     for result, axis in zip(results, axes, strict=True):
-        if result.dim() <= axis:  # an empty result that is not needed
+        if axis is None or result.dim() <= axis:  # an empty result that is not needed
             parted.append(result)
             dims.append(None)
         else:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -154,6 +154,39 @@ def call(operation: str, dtype: torch.dtype, arguments: ctypes.Structure) -> Non
         raise BackendError(f"{operation}: the core failed with status {status}.")
 
 
+class Strided(NamedTuple):
+    """A tensor that an operation reads with its strides."""
+
+    tensor: Tensor
+
+
+def filled(**tensors: Tensor) -> dict[str, Tensor | None]:
+    """Return tensors by name, None for empty ones."""
+    return {name: tensor if tensor.numel() else None for name, tensor in tensors.items()}
+
+
+def run(operation: str, struct: Any, dtype: torch.dtype, **fields: Any) -> None:
+    """Run an operation of the core on its arguments by name; ``threads`` is filled in.
+
+    A tensor is passed by its address: unless ``Strided``, of a contiguous copy if it is not
+    contiguous; integers as int64. None is passed as the null pointer, an empty tensor as an
+    address that is not null.
+
+    Raises:
+        MemoryError: If there is not enough memory for the core's scratch buffers.
+        BackendError: If the core does not support these arguments, or fails otherwise.
+    """
+    alive = []
+    for name, value in fields.items():
+        if isinstance(value, Tensor):
+            value = value if value.is_floating_point() else value.long()
+            alive.append(value := value.contiguous())
+            fields[name] = value.data_ptr() or ctypes.addressof(_NOTHING)
+        elif isinstance(value, Strided):
+            fields[name] = value.tensor.data_ptr()
+    call(operation, dtype, struct(threads=threads(), **fields))
+
+
 def threads() -> int:
     """Return the number of threads of the core: that of torch, or 1 in a forked child."""
     return 1 if _forked else min(torch.get_num_threads(), MOST_THREADS)
@@ -162,11 +195,6 @@ def threads() -> int:
 def pointer(tensor: Tensor | None) -> int | None:
     """Return the data pointer of a tensor for a struct, or None."""
     return None if tensor is None else tensor.data_ptr()
-
-
-def weight_pointer(tensor: Tensor | None) -> int | None:
-    """Return `pointer`, but a non-null one for a weight without entries, which counts as given."""
-    return None if tensor is None else tensor.data_ptr() or ctypes.addressof(_NOTHING)
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:

@@ -117,7 +117,7 @@ def test_any_number_of_leading_axes(backend, shape):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"centers": torch.zeros(2, 0)}, ShapeError, r"\(features, centers\) with at least one"),
+        ({"centers": torch.zeros(2, 0)}, ShapeError, r"expected \(2, centers\) with at least one"),
         ({"centers": torch.zeros(3)}, ShapeError, r"centers has shape \(3,\)"),
         (
             {"input": torch.zeros(5, 3)},

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from representer.functional.cell import Cell
-from representer.ops.rkm_scan import reference
-from representer.ops.rkm_scan.arguments import ALL, CELLS, NOTHING, Forward
+from representer.ops.rkm_scan.arguments import ALL, CELLS, NOTHING, Operands
 from representer.ops.rkm_scan.samples import CELLS as NAMED
 from representer.ops.rkm_scan.samples import tensors
 
@@ -19,8 +18,8 @@ def _forward(
     cell: Cell, options: str, *, reverse: bool = False, keep: int = ALL
 ) -> tuple[torch.Tensor, ...]:
     given = tensors(cell, (T, B, H), options, torch.float64)
-    operands = [given.get(name) for name in Forward._fields[:-3]]
-    return reference.forward(*operands, cell.code, reverse, keep)
+    operands = [given.get(name) for name in Operands._fields[:-3]]
+    return torch.ops.representer.rkm_scan(*operands, cell.code, reverse, keep, "reference")
 
 
 @EVERY_CELL

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
-from representer.ops.string_scan.arguments import Gradients
 from representer.ops.string_scan.samples import CHAINS, every_way, tensors
 
-from ..cases import LAYOUTS, as_it_is, moved
+from ..cases import LAYOUTS, as_it_is, differentiable, moved
 from ..test_ops import TOLERANCE
 
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
@@ -48,7 +47,9 @@ def _evaluate(
     if "lengths" in options:
         more["lengths"] = (size[0] - torch.arange(size[1])) % (size[0] + 1)
     operands = {name: layout(tensor.to(dtype)) for name, tensor in given.items()}
-    marked = {n: t.requires_grad_() for n, t in operands.items() if n in Gradients._fields}
+    marked = {
+        n: t.requires_grad_() for n, t in operands.items() if n in differentiable("string_scan")
+    }
     results = function(**operands, chain=chain, reverse=reverse, **more)
     generator = torch.Generator().manual_seed(2)
     slopes = [layout(torch.randn(r.shape, generator=generator).to(dtype)) for r in results]

@@ -13,8 +13,9 @@ from representer.errors import KindError, ShapeError
 from representer.functional import StringChain
 from representer.functional.string_chain import Combine, Decay, Normalized, Readout
 from representer.ops import OPS, string_scan
-from representer.ops.string_scan.arguments import Gradients
 from representer.ops.string_scan.samples import CHAINS, every_way, tensors
+
+from ..cases import differentiable
 
 T, B, H = 5, 3, 4
 BACKENDS = [name for name, b in OPS["string_scan"].backends.items() if not b.missing]
@@ -37,7 +38,7 @@ def _compare(
     chain: StringChain, options: str, reverse: bool, backend: str | None = None, **changes: Any
 ) -> None:
     operands = {**tensors(chain, (T, B, H), options, torch.float64), **changes}
-    marked = [operands[n].requires_grad_() for n in Gradients._fields if n in operands]
+    marked = [operands[n].requires_grad_() for n in differentiable("string_scan") if n in operands]
     found = string_scan(**operands, chain=chain, reverse=reverse, backend=backend)
     exact = DEFINE(**operands, chain=chain, reverse=reverse)
     torch.testing.assert_close(found, exact, rtol=1e-10, atol=1e-10)
@@ -108,10 +109,13 @@ def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: st
     ("changes", "message"),
     [
         ({"x": torch.zeros(T, B, 3, H)}, r"expected \(time, batch, features\)"),
-        ({"input_weight": torch.zeros(3, H, 7)}, r"input_weight .* \(3, 4, 7\); .* \(3, 4, 4\)"),
+        (
+            {"input_weight": torch.zeros(3, H, 7)},
+            r"input_weight .* \(3, 4, 7\); .* \(3, units, 4\)",
+        ),
         ({"input_weight": torch.zeros(3 * H, 7)}, r"input_weight .*; expected \(3, units, 4\)"),
         ({"bias": torch.zeros(4, H)}, r"bias has shape \(4, 4\); expected \(1 to 3, 4\)"),
-        ({"bias": torch.zeros(2, 3)}, r"bias has shape \(2, 3\); expected \(2, 4\)"),
+        ({"bias": torch.zeros(2, 3)}, r"bias has shape \(2, 3\); expected \(biased, 4\)"),
         (
             {"x": torch.zeros(T, B, 2), "input_weight": torch.zeros(3, H, 2)},
             r"x has shape \(5, 3, 2\); expected \(time, batch, 4\), as the highway carries it",
@@ -136,8 +140,8 @@ def test_a_decay_that_is_neither_one_number_nor_one_a_unit_is_named(decay: torch
         (GATED, {"h0": torch.zeros(B, H).double()}, "h0 is torch.float64; expected torch.float32"),
         (GATED, {"c0": torch.zeros(B, 1, H, device="meta")}, "c0 is on meta; expected cpu"),
         (GATED, {"decay": torch.ones(H)}, r"decay is a tensor \(4,\); expected None"),
-        (GIVEN, {"decay": None}, r"decay is None; expected a tensor \(\) for this chain"),
-        (SEEN, {"weight": None}, r"weight is None; expected a tensor \(4, 4\) for this chain"),
+        (GIVEN, {"decay": None}, r"decay is None; expected a tensor \(4,\) or \(\) in this call"),
+        (SEEN, {"weight": None}, r"weight is None; expected a tensor \(4, 4\) in this call"),
         (GATED, {"weight": torch.ones(H, H)}, r"weight is a tensor \(4, 4\); expected None"),
         (GATED, {"carry": None}, r"carry is None; expected a tensor \(5, 3, 4\)"),
         (CHAINS["second"], {"carry": torch.ones(T, B, H)}, r"carry is a tensor .*; expected None"),

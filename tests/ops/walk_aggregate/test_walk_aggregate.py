@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.functional import NONLINEARITIES, walk_aggregate_definition
 from representer.ops import OPS, core, use_backend, walk_aggregate
-from representer.ops.walk_aggregate.arguments import Gradients
 from representer.ops.walk_aggregate.samples import SIZES, tensors
+
+from ..cases import differentiable
 
 BACKENDS = [name for name, b in OPS["walk_aggregate"].backends.items() if not b.missing]
 ALL = "shift factor gate edge"
@@ -46,7 +47,7 @@ def test_the_sum_is_that_over_the_edges_one_by_one(nodes, edges, features, units
 @pytest.mark.parametrize("activation", NONLINEARITIES)
 def test_every_activation_of_a_message_has_its_value_and_its_gradient(activation, backend):
     given = operands(dtype=torch.float64)
-    marked = [given[name].requires_grad_() for name in Gradients._fields]
+    marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]
     slopes = torch.randn(N, H, dtype=torch.float64)
     found, expected = (
         run(**given, activation=activation, scale=10.0)
@@ -67,7 +68,7 @@ def test_without_edges_every_sum_and_every_gradient_is_0(parts, backend):
     given = operands(parts, edge_index=torch.zeros(2, 0, dtype=torch.int64))
     if parts:
         given["edge_attr"] = torch.zeros(0, K)
-    for name in Gradients._fields:
+    for name in differentiable("walk_aggregate"):
         given.get(name, torch.zeros(1)).requires_grad_()
     y = walk_aggregate(**given, backend=backend)
     assert not y.any()
@@ -86,7 +87,7 @@ def test_a_graph_without_nodes_has_no_sums(backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nothing_of_the_size_of_edges_by_units_is_kept_for_the_gradient(backend):
     given = operands()
-    for name in Gradients._fields:
+    for name in differentiable("walk_aggregate"):
         given[name].requires_grad_()
     kept: list[torch.Tensor] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x, lambda x: x):
@@ -98,7 +99,7 @@ def test_nothing_of_the_size_of_edges_by_units_is_kept_for_the_gradient(backend)
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_share_the_units_and_two_runs_give_the_same_bits(threads):
     given, before = tensors(SIZES["7x16x6x70"], ALL, torch.float32), torch.get_num_threads()
-    marked = [given[name].requires_grad_() for name in Gradients._fields]
+    marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]
 
     def run() -> tuple:
         y = walk_aggregate(**given, activation="tanh")
@@ -136,12 +137,12 @@ def test_an_edge_to_a_node_that_there_is_not_is_named(end, edge, node, backend):
         ({"edge_index": torch.zeros(2, 9, device="meta").long()}, KindError, "on meta; exp"),
         ({"edge_attr": torch.zeros(8, 3)}, ShapeError, r"\(8, 3\); expected \(9, features\)"),
         ({"edge_attr": torch.zeros(9)}, ShapeError, r"\(9,\); expected \(9, features\)"),
-        ({"edge_attr": None}, KindError, "edge_attr is None; .* for shift"),
+        ({"edge_attr": None}, KindError, r"edge_attr is None; expected a tensor \(9, f"),
         ({"edge_attr": torch.zeros(9, 4)}, ShapeError, r"shift has shape \(17, 3\); .* \(17, 4\)"),
         ({"factor": torch.zeros(3, 17)}, ShapeError, r"factor has shape \(3, 17\); .* \(17, 3\)"),
         ({"edge_gate": torch.zeros(17, 3).double()}, KindError, "edge_gate is torch.float64"),
-        ({"source_gate": None}, KindError, "source_gate is None; .* beside edge_gate"),
-        ({"target_gate": None}, KindError, "target_gate is None; .* the other half of the gate"),
+        ({"source_gate": None}, KindError, r"source_gate is None; expected a tensor \(5, 17\)"),
+        ({"target_gate": None}, KindError, r"target_gate is None; expected a tensor \(5, 17\)"),
         ({"target_gate": torch.zeros(5, 3)}, ShapeError, r"target_gate .*\(5, 3\); .*\(5, 17\)"),
         ({"shift": None}, ArgumentError, "activation is 'tanh'; .* Apply it to nodes before"),
         ({"activation": "sine"}, ArgumentError, "activation is 'sine'; expected one of identity"),
@@ -171,7 +172,7 @@ def test_it_traces_without_values():
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_every_instruction_set_computes_the_same_at_every_width(isa, units, dtype):
     given = tensors((5, 9, 3, units), ALL, dtype)
-    marked = [given[name].requires_grad_() for name in Gradients._fields]
+    marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]
     slopes, found = torch.randn(5, units, dtype=dtype), []
     for backend in ("cpp", "reference"):
         with core.instruction_set(isa):

@@ -10,8 +10,9 @@ import torch
 from representer import functional
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.ops import OPS, core, walk_rounds
-from representer.ops.walk_rounds.arguments import Gradients
 from representer.ops.walk_rounds.samples import SIZES, tensors
+
+from ..cases import differentiable
 
 BACKENDS = [name for name, b in OPS["walk_rounds"].backends.items() if not b.missing]
 SIZE = "5x9x3x4x17x2"
@@ -26,7 +27,7 @@ def operands(dtype: torch.dtype = F64, **changes: Any) -> dict[str, Any]:
 
 def found(run: Any, given: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     """Return the value and all gradients."""
-    marked = [given[name] for name in Gradients._fields if given.get(name) is not None]
+    marked = [given[name] for name in differentiable("walk_rounds") if given.get(name) is not None]
     for tensor in marked:
         tensor.requires_grad_()
     y = run(**given)
@@ -116,7 +117,7 @@ def test_a_batch_of_many_graphs_is_their_edges_in_any_order(order, threads, back
 def test_without_a_gradient_the_rounds_are_not_kept(backend):
     given = operands()
     *_, hidden, tape = torch.ops.representer.walk_rounds(
-        *(given[name] for name in ("labels", "edge_index", *list(Gradients._fields)[1:])),
+        *(given[row.name] for row in OPS["walk_rounds"].table.rows),
         3, 0, 1.0, "tanh", False, backend,
     )  # fmt: skip
     assert not hidden.numel()
@@ -178,13 +179,13 @@ def test_an_edge_to_a_node_that_there_is_not_is_named(backend):
     [
         ({"labels": torch.zeros(5)}, ShapeError, r"labels has shape \(5,\)"),
         ({"edge_index": torch.zeros(2, 9)}, KindError, "edge_index is torch.float32"),
-        ({"edge_attr": torch.zeros(8, 3, dtype=F64)}, ShapeError, r"edge_attr .*\(9, 3\)"),
-        ({"edge_attr": torch.zeros(9, dtype=F64)}, ShapeError, r"edge_attr .*\(edges, features\)"),
-        ({"weight": torch.zeros(75, 4, dtype=F64)}, ShapeError, r"weight .*\(76, 4\)"),
+        ({"edge_attr": torch.zeros(8, 3, dtype=F64)}, ShapeError, r"edge_attr .*\(9, features\)"),
+        ({"edge_attr": torch.zeros(9, dtype=F64)}, ShapeError, r"edge_attr .*\(9, features\)"),
+        ({"weight": torch.zeros(75, 4, dtype=F64)}, ShapeError, r"bias .*\(75,\)"),
         ({"bias": torch.zeros(75, dtype=F64)}, ShapeError, r"bias .*\(76,\)"),
         ({"neighbors": torch.zeros(4, 3, dtype=F64)}, ShapeError, r"neighbors .*\(4, 4\)"),
         ({"shift": torch.zeros(4, 3)}, KindError, "shift is torch.float32"),
-        ({"factor": torch.zeros(17, 3, dtype=F64)}, ShapeError, r"factor .*\(order - 1, units"),
+        ({"factor": torch.zeros(17, 3, dtype=F64)}, ShapeError, r"factor .*\(steps, units, 3\)"),
         ({"edge_gate": None}, ShapeError, r"weight .*\(42, 4\)"),
         ({"depth": 0}, ArgumentError, "depth is 0"),
         ({"first": 3}, ArgumentError, "first is 3; expected 0 to 2, as there are 3 rounds"),

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from representer.errors import KindError, ShapeError
 from representer.ops.checks import check_like
-from representer.ops.walk_aggregate import check_edge_index
 
 
 def check_graph(
@@ -29,7 +28,7 @@ def check_graph(
     if not isinstance(edge_index, Tensor):
         hint = "Sparse adjacency matrices are not taken."
         raise KindError("edge_index", type(edge_index).__name__, "a tensor (2, edges)", hint=hint)
-    check_edge_index(edge_index, x)
+    _check_edge_index(edge_index, x)
     if edge_dim is None:
         return None
     if edge_attr is None:
@@ -60,3 +59,20 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
     if batch_size is None:
         batch_size = int(batch.max()) + 1 if batch.numel() else 0
     return torch.zeros_like(states[:1]).expand(batch_size, -1).index_add(0, batch, states)
+
+
+def _check_edge_index(edge_index: Tensor, like: Tensor) -> None:
+    """Check the dtype and shape of edges; the op checks their values.
+
+    Raises:
+        ShapeError: If they are not ``(2, E)``.
+        KindError: If they are not int64, or on another device than ``like``.
+    """
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ShapeError("edge_index", edge_index.shape, "(2, edges), sources over targets")
+    if edge_index.dtype != torch.int64:
+        hint = "Use edge_index.long()."
+        raise KindError("edge_index", str(edge_index.dtype), "torch.int64", hint=hint)
+    if edge_index.device != like.device:
+        hint = f"Use edge_index.to({str(like.device)!r})."
+        raise KindError("edge_index", f"on {edge_index.device}", f"{like.device}", hint=hint)

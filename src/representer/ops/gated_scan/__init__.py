@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ShapeError
 from representer.ops import core
-from representer.ops.checks import check_floating, check_lengths, check_like
 from representer.ops.gated_scan import cpp, reference
+from representer.ops.gated_scan.arguments import Operands, Results
 from representer.ops.op import Backend, Op, Sample
-
-_DECAY_AXES = {0: "", 1: "units"}
+from representer.ops.table import Table
 
 
 def gated_scan(
@@ -50,65 +47,8 @@ def gated_scan(
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (9), (15).
     """
-    check_floating("u", u)
-    if u.dim() != 3 or not len(u):
-        raise ShapeError("u", u.shape, "(time, batch, units) with at least one step")
-    if f.dim() not in (0, 1, 3) or (f.dim() and tuple(f.shape) != tuple(u.shape)[3 - f.dim() :]):
-        raise ShapeError("f", f.shape, f"(), ({u.shape[2]},) or {tuple(u.shape)}")
     c0 = u.new_zeros(u.shape[1:]) if c0 is None else c0
-    check_like("c0", c0, u, tuple(u.shape[1:]))
-    check_like("f", f, u, tuple(f.shape))
-    check_lengths(lengths, *u.shape[:2])
-    arguments = (u, f, c0, lengths, reverse)
-    if OP.is_forward_mode(backend):
-        return functional.gated_scan(u, f, c0, lengths=lengths, reverse=reverse)
-    name = OP.choose(backend, u.device.type, arguments)
-    states, final = OP.call(name, arguments)
-    return states, final
-
-
-def _layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    yield "u", "time batch units"
-    yield "f", _DECAY_AXES.get(p.f.dim(), "time batch units")
-    yield "c0", "batch units"
-    yield "lengths", "batch ?"
-
-
-def _backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    yield "states", "time batch units packed"
-    yield "grad_states", "time batch units"
-    yield "grad_final", "batch units"
-    yield "f", _DECAY_AXES.get(p.f.dim(), "time batch units")
-    yield "c0", "batch units"
-    yield "lengths", "batch ?"
-
-
-def _fake(u: Tensor, f: Tensor, c0: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
-    return u.new_empty(u.shape), u.new_empty(c0.shape)
-
-
-def _backward_fake(
-    grad_states: Tensor, grad_final: Tensor, f: Tensor, *_: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    shape = grad_states.shape
-    return (
-        grad_states.new_empty(shape),
-        grad_states.new_empty(f.shape),
-        grad_states.new_empty(shape[1:]),
-    )
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _, f, c0, lengths, ctx.reverse, ctx.backend = inputs
-    ctx.save_for_backward(f, c0, lengths, output[0])
-
-
-def _gradient(ctx: Any, grad_states: Tensor, grad_final: Tensor) -> tuple[Tensor | None, ...]:
-    f, c0, lengths, states = ctx.saved_tensors
-    du, df, dc0 = torch.ops.representer.gated_scan_backward(
-        grad_states, grad_final, f, c0, states, lengths, ctx.reverse, ctx.backend
-    )
-    return du, df, dc0, None, None, None
+    return OP(Operands(u, f, c0, lengths, reverse), backend)
 
 
 def _samples() -> Iterator[Sample]:
@@ -143,19 +83,6 @@ def _samples() -> Iterator[Sample]:
 
 
 OP = Op("gated_scan", gated_scan, functional.gated_scan, _samples)
-OP.register(
-    "(Tensor u, Tensor f, Tensor c0, Tensor? lengths, bool reverse, str backend)"
-    " -> (Tensor, Tensor)",
-    "(Tensor grad_states, Tensor grad_final, Tensor f, Tensor c0, Tensor states, Tensor? lengths,"
-    " bool reverse, str backend) -> (Tensor, Tensor, Tensor)",
-    layout=_layout,
-    backward_layout=_backward_layout,
-    fake=_fake,
-    backward_fake=_backward_fake,
-    save=_save,
-    gradient=_gradient,
-    batch_axes={"u": 1, "f": 1, "c0": 0, "lengths": 0},
-    result_axes=(1, 0),
-)
+OP.register(Table(Operands, Results))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -2,53 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
 
 from torch import Tensor
 
 from representer.ops import core, structs
-from representer.ops.sequence import Steps, previous
+from representer.ops.gated_scan.arguments import Operands, Results
+from representer.ops.sequence import previous
 
 
-def forward(
-    u: Tensor, f: Tensor, c0: Tensor, lengths: Tensor | None, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    """Return the states and the final one."""
-    return _run("scan_forward", u, f, c0, lengths, reverse)
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the kept."""
+    return _run("scan_forward", p.u, p.c0, p, new)
 
 
 def backward(
-    grad_states: Tensor,
-    grad_final: Tensor,
-    f: Tensor,
-    c0: Tensor,
-    states: Tensor,
-    lengths: Tensor | None,
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
     """Return the gradients of u, f and c0."""
-    du, dc0 = _run("scan_backward", grad_states, f, grad_final, lengths, reverse)
-    df = previous(states, c0, lengths, reverse).mul_(du)
-    return du, df.sum_to_size(f.shape), dc0
+    new = Results(p.c0.new_empty(kept.states.shape), p.c0.new_empty(p.c0.shape))
+    du, dc0 = _run("scan_backward", grad.states, grad.final, p, new)
+    df = previous(kept.states, p.c0, p.lengths, p.reverse).mul_(du)
+    return {"u": du, "f": df.sum_to_size(p.f.shape), "c0": dc0}
 
 
-def refuses(u: Tensor, *arguments: Any) -> str:
-    """Say why the core cannot run a call of the op; "" if it can."""
-    return core.refuses(u.dtype)
+def refuses(p: Operands) -> str:
+    """Return why the core cannot run a call, or an empty string."""
+    return core.refuses(p.u.dtype)
 
 
-def _run(
-    operation: str, u: Tensor, f: Tensor, start: Tensor, lengths: Tensor | None, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    Steps(len(u), lengths, reverse)  # checks the lengths
-    u, f, start = u.contiguous(), f.contiguous(), start.contiguous()
-    lengths = None if lengths is None else lengths.long().contiguous()
+def _run(operation: str, u: Tensor, start: Tensor, p: Operands, new: Results) -> Results:
     time, batch, units = u.shape
-    states, final = u.new_empty(u.shape), start.new_empty(start.shape)
-    decay = {0: 0, 1: 1, 3: 2}[f.dim()]
-    arguments = structs.ScanStruct(
-        time, batch, units, reverse, core.threads(), decay, core.pointer(u), core.pointer(f),
-        core.pointer(start), core.pointer(lengths), core.pointer(states), core.pointer(final),
+    core.run(
+        operation, structs.ScanStruct, u.dtype, time=time, batch=batch, units=units,
+        reverse=p.reverse, decay=min(p.f.dim(), 2), u=u, f=p.f, c0=start, lengths=p.lengths,
+        **new._asdict(),
     )  # fmt: skip
-    core.call(operation, u.dtype, arguments)
-    return states, final
+    return new

@@ -12,28 +12,27 @@ Shapes: T time, B batch, H units, K centers.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
 
 import torch
 from torch import Tensor
 
-from representer.ops.kbrn_scan.arguments import Backward, Forward, Gradients
+from representer.ops.kbrn_scan.arguments import Operands, Results
 from representer.ops.kernel_activation import reference as expansion
 from representer.ops.sequence import Steps
 
 
-def forward(*operands: Any) -> tuple[Tensor, ...]:
-    """Return h_1..h_T, the last h, the statistics of the batch, and n of all steps if kept."""
-    p = Forward(*operands)
-    output, _, used, normed = (p.h0.new_empty(shape) for shape in p.result_shapes)
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    output, _, used, normed = new
     h, weight = p.h0, p.weight.t()
     real, counts = _real(p.lengths, p.z)
     for t in Steps(len(p.z), p.lengths, False):
         a = torch.where(real[t], torch.addmm(p.z[t], h, weight), 0.0)
         if p.norm is not None:
-            if p.of_batch:
+            if p.uses_batch:
                 used[:, t] = 0.0
-            if p.of_batch and counts[t] >= 2:
+            if p.uses_batch and counts[t] >= 2:
                 mean = a.sum(0) / counts[t]
                 var = torch.where(real[t], (a - mean).square(), 0.0).sum(0) / counts[t]
                 used[0, t], used[1, t] = mean, var
@@ -45,35 +44,36 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
             normed[t] = a.t()
         if p.norm is not None:
             a = p.norm[0] * a + p.norm[1]
-        fresh = expansion.forward(a, p.centers, p.coefficients, p.green, p.bandwidth)
+        fresh = expansion.evaluate(a, p.centers, p.coefficients, p.green, p.bandwidth)
         if p.line is not None:
             fresh += p.line[:, 0] * a + p.line[:, 1]
         h = torch.where(real[t], fresh, h)
         output[t] = torch.where(real[t], fresh, 0.0)
-    return output, h.clone(), used, normed
+    return new._replace(h=h.clone())
 
 
-def backward(*operands: Any) -> tuple[Tensor, ...]:
-    """Return the gradients of what ``forward`` takes, see ``Gradients``."""
-    p = Backward(*operands)
-    time, _, units = p.output.shape
-    real, counts = _real(p.lengths, p.output)
-    n = p.normed.transpose(1, 2)
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    time, _, units = kept.output.shape
+    real, counts = _real(p.lengths, kept.output)
+    n = kept.normed.transpose(1, 2)
     a = n if p.norm is None else p.norm[0] * n + p.norm[1]
     tables = (p.centers, p.coefficients, p.green, p.bandwidth)
     rows = a.reshape(-1, units)
-    slopes = expansion.backward(torch.ones_like(rows), rows, *tables)[0].reshape(p.output.shape)
+    slopes = expansion.gradients(torch.ones_like(rows), rows, *tables)[0].reshape(kept.output.shape)
     if p.line is not None:
         slopes = slopes + p.line[:, 0]
-    grad, dh = torch.where(real, p.grad_output, 0.0), p.grad_h
+    upstream, dh = torch.where(real, grad.output, 0.0), grad.h
     dh_all, da_all = torch.empty_like(slopes), torch.empty_like(slopes)
     for t in reversed(range(time)):
-        dh_all[t] = torch.where(real[t], grad[t] + dh, 0.0)
+        dh_all[t] = torch.where(real[t], upstream[t] + dh, 0.0)
         da = dh_all[t] * slopes[t]
         if p.norm is not None:
             da = p.norm[0] * da
-            if p.of_batch and counts[t] >= 2:
-                var = p.used[1, t]
+            if p.uses_batch and counts[t] >= 2:
+                var = kept.used[1, t]
                 da = da - (da.sum(0) + n[t] * (da * n[t]).sum(0)) / counts[t]
             else:
                 assert p.statistics is not None
@@ -82,39 +82,26 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
         da_all[t] = da
         dh = torch.where(real[t], 0.0, dh) + da @ p.weight
     flat = dh_all.reshape(-1, units)
-    _, d_centers, d_coefficients = expansion.backward(flat, rows, *tables)
-    return finish(p, da_all, dh, d_centers, d_coefficients, *_affine(p, flat, rows, slopes, n))
-
-
-def finish(
-    p: Backward,
-    da: Tensor,
-    dh: Tensor,
-    d_centers: Tensor,
-    d_coefficients: Tensor,
-    d_line: Tensor,
-    d_norm: Tensor,
-) -> Gradients:
-    """Return all gradients, with that of U, which sums over all steps at once."""
-    units = da.shape[-1]
-    d_weight = da[0].t() @ p.h0  # what was carried past the end of a sequence has no gradient there
-    d_weight.addmm_(da[1:].reshape(-1, units).t(), p.output[:-1].reshape(-1, units))
-    return Gradients(da, d_weight, dh, d_centers, d_coefficients, d_line, d_norm)
-
-
-def _affine(p: Backward, dh: Tensor, a: Tensor, slopes: Tensor, n: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the gradients of line and norm."""
-    d_line, d_norm = dh.new_empty(0), dh.new_empty(0)
+    _, d_centers, d_coefficients = expansion.gradients(flat, rows, *tables)
+    found = {"h0": dh, "centers": d_centers, "coefficients": d_coefficients}
     if p.line is not None:
-        d_line = torch.stack(((dh * a).sum(0), dh.sum(0)), dim=1)
+        found["line"] = torch.stack(((flat * rows).sum(0), flat.sum(0)), dim=1)
     if p.norm is not None:
-        da = dh * slopes.reshape(dh.shape)
-        d_norm = torch.stack(((da * n.reshape(dh.shape)).sum(0), da.sum(0)))
-    return d_line, d_norm
+        d_normed = flat * slopes.reshape(flat.shape)
+        found["norm"] = torch.stack(((d_normed * n.reshape(flat.shape)).sum(0), d_normed.sum(0)))
+    return found | input_gradients(p, kept, da_all)
+
+
+def input_gradients(p: Operands, kept: Results, da: Tensor) -> dict[str, Tensor]:
+    """Return the gradients of z and of U, a sum over all steps at once."""
+    units = da.shape[-1]
+    d_weight = da[0].t() @ p.h0  # beyond the end of a sequence da is 0
+    d_weight.addmm_(da[1:].reshape(-1, units).t(), kept.output[:-1].reshape(-1, units))
+    return {"z": da, "weight": d_weight}
 
 
 def _real(lengths: Tensor | None, like: Tensor) -> tuple[Tensor, list[int]]:
-    """Return which steps are real ``(T, B, 1)``, and how many sequences have each."""
+    """Return the mask of real steps ``(T, B, 1)``, and the number of sequences at each step."""
     time, batch = like.shape[:2]
     if lengths is None:
         return torch.ones(time, 1, 1, dtype=torch.bool, device=like.device), [batch] * time

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ArgumentError, ShapeError
+from representer.errors import ShapeError
 from representer.functional.kernel_activation import GREENS
 from representer.ops import core
-from representer.ops.checks import check_floating, check_like
+from representer.ops.kbrn_scan.arguments import sizes
 from representer.ops.kernel_activation import cpp, reference
+from representer.ops.kernel_activation.arguments import Operands, Results
 from representer.ops.op import Backend, Op, Sample
+from representer.ops.table import Table
 
 
 def kernel_activation(
@@ -56,67 +57,12 @@ def kernel_activation(
         Marra et al., Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks, 2018,
         (5), (6).
     """
-    check_floating("input", input)
-    _check_options(green, bandwidth)
-    if centers.dim() != 2 or not centers.shape[1]:
-        raise ShapeError("centers", centers.shape, "(features, centers) with at least one center")
-    features = len(centers)
-    if not input.dim() or input.shape[-1] != features:
-        raise ShapeError(
-            "input", input.shape, f"(..., {features}), a feature for each row of centers"
-        )
-    check_like("centers", centers, input, tuple(centers.shape))
-    check_like("coefficients", coefficients, input, tuple(centers.shape))
-    if OP.is_forward_mode(backend):
-        return functional.kernel_activation(
-            input, centers, coefficients, green=green, bandwidth=bandwidth
-        )
-    rows = input.reshape(-1, features)
-    arguments = (rows, centers, coefficients, green, float(bandwidth))
-    name = OP.choose(backend, input.device.type, arguments)
-    return OP.call(name, arguments).reshape(input.shape)
-
-
-def _layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    _check_options(p.green, p.bandwidth)
-    yield "input", "rows features"
-    yield "centers", "features centers"
-    yield "coefficients", "features centers"
-
-
-def _backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    yield from _layout(p, sizes)
-    yield "grad", "rows features"
-
-
-def _check_options(green: str, bandwidth: float) -> None:
-    if green not in GREENS:
-        raise ArgumentError("green", green, f"one of {', '.join(GREENS)}")
-    if not 0 < bandwidth < float("inf"):
-        raise ArgumentError("bandwidth", bandwidth, "a positive number")
-
-
-def _fake(rows: Tensor, *_: Any) -> Tensor:
-    return rows.new_empty(rows.shape)
-
-
-def _backward_fake(
-    grad: Tensor, rows: Tensor, centers: Tensor, *_: Any
-) -> tuple[Tensor, Tensor, Tensor]:
-    shape = centers.shape
-    return rows.new_empty(rows.shape), rows.new_empty(shape), rows.new_empty(shape)
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    *tensors, ctx.green, ctx.bandwidth, ctx.backend = inputs
-    ctx.save_for_backward(*tensors)
-
-
-def _gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    found = torch.ops.representer.kernel_activation_backward(
-        grad, *ctx.saved_tensors, ctx.green, ctx.bandwidth, ctx.backend
-    )
-    return (*found, None, None, None)
+    if not input.dim() or (centers.dim() == 2 and input.shape[-1] != len(centers)):
+        wanted = f"(..., {len(centers)}), a feature for each row of centers"
+        raise ShapeError("input", input.shape, wanted)
+    rows = input.flatten(0, -2) if input.dim() > 1 else input[None]
+    operands = Operands(rows, centers, coefficients, green, float(bandwidth))
+    return OP(operands, backend).reshape(input.shape)
 
 
 def _samples() -> Iterator[Sample]:
@@ -148,19 +94,6 @@ def _samples() -> Iterator[Sample]:
 
 
 OP = Op("kernel_activation", kernel_activation, functional.kernel_activation, _samples)
-OP.register(
-    "(Tensor input, Tensor centers, Tensor coefficients, str green, float bandwidth, str backend)"
-    " -> Tensor",
-    "(Tensor grad, Tensor input, Tensor centers, Tensor coefficients, str green, float bandwidth,"
-    " str backend) -> (Tensor, Tensor, Tensor)",
-    layout=_layout,
-    backward_layout=_backward_layout,
-    fake=_fake,
-    backward_fake=_backward_fake,
-    save=_save,
-    gradient=_gradient,
-    batch_axes={"input": 0},
-    result_axes=(0,),
-)
+OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

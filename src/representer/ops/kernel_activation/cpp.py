@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 import torch
@@ -9,53 +10,38 @@ from torch import Tensor
 
 from representer.functional.kernel_activation import GREENS
 from representer.ops import core, structs
-from representer.ops.core import pointer
+from representer.ops.kernel_activation.arguments import Operands, Results
 
 
-def forward(
-    input: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float
-) -> Tensor:
-    """Return f ``(N, F)``."""
-    input, tables = input.contiguous(), (centers.contiguous(), coefficients.contiguous())
-    output = input.new_empty(input.shape)
-    results = (output, None, None, None)
-    _call("activation_forward", input, tables, None, results, green, bandwidth)
-    return output
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    _run("activation_forward", p, out=new.output)
+    return new
 
 
 def backward(
-    grad: Tensor,
-    input: Tensor,
-    centers: Tensor,
-    coefficients: Tensor,
-    green: str,
-    bandwidth: float,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of input, centers and coefficients."""
-    input, tables = input.contiguous(), (centers.contiguous(), coefficients.contiguous())
-    found = [torch.empty_like(x) for x in (input, *tables)]
-    results = (None, *found)
-    _call("activation_backward", input, tables, grad.contiguous(), results, green, bandwidth)
-    return found[0], found[1], found[2]
-
-
-def refuses(input: Tensor, *arguments: Any) -> str:
-    """Say why the core cannot run a call of the op; "" if it can."""
-    return core.refuses(input.dtype)
-
-
-def _call(
-    operation: str,
-    input: Tensor,
-    tables: tuple[Tensor, Tensor],
-    grad: Tensor | None,
-    results: tuple[Tensor | None, ...],
-    green: str,
-    bandwidth: float,
-) -> None:
-    rows, features = input.shape
-    arguments = structs.ActivationStruct(
-        rows, features, tables[0].shape[1], list(GREENS).index(green), core.threads(),
-        *map(pointer, (input, *tables, grad, *results)), bandwidth,
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    d_input, d_centers, d_coefficients = (
+        torch.empty_like(x, memory_format=torch.contiguous_format) for x in p[:3]
+    )
+    _run(
+        "activation_backward", p, grad=grad.output, grad_x=d_input, grad_centers=d_centers,
+        grad_coefficients=d_coefficients,
     )  # fmt: skip
-    core.call(operation, input.dtype, arguments)
+    return {"input": d_input, "centers": d_centers, "coefficients": d_coefficients}
+
+
+def refuses(p: Operands) -> str:
+    """Return why the core cannot run a call, or an empty string."""
+    return core.refuses(p.input.dtype)
+
+
+def _run(operation: str, p: Operands, **tensors: Any) -> None:
+    rows, features = p.input.shape
+    core.run(
+        operation, structs.ActivationStruct, p.input.dtype, rows=rows, features=features,
+        count=p.centers.shape[1], green=list(GREENS).index(p.green), x=p.input, centers=p.centers,
+        coefficients=p.coefficients, bandwidth=p.bandwidth, **tensors,
+    )  # fmt: skip

@@ -14,14 +14,23 @@ derivative are 0, as torch has them.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import torch
 from torch import Tensor
+
+from representer.ops.kernel_activation.arguments import Operands, Results
 
 SHAPES = {"relu": (1, 0), "abs": (1, -1), "cubic": (3, -1)}  # m, s
 _BINOMIALS = ((1,), (1, 1), (1, 2, 1), (1, 3, 3, 1))
 
 
-def forward(
+def forward(p: Operands, new: Results) -> Tensor:
+    """Return f ``(N, F)``."""
+    return evaluate(*p)
+
+
+def evaluate(
     input: Tensor, centers: Tensor, coefficients: Tensor, green: str, bandwidth: float
 ) -> Tensor:
     """Return f ``(N, F)``."""
@@ -36,6 +45,14 @@ def forward(
 
 
 def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    found = gradients(grad.output, *p)
+    return dict(zip(("input", "centers", "coefficients"), found, strict=True))
+
+
+def gradients(
     grad: Tensor,
     input: Tensor,
     centers: Tensor,

@@ -8,32 +8,14 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ArgumentError
 from representer.functional import Cell
 from representer.ops import core
-from representer.ops.checks import (
-    check_input,
-    check_lengths,
-    check_like,
-    check_operands,
-    may_need_gradient,
-)
+from representer.ops.checks import may_need_gradient
 from representer.ops.op import Backend, Op
-from representer.ops.recurrence import gradient_rule
-from representer.ops.rkm_scan import cpp, reference
-from representer.ops.rkm_scan.arguments import (
-    ALL,
-    CELLS,
-    NOTHING,
-    Backward,
-    Forward,
-    Gradients,
-    backward_layout,
-    layout,
-)
+from representer.ops.rkm_scan import cpp, gradient, reference
+from representer.ops.rkm_scan.arguments import ALL, CELLS, NOTHING, Operands, Results, sizes
 from representer.ops.rkm_scan.samples import samples
-
-_BY_AUTOGRAD = "functional.rkm_scan takes any, with autograd."
+from representer.ops.table import Table
 
 
 def rkm_scan(
@@ -87,59 +69,14 @@ def rkm_scan(
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019, (8)-(19).
     """
-    if cell.candidate not in ("identity", "tanh"):
-        raise ArgumentError(
-            "cell.candidate", cell.candidate, "'identity' or 'tanh'", hint=_BY_AUTOGRAD
-        )
-    gates, seen = len(cell.gates), len(cell.recurrent_gates)
-    time, batch, units = check_input("z", z, input_weight, gates)
-    check_like("h0", h0, z, (batch, units))
-    check_like("c0", c0, z, (batch, units))
-    expected = {
-        "input_weight": (input_weight, (gates, units, z.shape[-1]), input_weight is not None),
-        "bias": (bias, (gates, units), input_weight is not None and bias is not None),
-        "weight": (weight, (seen, units, units), seen > 0),
-        "static": (static, (2, units), "static" in (cell.input_gate, cell.forget_gate)),
-        "norm": (norm, (2, units), norm is not None),
-        "hold": (hold, (2, time, batch, units), hold is not None),
-    }
-    check_operands(expected, z, "cell")
-    check_lengths(lengths, time, batch)
-    if OP.is_forward_mode(backend):
-        return _definition(
-            z, weight, h0, c0, cell=cell, input_weight=input_weight, bias=bias, static=static,
-            norm=norm, hold=hold, lengths=lengths, reverse=reverse,
-        )  # fmt: skip
     keep = NOTHING
     if may_need_gradient((z, input_weight, bias, weight, h0, c0, static, norm)):
         keep = CELLS if recompute else ALL
-    operands = Forward(
-        z, input_weight, bias, weight, h0, c0, static, norm, hold, lengths, cell.code, reverse, keep
+    p = Operands(
+        z, input_weight, bias, weight, h0, c0, static, norm, hold, lengths, cell, reverse, keep
     )
-    name = OP.choose(backend, z.device.type, operands)
-    output, h, c, *_ = OP.call(name, operands)
+    output, h, c, *_ = OP(p, backend)
     return output, h, c
-
-
-def _fake(*operands: Any) -> tuple[Tensor, ...]:
-    p = Forward(*operands[:-1])
-    time, batch, _, units = p.sizes
-    shapes = ((time, batch, units), (batch, units), (batch, units), *p.kept_shapes)
-    return tuple(p.h0.new_empty(shape) for shape in shapes)
-
-
-def _backward_fake(*operands: Any) -> Gradients:
-    p = Backward(*operands[:-1])
-    time, batch, gates, units = (*p.output.shape[:2], len(p.cell.gates), p.output.shape[2])
-    dx = (time, batch, gates, units)
-    if p.input_weight is not None:
-        dx = p.z.shape if p.needs_x else (0,)
-    optional = (p.input_weight, p.bias, p.weight, p.static if p.needs_static else None, p.norm)
-    of_input, of_bias, of_weight, of_static, of_norm = (
-        (0,) if x is None else x.shape for x in optional
-    )
-    shapes = (dx, of_input, of_bias, of_weight, p.h0.shape, p.c0.shape, of_static, of_norm)
-    return Gradients(*(p.h0.new_empty(shape) for shape in shapes))
 
 
 def _definition(
@@ -159,25 +96,7 @@ def _definition(
     return functional.rkm_scan(z, weight, h0, c0, **options)
 
 
-_save, _gradient = gradient_rule(
-    "rkm_scan",
-    Forward,
-    Gradients,
-    needs_input=lambda p: p.input_weight is not None or p.keep == CELLS,
-    optional=("z", "static"),
-)
 OP = Op("rkm_scan", rkm_scan, _definition, samples)
-OP.register(
-    Forward.SCHEMA,
-    Backward.SCHEMA,
-    layout=layout,
-    backward_layout=backward_layout,
-    fake=_fake,
-    backward_fake=_backward_fake,
-    save=_save,
-    gradient=_gradient,
-    batch_axes={"z": 1, "h0": 0, "c0": 0, "hold": 2, "lengths": 0},
-    result_axes=(1, 0, 0, 1, 1, 1),
-)
-OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.register(Table(Operands, Results, sizes))
+OP.add_backend(Backend("reference", (), reference.forward, gradient.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -1,157 +1,86 @@
-"""The operands of rkm_scan and of its gradient, in the order of their schemas."""
+"""Operands and results of rkm_scan."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional.cell import Cell
+from representer.ops.operand import LENGTHS, Operand
 
-NOTHING, ALL, CELLS = 0, 1, 2  # what forward keeps for the gradient; CELLS recomputes the gates
+NOTHING, ALL, CELLS = 0, 1, 2  # what is kept for the gradient; with CELLS it recomputes the gates
 
 
-class Forward(NamedTuple):
-    """Operands of the forward operator; shapes as in ``rkm_scan``."""
+def _is_static(p: Any) -> bool:
+    return "static" in (p.cell.input_gate, p.cell.forget_gate)
 
-    z: Tensor
-    input_weight: Tensor | None
-    bias: Tensor | None
-    weight: Tensor | None
-    h0: Tensor
-    c0: Tensor
-    static: Tensor | None
-    norm: Tensor | None
-    hold: Tensor | None
-    lengths: Tensor | None
-    code: str
+
+class Operands(NamedTuple):
+    """Operands of rkm_scan."""
+
+    z: Annotated[
+        Tensor,
+        Operand(
+            "time batch gates units",
+            instead=("time batch features", lambda p: p.input_weight is not None),
+            saved=lambda p: p.input_weight is not None or p.keep == CELLS,
+            on_request=True,
+        ),
+    ]
+    input_weight: Annotated[Tensor | None, Operand("gates units features")]
+    bias: Annotated[
+        Tensor | None,
+        Operand("gates units", needed=lambda p: False if p.input_weight is None else None),
+    ]
+    weight: Annotated[
+        Tensor | None,
+        Operand("seen units units", needed=lambda p: bool(p.cell.recurrent_gates)),
+    ]
+    h0: Annotated[Tensor, Operand("batch units")]
+    c0: Annotated[Tensor, Operand("batch units")]
+    static: Annotated[Tensor | None, Operand("2 units", needed=_is_static, on_request=True)]
+    norm: Annotated[Tensor | None, Operand("2 units")]
+    hold: Annotated[Tensor | None, Operand("2 time batch units", differentiable=False)]
+    lengths: Annotated[Tensor | None, LENGTHS]
+    cell: Cell
     reverse: bool
     keep: int
 
-    SCHEMA = (
-        "(Tensor z, Tensor? input_weight, Tensor? bias, Tensor? weight, Tensor h0, Tensor c0,"
-        " Tensor? static, Tensor? norm, Tensor? hold, Tensor? lengths, str cell, bool reverse,"
-        " int keep, str backend) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
-    )
 
-    @property
-    def cell(self) -> Cell:
-        """The cell."""
-        return Cell.parse(self.code)
-
-    @property
-    def sizes(self) -> tuple[int, int, int, int]:
-        """T, B, G and H."""
-        time, batch = self.z.shape[:2]
-        return time, batch, len(self.cell.gates), self.h0.shape[1]
-
-    @property
-    def kept_shapes(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Of gates, carried cells and fresh cells, as far as they are kept."""
-        time, batch, gates, units = self.sizes
-        between = self.norm is not None or self.hold is not None
-        return (
-            (time, batch, gates, units) if self.keep == ALL else (0,),
-            (time, batch, units) if self.keep else (0,),
-            (time, batch, units) if self.keep and between else (0,),
-        )
+def _has_fresh(p: Any) -> bool:
+    return bool(p.keep) and (p.norm is not None or p.hold is not None)
 
 
-class Backward(NamedTuple):
-    """Operands of the gradient operator."""
+class Results(NamedTuple):
+    """Results of rkm_scan: h of every step, the last h and c, and tensors for the gradient.
 
-    grad_output: Tensor
-    grad_h: Tensor
-    grad_c: Tensor
-    output: Tensor
-    gates: Tensor
-    cells: Tensor
-    fresh: Tensor
-    z: Tensor
-    input_weight: Tensor | None
-    bias: Tensor | None
-    weight: Tensor | None
-    h0: Tensor
-    c0: Tensor
-    static: Tensor | None
-    norm: Tensor | None
-    hold: Tensor | None
-    lengths: Tensor | None
-    code: str
-    reverse: bool
-    needs_x: bool
-    needs_static: bool
+    The latter are the gates after their non-linearity; the carried cells; and, if layer norm or
+    zoneout is between the two, the freshly computed cells.
+    """
 
-    SCHEMA = (
-        "(Tensor grad_output, Tensor grad_h, Tensor grad_c, Tensor output, Tensor gates,"
-        " Tensor cells, Tensor fresh, Tensor z, Tensor? input_weight, Tensor? bias,"
-        " Tensor? weight, Tensor h0, Tensor c0, Tensor? static, Tensor? norm, Tensor? hold,"
-        " Tensor? lengths, str cell, bool reverse, bool needs_x, bool needs_static, str backend)"
-        " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
-    )
-
-    @property
-    def cell(self) -> Cell:
-        """The cell."""
-        return Cell.parse(self.code)
+    output: Annotated[Tensor, Operand("time batch units")]
+    h: Annotated[Tensor, Operand("batch units", saved=False)]
+    c: Annotated[Tensor, Operand("batch units", saved=False)]
+    gates: Annotated[
+        Tensor,
+        Operand("time batch gates units", needed=lambda p: p.keep == ALL, differentiable=False),
+    ]
+    cells: Annotated[
+        Tensor, Operand("time batch units", needed=lambda p: bool(p.keep), differentiable=False)
+    ]
+    fresh: Annotated[Tensor, Operand("time batch units", needed=_has_fresh, differentiable=False)]
 
 
-class Gradients(NamedTuple):
-    """Results of the gradient operator; empty for what is absent or not needed."""
+def sizes(p: Operands) -> dict[str, int]:
+    """Check the options of a call, and return the sizes that they determine.
 
-    z: Tensor
-    input_weight: Tensor
-    bias: Tensor
-    weight: Tensor
-    h0: Tensor
-    c0: Tensor
-    static: Tensor
-    norm: Tensor
-
-
-def layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    """Yield the layout of the forward operator, see ``ops.operands``."""
+    Raises:
+        ArgumentError: If the cell has a candidate whose slope does not follow from its value, or
+            there is no such ``keep``.
+    """
+    if p.cell.candidate not in ("identity", "tanh"):
+        hint = "functional.rkm_scan takes any, with autograd."
+        raise ArgumentError("cell.candidate", p.cell.candidate, "'identity' or 'tanh'", hint=hint)
     if p.keep not in (NOTHING, ALL, CELLS):
         raise ArgumentError("keep", p.keep, f"one of {NOTHING}, {ALL} and {CELLS}")
-    yield "h0", "batch units"
-    yield from _shared(p, sizes)
-    yield "z", "time batch features" if p.input_weight is not None else "time batch gates units"
-    yield "hold", "2 time batch units ?"
-    yield "lengths", "batch ?"
-
-
-def backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    """Yield the layout of the gradient operator."""
-    yield "output", "time batch units packed"
-    yield from _shared(p, sizes)
-    is_recomputed = p.gates.dim() == 1
-    yield "gates", "0" if is_recomputed else "time batch gates units packed"
-    yield "cells", "time batch units packed"
-    has_fresh = p.norm is not None or p.hold is not None
-    yield "fresh", "time batch units packed" if has_fresh else "0"
-    is_product = is_recomputed and p.input_weight is None
-    yield "z", "time batch gates units" if is_product else _input_axes(p)
-    yield "grad_output", "time batch units"
-    yield "grad_h", "batch units"
-    yield "grad_c", "batch units"
-    yield "h0", "batch units"
-    yield "hold", "2 time batch units ?"
-    yield "lengths", "batch ?"
-
-
-def _shared(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    cell = Cell.parse(p.cell)
-    sizes["gates"], sizes["seen"] = len(cell.gates), len(cell.recurrent_gates)
-    is_static = "static" in (cell.input_gate, cell.forget_gate)
-    yield "c0", "batch units"
-    yield "input_weight", "gates units features ?"
-    yield "bias", None if p.input_weight is None else "gates units ?"
-    yield "weight", "seen units units" if sizes["seen"] else None
-    yield "static", "2 units" if is_static else None
-    yield "norm", "2 units ?"
-
-
-def _input_axes(p: Any) -> str:
-    return "0" if p.input_weight is None else "time batch features"
+    return {"gates": len(p.cell.gates), "seen": len(p.cell.recurrent_gates)}

@@ -17,45 +17,48 @@ Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
 
 import torch
 from torch import Tensor
 
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
-from representer.ops.rkm_scan.arguments import Backward
+from representer.ops.rkm_scan.arguments import Operands, Results
 from representer.ops.rkm_scan.products import finish, gates_of, memory_before, normalize
 from representer.ops.sequence import Steps, previous
 
 BLOCK = 2**18  # entries of the gates for which factors are computed at once: 1 MiB in float32
 
 
-def backward(*operands: Any) -> tuple[Tensor, ...]:
-    """Return the gradients of the operands, see ``arguments.Gradients``."""
-    p = Backward(*operands)
-    cell, gates, lengths, reverse = p.cell, gates_of(p), p.lengths, p.reverse
-    weight, static, norm, hold, fresh = p.weight, p.static, p.norm, p.hold, p.fresh
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    cell, gates, lengths, reverse = p.cell, gates_of(p, kept), p.lengths, p.reverse
+    weight, static, norm, hold, fresh = p.weight, p.static, p.norm, p.hold, kept.fresh
     (time, batch, _, units), first_seen = gates.shape, len(cell.gates) - len(cell.recurrent_gates)
     of_cell = len(cell.gates) - cell.output_gate  # pre-activations that act through the cell
     gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
-    h_before = previous(p.output, p.h0, lengths, reverse)
-    c_before = previous(p.cells, p.c0, lengths, reverse)
+    h_before = previous(kept.output, p.h0, lengths, reverse)
+    c_before = previous(kept.cells, p.c0, lengths, reverse)
     memory = memory_before(cell, h_before, c_before)
     normed, scale = normalize(fresh) if norm is not None else (fresh, fresh)
-    emitted = p.cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
+    emitted = (
+        kept.cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])
+    )
 
     block = max(1, BLOCK // max(1, gates[0].numel()))
     factor_TBGH, to_cell, at = gates, None, range(0)
-    keep = gate.get("forget", torch.zeros_like(p.cells) if static is None else static[1])
+    keep = gate.get("forget", torch.zeros_like(kept.cells) if static is None else static[1])
     keep = keep.expand(time, batch, units)
 
     dz = torch.empty_like(gates)
-    g_after_norm = torch.empty_like(p.cells) if norm is not None else None
-    g_all = torch.empty_like(p.cells) if p.needs_static else None
+    g_after_norm = torch.empty_like(kept.cells) if norm is not None else None
+    g_all = torch.empty_like(kept.cells) if "static" in requested else None
     seen_TBX = dz.flatten(2)[:, :, first_seen * units :]
     weight_XH = None if weight is None else weight.flatten(0, 1)
-    to_h, to_c = p.grad_h, p.grad_c  # what flows into h_t and c_t from later steps
+    to_h, to_c = grad.h, grad.c  # the gradients of h_t and c_t from later steps
     steps = Steps(time, lengths, reverse)
     for t in steps.backwards():
         if t not in at:
@@ -64,7 +67,7 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
             factor_TBGH = _factors(cell, gates[part], static, memory[part], emitted[part])
             to_cell = _slope_of_emission(cell, gates[part], emitted[part])
         i = t - at.start
-        e = p.grad_output[t] + to_h
+        e = grad.output[t] + to_h
         g = to_c
         held_e = held_g = None
         if hold is not None:
@@ -84,11 +87,11 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
         before_h = seen_TBX[t].mm(weight_XH) if weight_XH is not None else torch.zeros_like(e)
         before_c = torch.zeros_like(g)
         if cell.forget_gate != "none":
-            kept = g * keep[t]
+            carried = g * keep[t]
             if cell.memory == "output":
-                before_h = before_h + kept
+                before_h = before_h + carried
             else:
-                before_c = kept if cell.memory == "cell" else kept * (memory[t] + 1)
+                before_c = carried if cell.memory == "cell" else carried * (memory[t] + 1)
         if held_e is not None and held_g is not None:
             before_h, before_c = before_h + held_e, before_c + held_g
         if steps.is_whole(t):
@@ -97,13 +100,14 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
             real = steps.real(t)
             to_h, to_c = torch.where(real, before_h, to_h), torch.where(real, before_c, to_c)
 
-    return finish(p, dz, to_h.clone(), to_c.clone(), gate["candidate"], g_all, g_after_norm)
+    found = {"h0": to_h.clone(), "c0": to_c.clone()}
+    return found | finish(p, kept, dz, gate["candidate"], g_all, g_after_norm, "z" in requested)
 
 
 def _factors(
     cell: Cell, gates: Tensor, static: Tensor | None, memory: Tensor, emitted: Tensor
 ) -> Tensor:
-    """Return what g (or e, for the output gate) is multiplied by to give da, for a few steps."""
+    """Return the factor of g (of e for the output gate) in da, for a few steps."""
     gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
     candidate = gate["candidate"]
     factors = torch.empty_like(gates)

@@ -22,7 +22,7 @@ from representer.ops.products import (
     transpose,
     weight_gradient,
 )
-from representer.ops.rkm_scan.arguments import Backward, Gradients
+from representer.ops.rkm_scan.arguments import ALL, Operands, Results
 from representer.ops.sequence import previous
 
 JOINT = 128  # features and units up to which one product gives all gradients of weights
@@ -42,14 +42,14 @@ def normalize(fresh: Tensor) -> tuple[Tensor, Tensor]:
     return centered * scale, scale
 
 
-def gates_of(p: Backward) -> Tensor:
-    """Return the gates ``(T, B, G, H)``: those that were kept, or the same computed again."""
-    if p.gates.dim() == 4:  # else it is the empty (0,)
-        return p.gates
+def gates_of(p: Operands, kept: Results) -> Tensor:
+    """Return the gates ``(T, B, G, H)``, recomputed if they were not kept."""
+    if p.keep == ALL:
+        return kept.gates
     z = p.z if p.input_weight is None else input_products(p.z, p.input_weight, p.bias)
     gates = z.clone(memory_format=torch.contiguous_format)
     if p.weight is not None:
-        h_before = previous(p.output, p.h0, p.lengths, p.reverse)
+        h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
         fed = F.linear(h_before, p.weight.flatten(0, 1)).unflatten(-1, p.weight.shape[:2])
         gates[:, :, -len(p.weight) :] += fed
     gates[:, :, 1:].sigmoid_()
@@ -58,77 +58,76 @@ def gates_of(p: Backward) -> Tensor:
 
 
 def finish(
-    p: Backward,
+    p: Operands,
+    kept: Results,
     dz: Tensor,
-    to_h: Tensor,
-    to_c: Tensor,
     candidate: Tensor,
     g_fresh: Tensor | None,
     g_normed: Tensor | None,
+    needs_z: bool,
     multiply: Multiply = torch.mm,
     transpose: Transpose = transpose,
-) -> Gradients:
-    """Complete the gradients after the loop.
+) -> dict[str, Tensor]:
+    """Return the gradients that follow from those of the pre-activations and cells.
 
     Args:
         p: The operands.
+        kept: The results.
         dz: Gradient of the pre-activations ``(T, B, G, H)``.
-        to_h: Gradient of h0.
-        to_c: Gradient of c0.
         candidate: c~ of every step ``(T, B, H)``.
         g_fresh: Gradient of the cells before their norm ``(T, B, H)``, for the static gates.
         g_normed: Gradient of the cells after their norm ``(T, B, H)``.
-        multiply: The product of two matrices, for the gradient of the input.
-        transpose: The transposed of a matrix, for the gradients of the weights.
+        needs_z: Whether the gradient of the input is needed.
+        multiply: Product of two matrices, for the gradient of the input.
+        transpose: Transpose of a matrix, for the gradients of the weights.
     """
-    empty = dz.new_empty(0)
-    dx, d_input_weight, d_bias, d_weight = dz, empty, empty.clone(), empty.clone()
-    d_static, d_norm = empty.clone(), empty.clone()
-    if p.input_weight is not None:
-        dx = input_gradient(dz, p.input_weight, multiply) if p.needs_x else empty.clone()
+    found = {}
+    if needs_z:
+        weight = p.input_weight
+        found["z"] = dz if weight is None else input_gradient(dz, weight, multiply)
     if _is_joint(p, dz):
-        d_input_weight, d_bias, d_weight = _joint_gradients(p, dz, transpose)
+        found |= _joint_gradients(p, kept, dz, transpose)
     else:
         if p.input_weight is not None:
-            d_input_weight = weight_gradient(dz, real(p.z, p.lengths), transpose)
-            d_bias = d_bias if p.bias is None else dz.flatten(0, 1).sum(0)
+            found["input_weight"] = weight_gradient(dz, real(p.z, p.lengths), transpose)
+        if p.bias is not None:
+            found["bias"] = dz.flatten(0, 1).sum(0)
         if p.weight is not None:
-            h_before = previous(p.output, p.h0, p.lengths, p.reverse)
-            d_weight = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
-    if p.static is not None and p.needs_static:
-        assert g_fresh is not None
-        h_before = previous(p.output, p.h0, p.lengths, p.reverse)
-        memory = memory_before(p.cell, h_before, previous(p.cells, p.c0, p.lengths, p.reverse))
-        zero = torch.zeros_like(p.static[0])
-        of_input = p.cell.input_gate == "static"
-        written = over_steps(g_fresh * candidate, p.lengths) if of_input else zero
-        of_forget = p.cell.forget_gate == "static"
-        kept = over_steps(g_fresh * memory, p.lengths) if of_forget else zero
-        d_static = torch.stack((written, kept))
+            h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
+            found["weight"] = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
+    if p.static is not None and g_fresh is not None:
+        h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
+        memory = memory_before(p.cell, h_before, previous(kept.cells, p.c0, p.lengths, p.reverse))
+        parts = [torch.zeros_like(p.static[0])] * 2
+        if p.cell.input_gate == "static":
+            parts[0] = over_steps(g_fresh * candidate, p.lengths)
+        if p.cell.forget_gate == "static":
+            parts[1] = over_steps(g_fresh * memory, p.lengths)
+        found["static"] = torch.stack(parts)
     if p.norm is not None:
         assert g_normed is not None
-        normed, _ = normalize(p.fresh)
-        d_norm = torch.stack(
-            (over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths))
-        )
-    return Gradients(dx, d_input_weight, d_bias, d_weight, to_h, to_c, d_static, d_norm)
+        normed, _ = normalize(kept.fresh)
+        parts = [over_steps(g_normed * normed, p.lengths), over_steps(g_normed, p.lengths)]
+        found["norm"] = torch.stack(parts)
+    return found
 
 
-def _is_joint(p: Backward, dz: Tensor) -> bool:
-    """Return True if all pre-activations see x and h, and reading dz costs most."""
+def _is_joint(p: Operands, dz: Tensor) -> bool:
+    """Return True if every pre-activation depends on x and h, and most time goes to reading dz."""
     if p.input_weight is None or p.weight is None or len(p.weight) != dz.shape[2]:
         return False
     return p.z.shape[2] + dz.shape[3] <= JOINT
 
 
 def _joint_gradients(
-    p: Backward, dz: Tensor, transpose: Transpose
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of input_weight, bias and weight as parts of one, that of [x 1 h]."""
+    p: Operands, kept: Results, dz: Tensor, transpose: Transpose
+) -> dict[str, Tensor]:
+    """Return the gradients of input_weight, bias and weight as parts of that of [x 1 h]."""
     features, ones, units = p.z.shape[2], int(p.bias is not None), dz.shape[3]
     seen = dz.new_ones(*dz.shape[:2], features + ones + units)
     seen[:, :, :features] = real(p.z, p.lengths)
-    previous(p.output, p.h0, p.lengths, p.reverse, out=seen[:, :, features + ones :])
+    previous(kept.output, p.h0, p.lengths, p.reverse, out=seen[:, :, features + ones :])
     parts = weight_gradient(dz, seen, transpose).split((features, ones, units), 2)
     of_x, of_bias, of_h = (part.clone(memory_format=torch.contiguous_format) for part in parts)
-    return of_x, of_bias[..., 0].contiguous() if ones else dz.new_empty(0), of_h
+    found = {"input_weight": of_x, "weight": of_h}
+    return found | {"bias": of_bias[..., 0].contiguous()} if ones else found

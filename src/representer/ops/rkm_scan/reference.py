@@ -9,8 +9,6 @@ Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), 
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,29 +17,20 @@ from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
 from representer.ops.products import input_products
-from representer.ops.rkm_scan.arguments import ALL, Forward
-from representer.ops.rkm_scan.gradient import backward
+from representer.ops.rkm_scan.arguments import ALL, Operands, Results
 from representer.ops.sequence import Steps
 
-__all__ = ["backward", "forward"]
 
-
-def forward(*operands: Any) -> tuple[Tensor, ...]:
-    """Return h_1..h_T, the last h and c, and what the gradient needs, as far as it is kept.
-
-    That is: the gates after their non-linearity (T, B, G, H); the carried cells (T, B, H); and,
-    where layer norm or zoneout stand between the two, the freshly computed cells (T, B, H).
-    """
-    p = Forward(*operands)
+def forward(p: Operands, new: Results) -> Results:
+    """Return the results, in the memory of ``new`` as far as they are written step by step."""
     cell, weight, static, norm, hold = p.cell, p.weight, p.static, p.norm, p.hold
     z = p.z if p.input_weight is None else input_products(p.z, p.input_weight, p.bias)
-    (time, batch, gates, units), first_seen = p.sizes, len(cell.gates) - len(cell.recurrent_gates)
+    (time, batch, gates, units), first_seen = z.shape, len(cell.gates) - len(cell.recurrent_gates)
     keeps_gates = p.keep == ALL
-    kept, cells, fresh = (p.h0.new_empty(shape) for shape in p.kept_shapes)
+    output, _, _, kept, cells, fresh = new
     a_TBGH = kept if keeps_gates else p.h0.new_empty(1, batch, gates, units)
     seen_TBX = a_TBGH.flatten(2)[:, :, first_seen * units :]
     weight_HX = None if weight is None else weight.flatten(0, 1).t().contiguous()
-    output = p.h0.new_empty(time, batch, units)
     phi, psi = NONLINEARITIES[cell.candidate].value, NONLINEARITIES[cell.output].value
 
     h, c = p.h0, p.c0
@@ -74,7 +63,7 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
             output[t] = torch.where(real, h_new, 0.0)
         if cells.numel():
             cells[t] = c
-    return output, h.clone(), c.clone(), kept, cells, fresh
+    return new._replace(h=h.clone(), c=c.clone())
 
 
 def _fresh_cell(

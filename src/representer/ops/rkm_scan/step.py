@@ -16,7 +16,7 @@ from torch._C._functorch import maybe_current_level  # pyright: ignore
 from representer.functional.cell import Cell
 from representer.functional.rkm_scan import EPS
 from representer.ops import core, structs
-from representer.ops.operands import is_forward_mode
+from representer.ops.forward_mode import is_forward_mode
 from representer.ops.rkm_scan.cpp import KNOWN
 from representer.ops.selection import allows
 

@@ -2,53 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from torch import Tensor
 
 from representer.ops import core, structs
-from representer.ops.core import pointer
-from representer.ops.separable_convolution.reference import of_input
+from representer.ops.separable_convolution.arguments import Operands, Results
+from representer.ops.separable_convolution.reference import input_gradient
 
 
-def forward(x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int) -> Tensor:
-    """Return y ``(T, B, O)``."""
-    steps = (len(x) - (taps.shape[2] - 1) * dilation - 1) // stride + 1
-    y = x.new_empty(steps, x.shape[1], mix.shape[1])
-    _call("separable_forward", x, mix, taps, y, (None, None, None), stride, dilation)
-    return y
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    _run("separable_forward", p, new.y, out=new.y)
+    return new
 
 
 def backward(
-    grad: Tensor, x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int, of_x: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x, empty if it is not asked for, of mix and of taps."""
-    grad = grad.contiguous()
-    dmix, dtaps = (w.new_zeros(w.shape[0], w.shape[2], w.shape[1]) for w in (mix, taps))
-    _call("separable_backward", x, mix, taps, grad, (grad, dmix, dtaps), stride, dilation)
-    dx = of_input(grad, x, mix, taps, stride, dilation) if of_x else x.new_empty(0)
-    return dx, dmix.transpose(1, 2).contiguous(), dtaps.transpose(1, 2).contiguous()
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    dmix, dtaps = (w.new_zeros(w.shape[0], w.shape[2], w.shape[1]) for w in (p.mix, p.taps))
+    dy = grad.y.contiguous()
+    _run("separable_backward", p, dy, out=dy, grad=dy, grad_mix=dmix, grad_taps=dtaps)
+    found = {"mix": dmix.mT.contiguous(), "taps": dtaps.mT.contiguous()}
+    return found | ({"x": input_gradient(p, dy)} if "x" in requested else {})
 
 
-def refuses(x: Tensor, *arguments: Any) -> str:
-    """Say why the core cannot run a call of the op; "" if it can."""
-    return core.refuses(x.dtype)
+def refuses(p: Operands) -> str:
+    """Return why the core cannot run a call, or an empty string."""
+    return core.refuses(p.x.dtype)
 
 
-def _call(
-    operation: str,
-    x: Tensor,
-    mix: Tensor,
-    taps: Tensor,
-    y: Tensor,
-    gradients: tuple[Tensor | None, ...],
-    stride: int,
-    dilation: int,
-) -> None:
-    rank, _, n = taps.shape
-    x, mix, taps = x.contiguous(), *(w.transpose(1, 2).contiguous() for w in (mix, taps))
-    arguments = structs.SeparableStruct(
-        *y.shape, x.shape[2], n, rank, stride, dilation, core.threads(),
-        *map(pointer, (x, mix, taps, y, *gradients)),
+def _run(operation: str, p: Operands, y: Tensor, **tensors: Any) -> None:
+    time, batch, outputs = y.shape
+    core.run(
+        operation, structs.SeparableStruct, y.dtype, time=time, batch=batch, outputs=outputs,
+        channels=p.x.shape[2], length=p.taps.shape[2], rank=len(p.taps), stride=p.stride,
+        dilation=p.dilation, x=p.x, mix=p.mix.mT, taps=p.taps.mT, **tensors,
     )  # fmt: skip
-    core.call(operation, x.dtype, arguments)

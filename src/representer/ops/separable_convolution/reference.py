@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import torch
 from torch import Tensor
 from torch.nn.grad import conv1d_input, conv1d_weight
 
 from representer import functional
+from representer.ops.separable_convolution.arguments import Operands, Results
 
 
-def forward(x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int) -> Tensor:
+def forward(p: Operands, new: Results) -> Tensor:
     """Return y ``(T, B, O)``."""
-    y = functional.separable_convolution(x, mix, taps, stride=stride, dilation=dilation)
-    return y.contiguous()
+    return functional.separable_convolution(**p._asdict()).contiguous()
 
 
 def backward(
-    grad: Tensor, x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int, of_x: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of x (empty unless requested), of mix and of taps."""
-    size = (mix.shape[1], x.shape[2], taps.shape[2])
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    size = (p.mix.shape[1], p.x.shape[2], p.taps.shape[2])
     dfilters = conv1d_weight(
-        x.permute(1, 2, 0), size, grad.permute(1, 2, 0), stride, dilation=dilation
+        p.x.permute(1, 2, 0), size, grad.y.permute(1, 2, 0), p.stride, dilation=p.dilation
     )
-    dx = of_input(grad, x, mix, taps, stride, dilation) if of_x else x.new_empty(0)
-    return (
-        dx,
-        torch.einsum("oin,ron->roi", dfilters, taps).contiguous(),
-        torch.einsum("oin,roi->ron", dfilters, mix).contiguous(),
-    )
+    found = {
+        "mix": torch.einsum("oin,ron->roi", dfilters, p.taps).contiguous(),
+        "taps": torch.einsum("oin,roi->ron", dfilters, p.mix).contiguous(),
+    }
+    return found | ({"x": input_gradient(p, grad.y)} if "x" in requested else {})
 
 
-def of_input(
-    grad: Tensor, x: Tensor, mix: Tensor, taps: Tensor, stride: int, dilation: int
-) -> Tensor:
-    """Return the gradient of x."""
-    filters = torch.einsum("roi,ron->oin", mix, taps)
-    size = [x.shape[1], x.shape[2], len(x)]
-    dx = conv1d_input(size, filters, grad.permute(1, 2, 0), stride, dilation=dilation)
+def input_gradient(p: Operands, dy: Tensor) -> Tensor:
+    """Return the gradient of x from that of y."""
+    filters = torch.einsum("roi,ron->oin", p.mix, p.taps)
+    size = [p.x.shape[1], p.x.shape[2], len(p.x)]
+    dx = conv1d_input(size, filters, dy.permute(1, 2, 0), p.stride, dilation=p.dilation)
     return dx.permute(2, 0, 1).contiguous()

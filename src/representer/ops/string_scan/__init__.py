@@ -8,27 +8,14 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ShapeError
 from representer.functional import StringChain
 from representer.ops import core
-from representer.ops.checks import (
-    check_input,
-    check_lengths,
-    check_like,
-    check_operands,
-    may_need_gradient,
-)
+from representer.ops.checks import may_need_gradient
 from representer.ops.op import Backend, Op
-from representer.ops.recurrence import gradient_rule
-from representer.ops.string_scan import cpp, reference
-from representer.ops.string_scan.arguments import (
-    Backward,
-    Forward,
-    Gradients,
-    backward_layout,
-    layout,
-)
+from representer.ops.string_scan import cpp, gradient, reference
+from representer.ops.string_scan.arguments import Operands, Results, check, sizes
 from representer.ops.string_scan.samples import samples
+from representer.ops.table import Table
 
 
 def string_scan(
@@ -82,59 +69,10 @@ def string_scan(
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (3), (4), section 4 and 6.1, Tables 4 and 5.
     """
-    products = len(chain.products)
-    time, batch, units = check_input("x", x, input_weight, products)
-    check_like("h0", h0, x, (batch, units))
-    check_like("c0", c0, x, (batch, chain.states, units))
-    biased = 1 if bias is None or not bias.dim() else len(bias)
-    of_decay = () if decay is None or not decay.dim() else (units,)
-    wants_carry = chain.highway and (input_weight is None or carry is not None)
-    expected = {
-        "input_weight": (input_weight, (products, units, x.shape[-1]), input_weight is not None),
-        "bias": (bias, (biased, units), input_weight is not None and bias is not None),
-        "decay": (decay, of_decay, not chain.is_gated),
-        "weight": (weight, (units, units), chain.is_state_gated),
-        "mask": (mask, (batch, units), mask is not None),
-        "carry": (carry, (time, batch, units), wants_carry),
-    }
-    check_operands(expected, x, "chain")
-    if biased not in range(1, products + 1):
-        raise ShapeError("bias", (biased, units), f"(1 to {products}, {units})")
-    if chain.highway and carry is None and x.shape[2] != units:
-        raise ShapeError("x", x.shape, f"(time, batch, {units}), as the highway carries it")
-    check_lengths(lengths, time, batch)
-    if OP.is_forward_mode(backend):
-        return _definition(
-            x, h0, c0, chain=chain, input_weight=input_weight, bias=bias, carry=carry, decay=decay,
-            weight=weight, mask=mask, lengths=lengths, reverse=reverse,
-        )  # fmt: skip
-    keep = may_need_gradient((x, input_weight, bias, decay, weight, h0, c0, carry))
-    operands = Forward(
-        x, input_weight, bias, decay, weight, h0, c0, carry, mask, lengths, chain.code, reverse,
-        keep,
-    )  # fmt: skip
-    name = OP.choose(backend, x.device.type, operands)
-    output, h, c, *_ = OP.call(name, operands)
+    tensors = (x, input_weight, bias, decay, weight, h0, c0, carry)
+    keep = may_need_gradient(tensors)
+    output, h, c, *_ = OP(Operands(*tensors, mask, lengths, chain, reverse, keep), backend)
     return output, h, c
-
-
-def _fake(*operands: Any) -> tuple[Tensor, ...]:
-    p = Forward(*operands[:-1])
-    time, batch, _, _, units = p.sizes
-    shapes = ((time, batch, units), p.h0.shape, p.c0.shape, *p.kept_shapes)
-    return tuple(p.h0.new_empty(shape) for shape in shapes)
-
-
-def _backward_fake(*operands: Any) -> Gradients:
-    p = Backward(*operands[:-1])
-    dx = p.products.shape
-    if p.input_weight is not None:
-        dx = p.x.shape if p.needs_x else (0,)
-    optional = (p.input_weight, p.bias, p.decay, p.weight)
-    of_input, of_bias, of_decay, of_weight = ((0,) if x is None else x.shape for x in optional)
-    of_carry = (0,) if p.carry is None else p.carry.shape
-    shapes = (dx, of_input, of_bias, of_decay, of_weight, p.h0.shape, p.c0.shape, of_carry)
-    return Gradients(*(p.h0.new_empty(shape) for shape in shapes))
 
 
 def _definition(
@@ -159,25 +97,7 @@ def _definition(
     return functional.string_scan(z, h0, c0, chain=chain, carry=carry, **options)
 
 
-_save, _gradient = gradient_rule(
-    "string_scan",
-    Forward,
-    Gradients,
-    needs_input=lambda p: p.input_weight is not None,
-    optional=("x",),
-)
 OP = Op("string_scan", string_scan, _definition, samples)
-OP.register(
-    Forward.SCHEMA,
-    Backward.SCHEMA,
-    layout=layout,
-    backward_layout=backward_layout,
-    fake=_fake,
-    backward_fake=_backward_fake,
-    save=_save,
-    gradient=_gradient,
-    batch_axes={"x": 1, "h0": 0, "c0": 0, "carry": 1, "mask": 0, "lengths": 0},
-    result_axes=(1, 0, 0, 1, 1),
-)
-OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.register(Table(Operands, Results, sizes, check))
+OP.add_backend(Backend("reference", (), reference.forward, gradient.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -21,7 +21,7 @@ Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the ma
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
 
 import torch
 from torch import Tensor
@@ -38,27 +38,28 @@ from representer.ops.products import (
     weight_gradient,
 )
 from representer.ops.sequence import Steps, previous
-from representer.ops.string_scan.arguments import Backward, Gradients
+from representer.ops.string_scan.arguments import Operands, Results
 
 
-def backward(*operands: Any) -> tuple[Tensor, ...]:
-    """Return the gradients of the operands, see ``arguments.Gradients``."""
-    p = Backward(*operands)
-    chain, n, z, states = p.chain, p.chain.order, p.products, p.states
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    chain, n, z, states = p.chain, p.chain.order, kept.products, kept.states
     carried, mask = p.carried, p.mask
-    to_read, of_gate = _slopes(p)
+    to_read, of_gate = _slopes(p, kept)
     gate = z[:, :, -1] if chain.highway else None
     before = previous(states.flatten(2), p.c0.flatten(1), p.lengths, p.reverse)
     c_before = before.unflatten(2, p.c0.shape[1:])
 
     dz = torch.empty_like(z)
-    d_carry = torch.empty_like(p.output) if carried is not None else p.output.new_empty(0)
+    d_carry = torch.empty_like(kept.output) if carried is not None else None
     d_decay = None if p.decay is None else torch.zeros_like(p.h0)
-    to_h, to_c = p.grad_h, p.grad_c  # what flows into h_t and the states from later steps
+    to_h, to_c = grad.h, grad.c  # the gradients of h_t and the states from later steps
     steps = Steps(len(z), p.lengths, p.reverse)
     for t in steps.backwards():
-        e = p.grad_output[t] + to_h
-        if gate is not None and of_gate is not None:
+        e = grad.output[t] + to_h
+        if gate is not None and of_gate is not None and d_carry is not None:
             d_carry[t] = _where(steps, t, e * (1 - gate[t]))
             dz[t, :, -1] = e * of_gate[t]
         g = to_c + e[:, None] * to_read[t]
@@ -82,30 +83,31 @@ def backward(*operands: Any) -> tuple[Tensor, ...]:
             is_real = steps.real(t)
             to_h = torch.where(is_real, h_new, to_h)
             to_c = torch.where(is_real[:, None], fresh_c, to_c)
-    return finish(p, dz, to_h.clone(), to_c.clone(), d_carry, d_decay)
+    found = {"h0": to_h.clone(), "c0": to_c.clone()}
+    return found | finish(p, kept, dz, d_carry, d_decay, "x" in requested)
 
 
 def _where(steps: Steps, t: int, x: Tensor) -> Tensor:
     return x if steps.is_whole(t) else torch.where(steps.real(t), x, 0.0)
 
 
-def _slopes(p: Backward) -> tuple[Tensor, Tensor | None]:
-    """Return what e is multiplied by to give g and q ``(T, B, S, H)``, and da_h ``(T, B, H)``."""
+def _slopes(p: Operands, kept: Results) -> tuple[Tensor, Tensor | None]:
+    """Return the factors of e in g and q ``(T, B, S, H)``, and in da_h ``(T, B, H)``."""
     chain, n = p.chain, p.chain.order
     sigma = NONLINEARITIES[chain.activation]
-    read = string_states(chain, p.states)
+    read = string_states(chain, kept.states)
     s = read[:, :, -1] if chain.readout == "last" else read.sum(2)
     y = sigma.value(s)
     slope, of_gate = sigma.derivative(s, y), None
     if chain.highway:
-        gate, carried = p.products[:, :, -1], p.carried
+        gate, carried = kept.products[:, :, -1], p.carried
         assert carried is not None
         seen = y if p.mask is None else p.mask * y
         of_gate = (seen - carried) * gate * (1 - gate)
         slope = slope * gate if p.mask is None else slope * gate * p.mask
     to_read = slope[:, :, None].expand(*slope.shape[:2], n, slope.shape[2])
     if chain.normalized == "exact":
-        mass = p.states[:, :, n:]
+        mass = kept.states[:, :, n:]
         share = torch.where(mass == 0, 0.0, 1 / torch.where(mass == 0, 1.0, mass))
         to_read = torch.cat((to_read * share, -to_read * share * read), dim=2)
     elif chain.has_mass:
@@ -119,7 +121,7 @@ def _slopes(p: Backward) -> tuple[Tensor, Tensor | None]:
 def _through_step(
     chain: StringChain, tokens: Tensor, lam: Tensor, c: Tensor, g: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Go back one step.
+    """Return the gradients through one step.
 
     Args:
         chain: The cell.
@@ -159,43 +161,42 @@ def _through_step(
 
 
 def finish(
-    p: Backward,
+    p: Operands,
+    kept: Results,
     dz: Tensor,
-    to_h: Tensor,
-    to_c: Tensor,
-    d_carry: Tensor,
+    d_carry: Tensor | None,
     d_decay: Tensor | None,
+    needs_x: bool,
     multiply: Multiply = torch.mm,
     transpose: Transpose = transpose,
-) -> Gradients:
-    """Complete the gradients after the loop.
+) -> dict[str, Tensor]:
+    """Return the gradients that follow from those of the products.
 
     Args:
         p: The operands.
+        kept: The results.
         dz: Gradient of the products ``(T, B, P, H)``.
-        to_h: Gradient of h0.
-        to_c: Gradient of c0.
-        d_carry: Gradient of what the highway carries ``(T, B, H)``, or empty.
-        d_decay: Gradient of the given decay, still one a sequence ``(B, H)``.
-        multiply: The product of two matrices, for the gradient of the input.
-        transpose: The transposed of a matrix, for the gradients of the weights.
+        d_carry: Gradient of the input that the highway carries ``(T, B, H)``.
+        d_decay: Gradient of the given decay in each sequence ``(B, H)``.
+        needs_x: Whether the gradient of the input is needed.
+        multiply: Product of two matrices, for the gradient of the input.
+        transpose: Transpose of a matrix, for the gradients of the weights.
     """
-    empty = dz.new_empty(0)
-    dx, d_input_weight, d_bias, d_weight = dz, empty, empty.clone(), empty.clone()
+    found = {}
     if p.input_weight is not None:
-        d_input_weight = weight_gradient(dz, real(p.x, p.lengths), transpose)
+        found["input_weight"] = weight_gradient(dz, real(p.x, p.lengths), transpose)
         if p.bias is not None:
-            d_bias = dz[:, :, -len(p.bias) :].sum((0, 1))
-        dx = input_gradient(dz, p.input_weight, multiply) if p.needs_x else empty.clone()
-        if p.needs_x and p.carry is None and p.chain.highway:
-            dx = dx.add_(d_carry)
+            found["bias"] = dz[:, :, -len(p.bias) :].sum((0, 1))
+    if needs_x:
+        weight = p.input_weight
+        found["x"] = dz if weight is None else input_gradient(dz, weight, multiply)
+        if p.carry is None and d_carry is not None:
+            found["x"] += d_carry
     if p.weight is not None:
-        h_before = previous(p.output, p.h0, p.lengths, p.reverse)
+        h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
         fed = h_before if p.mask is None else p.mask * h_before
         order = p.chain.order
-        d_weight = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
-    of_decay = empty.clone()
+        found["weight"] = weight_gradient(dz[:, :, order : order + 1], fed, transpose)[0]
     if p.decay is not None and d_decay is not None:
-        of_decay = d_decay.sum_to_size(p.decay.shape)
-    of_carry = empty.clone() if p.carry is None else d_carry
-    return Gradients(dx, d_input_weight, d_bias, of_decay, d_weight, to_h, to_c, of_carry)
+        found["decay"] = d_decay.sum_to_size(p.decay.shape)
+    return found if p.carry is None or d_carry is None else found | {"carry": d_carry}

@@ -8,8 +8,6 @@ Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the ma
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -18,21 +16,12 @@ from representer.functional.string_chain import StringChain
 from representer.functional.string_scan import string_states
 from representer.ops.products import input_products
 from representer.ops.sequence import Steps
-from representer.ops.string_scan.arguments import Forward
-from representer.ops.string_scan.gradient import backward
-
-__all__ = ["backward", "forward"]
+from representer.ops.string_scan.arguments import Operands, Results
 
 
-def forward(*operands: Any) -> tuple[Tensor, ...]:
-    """Return h_1..h_T, the last h and states, and what the gradient needs, if it is kept.
-
-    That is: the products ``(T, B, P, H)``, the gates among them after their sigmoid, and the
-    states ``(T, B, S, H)``.
-    """
-    p = Forward(*operands)
-    chain, (time, batch, _, states, units) = p.chain, p.sizes
-    n = chain.order
+def forward(p: Operands, new: Results) -> Results:
+    """Return the results, in the memory of ``new`` as far as they are written step by step."""
+    chain, n = p.chain, p.chain.order
     z_TBPH = _products(p)
     if chain.highway:
         z_TBPH[:, :, -1].sigmoid_()
@@ -40,11 +29,10 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
         z_TBPH[:, :, n].sigmoid_()
     carried, weight_HH = p.carried, None if p.weight is None else p.weight.t()
     sigma = NONLINEARITIES[chain.activation].value
-    output = p.h0.new_empty(time, batch, units)
-    kept = p.h0.new_empty(time, batch, states, units) if p.keep else p.h0.new_empty(0)
+    output, *_, states = new
 
     h, c = p.h0, p.c0
-    steps = Steps(time, p.lengths, p.reverse)
+    steps = Steps(len(output), p.lengths, p.reverse)
     for t in steps:
         z = z_TBPH[t]
         if weight_HH is not None:
@@ -64,11 +52,12 @@ def forward(*operands: Any) -> tuple[Tensor, ...]:
             h, c = torch.where(real, h_new, h), torch.where(real[:, None], fresh_c, c)
             output[t] = torch.where(real, h_new, 0.0)
         if p.keep:
-            kept[t] = c
-    return output, h.clone(), c.clone(), z_TBPH if p.keep else output.new_empty(0), kept
+            states[t] = c
+    products = z_TBPH if p.keep else new.products
+    return new._replace(h=h.clone(), c=c.clone(), products=products)
 
 
-def _products(p: Forward) -> Tensor:
+def _products(p: Operands) -> Tensor:
     """Return z ``(T, B, P, H)``, in memory that nothing else reads."""
     if p.input_weight is None:
         return p.x.clone(memory_format=torch.contiguous_format)
@@ -78,7 +67,7 @@ def _products(p: Forward) -> Tensor:
     return z
 
 
-def _decay(p: Forward, z: Tensor) -> Tensor:
+def _decay(p: Operands, z: Tensor) -> Tensor:
     """Return lam_t, broadcastable to ``(B, 1, H)``."""
     return z[:, p.chain.order, None] if p.decay is None else p.decay
 

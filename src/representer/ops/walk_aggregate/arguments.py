@@ -1,105 +1,62 @@
-"""The operands of walk_aggregate and of its gradient, in the order of their schemas."""
+"""Operands and results of walk_aggregate."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
+from representer.ops.operand import Operand
+
+EDGES = Operand(
+    "2 edges",
+    differentiable=False,
+    check=lambda edge_index, name, sizes: check_ends(edge_index, sizes["nodes"], name),
+)
 
 
-class Forward(NamedTuple):
-    """Operands of the forward operator; shapes as in ``walk_aggregate``."""
+def _needs_edges(p: Any) -> bool | None:
+    return any(x is not None for x in (p.shift, p.factor, p.edge_gate)) or None
 
-    nodes: Tensor
-    edge_index: Tensor
-    edge_attr: Tensor | None
-    shift: Tensor | None
-    factor: Tensor | None
-    source_gate: Tensor | None
-    target_gate: Tensor | None
-    edge_gate: Tensor | None
+
+def _is_gated(p: Any) -> bool:
+    return any(x is not None for x in (p.source_gate, p.target_gate, p.edge_gate))
+
+
+class Operands(NamedTuple):
+    """Operands of walk_aggregate."""
+
+    nodes: Annotated[Tensor, Operand("nodes units")]
+    edge_index: Annotated[Tensor, EDGES]
+    edge_attr: Annotated[
+        Tensor | None, Operand("edges features", needed=_needs_edges, on_request=True)
+    ]
+    shift: Annotated[Tensor | None, Operand("units features")]
+    factor: Annotated[Tensor | None, Operand("units features")]
+    source_gate: Annotated[Tensor | None, Operand("nodes units", needed=_is_gated)]
+    target_gate: Annotated[Tensor | None, Operand("nodes units", needed=_is_gated)]
+    edge_gate: Annotated[Tensor | None, Operand("units features")]
     scale: float
     activation: str
 
-    SCHEMA = (
-        "(Tensor nodes, Tensor edge_index, Tensor? edge_attr, Tensor? shift, Tensor? factor,"
-        " Tensor? source_gate, Tensor? target_gate, Tensor? edge_gate, float scale,"
-        " str activation, str backend) -> Tensor"
-    )
+
+class Results(NamedTuple):
+    """Results of walk_aggregate."""
+
+    sums: Annotated[Tensor, Operand("nodes units", saved=False)]
 
 
-class Backward(NamedTuple):
-    """Operands of the gradient operator."""
-
-    grad_output: Tensor
-    nodes: Tensor
-    edge_index: Tensor
-    edge_attr: Tensor | None
-    shift: Tensor | None
-    factor: Tensor | None
-    source_gate: Tensor | None
-    target_gate: Tensor | None
-    edge_gate: Tensor | None
-    scale: float
-    activation: str
-    needs_edges: bool
-
-    SCHEMA = (
-        "(Tensor grad_output, Tensor nodes, Tensor edge_index, Tensor? edge_attr, Tensor? shift,"
-        " Tensor? factor, Tensor? source_gate, Tensor? target_gate, Tensor? edge_gate, float scale,"
-        " str activation, bool needs_edges, str backend)"
-        " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)"
-    )
-
-
-class Gradients(NamedTuple):
-    """Results of the gradient operator; empty for what is absent or not needed."""
-
-    nodes: Tensor
-    edge_attr: Tensor
-    shift: Tensor
-    factor: Tensor
-    source_gate: Tensor
-    target_gate: Tensor
-    edge_gate: Tensor
-
-
-def layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    """Yield the layout of the forward operator, see ``ops.operands``."""
-    check_activation(p.activation, p.shift)
-    yield "nodes", "nodes units"
-    yield "edge_index", "2 edges"
-    check_ends(p.edge_index, sizes["nodes"])
-    reads_edges = any(x is not None for x in (p.shift, p.factor, p.edge_gate))
-    yield "edge_attr", "edges features" if reads_edges else "edges features ?"
-    yield "shift", "units features ?"
-    yield "factor", "units features ?"
-    is_gated = any(x is not None for x in (p.source_gate, p.target_gate, p.edge_gate))
-    yield "source_gate", "nodes units" if is_gated else None
-    yield "target_gate", "nodes units" if is_gated else None
-    yield "edge_gate", "units features ?"
-
-
-def backward_layout(p: Any, sizes: dict[str, int]) -> Iterator[tuple[str, str | None]]:
-    """Yield the layout of the gradient operator."""
-    yield from layout(p, sizes)
-    yield "grad_output", "nodes units"
-
-
-def check_activation(activation: str, shift: Tensor | None) -> None:
+def sizes(p: Operands) -> dict[str, int]:
     """Check tau, which acts on the sum of a node's value and a shift.
 
     Raises:
         ArgumentError: If there is no such function, or no shift for it.
     """
-    nonlinearity(activation, "activation")
-    if shift is None and activation != "identity":
+    nonlinearity(p.activation, "activation")
+    if p.shift is None and p.activation != "identity":
         hint = "Apply it to nodes before."
-        raise ArgumentError("activation", activation, "'identity' without a shift", hint=hint)
+        raise ArgumentError("activation", p.activation, "'identity' without a shift", hint=hint)
+    return {}
 
 
 def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None:

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
 from torch import Tensor
 
 from representer import functional
-from representer.errors import ShapeError
-from representer.functional import nonlinearity
 from representer.ops import core
-from representer.ops.checks import check_floating, check_like, may_need_gradient
+from representer.ops.checks import may_need_gradient
 from representer.ops.op import Backend, Op
-from representer.ops.walk_aggregate import check_edge_index
+from representer.ops.table import Table
 from representer.ops.walk_rounds import cpp, reference
-from representer.ops.walk_rounds.arguments import (
-    Backward,
-    Forward,
-    Gradients,
-    backward_layout,
-    check_rounds,
-    kept_shapes,
-    layout,
-)
+from representer.ops.walk_rounds.arguments import Operands, Results, check, sizes
 from representer.ops.walk_rounds.samples import samples
 
 
@@ -90,85 +77,14 @@ def walk_rounds(
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
         (6), (9)-(11), section 4.
     """
-    check_floating("labels", labels)
-    if labels.dim() != 2:
-        raise ShapeError("labels", labels.shape, "(nodes, features)")
-    check_edge_index(edge_index, labels)
-    nonlinearity(activation, "activation")
-    for name, x, axes in (("edge_attr", edge_attr, 2), ("factor", factor, 3)):
-        if x.dim() != axes:
-            wanted = "(edges, features)" if axes == 2 else "(order - 1, units, features)"
-            raise ShapeError(name, x.shape, wanted)
-    d, (steps, H, K) = labels.shape[1], factor.shape
-    rows = 2 * d + (steps + 1 + 2 * (edge_gate is not None)) * H
-    for name, x, shape in (
-        ("edge_attr", edge_attr, (edge_index.shape[1], K)),
-        ("weight", weight, (rows, d)),
-        ("bias", bias, (rows,)),
-        ("neighbors", neighbors, (d, d)),
-        ("shift", shift, (d, K)),
-        ("factor", factor, (steps, H, K)),
-        ("edge_gate", edge_gate, (H, K)),
-    ):
-        if x is not None:
-            check_like(name, x, labels, shape)
-    check_rounds(depth, first)
-    if OP.is_forward_mode(backend):
-        return functional.walk_rounds(
-            labels, edge_index, edge_attr, weight, bias, neighbors, shift, factor, edge_gate,
-            depth=depth, first=first, scale=scale, activation=activation,
-        )  # fmt: skip
-    given = (labels, edge_attr, weight, bias, neighbors, shift, factor, edge_gate)
-    operands = Forward(
-        labels, edge_index, *given[1:], depth, first, float(scale), activation,
-        may_need_gradient(given),
-    )  # fmt: skip
-    name = OP.choose(backend, labels.device.type, operands)
-    return OP.call(name, operands)[0]
-
-
-def _fake(*operands: Any) -> tuple[Tensor, ...]:
-    p = Forward(*operands[:-1])
-    shapes = ((len(p.labels), p.factor.shape[1]), *kept_shapes(p))
-    return tuple(p.labels.new_empty(shape) for shape in shapes)
-
-
-def _backward_fake(*operands: Any) -> Gradients:
-    p = Backward(*operands[:-1])
-    like = (p.labels, p.edge_attr if p.needs_edges else None, p.weight, p.bias, p.neighbors)
-    like = (*like, p.shift, p.factor, p.edge_gate)
-    return Gradients(*(p.labels.new_empty((0,) if x is None else x.shape) for x in like))
-
-
-def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    p = Forward(*inputs[:-1])
-    ctx.options, ctx.backend = p[Forward._fields.index("depth") : -1], inputs[-1]
-    ctx.set_materialize_grads(False)  # of what is kept: zeros that are never read
-    ctx.save_for_backward(*p[: Forward._fields.index("depth")], *output[1:])
-
-
-def _gradient(ctx: Any, grad_output: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-    needs = dict(zip(Forward._fields, ctx.needs_input_grad, strict=False))
-    gradients = torch.ops.representer.walk_rounds_backward(
-        grad_output, *ctx.saved_tensors, *ctx.options, needs["edge_attr"], ctx.backend
-    )
-    of = dict(zip(Gradients._fields, gradients, strict=True))
-    wanted = (of.get(name) if needs[name] else None for name in Forward._fields)
-    return (*wanted, None)
+    tensors = (labels, edge_index, edge_attr, weight, bias, neighbors, shift, factor, edge_gate)
+    keep = may_need_gradient(tensors)
+    p = Operands(*tensors, depth, first, float(scale), activation, keep)
+    results = OP(p, backend)
+    return results if isinstance(results, Tensor) else results[0]  # the definition returns y alone
 
 
 OP = Op("walk_rounds", walk_rounds, functional.walk_rounds, samples)
-OP.register(
-    Forward.SCHEMA,
-    Backward.SCHEMA,
-    layout=layout,
-    backward_layout=backward_layout,
-    fake=_fake,
-    backward_fake=_backward_fake,
-    save=_save,
-    gradient=_gradient,
-    batch_axes={},
-    result_axes=(),
-)
+OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))

@@ -2,84 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from math import prod
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from representer.functional import NONLINEARITIES
 from representer.ops import core, structs
-from representer.ops.core import pointer, weight_pointer
-from representer.ops.walk_aggregate.arguments import check_ends
-from representer.ops.walk_rounds.arguments import Backward, Forward, Gradients, kept_shapes
+from representer.ops.walk_aggregate.cpp import transposed
+from representer.ops.walk_rounds.arguments import Operands, Results
 
 _CODES = {name: code for code, name in enumerate(NONLINEARITIES)}
 
 
-def forward(*operands: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return y, and the labels and the tape, which are empty if they are not to be kept."""
-    p = Forward(*operands)
-    check_ends(p.edge_index, len(p.labels))
-    y = p.labels.new_empty(len(p.labels), p.factor.shape[1])
-    hidden, tape = (p.labels.new_empty(shape) for shape in kept_shapes(p))
-    of_one = (x if p.keep else x.new_empty(1, *x.shape[1:]) for x in (hidden, tape))
-    _call("rounds_forward", p, [y, *of_one], [None] * 9, p.keep)
-    return y, hidden, tape
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    hidden, tape = new.hidden, new.tape
+    if not p.keep:  # memory for one round
+        hidden = p.labels.new_empty(p.labels.shape)
+        tape = p.labels.new_empty(sum(map(prod, p.parts)))
+    _run("rounds_forward", p, keep=p.keep, out=new.y, hidden=hidden, tape=tape)
+    return new
 
 
-def backward(*operands: Any) -> Gradients:
-    """Return the gradients."""
-    p = Backward(*operands)
-    grad = p.grad_output.contiguous()
-    N, E = len(p.labels), len(p.edge_attr)
-    (steps, H, K), d = p.factor.shape, p.labels.shape[1]
-    none = grad.new_empty(0)
-    found = Gradients(
-        labels=grad.new_empty(N, d),
-        edge_attr=grad.new_zeros(min(core.threads(), max(d, H)), E, K) if p.needs_edges else none,
-        weight=torch.empty_like(p.weight, memory_format=torch.contiguous_format),
-        bias=torch.zeros_like(p.bias, memory_format=torch.contiguous_format),
-        neighbors=grad.new_empty(d, d),
-        shift=grad.new_zeros(K, d),
-        factor=grad.new_zeros(steps, K, H),
-        edge_gate=none if p.edge_gate is None else grad.new_zeros(K, H),
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    (N, d), (steps, H, K) = p.labels.shape, p.factor.shape
+    new = p.labels.new_zeros
+    found = {
+        "labels": new(N, d),
+        "weight": new(p.weight.shape),
+        "bias": new(p.bias.shape),
+        "neighbors": new(d, d),
+        "shift": new(K, d),
+        "factor": new(steps, K, H),
+    }
+    if p.edge_gate is not None:
+        found["edge_gate"] = new(K, H)
+    if "edge_attr" in requested:  # a part for each thread
+        found["edge_attr"] = new(min(core.threads(), max(d, H)), *p.edge_attr.shape)
+    tensors = core.filled(
+        **{"grad_edges" if name == "edge_attr" else f"grad_{name}": x for name, x in found.items()}
     )
-    _call("rounds_backward", p, [None, p.hidden, p.tape], [grad, *found], True)
-    return found._replace(
-        edge_attr=found.edge_attr.sum(0) if p.needs_edges else none,
-        shift=found.shift.mT.contiguous(),
-        factor=found.factor.mT.contiguous(),
-        edge_gate=none if p.edge_gate is None else found.edge_gate.mT.contiguous(),
-    )
+    _run("rounds_backward", p, keep=True, hidden=kept.hidden, tape=kept.tape,
+         grad_output=grad.y, **tensors)  # fmt: skip
+    return transposed(found)
 
 
-def refuses(labels: Tensor, *arguments: Any) -> str:
-    """Say why the core cannot run a call of the op; "" if it can."""
-    return core.refuses(labels.dtype)
+def refuses(p: Operands) -> str:
+    """Return why the core cannot run a call, or an empty string."""
+    return core.refuses(p.labels.dtype)
 
 
-def _call(
-    name: str, p: Forward | Backward, results: list[Any], gradients: list[Any], keep: bool
-) -> None:
-    """Fill the struct and run; edges' weights go transposed, so that units lie side by side."""
-    read = [p.labels, p.edge_index, p.edge_attr, p.weight, p.bias, p.neighbors]
-    read += [None if x is None else x.mT for x in (p.shift, p.factor, p.edge_gate)]
-    read = [None if x is None else x.contiguous() for x in read]
-    steps, H, K = p.factor.shape
-    struct = structs.RoundsStruct(
-        *p.labels.shape,
-        H,
-        p.edge_index.shape[1],
-        K,
-        steps,
-        p.depth,
-        p.first,
-        core.threads(),
-        _CODES[p.activation],
-        keep,
-        *map(weight_pointer, read),
-        *map(pointer, results),
-        *(pointer(x) if x is not None and x.numel() else None for x in gradients),
-        p.scale,
-    )
-    core.call(name, p.labels.dtype, struct)
+def _run(operation: str, p: Operands, **fields: Any) -> None:
+    """Run an operation; the weights of edges are transposed, so that units are contiguous."""
+    (nodes, channels), (steps, units, features) = p.labels.shape, p.factor.shape
+    core.run(
+        operation, structs.RoundsStruct, p.labels.dtype, nodes=nodes, channels=channels,
+        units=units, edges=p.edge_index.shape[1], features=features, steps=steps, depth=p.depth,
+        first=p.first, activation=_CODES[p.activation], labels=p.labels, edge_index=p.edge_index,
+        edge_attr=p.edge_attr, weight=p.weight, bias=p.bias, neighbors=p.neighbors,
+        shift=p.shift.mT, factor=p.factor.mT,
+        edge_gate=None if p.edge_gate is None else p.edge_gate.mT, scale=p.scale, **fields,
+    )  # fmt: skip

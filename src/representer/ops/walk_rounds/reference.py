@@ -12,113 +12,155 @@ write columns of one matrix.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Container
+from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from representer.functional import NONLINEARITIES
-from representer.ops.walk_aggregate import arguments as sums
-from representer.ops.walk_aggregate.reference import add_gradients, add_sums
-from representer.ops.walk_rounds.arguments import (
-    Backward,
-    Columns,
-    Forward,
-    Gradients,
-    Rows,
-    kept_shapes,
-)
+from representer.ops.walk_aggregate.arguments import Operands as Sum
+from representer.ops.walk_aggregate.reference import evaluate, gradients
+from representer.ops.walk_rounds.arguments import Operands, Results
 
 
-def _walk(p: Forward | Backward, at: Columns, rows: Rows, j: int) -> sums.Forward:
-    """Return the call that sums c_j+1 over the neighbors; of j = 0, c_1."""
+class Columns(NamedTuple):
+    """Positions of the parts of a round's products in its rows."""
+
+    inner: slice
+    own: slice
+    walks: list[slice]  # p_1 … p_n
+    source: slice
+    target: slice
+    all: slice
+
+    @staticmethod
+    def of(p: Operands) -> Columns:
+        """Return the columns of a call."""
+        d, (steps, H, _) = p.labels.shape[1], p.factor.shape
+        gate = 0 if p.edge_gate is None else H
+        parts, end = [], 0
+        for width in (d, d, *[H] * (steps + 1), gate, gate):
+            parts.append(slice(end, end + width))
+            end += width
+        return Columns(parts[0], parts[1], parts[2:-2], parts[-2], parts[-1], slice(0, end))
+
+    def used(self, p: Operands, level: int) -> slice:
+        """Return the columns that a round needs."""
+        start = 0 if level < p.depth - 1 else self.own.stop
+        return slice(start, self.all.stop if level >= p.first else self.own.stop)
+
+
+class Rows(NamedTuple):
+    """The results of a round, one row per node: contiguous parts of one buffer."""
+
+    # (N, R); own holds the argument of sigma afterwards, except for relu in the core
+    products: Tensor
+    sums: Tensor  # (n - 1, N, H), of c_2 … c_n
+    told: Tensor  # (N, d), the sum for the relabeling
+
+    @staticmethod
+    def of(p: Operands, memory: Tensor) -> Rows:
+        """Divide the memory of a round."""
+        shapes = p.parts
+        parts = memory.split([prod(shape) for shape in shapes])
+        return Rows(*(part.view(shape) for part, shape in zip(parts, shapes, strict=True)))
+
+
+def _walk(p: Operands, at: Columns, rows: Rows, j: int) -> Sum:
+    """Return the operands of the sum of c_j+1 over the neighbors."""
     P = rows.products
     c = P[:, at.walks[j]]
     if j:
         c = c * rows.sums[j - 1]
     is_gated = p.edge_gate is not None
-    return sums.Forward(
+    return Sum(
         c, p.edge_index, p.edge_attr, None, p.factor[j],
         P[:, at.source] if is_gated else None, P[:, at.target] if is_gated else None,
         p.edge_gate, p.scale, "identity",
     )  # fmt: skip
 
 
-def _relabel(p: Forward | Backward, at: Columns, rows: Rows) -> sums.Forward:
-    """Return the call that sums what a node's neighbors tell it."""
-    return sums.Forward(
+def _relabel(p: Operands, at: Columns, rows: Rows) -> Sum:
+    """Return the operands of the sum over the neighbors in the relabeling."""
+    return Sum(
         rows.products[:, at.inner], p.edge_index, p.edge_attr, p.shift, None, None, None, None, 1.0,
         p.activation,
     )  # fmt: skip
 
 
-def forward(*operands: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """Return y, and the labels and the tape, which are empty if they are not to be kept."""
-    p = Forward(*operands)
-    sums.check_ends(p.edge_index, len(p.labels))
-    at = Columns.of(p)
-    of_hidden, of_tape = kept_shapes(p)
-    hidden, tape = p.labels.new_empty(of_hidden), p.labels.new_zeros(of_tape)  # not all written
-    scratch = p.labels.new_empty(0 if p.keep else 1, *of_tape[1:])
-    y, h = p.labels.new_zeros(len(p.labels), p.factor.shape[1]), p.labels
+def forward(p: Operands, new: Results) -> Results:
+    """Fill in the results."""
+    at, (y, hidden, tape) = Columns.of(p), new
+    tape.zero_()  # not all of it is written
+    scratch = None if p.keep else p.labels.new_empty(sum(map(prod, p.parts)))
+    y, h = y.zero_(), p.labels
     for level in range(p.depth):
-        rows, used = Rows.of(p, tape[level] if p.keep else scratch[0]), at.used(p, level)
+        rows, used = Rows.of(p, tape[level] if scratch is None else scratch), at.used(p, level)
         torch.addmm(p.bias[used], h, p.weight[used].mT, out=rows.products[:, used])
         if level >= p.first:
             for j, S in enumerate(rows.sums):
-                add_sums(_walk(p, at, rows, j), S.zero_())
+                S.copy_(evaluate(_walk(p, at, rows, j)))
             last = rows.products[:, at.walks[-1]]
             y = y.addcmul_(last, rows.sums[-1]) if len(rows.sums) else y.add_(last)
         if level < p.depth - 1:
-            add_sums(_relabel(p, at, rows), rows.told.zero_())
+            rows.told.copy_(evaluate(_relabel(p, at, rows)))
             z = rows.products[:, at.own].addmm_(rows.told, p.neighbors.mT)
             h = hidden[level] if p.keep else torch.empty_like(rows.told)
             _activate(p.activation, z, h)
-    return y, hidden, tape
+    return new
 
 
-def backward(*operands: Any) -> Gradients:
-    """Return the gradients."""
-    p = Backward(*operands)
-    at, dy = Columns.of(p), p.grad_output
-    (_, d), (steps, H, K) = p.labels.shape, p.factor.shape
-    dW, dc, dU = (x.new_zeros(x.shape) for x in (p.weight, p.bias, p.neighbors))
-    none = dy.new_empty(0)
-    dB, dF = dy.new_zeros(K, d), dy.new_zeros(steps, K, H)
-    dG = none if p.edge_gate is None else dy.new_zeros(K, H)
-    d_edges = p.edge_attr.new_zeros(p.edge_attr.shape) if p.needs_edges else none
-    Z, dh = dy.new_empty(len(p.labels), at.all.stop), none
+def backward(
+    p: Operands, kept: Results, grad: Results, requested: Container[str]
+) -> dict[str, Tensor]:
+    """Return the gradients of the operands, by name."""
+    at, steps = Columns.of(p), len(p.factor)
+    names = ("weight", "bias", "neighbors", "shift", "factor", "edge_gate", "edge_attr")
+    found = {
+        name: x.new_zeros(x.shape)
+        for name in names
+        if (x := getattr(p, name)) is not None and (name != "edge_attr" or name in requested)
+    }
+    Z, dh = grad.y.new_empty(len(p.labels), at.all.stop), grad.y
     for level in reversed(range(p.depth)):
-        rows, used = Rows.of(p, p.tape[level]), at.used(p, level)
-        h = p.hidden[level - 1] if level else p.labels
+        rows, used = Rows.of(p, kept.tape[level]), at.used(p, level)
+        h = kept.hidden[level - 1] if level else p.labels
         if level < p.depth - 1:
-            dz = _sloped(p.activation, rows.products[:, at.own], p.hidden[level], dh)
-            dU.addmm_(dz.mT, rows.told)
+            dz = _sloped(p.activation, rows.products[:, at.own], kept.hidden[level], dh)
+            found["neighbors"].addmm_(dz.mT, rows.told)
             Z[:, at.own] = dz
-            into = sums.Gradients(Z[:, at.inner].zero_(), d_edges, dB, none, none, none, none)
-            call = sums.Backward(dz @ p.neighbors, *_relabel(p, at, rows), p.needs_edges)
-            add_gradients(call, into)
+            parts = gradients(_relabel(p, at, rows), dz @ p.neighbors, requested)
+            Z[:, at.inner] = parts["nodes"]
+            _add(parts, found, "shift", "edge_attr")
         if level >= p.first:
             if p.edge_gate is not None:
                 Z[:, slice(at.source.start, at.target.stop)] = 0
-            dc_j = dy
+            dc_j = grad.y
             for j in reversed(range(steps)):
                 torch.mul(rows.sums[j], dc_j, out=Z[:, at.walks[j + 1]])
                 dS = rows.products[:, at.walks[j + 1]] * dc_j
-                dc_j = torch.zeros_like(dS) if j else Z[:, at.walks[0]].zero_()
-                gates = (none, none) if dG is none else (Z[:, at.source], Z[:, at.target])
-                into = sums.Gradients(dc_j, d_edges, none, dF[j], *gates, dG)
-                add_gradients(sums.Backward(dS, *_walk(p, at, rows, j), p.needs_edges), into)
-            if not steps:
-                Z[:, at.walks[0]] = dy
+                parts = gradients(_walk(p, at, rows, j), dS, requested)
+                dc_j = parts["nodes"]
+                found["factor"][j] += parts["factor"]
+                _add(parts, found, "edge_gate", "edge_attr")
+                if p.edge_gate is not None:
+                    Z[:, at.source] += parts["source_gate"]
+                    Z[:, at.target] += parts["target_gate"]
+            Z[:, at.walks[0]] = dc_j
         dP = Z[:, used]
-        dW[used].addmm_(dP.mT, h)
-        dc[used] += dP.sum(0)
+        found["weight"][used].addmm_(dP.mT, h)
+        found["bias"][used] += dP.sum(0)
         dh = dP @ p.weight[used]
-    return Gradients(
-        dh, d_edges, dW, dc, dU, dB.mT.contiguous(), dF.mT.contiguous(),
-        none if dG is none else dG.mT.contiguous(),
-    )  # fmt: skip
+    return found | {"labels": dh}
+
+
+def _add(parts: dict[str, Tensor], found: dict[str, Tensor], *names: str) -> None:
+    """Add gradients to their sums, as far as there are any."""
+    for name in names:
+        if name in parts and name in found:
+            found[name] += parts[name]
 
 
 def _activate(activation: str, z: Tensor, y: Tensor) -> None:

@@ -14,9 +14,8 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import saved_tensors_hooks
 
 from representer import nn
-from representer.errors import ArgumentError, BackendError, ShapeError
+from representer.errors import ArgumentError, BackendError
 from representer.ops import OPS, Op, Sample, core, use_backend
-from representer.ops.operands import checked
 
 from .cases import (
     EVERY_OP,
@@ -50,35 +49,24 @@ def test_wrong_operands_raise_the_same_error_on_every_backend_and_crash_none(cou
     assert len(done.stdout.splitlines()) > 1000 * count
 
 
-@EVERY_OP
-def test_the_layouts_name_every_tensor_of_the_schema(op: Op):
-    sample = few_samples(op)[0]
-    tensors = make(sample, torch.float64)
-    with RecordedCalls() as calls:
-        gradients(call(op, "reference", sample, tensors), tensors)
-    for operator, operands in calls.made:
-        schema = operator._schema.arguments[:-1]
-        named = dict(zip((argument.name for argument in schema), operands, strict=False))
-        seen = set()
-
-        def layout(p: Any, sizes: dict[str, int], operator=operator, seen=seen):
-            for name, axes in op.layouts[operator.name().removeprefix("representer::")](p, sizes):
-                seen.add(name)
-                yield name, axes
-
-        checked(list(named), list(named.values()), layout)
-        assert seen == {a.name for a in schema if "Tensor" in str(a.type)}
-
-
 def test_operands_that_a_public_function_has_checked_are_not_checked_again(monkeypatch):
-    calls = []
-    monkeypatch.setattr("representer.ops.op.checked", lambda *a: calls.append(a[0]) or a[1])
+    table = OPS["gated_scan"].table
+    assert table is not None
+    is_strict, backward, check = [], [], table.check
+    monkeypatch.setattr(
+        table, "check", lambda p, **how: is_strict.append(how["is_strict"]) or check(p, **how)
+    )
+    check_backward = table.check_backward
+    monkeypatch.setattr(
+        table, "check_backward", lambda *given: backward.append(given) or check_backward(*given)
+    )
     u, f = torch.ones(2, 3, 4, requires_grad=True), torch.ones(4)
     states, _ = OPS["gated_scan"].function(u, f)
-    assert not calls
+    assert is_strict == [False]
     states.sum().backward()
+    assert len(backward) == 1
     torch.ops.representer.gated_scan(u, f, u[0], None, False, "reference")
-    assert [names[0] for names in calls] == ["grad_states", "u"]
+    assert is_strict == [False, True]
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -87,24 +75,9 @@ def test_a_dtype_that_the_core_lacks_is_an_error_of_this_library(dtype: torch.dt
         pytest.skip(core.MISSING)
     x = torch.ones(2, 3, 4, dtype=dtype)
     with pytest.raises(BackendError, match=f"takes float32 and float64, not {dtype}"):
-        torch.ops.representer.gated_scan_backward(x, x[0], x, x[0], x, None, False, "cpp")
-
-
-def test_an_error_names_the_operand_its_shape_and_the_sizes_that_are_known():
-    def layout(p: Any, sizes: dict[str, int]):
-        yield "x", "time batch units"
-        yield "weight", "units units"
-        yield "bias", "units ?"
-
-    x, weight = torch.ones(2, 3, 4), torch.ones(4, 5)
-    with pytest.raises(ShapeError, match=r"weight has shape \(4, 5\); expected \(4, 4\)"):
-        checked(("x", "weight", "bias"), (x, weight, None), layout)
-    with pytest.raises(ShapeError, match=r"x has shape \(0, 3, 4\).*time is 0"):
-        checked(("x", "weight", "bias"), (x[:0], weight, None), layout)
-    with pytest.raises(TypeError, match="weight is None; expected a tensor"):
-        checked(("x", "weight", "bias"), (x, None, None), layout)
-    with pytest.raises(TypeError, match="bias is on meta; expected cpu"):
-        checked(("x", "weight", "bias"), (x, weight[:, :4], torch.ones(4, device="meta")), layout)
+        torch.ops.representer.gated_scan_backward(
+            x, x[0], x, x[:0, 0, 0], x, x[0], None, False, "cpp"
+        )
 
 
 # --- what changes between the two passes

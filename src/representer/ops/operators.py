@@ -1,0 +1,192 @@
+"""The two torch operators of an op, ``representer::NAME`` and ``representer::NAME_backward``.
+
+The gradient is one operator too, so that a sequence has one operator boundary in each direction.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from operator import is_
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from representer.errors import BackendError
+from representer.ops.batching import vmap_rule
+from representer.ops.forward_mode import check_no_forward_mode
+from representer.ops.table import Table
+
+LIBRARY = torch.library.Library("representer", "DEF")
+
+
+class _Checked(threading.local):
+    """The arguments of the current call, as its public function has checked them, and its sizes."""
+
+    call: tuple[tuple[Any, ...], Any, dict[str, int]] | None = None
+
+
+_checked = _Checked()
+
+
+class Backends(Protocol):
+    """The backends of an op."""
+
+    backends: dict[str, Any]
+
+    def runnable(self, name: str, device: str, p: Any) -> Any:
+        """Return a backend that can run a call, given its operands, or None for any."""
+        ...
+
+
+class Operators:
+    """The operator of an op and that of its gradient.
+
+    Args:
+        name: Name of the op.
+        table: Its operands and results.
+        op: The op, whose backends may change.
+    """
+
+    def __init__(self, name: str, table: Table, op: Backends) -> None:
+        self.name, self.table, self.op = name, table, op
+
+    def register(self, mixes_batch: Callable[[Any], bool]) -> None:
+        """Register both with torch, see ``Op.register``."""
+        table, name = self.table, f"representer::{self.name}"
+        for label, schema, run, fake in (
+            (self.name, table.schema(), self._forward, self._fake),
+            (f"{self.name}_backward", table.backward_schema(), self._backward, self._backward_fake),
+        ):
+            LIBRARY.define(label + schema)
+            LIBRARY.impl(label, run, "CompositeExplicitAutograd")
+            torch.library.register_fake(f"representer::{label}", fake, lib=LIBRARY)
+        self.operator = getattr(torch.ops.representer, self.name).default
+        self.backward = getattr(torch.ops.representer, f"{self.name}_backward").default
+        torch.library.register_autograd(name, self._gradient, setup_context=self._save, lib=LIBRARY)
+        torch.library.register_autograd(
+            f"{name}_backward", self._refuse_second_derivative, lib=LIBRARY
+        )
+        rule = vmap_rule(
+            self.name,
+            {row.name: row.batch_axis() for row in table.rows},
+            [row.batch_axis() for row in table.returned],
+            lambda arguments: mixes_batch(table.decode(arguments[:-1])),
+        )
+        torch.library.register_vmap(name, rule, lib=LIBRARY)
+        for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
+            torch.library.register_autocast(name, device, torch.float32, lib=LIBRARY)
+
+    def __call__(self, p: Any, sizes: dict[str, int], backend: str) -> Any:
+        """Call the operator with operands that its public function has checked."""
+        operator, arguments = self.operator, self.table.encode(p)
+        if torch.compiler.is_compiling():
+            return operator(*arguments, backend)
+        before, _checked.call = _checked.call, (arguments, p, sizes)
+        try:
+            return operator(*arguments, backend)
+        finally:
+            _checked.call = before
+
+    def _forward(self, *arguments: Any) -> Any:
+        table, count = self.table, len(self.table.rows)
+        p: Any
+        known, p, sizes = _checked.call or ((), None, {})
+        is_checked = (  # autocast and functorch make other tensors
+            isinstance(p, table.operands)
+            and all(map(is_, known[:count], arguments))
+            and known[count:] == arguments[count:-1]
+        )
+        if is_checked:
+            backend = self.op.backends[arguments[-1]]
+        else:
+            check_no_forward_mode(self.name)
+            p = table.decode(arguments[:-1])
+            sizes = table.check(p, is_strict=True)
+            backend = self.op.runnable(arguments[-1], p[0].device.type, p)
+        table.check_values(p, sizes)
+        return _one_or_all(backend.forward(p, table.new_results(p, sizes)))
+
+    def _backward(self, *arguments: Any) -> Any:
+        check_no_forward_mode(f"{self.name}_backward")
+        grad, kept, p, requested = self._split(arguments)
+        results, gradients, sizes = self.table.check_backward(grad, kept, p)
+        self.table.check_values(p, sizes)
+        backend = self.op.runnable(arguments[-1], p[0].device.type, None)
+        found = backend.backward(p, results, gradients, requested)
+        assert found.keys() <= {row.name for row in self.table.differentiable}
+        tensors = (found.get(row.name) for row in self.table.differentiable)
+        return _one_or_all(p[0].new_empty(0) if x is None else x for x in tensors)
+
+    def _split(self, arguments: tuple[Any, ...]) -> tuple[Any, Any, Any, set[str]]:
+        """Return gradients, results, operands, and the names of the gradients requested."""
+        table = self.table
+        first = len(table.graded)
+        second = first + len(table.kept)
+        third = second + len(table.operands._fields)
+        needs = zip(table.on_request, arguments[third:-1], strict=True)
+        requested = {name for name, is_needed in needs if is_needed}
+        return (
+            arguments[:first],
+            arguments[first:second],
+            table.decode(arguments[second:third]),
+            requested,
+        )
+
+    def _fake(self, *arguments: Any) -> Any:
+        p = self.table.decode(arguments[:-1])
+        return _one_or_all(self.table.new_results(p, self.table.check(p, is_strict=True)))
+
+    def _backward_fake(self, *arguments: Any) -> Any:
+        grad, kept, p, requested = self._split(arguments)
+        *_, sizes = self.table.check_backward(grad, kept, p)
+        shapes = self.table.gradient_shapes(p, sizes, requested)
+        return _one_or_all(p[0].new_empty(shape) for shape in shapes)
+
+    def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        table, p = self.table, self.table.decode(inputs[:-1])
+        results = (output,) if isinstance(output, Tensor) else output
+        ctx.options, ctx.backend = inputs[len(table.rows) : -1], inputs[-1]
+        ctx.set_materialize_grads(False)  # zeros for what is kept would be as large as it is
+        ctx.mark_non_differentiable(*results[len(table.graded) :])
+        ctx.save_for_backward(
+            *(x for row, x in zip(table.returned, results, strict=True) if row.operand.saved),
+            *(
+                x if x is None or row.is_saved(p) else x.new_empty(0)
+                for row, x in zip(table.rows, p, strict=False)
+            ),
+        )
+
+    def _gradient(self, ctx: Any, *grad: Tensor | None) -> tuple[Tensor | None, ...]:
+        table, fields = self.table, self.table.operands._fields
+        if all(x is None for x in grad):
+            return (None,) * (len(fields) + 1)
+        saved = ctx.saved_tensors
+        needs = dict(zip(fields, ctx.needs_input_grad, strict=False))
+        found = self.backward(
+            *(
+                torch.zeros_like(saved[place]) if x is None else x
+                for x, place in zip(grad, table.zeros_like, strict=False)
+            ),
+            *saved,
+            *ctx.options,
+            *(needs[name] for name in table.on_request),
+            ctx.backend,
+        )
+        found = (found,) if isinstance(found, Tensor) else found
+        by_name = {row.name: x for row, x in zip(table.differentiable, found, strict=True)}
+        return (*(by_name.get(name) if needs[name] else None for name in fields), None)
+
+    def _refuse_second_derivative(self, ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        raise BackendError(
+            f"{self.name} has no second derivative; functional.{self.name} has, by autograd."
+        )
+
+
+def _one_or_all(tensors: Iterable[Tensor]) -> Any:
+    """Return several results, or a single one, as an operator returns them."""
+    if isinstance(tensors, Tensor):
+        return tensors
+    results = tuple(tensors)
+    return results[0] if len(results) == 1 else results
