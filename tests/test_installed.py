@@ -53,6 +53,8 @@ toy-kernel = toy_kernel:example
 toy = toy_task:TASK
 """
 PROGRAM = """
+import pathlib
+
 from representer.cli.main import entry_point
 from representer.estimators.text_parameters import TextParameters
 
@@ -60,6 +62,9 @@ entry_point(["cells", "--hidden-size", "7"])
 entry_point(["doctor"])
 entry_point(["fit", "--help"])
 TextParameters(cell="toy-cell").check()
+pathlib.Path("t.csv").write_text("text,label\\n" + "good film,pos\\nbad day,neg\\n" * 20)
+tiny = "--epochs 1 --hidden-size 4 --embedding-size 4 --baselines false --out run".split()
+assert entry_point(["fit", "text", "t.csv", "--cell", "toy-cell", *tiny]) == 0
 """
 
 
@@ -77,11 +82,13 @@ def environment(tmp_path_factory) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *filter(None, paths)])}
 
 
-def test_one_of_each_is_in_the_table_the_command_line_and_doctor(environment):
+def test_one_of_each_is_in_the_table_the_command_line_and_doctor(environment, tmp_path):
+    command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment, check=True
+        command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
     )
-    (row,) = [line for line in done.stdout.splitlines() if line.startswith("toy-cell ")]
+    assert done.returncode == 0, done.stderr
+    row = next(line for line in done.stdout.splitlines() if line.startswith("toy-cell "))
     assert "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}  h_t = c_t" in row
     assert row.endswith(f"{(300 + 7) * 2 * 7:,}")  # a candidate and one gate
     checked = r"ok +toy-cell +differs by \S+ from its recurrence"

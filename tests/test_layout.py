@@ -196,6 +196,7 @@ COVERED_BY = {
     ),
     "tests/models/test_graph_regressor.py": ("models/gine", "models/graph_regressor_config"),
     "tests/test_duality.py": ("nn/has_kernel",),
+    "tests/test_installed.py": ("kernels/__init__",),
     "tests/test_import.py": ("__init__", "__main__", "nn/__init__"),
 }  # fmt: skip
 

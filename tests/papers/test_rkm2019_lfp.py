@@ -117,7 +117,7 @@ def test_the_recipe_runs_from_data_to_table(root):
     text = page.read_text()
     assert "| RKM-LSTM | 79.02 |" in text
     assert "8 subjects, 2 folds, seeds 0." in text
-    found = json.loads((root / "out/alcoholism/rkm-lstm-seed0/result.json").read_text())
+    found = json.loads((root / "out/alcoholism/rkm-lstm-seed0/metrics.json").read_text())
     assert sorted(found["by_subject"]) == [f"co{k}" for k in range(8)]
     shown = 100 * sum(found["by_subject"].values()) / 8
     assert f"| RKM-LSTM | 79.02 | {shown:.1f} |" in text
@@ -132,14 +132,16 @@ def test_seeds_answer_together_by_their_mean_probability(root):
     chosen = request(root, datasets=("alcoholism",), cells=("cnn", BASELINE), seeds=(0, 1))
     text = RECIPES["rkm-lfp"].run(chosen).read_text()
     found = [
-        json.loads((root / f"out/alcoholism/cnn-seed{seed}/result.json").read_text())["answers"]
+        json.loads((root / f"out/alcoholism/cnn-seed{seed}/metrics.json").read_text())["answers"]
         for seed in (0, 1)
     ]
     assert found[0]["subjects"] == found[1]["subjects"]  # of one window, whatever the folds
     of = SIGNAL_SETS["alcoholism"].recordings(root, smoke=True)
     assert found[0]["labels"] == of.labels.tolist()
     results = {
-        (row, seed): json.loads((root / f"out/alcoholism/{row}-seed{seed}/result.json").read_text())
+        (row, seed): json.loads(
+            (root / f"out/alcoholism/{row}-seed{seed}/metrics.json").read_text()
+        )
         for row in ("cnn", BASELINE)
         for seed in (0, 1)
     }
@@ -169,7 +171,7 @@ def test_what_was_planted_is_set_beside_what_was_recovered(root):
     chosen = request(root, datasets=("synthetic",), cells=("gated-cnn",))
     text = RECIPES["rkm-lfp"].run(chosen).read_text()
     assert "Planted: 10 Hz, lags of 0, 40, 80, 120 degrees." in text
-    found = json.loads((root / "out/synthetic/gated-cnn-seed0/result.json").read_text())
+    found = json.loads((root / "out/synthetic/gated-cnn-seed0/metrics.json").read_text())
     recovered = found["recovered"]
     assert recovered["frequency error"] == pytest.approx(recovered["frequency"] - 10)
     errors = [
@@ -235,8 +237,9 @@ def test_the_table_tells_of_memory_order_and_seeds(tmp_path, monkeypatch):
             folder.mkdir(parents=True)
             level = accuracy + 0.002 * seed * (10 + place)
             by_subject = {f"s{k}": level + 0.003 * k * place for k in range(5)}
-            described = {"row": row, "seed": seed, "classes": 3, "folds": 5}
-            (folder / "result.json").write_text(json.dumps(described | {"by_subject": by_subject}))
+            (folder / "recipe.json").write_text(json.dumps({"row": row, "seed": seed}))
+            metrics = {"classes": 3, "folds": 5, "by_subject": by_subject}
+            (folder / "metrics.json").write_text(json.dumps(metrics))
     signals = SIGNAL_SETS["condition"]
     asked = Request(data=tmp_path, out=tmp_path, command="representer", table_only=True)
     chances, draw = [], lfp_table.figures.subjects

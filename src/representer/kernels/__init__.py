@@ -1,11 +1,13 @@
 """Exact kernels: the functions of two objects that the layers of ``nn`` evaluate."""
 
-from representer.installed import installed
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from representer.kernels.composition import Activated, Cosine, Product, Sum
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.deep_graph_kernel import DeepGraphKernel
 from representer.kernels.deep_string_kernel import DeepStringKernel
-from representer.kernels.examples import KERNELS
 from representer.kernels.gram_file import gram
 from representer.kernels.gram_transformer import GramTransformer
 from representer.kernels.kernel import Kernel
@@ -24,6 +26,9 @@ from representer.kernels.string_kernel import StringKernel
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.kernels.text_kernel import TextKernel
 from representer.kernels.weisfeiler_lehman_kernel import WeisfeilerLehmanKernel
+
+if TYPE_CHECKING:
+    from representer.kernels.examples import KERNELS
 
 __all__ = [
     "KERNELS",
@@ -52,4 +57,10 @@ __all__ = [
     "gram",
 ]
 
-KERNELS.update(installed("kernels"))  # last, since their packages import this one
+
+def __getattr__(name: str) -> Any:
+    if name == "KERNELS":  # on first access, since the packages of other kernels import this one
+        from representer.kernels.examples import kernels_with_installed
+
+        return kernels_with_installed()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
+from representer.installed import installed
 from representer.kernels.deep_graph_kernel import DeepGraphKernel
 from representer.kernels.deep_string_kernel import DeepStringKernel
 from representer.kernels.kernel import Kernel
@@ -51,3 +53,10 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
         (RandomWalkKernel(2) + WeisfeilerLehmanKernel()).cosine().activated(Gaussian())
     ),
 }
+
+
+@cache
+def kernels_with_installed() -> dict[str, Callable[[], Kernel]]:
+    """Return `KERNELS`, with the examples of installed packages."""
+    KERNELS.update(installed("kernels"))
+    return KERNELS

@@ -39,6 +39,14 @@ CELLS: dict[str, Callable[..., torch.nn.Module]] = {
     "string-kernel": nn.StringKernelRNN,
     "torch-lstm": _torch_lstm,  # a baseline
 }
+TITLES: dict[str, str] = {
+    **{_key(row): row for row in nn.TABLE1},
+    "ran": "RAN",
+    "rkm": "RKM",
+    "string-kernel": "String Kernel",
+    "torch-lstm": "torch.nn.LSTM",
+}
+"""Names of the cells in tables and reports."""
 
 # Values that are not passed on, so that they are valid for cells without the option.
 _DEFAULTS = {

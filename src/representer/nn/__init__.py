@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from representer.installed import installed
 from representer.nn.activation.kernel_activation import KernelActivation
 from representer.nn.activation.piecewise_linear import PiecewiseLinear
 from representer.nn.activation.replace import (
@@ -26,7 +25,6 @@ from representer.nn.recurrent.cells.ran import RAN
 from representer.nn.recurrent.cells.rkm import RKM
 from representer.nn.recurrent.cells.rkm_cifg import RKMCIFG
 from representer.nn.recurrent.cells.rkm_lstm import RKMLSTM
-from representer.nn.recurrent.cells.table1 import TABLE1, layer_of
 from representer.nn.recurrent.kbrn.kbrn import KBRN
 from representer.nn.recurrent.states import (
     EmptyState,
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from representer.nn.graph.random_walk_kernel_nn import RandomWalkKernelNN
     from representer.nn.graph.relabeling import Relabeling
     from representer.nn.graph.wl_kernel_nn import WLKernelNN
+    from representer.nn.recurrent.cells.table1 import TABLE1
 
 _GRAPH = {
     "DeepGraphKernelNN": "deep_graph_kernel_nn",
@@ -96,11 +95,12 @@ __all__ = [
 if importlib.util.find_spec("torch_geometric") is None:  # a star import asks for all names here
     __all__ = [n for n in __all__ if n not in _GRAPH]  # pyright: ignore[reportUnsupportedDunderAll]
 
-# last, since the packages of other cells import this one
-TABLE1.update({name: layer_of(name, cell) for name, cell in installed("cells").items()})
-
 
 def __getattr__(name: str) -> Any:
+    if name == "TABLE1":  # on first access, since the packages of other cells import this one
+        from representer.nn.recurrent.cells.table1 import table_with_installed
+
+        return table_with_installed()
     if name in _GRAPH:
         return getattr(importlib.import_module(f"representer.nn.graph.{_GRAPH[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

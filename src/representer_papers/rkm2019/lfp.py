@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from representer_papers.shared.datasets import wanted
 
 if TYPE_CHECKING:
     from representer.data.signals import Recordings
+    from representer.storage.run_folder import RunFolder
     from representer.tasks.signal.signal_folds import Fold
 
 SOURCE = "L19 Table 4"
@@ -82,37 +84,60 @@ LFP = Recipe(
 )
 
 
-def _run_set(request: Request, signals: SignalSet, rows: tuple[str, ...]) -> None:
-    from representer.storage import atomic
+def _run_set(request: Request, signals: SignalSet, rows: Sequence[str]) -> None:
+    from representer_papers.shared.runs import Run, run_missing
+
+    settings = {"budget": request.budget, "smoke": request.smoke, "options": dict(signals.options)}
+    runs = [
+        Run(
+            request.out / signals.name / f"{row}-seed{seed}",
+            {"row": row, "seed": seed, "baseline": signals.baseline, **settings},
+        )
+        for seed in request.seeds
+        for row in rows
+    ]
+
+    def load() -> Recordings:
+        return signals.recordings(request.data, smoke=request.smoke)
+
+    run_missing(runs, load, partial(_run, request, signals))
+
+
+def _run(
+    request: Request,
+    signals: SignalSet,
+    folder: RunFolder,
+    settings: Mapping[str, Any],
+    recordings: Recordings,
+) -> dict[str, Any]:
     from representer.tasks.signal.signal_loso import plan, run_loso
     from representer_papers.rkm2019.lfp_answers import KEY, described
 
-    recordings = signals.recordings(request.data, smoke=request.smoke)
+    row = settings["row"]
+    cell = "rkm-lstm" if row == BASELINE else row  # all rows have the same folds
     subjects = len(set(recordings.subjects.tolist()))
-    for seed in request.seeds:
-        for row in rows:
-            cell = "rkm-lstm" if row == BASELINE else row  # all rows have the same folds
-            config = config_of(signals, cell, request, subjects, seed)
-            folder = request.out / signals.name / f"{row}-seed{seed}"
-            folder.mkdir(parents=True, exist_ok=True)
-            if row == BASELINE:
-                config = replace(config, standardize=signals.baseline)
-                figures = _baseline(recordings, plan(recordings, config), config.standardize)
-            else:
-                loso = run_loso(recordings, config, folder)
-                figures = {
-                    "by_subject": loso.accuracy_by_subject(recordings),
-                    "seconds": loso.seconds,
-                    "parameters": _parameters(config, recordings),
-                    KEY: described(recordings, loso.rows, loso.probabilities),
-                }
-                if signals.planted:
-                    from representer_papers.rkm2019.lfp_recovery import recovered
+    config = config_of(signals, cell, request, subjects, settings["seed"])
+    if row == BASELINE:
+        config = replace(config, standardize=signals.baseline)
+        figures = _baseline(recordings, plan(recordings, config), config.standardize)
+    else:
+        loso = run_loso(recordings, config, folder.path)
+        figures = {
+            "by_subject": loso.accuracy_by_subject(recordings),
+            "seconds": loso.seconds,
+            "parameters": _parameters(config, recordings),
+            KEY: described(recordings, loso.rows, loso.probabilities),
+        }
+        if signals.planted:
+            from representer_papers.rkm2019.lfp_recovery import recovered
 
-                    figures["recovered"] = recovered(recordings, config, folder, loso.folds)
-            result = {"row": row, "seed": seed, "classes": len(recordings.classes), **figures}
-            result |= {"folds": len(plan(recordings, config)), "config": asdict(config)}
-            atomic.write_json(folder / "result.json", result)
+            figures["recovered"] = recovered(recordings, config, folder.path, loso.folds)
+    return {
+        "classes": len(recordings.classes),
+        "folds": len(plan(recordings, config)),
+        "config": asdict(config),
+        **figures,
+    }
 
 
 def _baseline(recordings: Recordings, folds: list[Fold], standardize: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from representer_papers.rkm2019.lfp import BASELINE, CELLS
 from representer_papers.rkm2019.lfp_answers import together
 from representer_papers.rkm2019.lfp_sets import SignalSet
 from representer_papers.shared.order import order_lines
+from representer_papers.shared.runs import stored
 from representer_papers.shared.table import mean, table_head, table_row, write_page
 
 LEVEL = 0.05  # a larger p-value makes two results level
@@ -55,9 +55,9 @@ def write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
 
 def _results(folder: Path) -> Runs:
     runs: Runs = {}
-    for path in sorted(folder.glob("*/result.json")):
-        described = json.loads(path.read_text("utf-8"))
-        runs.setdefault(described["row"], {})[described["seed"]] = described
+    for _, settings, metrics in stored(folder):
+        if metrics is not None:
+            runs.setdefault(settings["row"], {})[settings["seed"]] = metrics
     return runs
 
 

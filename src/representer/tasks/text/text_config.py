@@ -182,15 +182,13 @@ _GATELESS = ("string-kernel", "torch-lstm", "rkm")
 _WITHOUT: dict[str, tuple[Any, tuple[str, ...]]] = {
     "layer_norm": (False, ("string-kernel", "torch-lstm")),
     "forget_bias": (0.0, _GATELESS),
-    "learn_static_gates": (
-        False,
-        (*_GATELESS, "lstm", "rkm-lstm", "rkm-cifg", "ran", "gated-cnn", "cnn"),
-    ),
 }
+_STATIC = ("linear-kernel", "linear-kernel-gated", None)  # the cells with learn_static_gates
 
 
 def defaults(preset: str | None, *, demo: bool, cell: str | None = None) -> dict[str, Any]:
     """Return the default values of all options; those that the cell lacks are turned off."""
     chosen = {field.name: field.default for field in fields(TextConfig)}
     chosen |= (DEMO if demo else {}) | PRESETS.get(preset or "", {})
-    return chosen | {name: off for name, (off, cells) in _WITHOUT.items() if cell in cells}
+    chosen |= {name: off for name, (off, cells) in _WITHOUT.items() if cell in cells}
+    return chosen if cell in _STATIC else chosen | {"learn_static_gates": False}

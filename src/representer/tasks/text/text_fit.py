@@ -11,6 +11,7 @@ from representer.data.text import WordVectors, read_vectors
 from representer.estimators.classes import Classes
 from representer.estimators.fitting import outputs_of
 from representer.models import SequenceClassifier
+from representer.models.cells import TITLES
 from representer.printable import say, show
 from representer.report import write_report
 from representer.storage import checkpoint
@@ -21,7 +22,6 @@ from representer.tasks.text.text_config import TextConfig
 from representer.tasks.text.text_data import TextData, prepare
 from representer.tasks.text.text_model import estimator_of, examples_of
 from representer.tasks.text.text_results import (
-    NAMES,
     Predictions,
     details_of,
     metrics_of,
@@ -103,7 +103,7 @@ def train(
     outputs = outputs_of(model, estimator.inputs_, examples_of(data, data.test).objects)
     predicted = cast(Classes, estimator.target_).probabilities(outputs)
     return Trained(
-        config, model, Predictions(NAMES[config.cell], predicted, result, _parameters(model))
+        config, model, Predictions(TITLES[config.cell], predicted, result, _parameters(model))
     )
 
 

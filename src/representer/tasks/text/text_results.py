@@ -24,13 +24,6 @@ from representer.training.training_result import TrainingResult
 
 MISTAKES, EXCERPT = 12, 320
 
-NAMES = {
-    "lstm": "LSTM", "rkm-lstm": "RKM-LSTM", "rkm-cifg": "RKM-CIFG",
-    "linear-kernel": "Linear Kernel", "linear-kernel-gated": "Linear Kernel w/ o_t",
-    "gated-cnn": "Gated CNN", "cnn": "CNN", "ran": "RAN", "rkm": "RKM",
-    "torch-lstm": "torch.nn.LSTM", "string-kernel": "String Kernel",
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Predictions:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 
 from representer.functional.cell import Cell
+from representer.installed import installed
 from representer.nn.recurrent.cells.cnn import CNN
 from representer.nn.recurrent.cells.gated_cnn import GatedCNN
 from representer.nn.recurrent.cells.linear_kernel_rnn import LinearKernelRNN
@@ -37,3 +38,10 @@ TABLE1: dict[str, Callable[..., RecurrentKernelMachine]] = {
     "Gated CNN": GatedCNN,
     "CNN": CNN,
 }
+
+
+@cache
+def table_with_installed() -> dict[str, Callable[..., RecurrentKernelMachine]]:
+    """Return `TABLE1`, with the cells of installed packages."""
+    TABLE1.update({name: layer_of(name, cell) for name, cell in installed("cells").items()})
+    return TABLE1
