@@ -18,6 +18,14 @@ from representer.storage.manifest import MANIFEST, Entry, read_manifest
 from representer.storage.run_folder import RunFolder
 
 
+def test_a_kill_after_the_description_of_a_model_leaves_it_listed(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run") as run:
+        run.write_text("labels.json", "[]")
+        assert read_manifest(run.path) == {}
+        run.write_json("model.json", {"task": "text"})
+        assert set(read_manifest(run.path) or ()) == {"labels.json", "model.json"}
+
+
 def test_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
     with RunFolder(tmp_path / "runs" / "λ a") as run:
         assert run.write_text("a.txt", "x") == tmp_path / "runs" / "λ a" / "a.txt"
@@ -162,13 +170,13 @@ def test_the_manifest_lists_no_times_and_no_file_that_another_command_writes(
 
 def test_weights_are_in_the_manifest_while_the_run_goes_on(tmp_path: Path) -> None:
     with RunFolder(tmp_path) as run:
-        run.write_text("model.json", "x")
+        run.write_text("labels.json", "x")
         assert read_manifest(tmp_path) == {}  # the mark comes before the first file
         for value in (1.0, 2.0):
             run.write_tensors("model.safetensors", {"w": torch.tensor(value)})
             data = (tmp_path / "model.safetensors").read_bytes()
             assert read_manifest(tmp_path) == {
-                "model.json": Entry.of([b"x"]),
+                "labels.json": Entry.of([b"x"]),
                 "model.safetensors": Entry.of([data]),
             }
 

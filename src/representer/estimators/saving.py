@@ -153,13 +153,25 @@ def read_description(files: RunFiles) -> Saved:
     Raises:
         DataError: It is damaged, or of another version of the library.
     """
-    values = files.json(MODEL)
-    if not isinstance(values, dict) or values.get("format") != FORMAT:
-        written = values.get("version", "0.1.0") if isinstance(values, dict) else "0.1.0"
+    require_this_version(files.json(MODEL), files.folder)
+    return files.read(MODEL, Saved)
+
+
+def require_this_version(described: Any, folder: str | Path) -> None:
+    """Refuse what another version of the library wrote as model.json.
+
+    Args:
+        described: The values of the file.
+        folder: Its folder, for the message.
+
+    Raises:
+        DataError: Another version wrote it.
+    """
+    if not isinstance(described, dict) or described.get("format") != FORMAT:
+        written = described.get("version", "0.1.0") if isinstance(described, dict) else "0.1.0"
         problem = f"was written by version {written}; this is version {__version__}"
         fix = f"Train again, or install version {written}."
-        raise DataError(problem, file=files.folder / MODEL, fix=fix)
-    return files.read(MODEL, Saved)
+        raise DataError(problem, file=Path(folder) / MODEL, fix=fix)
 
 
 def target_values(target: Target) -> dict[str, Any]:

@@ -30,6 +30,8 @@ _FILES = (
 )  # fmt: skip
 # Not in the manifest: timings differ between runs, and other commands write the last two.
 _UNLISTED = ("timings.jsonl", "explanations.json", "report.html")
+# The first is not written again by a run that continues after a kill.
+_LISTED_AT_ONCE = ("model.json", "metrics.json")
 
 
 class RunFolder:
@@ -40,7 +42,7 @@ class RunFolder:
     empty.
 
     ``manifest.json`` marks the folder as a run and lists a digest of each file. It is written
-    before the first file, after each weights file, and at the end.
+    before the first file, after model.json and each weights file, and at the end.
 
     Where several processes train one model (torchrun), Accelerate's main process locks and writes;
     in the others the write methods do nothing.
@@ -211,7 +213,7 @@ class RunFolder:
             self._is_dirty = True
         # these are read before the run ends, together with files written earlier, whose entries may
         # have changed even if theirs has not
-        if self._is_dirty and (name.endswith(".safetensors") or name == "metrics.json"):
+        if self._is_dirty and (name.endswith(".safetensors") or name in _LISTED_AT_ONCE):
             self._write_manifest()
 
     def _write_manifest(self) -> None:

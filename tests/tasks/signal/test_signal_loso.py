@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -205,6 +206,25 @@ def test_the_folds_that_are_missing_are_run(drawn, done, tmp_path, monkeypatch):
     assert lines[0] == "2 of 4 folds are finished already"
     assert len(lines) == 3
     assert np.array_equal(again.probabilities, found.probabilities)
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_fold_that_was_killed_before_its_first_weights_continues(drawn, done, tmp_path, is_begun):
+    folder, found = done
+    shutil.copytree(folder, tmp_path / "run")
+    fold = next((tmp_path / "run" / "folds").glob("001-*"))
+    lost = {"fold.json", "model.safetensors", "final.safetensors", "metrics.jsonl", "metrics.csv"}
+    for name in lost:
+        (fold / name).unlink()
+    if not is_begun:
+        shutil.rmtree(fold / "checkpoints")
+    manifest = json.loads((fold / "manifest.json").read_text())
+    left = ["model.json"] if is_begun else []  # as a killed process leaves it
+    manifest["files"] = {name: manifest["files"][name] for name in left}
+    (fold / "manifest.json").write_text(json.dumps(manifest))
+    again = run_loso(drawn, TINY, tmp_path / "run", report=quiet)
+    assert np.array_equal(again.probabilities, found.probabilities)
+    assert SignalClassifier.load(fold).hidden_size == 3
 
 
 @pytest.mark.parametrize("change", [{"hidden_size": 4}, {"lr": 0.5}, {"seed": 1}, {"epochs": 1}])

@@ -15,6 +15,7 @@ from representer.estimators import SignalClassifier, saving
 from representer.estimators.classes import Classes
 from representer.estimators.fitting import Examples, trainer_config
 from representer.estimators.signal_parameters import SignalParameters
+from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import MODEL, RunFiles
 from representer.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.options import determining
@@ -27,6 +28,7 @@ from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
 
 RESULT = "fold.json"
+_MOST = 2**26  # bytes of a model.json
 
 # A run may be resumed with other values of these; the trainer checks its own settings.
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
@@ -211,10 +213,13 @@ def refuse_other_versions(folder: Path) -> None:
     """Refuse a folder with a model of another version of the library.
 
     Raises:
-        DataError: It has one, or a damaged one.
+        DataError: It has one.
     """
-    if (folder / MODEL).is_file():
-        saving.read_description(RunFiles(folder))
+    try:  # without the manifest, which lists the file only once there are weights
+        described = parse_json(read_bytes(folder / MODEL, _MOST))
+    except (OSError, ValueError):  # none yet, or a damaged one, which is written again
+        return
+    saving.require_this_version(described, folder)
 
 
 def fold_seed(job: FoldJob) -> int:

@@ -51,7 +51,7 @@ def evaluate(run: str | Path, data: str | Path, options: SignalReading) -> dict[
         DataError: If the recordings cannot be used.
     """
     estimator, form, given = _opened(run, data, options)
-    classes = tuple(map(str, estimator.target_.names))
+    classes = tuple(map(str, estimator.classes_))
     recordings = with_labels_of(given, classes, data)
     if known := [name for name in subjects_of(recordings) if name in form.subjects]:
         say(f"{data}: the model was trained on {', '.join(known)}; only other subjects "
@@ -92,7 +92,7 @@ def predict(
     if output is not None:
         check_output(Path(output), Path(data))
     estimator, form, recordings = _opened(run, data, options, require_labels=False)
-    classes = [*map(str, estimator.target_.names)]
+    classes = [*map(str, estimator.classes_)]
     head = ["subject", "window", *(["second"] if streaming.stream else []), "prediction"]
     table: list[list[object]] = [[*head, *(f"probability_{name}" for name in classes)]]
     if streaming.stream:
@@ -130,7 +130,7 @@ def explain(
     signals = recordings.signals[:limit]
     chances = _probabilities(run, estimator, signals, data)
     predictions = Predictions(chances.argmax(axis=1), chances)
-    names = [*map(str, estimator.target_.names)]
+    names = [*map(str, estimator.classes_)]
     entries = [
         entry_of("window", row, shown(predictions, row, names), explanation)
         for row, explanation in enumerate(estimator.explain(signals, top))
