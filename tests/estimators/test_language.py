@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import numpy as np
@@ -163,6 +164,24 @@ def test_a_vocabulary_of_another_size_than_the_network_is_refused(model, tmp_pat
     path.write_text(path.read_text().replace('"d"', '"d", "e"'))
     (tmp_path / "run" / "manifest.json").unlink()
     with pytest.raises(DataError, match="it has 7 tokens; the model has 6"):
+        LanguageModel.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"network": {}},
+        {"parameters": {"encoding": 5}},
+        {"parameters": {"cutoffs": 7}},
+        {"parameters": {"unroll": "x"}},
+    ],
+)
+def test_a_damaged_description_is_refused(model, tmp_path, changes):
+    model.save(tmp_path / "run")
+    path = tmp_path / "run" / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    (tmp_path / "run" / "manifest.json").unlink()
+    with pytest.raises(DataError, match=r"model\.json: cannot be used"):
         LanguageModel.load(tmp_path / "run")
 
 

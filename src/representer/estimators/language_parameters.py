@@ -89,6 +89,7 @@ class LanguageParameters(TrainingParameters):
             "lr_decay_from", "evaluation_rows",
         )  # fmt: skip
         require_integers(self, 0, "max_vocabulary", "embedding_size")
+        require(self, "encoding", isinstance(self.encoding, str), "the name of an encoding")
         are_integers = all(type(token) is int for token in self.cutoffs)
         require(self, "cutoffs", are_integers, "a sequence of integers")
         require(self, "max_vocabulary", self.max_vocabulary not in (1, 2), "3 or more, or 0")

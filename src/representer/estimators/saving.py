@@ -111,6 +111,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     saved, own = _read_class(files, kind)
     lists = {k: tuple(v) for k, v in saved.parameters.items() if isinstance(v, list)}
     estimator = files.parsed(MODEL, lambda: own(**saved.parameters | lists))
+    files.parsed(MODEL, estimator.check)
     files.parsed(MODEL, lambda: estimator._load_target(saved.target))
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
     network: nn.Module | None = None
