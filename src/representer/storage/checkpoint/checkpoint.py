@@ -1,4 +1,4 @@
-"""One checkpoint: everything that a run needs to continue as if it had never stopped."""
+"""A checkpoint: everything that an interrupted run needs to continue exactly."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Checkpoint:
     Args:
         step: Optimization steps done.
         state: Weights, optimizer, random states and position, see ``training_state``.
-        settings: What determines the run; a resumed one must have the same.
-        environment: What the numbers may depend on beside that, see ``fingerprint``.
+        settings: Settings that determine the run; a resumed run must have the same.
+        environment: What else the results may depend on, see ``fingerprint``.
     """
 
     step: int
@@ -34,18 +34,18 @@ def save(path: str | Path, checkpoint: Checkpoint) -> None:
 
     Args:
         path: The file, in an existing folder.
-        checkpoint: What to write.
+        checkpoint: The checkpoint.
 
     Raises:
-        KindError: The state holds something that cannot be stored.
-        StorageError: The system refuses; whatever was at `path` before is untouched.
+        KindError: A value of the state cannot be stored.
+        StorageError: It cannot be written; the previous file is unchanged.
     """
     values = {field.name: getattr(checkpoint, field.name) for field in fields(Checkpoint)}
     atomic.write_bytes(path, *encode(values))
 
 
 def load(path: str | Path) -> Checkpoint:
-    """Read a checkpoint, or say why it cannot be used.
+    """Read a checkpoint.
 
     Args:
         path: The file.

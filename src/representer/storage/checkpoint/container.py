@@ -89,7 +89,7 @@ def decode(data: bytes) -> Any:
             f"{version}); this is {__version__} (format {VERSION}). Install the newer version."
         )
     if version != VERSION or "value" not in header:
-        raise CheckpointError(f"its format {version} is none that exists")
+        raise CheckpointError(f"its format {version} is unknown")
     return unflatten(header["value"], _read_tensors(bytes(view[start:-_DIGEST_SIZE])))
 
 

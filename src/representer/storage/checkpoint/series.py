@@ -1,4 +1,4 @@
-"""The checkpoints of one run: new files, the newest few kept, the newest sound one found."""
+"""The checkpoints of a run: write one, keep the newest few, and find the newest valid one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _NAME = re.compile(r"step-([0-9]{9,})\.ckpt")
 
 
 def path_of_step(folder: str | Path, step: int) -> Path:
-    """Return where the checkpoint of a step lies, for example ``step-000000400.ckpt``."""
+    """Return the path of the checkpoint of a step, for example ``step-000000400.ckpt``."""
     return Path(folder) / f"step-{step:09d}.ckpt"
 
 
 def steps(folder: str | Path) -> list[int]:
-    """Return the steps of which a folder has a checkpoint, sound or not, oldest first."""
+    """Return the steps with a checkpoint in a folder, valid or damaged, in ascending order."""
     folder = Path(folder)
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     return sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
@@ -28,22 +28,22 @@ def steps(folder: str | Path) -> list[int]:
 def save_step(
     folder: str | Path, checkpoint: Checkpoint, *, report: Callable[[str], None], keep: int = 2
 ) -> Path:
-    """Write the checkpoint of a step, and only then delete those no longer needed.
+    """Write the checkpoint of a step, and then delete those that are no longer needed.
 
-    Later ones than the new one are deleted too: `latest` found them damaged, and the run went
-    on from an earlier one.
+    Checkpoints of later steps are deleted, too: `latest` found them damaged, and the run continued
+    from an earlier one.
 
     Args:
-        folder: Where the run's checkpoints lie.
-        checkpoint: What to write.
-        report: Is told of a file that cannot be deleted, which is no reason to stop.
-        keep: How many remain, the new one included.
+        folder: The folder of the run's checkpoints.
+        checkpoint: The checkpoint.
+        report: Called with a message if a file cannot be deleted; training continues.
+        keep: Number of checkpoints to keep, including the new one.
 
     Returns:
-        The file.
+        The path of the file.
 
     Raises:
-        StorageError: The system refuses; the earlier checkpoints are all there.
+        StorageError: It cannot be written; all earlier checkpoints are kept.
     """
     path = path_of_step(folder, checkpoint.step)
     save(path, checkpoint)
@@ -59,19 +59,19 @@ def save_step(
 
 
 def latest(folder: str | Path, *, report: Callable[[str], None]) -> Checkpoint | None:
-    """Read the newest checkpoint that is sound.
+    """Read the newest valid checkpoint.
 
     Args:
-        folder: Where the run's checkpoints lie; it may be missing.
-        report: Is told of each damaged one that is passed over.
+        folder: The folder of the run's checkpoints; it may be missing.
+        report: Called with a message for each damaged checkpoint.
 
     Returns:
-        The checkpoint, or None where there is no file of one.
+        The checkpoint, or None if the folder has none.
 
     Raises:
-        NewerCheckpointError: A newer version of the library wrote it: to go back behind it would
-            throw work away.
-        CheckpointError: There are files, and all of them are damaged.
+        NewerCheckpointError: A newer version of the library wrote the newest one; an earlier one
+            would discard its training.
+        CheckpointError: All checkpoints are damaged.
     """
     found = steps(folder)
     for step in reversed(found):

@@ -1,4 +1,4 @@
-"""The continuous cache: words that followed states similar to the present one are expected."""
+"""The continuous cache: more probability for words that followed similar states."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class ContinuousCache:
             keys = torch.cat((self._features, features))
             values = torch.cat((self._words, words))
         steps, known = len(features), len(keys) - len(features)
-        # step t is entry known + t, and sees the entries of the window before it
+        # step t is entry known + t; it uses the entries of the window before it
         age = torch.arange(steps, device=keys.device)[:, None] + known
         age = age - torch.arange(len(keys), device=keys.device)
         is_seen = (age > 0) & (age <= self.window)

@@ -1,4 +1,4 @@
-"""Dynamic evaluation: a model keeps learning from the part of the text already predicted."""
+"""Dynamic evaluation: train a model on the part of the text that it has predicted already."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def dynamic_evaluation(
     epsilon: float = 1e-3,
     check: Callable[[], None] = lambda: None,
 ) -> float:
-    r"""Return the mean negative log-likelihood of a text, learned from segment by segment.
+    r"""Return the mean negative log-likelihood of a text, training on it segment by segment.
 
     Each segment is predicted first, and then a step is taken along the gradient of its mean loss,
 
@@ -47,7 +47,7 @@ def dynamic_evaluation(
         model: In evaluation mode.
         tokens: ``(N,)``; the first one is given, not predicted.
         lr: η.
-        decay: λ, how fast weights return to the trained ones.
+        decay: λ, the rate at which weights return to the trained ones.
         segment: Steps between two updates.
         mean_squares: s of each parameter, see `mean_squared_gradients`.
         epsilon: ε.

@@ -18,16 +18,16 @@ def kneser_ney(train: Numbers, test: Numbers, words: int, order: int = 3) -> flo
         p(w \mid u) = \frac{\max(c(uw) - D, 0)}{c(u)}
             + D \frac{N(u)}{c(u)} \, p(w \mid u')
 
-    in nats per token, with :math:`N(u)` the number of different words seen after the context u,
+    in nats per token, with :math:`N(u)` the number of distinct words seen after the context u,
     :math:`u'` the context without its first word, D = 0.75, and 1 / V below the shortest. The
     counts of the longest n-grams are occurrences; those of shorter ones are the numbers of
-    different words seen before them. The first token of the text is given, not predicted.
+    distinct words seen before them. The first token of the text is given, not predicted.
 
     Args:
-        train: Numbers of the tokens ``(N,)`` to count.
-        test: Those to predict.
-        words: V, the number of different tokens.
-        order: n, tokens of the longest n-gram.
+        train: Ids of the tokens to count ``(N,)``.
+        test: Ids of the tokens to predict ``(M,)``.
+        words: V, the size of the vocabulary.
+        order: n, length of the longest n-gram.
 
     Raises:
         ArgumentError: If n-grams of that order cannot be numbered, or the order is not positive.
@@ -37,7 +37,7 @@ def kneser_ney(train: Numbers, test: Numbers, words: int, order: int = 3) -> flo
     """
     if order < 1 or words**order >= 2**62:
         most = int(62 / np.log2(words))
-        raise ArgumentError("order", order, f"1 to {most} with {words:,} different tokens")
+        raise ArgumentError("order", order, f"1 to {most} with {words:,} distinct tokens")
     p = np.full(len(test) - 1, 1 / words)
     longest = min(order, len(train), len(test))
     for n in range(1, longest + 1):
@@ -56,7 +56,7 @@ def kneser_ney(train: Numbers, test: Numbers, words: int, order: int = 3) -> flo
 
 
 def _ngrams(tokens: Numbers, n: int, words: int) -> Numbers:
-    """Return the number of the n-gram that ends at each token, from the n-th on."""
+    """Return the id of the n-gram that ends at each token, starting with the n-th token."""
     keys = np.zeros(len(tokens) - n + 1, dtype=np.int64)
     for k in range(n):
         keys = keys * words + tokens[k : len(tokens) - n + 1 + k]
@@ -64,7 +64,7 @@ def _ngrams(tokens: Numbers, n: int, words: int) -> Numbers:
 
 
 def _counted(tokens: Numbers, n: int, words: int, *, is_longest: bool) -> tuple[Numbers, Numbers]:
-    """Return the different n-grams and their counts; of shorter ones, of different predecessors."""
+    """Return the distinct n-grams and their counts: occurrences, or distinct preceding words."""
     if is_longest:
         return np.unique(_ngrams(tokens, n, words), return_counts=True)
     longer = np.unique(_ngrams(tokens, n + 1, words))
@@ -72,13 +72,13 @@ def _counted(tokens: Numbers, n: int, words: int, *, is_longest: bool) -> tuple[
 
 
 def _table(keys: Numbers, values: Numbers) -> tuple[Numbers, Numbers]:
-    """Return the different keys of a sorted array, and the sums of their values."""
+    """Return the distinct keys of a sorted array, and the sums of their values."""
     kinds, starts = np.unique(keys, return_index=True)
     return kinds, np.add.reduceat(values, starts)
 
 
 def _look_up(table: tuple[Numbers, Numbers], keys: Numbers) -> Numbers:
-    """Return the value of each key, 0 if the table lacks it."""
+    """Return the value of each key, or 0 if the table does not contain it."""
     kinds, values = table
     place = np.minimum(np.searchsorted(kinds, keys), len(kinds) - 1)
     return np.where(kinds[place] == keys, values[place], 0)

@@ -62,7 +62,7 @@ def _train_and_report(
     train, valid, test = (data.tokens[part] for part in PARTS)
     say(
         f"{data.source}: {len(train):,} tokens to train on, {len(valid):,} to validate, "
-        f"{len(test):,} to test; {len(data.inputs.vocabulary):,} different ones"
+        f"{len(test):,} to test; a vocabulary of {len(data.inputs.vocabulary):,}"
     )
     is_resumed = config.resume and bool(checkpoint.steps(run.checkpoints))
     network = estimator.new_network(config.seed, is_resumed=is_resumed)
