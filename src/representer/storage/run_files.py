@@ -142,16 +142,6 @@ class RunFiles:
         except (ValueError, TypeError, KeyError) as error:
             raise self._damaged(name, error) from None
 
-    def require(self, name: str, what: str, got: int, expected: int) -> None:
-        """Check that the length of a file fits the model.
-
-        Raises:
-            DataError: It does not.
-        """
-        if got != expected:
-            problem = ValueError(f"it has {got:,} {what}; the model has {expected:,}")
-            raise self._damaged(name, problem)
-
     def tensors(
         self, name: str, check: Callable[[Forms], None], *, is_nan_allowed: bool = False
     ) -> tuple[dict[str, Tensor], dict[str, str]]:
