@@ -1,6 +1,6 @@
-"""Layers with the API of torch.nn; each unit compares its input with a learned reference.
+"""Layers with the API of torch.nn, whose units compare their input with learned references.
 
-The graph layers need torch_geometric, and load on first access.
+The graph layers need torch_geometric, and are imported on first access.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ __all__ = [
     "replace_activations",
 ]
 
-if importlib.util.find_spec("torch_geometric") is None:  # a star import asks for all names here
+if importlib.util.find_spec("torch_geometric") is None:  # a star import accesses all names
     __all__ = [n for n in __all__ if n not in _GRAPH]  # pyright: ignore[reportUnsupportedDunderAll]
 
 

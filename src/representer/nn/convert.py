@@ -1,4 +1,4 @@
-"""Conversion of the state dicts of version 0.1.0, whose layers had weights of other shapes."""
+"""Conversion of state dicts of version 0.1.0."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 
-# Where a parameter of the n-th direction of a layer is now; the suffix of the direction follows.
+# The new name of a parameter of the n-th direction of a layer, before the suffix of the direction.
 _MOVED = {
     "recurrent": "weight_hh",
     "input_weight": "weight_ih",
@@ -24,13 +24,13 @@ _LENGTH = re.compile(r"filters\.weights\.(\d+)")
 
 
 def convert_state_dict(state_dict: Mapping[str, Tensor], module: nn.Module) -> dict[str, Tensor]:
-    """Return a state dict of version 0.1.0 with the names and shapes of today.
+    """Convert a state dict of version 0.1.0 to the current names and shapes.
 
-    Entries that have them already stay as they are, so that any state dict may be given.
+    Entries that already have these are not changed, so any state dict may be given.
 
     Args:
-        state_dict: The state dict; it is not changed.
-        module: The layer or model that is to load it.
+        state_dict: The state dict, which is not modified.
+        module: The layer or model that will load it.
 
     Examples:
         >>> import torch
@@ -48,23 +48,23 @@ def convert_state_dict(state_dict: Mapping[str, Tensor], module: nn.Module) -> d
     shapes = {name: tensor.shape for name, tensor in module.state_dict().items()}
     converted: dict[str, Tensor] = {}
     for name, tensor in state_dict.items():
-        place = _PLACE.search(name)
-        layer = layers.get(name[: place.start()]) if place else None
+        match = _PLACE.search(name)
+        layer = layers.get(name[: match.start()]) if match else None
         new = {name: tensor}
-        if place and layer is not None and int(place[1]) < len(layer.suffixes):
-            own = _of_direction(layer, int(place[1]), place[2], tensor)
-            new = {name[: place.start()] + key: value for key, value in own.items()} or new
-        if name not in shapes and f"{name}.0" in shapes:  # one parameter a layer was a part of it
+        if match and layer is not None and int(match[1]) < len(layer.suffixes):
+            own = _of_direction(layer, int(match[1]), match[2], tensor)
+            new = {name[: match.start()] + key: value for key, value in own.items()} or new
+        if name not in shapes and f"{name}.0" in shapes:  # split into one per layer
             new = {f"{name}.{layer}": own for layer, own in enumerate(tensor)}
         for key, value in new.items():
-            # what was stacked along a further axis is now a matrix, or a vector
+            # tensors stacked along a further axis are now matrices or vectors
             is_stacked = value.dim() > 1 and value.flatten(0, 1).shape == shapes.get(key)
             converted[key] = value.flatten(0, 1) if is_stacked else value
     return converted
 
 
 def _of_direction(layer: SequenceLayer, k: int, name: str, tensor: Tensor) -> dict[str, Tensor]:
-    """Return what a parameter of the k-th direction is now, if it is one."""
+    """Convert a parameter of the k-th direction; return {} for other parameters."""
     suffix = layer.suffixes[k]
     if name.startswith("psi."):  # all directions share it
         return {name: tensor}

@@ -76,7 +76,7 @@ def test_the_printed_form_has_the_options_that_differ_from_their_defaults(
         ({"zoneout": (0.1, -1)}, "zoneout is -1; expected a number from 0 to 1"),
         ({"zoneout": (0.1,)}, r"zoneout is \(0.1,\); expected one number, or a pair"),
         ({"filter_length": 0}, "filter_length is 0; expected a positive integer, or a dict"),
-        ({"filter_length": {1: 1, 2: 1}}, "sum to hidden_size = 4. These sum to 2"),
+        ({"filter_length": {1: 1, 2: 1}}, "sum to hidden_size = 4. They sum to 2"),
     ],
     ids=lambda value: str(value)[:30],
 )

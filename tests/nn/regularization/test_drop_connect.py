@@ -226,14 +226,14 @@ def test_the_streaming_step_takes_the_layer_and_its_masks(kind: str) -> None:
     layer = drop_connect(copy.deepcopy(plain), 0.5)
     with torch.no_grad():
         _, state = layer.eval()(x)
-        if plain._short_step(x[0], state) is None:
+        if plain._fast_step(x[0], state) is None:
             pytest.skip("the C++ core is not built")
-        quick = layer._short_step(x[0], state)
+        quick = layer._fast_step(x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], layer(x[:1], state)[0][0])
         layer.train()
         torch.manual_seed(8)
-        quick = layer._short_step(x[0], state)
+        quick = layer._fast_step(x[0], state)
         assert quick is not None
         torch.testing.assert_close(quick[0], thinned(kind, 8, 0.5)(x[:1], state)[0][0])
 

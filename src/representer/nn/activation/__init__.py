@@ -1,1 +1,1 @@
-"""Activations that are learned: kernel expansions, and models that take them in."""
+"""Learned activations: kernel expansions, and their use in existing models."""

@@ -1,4 +1,4 @@
-"""Expansions with fewer centers, and by how much they differ."""
+"""Approximation of kernel expansions by fewer centers."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from representer.nn.activation.kernel_activation import KernelActivation
 
 CORNERS = {"abs": 2.0, "relu": 1.0}
-"""By how much the slope of g jumps at 0, for those that are piecewise linear."""
+"""The jump of the slope of g at 0, for piecewise-linear g."""
 
 
 GRID = 1001
 
 
-def exact_values(activation: KernelActivation, places: Tensor) -> Tensor:
-    """Return f in float64 at places ``(P, F)``, normalization left out."""
+def exact_values(activation: KernelActivation, points: Tensor) -> Tensor:
+    """Return f in float64 at points ``(P, F)``, without normalization."""
     c, chi = _doubles(activation)
     value = functional.kernel_activation(
-        places, c, chi, green=activation.green, bandwidth=activation.bandwidth
+        points, c, chi, green=activation.green, bandwidth=activation.bandwidth
     )
     if activation.line is None:
         return value
     slope, height = activation.line.detach().double().cpu().unbind(-1)
-    return value + slope * places + height
+    return value + slope * points + height
 
 
 def sampled(activation: KernelActivation) -> Tensor:
-    """Return places ``(P, F)`` on the range: a grid, and the centers that lie in it."""
+    """Return points ``(P, F)`` of the range: a grid, and the centers in the range."""
     low, high = activation.limits
     grid = torch.linspace(low, high, GRID, dtype=torch.float64)
-    even = grid[:, None].expand(-1, activation.num_features)
-    return torch.cat((even, _doubles(activation)[0].T)).clamp(low, high)
+    grid_points = grid[:, None].expand(-1, activation.num_features)
+    return torch.cat((grid_points, _doubles(activation)[0].T)).clamp(low, high)
 
 
 def compacted(activation: KernelActivation, tolerance: float) -> tuple[Tensor, Tensor]:
-    """Return fewer centers and their coefficients ``(F, K')``, rows filled up with zeros."""
+    """Return fewer centers and their coefficients ``(F, K')``, padded with zeros."""
     kept = [
         _fewer(activation, c, chi, tolerance) for c, chi in zip(*_doubles(activation), strict=True)
     ]
@@ -55,10 +55,10 @@ def compacted(activation: KernelActivation, tolerance: float) -> tuple[Tensor, T
 
 
 def corners(activation: KernelActivation) -> tuple[Tensor, Tensor, Tensor]:
-    """Return corners, values there, and slopes beyond the first and the last, of each feature."""
+    """Return each feature's corners, their values, and the slopes beyond the first and last."""
     pairs = [merged(c, chi) for c, chi in zip(*_doubles(activation), strict=True)]
     count = max(len(c) for c, _ in pairs)
-    # features with fewer corners go on straight through more of them
+    # features with fewer corners get additional ones on their last line
     knots = torch.stack(
         [torch.cat((c, c[-1] + torch.arange(1, count - len(c) + 1))) for c, _ in pairs]
     )
@@ -79,7 +79,7 @@ def _fewer(
     activation: KernelActivation, c: Tensor, chi: Tensor, tolerance: float
 ) -> tuple[Tensor, Tensor]:
     c, chi = merged(c, chi)
-    tolerance *= 0.99  # the result is rounded to the parameters' dtype
+    tolerance *= 0.99  # leaves room for rounding to the parameters' dtype
     if activation.green in CORNERS:
         return thinned(c, chi, activation.limits, CORNERS[str(activation.green)], tolerance)
     grid = torch.linspace(*activation.limits, GRID, dtype=torch.float64)
@@ -88,7 +88,7 @@ def _fewer(
 
 
 def merged(c: Tensor, chi: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the centers ``(K',)`` without repetitions, sorted, with the sums of coefficients."""
+    """Return the sorted unique centers ``(K',)``, with the sums of their coefficients."""
     kinds, place = c.unique(return_inverse=True)
     return kinds, torch.zeros_like(kinds).index_add(0, place, chi)
 
@@ -98,37 +98,37 @@ def thinned(
 ) -> tuple[Tensor, Tensor]:
     r"""Drop corners of a piecewise-linear expansion while it changes by no more than a tolerance.
 
-    A center between two others gives its coefficient to them, so that nothing changes beyond the
-    two; between them the change is a triangle of height
-    :math:`\kappa |\chi_k| h_l h_r / (h_l + h_r)`, with the distances to the two and the jump
-    :math:`\kappa` of the slope of g. The lowest triangle goes first, and the change of all
-    together is kept below the tolerance, at every center that there was.
+    The coefficient of a dropped center is divided between its two neighbors, so that nothing
+    changes beyond these; between them, the change is a triangle of height
+    :math:`\kappa |\chi_k| h_l h_r / (h_l + h_r)`, with the distances :math:`h` to the neighbors and
+    the jump :math:`\kappa` of the slope of g. Centers are dropped in ascending order of height,
+    while the total change at every original center is below the tolerance.
 
     Args:
-        c: Sorted centers ``(K,)``, float64, none twice.
+        c: Sorted unique centers ``(K,)``, float64.
         chi: Coefficients.
-        limits: Where the change is looked at.
+        limits: The range on which the change is bounded.
         corner: The jump of the slope.
         tolerance: The largest change.
     """
-    places = torch.cat((c, c.new_tensor(limits)))
-    inside = places[(places >= limits[0]) & (places <= limits[1])]
-    change = torch.zeros_like(inside)  # what has been dropped, at every place
+    points = torch.cat((c, c.new_tensor(limits)))
+    inside = points[(points >= limits[0]) & (points <= limits[1])]
+    change = torch.zeros_like(inside)  # so far, at every point
     left, right = c.new_tensor(limits)
-    tried: set[float] = set()
+    rejected: set[float] = set()
     while len(c) > 2:
         low, mid, high = c[:-2], c[1:-1], c[2:]
         heights = corner * chi[1:-1].abs() * (mid - low) * (high - mid) / (high - low)
         heights = torch.where((high <= left) | (low >= right), 0.0, heights)
-        open_ = torch.tensor([float(place) not in tried for place in mid])
-        if not open_.any():
+        candidates = torch.tensor([float(place) not in rejected for place in mid])
+        if not candidates.any():
             break
-        k = int(torch.where(open_, heights, torch.inf).argmin())
+        k = int(torch.where(candidates, heights, torch.inf).argmin())
         share = (high[k] - mid[k]) / (high[k] - low[k])
         bump = _triangle(inside, low[k], mid[k], high[k]) * corner * chi[k + 1]
         bump = bump * (mid[k] - low[k]) * (high[k] - mid[k]) / (high[k] - low[k])
         if (change + bump).abs().max() > tolerance:
-            tried.add(float(mid[k]))
+            rejected.add(float(mid[k]))
             continue
         change = change + bump
         given = chi[k + 1]
@@ -140,7 +140,7 @@ def thinned(
 
 
 def _triangle(a: Tensor, low: Tensor, mid: Tensor, high: Tensor) -> Tensor:
-    """Return the function that is 1 at mid, 0 outside of low and high, and straight between."""
+    """Return the piecewise-linear function that is 1 at mid and 0 outside of low and high."""
     rising, falling = (a - low) / (mid - low), (high - a) / (high - mid)
     return torch.minimum(rising, falling).clamp(0, 1)
 
@@ -148,7 +148,7 @@ def _triangle(a: Tensor, low: Tensor, mid: Tensor, high: Tensor) -> Tensor:
 def dropped(
     c: Tensor, chi: Tensor, bound: Callable[[Tensor], Tensor], tolerance: float
 ) -> tuple[Tensor, Tensor]:
-    """Drop the centers that matter least, while what they could add up to is within a tolerance.
+    """Drop the centers of least influence while the bound of their sum is within a tolerance.
 
     Args:
         c: Centers ``(K,)``.

@@ -1,4 +1,4 @@
-"""Coefficients of an expansion that is to begin as a given function."""
+"""Initialization of an expansion by fitting a function."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ INITIAL: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "identity": lambda a: a,
 }
-"""Functions that an expansion may begin as, by name; ``"random"`` and ``"zeros"`` are no fits."""
+"""Initial functions by name; ``"random"`` and ``"zeros"`` are not fitted."""
 
-# Of the largest eigenvalue. Bells at close centers are nearly one function, and only large
-# coefficients of opposite signs would tell them apart.
+# Relative to the largest eigenvalue. Gaussians at close centers are nearly collinear, and would be
+# fitted with large coefficients of opposite signs.
 RIDGES = {"abs": 1e-13, "relu": 1e-13, "cubic": 1e-13}
 RIDGE = 1e-7
 POINTS = 401
 
 
 def even_centers(limits: tuple[float, float], count: int) -> Tensor:
-    """Return centers evenly spaced on the range, the nearest to 0 moved there if 0 is in it.
+    """Return centers evenly spaced on the range, with the one nearest to 0 moved to 0.
 
-    The functions of common use have their corner at 0.
+    Common activations have their corner at 0.
     """
     low, high = limits
     if count == 1:
@@ -48,32 +48,32 @@ def fitted(
     limits: tuple[float, float],
     has_line: bool,
 ) -> tuple[Tensor, Tensor]:
-    r"""Return coefficients, and slope and height of a line, that come nearest to a function.
+    r"""Fit coefficients, and slope and intercept of a line, to a function.
 
     They minimize :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
-    even grid of the range, with a small ridge on the coefficients.
+    even grid of the range, with a small ridge penalty on the coefficients.
 
     Args:
-        function: Of a tensor, elementwise.
+        function: Elementwise function of a tensor.
         centers: ``(F, K)``.
         green: g.
-        bandwidth: Of a Gaussian.
+        bandwidth: s of a Gaussian.
         limits: The range.
-        has_line: Whether there is a line; else slope and height are 0.
+        has_line: Fit a line; otherwise slope and intercept are 0.
 
     Returns:
         Coefficients ``(F, K)`` and lines ``(F, 2)``.
 
     Raises:
-        ShapeError: If the function does not keep the shape.
-        ArgumentError: If it gives something that is no finite number.
+        ShapeError: If the function does not preserve the shape.
+        ArgumentError: If it returns values that are not finite.
     """
     grid = torch.linspace(*limits, POINTS, dtype=torch.float64, device=centers.device)
     with torch.no_grad():
         wanted = function(grid)
         if not isinstance(wanted, Tensor) or wanted.shape != grid.shape:
             got = tuple(getattr(wanted, "shape", ()))
-            raise ShapeError("init(a)", got, f"{tuple(grid.shape)}, that of a")
+            raise ShapeError("init(a)", got, f"{tuple(grid.shape)}, the shape of a")
         if not wanted.isfinite().all():
             raise ArgumentError("init", function, f"a function that is finite on {limits}")
         g = green_function(green, bandwidth)
@@ -85,7 +85,7 @@ def fitted(
         normal = design.mT @ design
         largest = torch.linalg.matrix_norm(normal, ord=2)[:, None, None]
         eye = torch.eye(normal.shape[-1], dtype=normal.dtype, device=normal.device)
-        eye[centers.shape[1] :] = 0  # the line is free
+        eye[centers.shape[1] :] = 0  # no penalty on the line
         ridge = RIDGES.get(green, RIDGE) if isinstance(green, str) else RIDGE
         right = design.mT @ wanted.double()[:, None]
         found = torch.linalg.solve(normal + ridge * largest * eye, right)[..., 0]

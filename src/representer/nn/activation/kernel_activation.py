@@ -30,48 +30,48 @@ Init = Literal["random", "zeros", "relu", "tanh", "identity"] | Callable[[Tensor
 
 
 class KernelActivation(nn.Module):
-    r"""The activation of each neuron as a kernel expansion that is learned.
+    r"""A learned activation for each neuron, as a kernel expansion.
 
     .. math::
         f_i(a) = \sum_{k=1}^{d} \chi_{ik}\, g(a - c_{ik}) \; (+\, \theta_i a + \nu_i)
 
-    with the Green function g of the regularization operator: the best function under a penalty on
-    its first derivative is of this form with :math:`g = |\cdot|`, piecewise linear with a corner at
-    every center. Centers and coefficients are parameters. For ``"abs"``, ``"relu"`` and ``"cubic"``
-    an input costs a search among the sorted centers, not a sum over them.
+    with the Green function g of the regularization operator: the optimal function under a penalty
+    on its first derivative has this form with :math:`g = |\cdot|`, and is piecewise linear with a
+    corner at every center. Centers and coefficients are parameters. For ``"abs"``, ``"relu"`` and
+    ``"cubic"``, f is evaluated by a binary search in the sorted centers instead of a sum over them.
 
     Args:
-        num_features: F, neurons of the last dimension (or of ``dim``), each with its own function;
-            1 for one function that all share.
+        num_features: F, size of the last dimension (or of ``dim``), with one function for each
+            neuron; 1 for one function shared by all.
         num_centers: d.
         green: g: ``"abs"`` :math:`|u|`, ``"relu"`` :math:`\max(0, u)`, ``"gaussian"``
             :math:`e^{-u^2/2s^2}`, ``"cubic"`` :math:`|u|^3`, or an elementwise function, which is
             summed over all centers.
-        limits: The range on which centers lie and an initial function is fitted.
-        init: ``"random"``: centers and coefficients from a normal distribution cut at two
-            deviations, as in the authors' code; ``"zeros"``: such centers and no coefficients; a
-            name of a function, or the function, which is fitted by least squares with centers
-            evenly spaced, one of them at 0.
-        linear_term: Whether there is a line :math:`\theta_i a + \nu_i`. With ``green="abs"`` the
-            functions ``"relu"`` and ``"identity"`` switch it on.
-        normalize: Whether inputs are first normalized over the batch, with learned gain and bias
-            and running statistics for evaluation, as in ``torch.nn.BatchNorm1d``.
+        limits: The range of the centers, on which an initial function is fitted.
+        init: ``"random"``: centers and coefficients from a normal distribution truncated at two
+            standard deviations, as in the authors' code; ``"zeros"``: such centers, and
+            coefficients of 0; or an elementwise function or its name, which is fitted by least
+            squares with evenly spaced centers, one of them at 0.
+        linear_term: Add a line :math:`\theta_i a + \nu_i`; implied by ``"relu"`` and ``"identity"``
+            with ``green="abs"``.
+        normalize: Normalize inputs over the batch, with learned gain and bias and with running
+            statistics in evaluation, as in ``torch.nn.BatchNorm1d``.
         bandwidth: s of a Gaussian.
         dim: The dimension of the features; 1 for the channels of images.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Attributes:
-        centers: ``(F, d)``; may be set in place, in any order.
-        coefficients: ``(F, d)``, likewise.
+        centers: ``(F, d)``; may be modified in place, in any order.
+        coefficients: ``(F, d)``; may be modified in place.
         line: :math:`\theta, \nu` ``(F, 2)``, or None.
 
     Shape:
         - input ``(*, F)``, or with the features in ``dim``; any shape for F = 1
-        - output the same
+        - output: same shape as the input
 
     Raises:
-        ArgumentError: If an option has a value that is not allowed.
+        ArgumentError: If an option has an invalid value.
 
     References:
         Marra, Zanca, Betti & Gori, Learning Neuron Non-Linearities with Kernel-Based Deep Neural
@@ -97,7 +97,7 @@ class KernelActivation(nn.Module):
         for name, count in (("num_features", num_features), ("num_centers", num_centers)):
             if type(count) is not int or count < 1:
                 raise ArgumentError(name, count, "a positive integer")
-        green_function(green, bandwidth)  # refuses what is none
+        green_function(green, bandwidth)  # raises an error for an invalid one
         low, high = limits
         if not -float("inf") < low < high < float("inf"):
             raise ArgumentError("limits", limits, "two finite numbers, the lower one first")
@@ -106,7 +106,7 @@ class KernelActivation(nn.Module):
             raise ArgumentError("init", init, f"one of {names}, or a function")
         self.num_features, self.num_centers = num_features, num_centers
         self.green, self.bandwidth, self.limits = green, bandwidth, (float(low), float(high))
-        self._init, self.dim = (init,), dim  # in a tuple, where torch does not look for modules
+        self._init, self.dim = (init,), dim  # in a tuple, so that torch does not register it
         shape, options = (num_features, num_centers), {"device": device, "dtype": dtype}
         self.centers = nn.Parameter(torch.empty(shape, **options))
         self.coefficients = nn.Parameter(torch.empty(shape, **options))
@@ -117,8 +117,8 @@ class KernelActivation(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Reinitialize all parameters, by drawing or fitting them."""
-        if self.centers.is_meta:  # there is no memory to fill
+        """Reinitialize all parameters."""
+        if self.centers.is_meta:  # no memory to initialize
             return
         with torch.no_grad():
             if self.line is not None:
@@ -137,13 +137,13 @@ class KernelActivation(nn.Module):
 
     @torch.no_grad()
     def fit(self, function: Callable[[Tensor], Tensor]) -> None:
-        """Set coefficients and line to those nearest to a function; the centers stay.
+        """Fit coefficients and line to a function; the centers are not changed.
 
         Args:
-            function: Elementwise.
+            function: Elementwise function.
 
         Raises:
-            ShapeError: If it does not keep the shape.
+            ShapeError: If it does not preserve the shape.
             ArgumentError: If it is not finite on the range.
         """
         chi, line = fitted(
@@ -159,14 +159,14 @@ class KernelActivation(nn.Module):
             self.line.copy_(line)
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return f of the input, in its shape.
+        """Apply f to the input.
 
         Raises:
-            ShapeError: If the dimension of the features has another size.
-            KindError: If dtype or device is not that of the parameters.
-            ArgumentError: If a batch of one is to be normalized in training.
+            ShapeError: If the dimension of the features has the wrong size.
+            KindError: If dtype or device differs from that of the parameters.
+            ArgumentError: If a batch of size 1 is normalized in training.
         """
-        if self.num_features == 1:  # any shape: every entry goes through the one function
+        if self.num_features == 1:  # any shape
             return self._evaluate(input.reshape(-1, 1)).reshape(input.shape)
         self._check(input)
         moved = input.movedim(self.dim, -1)
@@ -177,18 +177,17 @@ class KernelActivation(nn.Module):
         return self.coefficients.abs().sum()
 
     def compact(self, tolerance: float = 1e-3) -> float:
-        """Drop and merge centers, in place, as long as f changes by no more than a tolerance.
+        """Drop and merge centers in place, while f changes by no more than a tolerance.
 
-        Centers at one place become one. With ``"abs"`` and ``"relu"`` a corner is then left out
-        where the straight line over it is near enough; with other g a center is left out if its
-        term is small on all of ``limits``. Features with fewer centers than others keep
-        coefficients of 0.
+        Equal centers are merged. With ``"abs"`` and ``"relu"``, corners are then dropped where f is
+        nearly straight; with other g, centers are dropped if their term is small on all of
+        ``limits``. Features with fewer centers than others are padded with coefficients of 0.
 
         Args:
-            tolerance: The largest change of f on ``limits``.
+            tolerance: The largest allowed change of f on ``limits``.
 
         Returns:
-            The largest change there was, measured at the old centers, at the ends and on a grid.
+            The largest change, measured at the old centers, at the ends and on a grid.
 
         Raises:
             ArgumentError: If the tolerance is negative.
@@ -198,41 +197,41 @@ class KernelActivation(nn.Module):
         places = sampled(self)
         before = exact_values(self, places)
         old = self.centers, self.coefficients
-        self._take(*map(nn.Parameter, compacted(self, tolerance)))
+        self._set(*map(nn.Parameter, compacted(self, tolerance)))
         change = float((exact_values(self, places) - before).abs().max())
         if change <= tolerance:
             return change
-        self._take(*old)  # rounding alone exceeds so small a tolerance
+        self._set(*old)  # rounding errors exceed the tolerance
         return 0.0
 
-    def _take(self, centers: nn.Parameter, coefficients: nn.Parameter) -> None:
+    def _set(self, centers: nn.Parameter, coefficients: nn.Parameter) -> None:
         self.centers, self.coefficients = centers, coefficients
         self.num_centers = centers.shape[1]
 
     def to_piecewise_linear(self) -> PiecewiseLinear:
-        """Return f as a function given by its corners, to be exported or drawn.
+        """Return f as a function given by its corners, for export and plots.
 
-        Normalization is not part of it.
+        Normalization is not included.
 
         Raises:
-            KindError: If g is not ``"abs"`` or ``"relu"``: f is then not piecewise linear.
+            KindError: If g is not ``"abs"`` or ``"relu"``, so f is not piecewise linear.
         """
         if self.green not in CORNERS:
-            wanted = f"one of {', '.join(CORNERS)}, for which f is piecewise linear"
-            raise KindError("green", repr(self.green), wanted)
+            expected = f"one of {', '.join(CORNERS)}, for which f is piecewise linear"
+            raise KindError("green", repr(self.green), expected)
         return PiecewiseLinear(*corners(self), dim=self.dim)
 
     def plot(self, span: tuple[float, float] | None = None, columns: int = 5) -> Figure:
-        """Draw the function of every feature, with a dashed frame where it is steeper than 1.
+        """Plot the function of every feature, with a dashed frame if its slope exceeds 1.
 
-        Where it is, a recurrent network can let a state grow. Normalization is left out.
+        With such a slope, the state of a recurrent network can grow. Normalization is not included.
 
         Args:
             span: The range; ``limits`` by default.
-            columns: Functions side by side.
+            columns: Number of plots per row.
 
         Returns:
-            A figure of matplotlib, for example to call ``savefig`` on.
+            A matplotlib figure.
 
         Raises:
             MissingExtraError: If matplotlib is not installed.
@@ -252,7 +251,10 @@ class KernelActivation(nn.Module):
             rows = a.reshape(-1, a.shape[-1])
             if self.training and len(rows) < 2:
                 raise ArgumentError(
-                    "batch", len(rows), "2 or more to be normalized in training", hint="Use eval()."
+                    "batch",
+                    len(rows),
+                    "2 or more to normalize in training",
+                    hint="Use eval().",
                 )
             a = self.norm(rows).reshape(a.shape)
         if isinstance(self.green, str):
@@ -271,5 +273,5 @@ class KernelActivation(nn.Module):
     def _check(self, input: Tensor) -> None:
         axes = input.dim()
         if not -axes <= self.dim < axes or input.shape[self.dim] != self.num_features:
-            wanted = f"{self.num_features} features in dimension {self.dim}"
-            raise ShapeError("input", tuple(input.shape), wanted)
+            expected = f"{self.num_features} features in dimension {self.dim}"
+            raise ShapeError("input", tuple(input.shape), expected)

@@ -1,4 +1,4 @@
-"""A piecewise-linear function of each feature by its corners, for export and for plots."""
+"""Piecewise-linear functions given by their corners, for export and plots."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from torch import Tensor, nn
 
 
 class PiecewiseLinear(nn.Module):
-    r"""Straight between its corners and beyond the last ones; it is not trained.
+    r"""Piecewise-linear functions, one for each feature, that are not trained.
 
     .. math::
         f_i(a) = y_{ij} + \frac{y_{i,j+1} - y_{ij}}{k_{i,j+1} - k_{ij}} (a - k_{ij}), \qquad
         k_{ij} < a \le k_{i,j+1}
 
     Args:
-        knots: Places of the corners ``(F, K)``, rising.
-        values: Of the function there ``(F, K)``.
-        slopes: Before the first and after the last corner ``(F, 2)``.
+        knots: Positions of the corners ``(F, K)``, ascending.
+        values: Values of the function at the corners ``(F, K)``.
+        slopes: Slopes before the first and after the last corner ``(F, 2)``.
         dim: The dimension of the features.
 
     Shape:
@@ -24,7 +24,7 @@ class PiecewiseLinear(nn.Module):
 
     References:
         Marra et al., Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks, 2018,
-        (5): what a `KernelActivation` is with its absolute values or rectifiers.
+        (5): the form of a `KernelActivation` with ``green="abs"`` or ``"relu"``.
     """
 
     knots: Tensor
@@ -38,17 +38,17 @@ class PiecewiseLinear(nn.Module):
             self.register_buffer(name, tensor.detach().clone())
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return the function of every entry."""
+        """Apply the functions elementwise."""
         if len(self.knots) == 1:
-            return self._of(input.reshape(-1, 1)).reshape(input.shape)
-        return self._of(input.movedim(self.dim, -1)).movedim(-1, self.dim)
+            return self._evaluate(input.reshape(-1, 1)).reshape(input.shape)
+        return self._evaluate(input.movedim(self.dim, -1)).movedim(-1, self.dim)
 
-    def _of(self, a: Tensor) -> Tensor:
-        """Return it with the features last, from elementwise operations and lookups alone."""
+    def _evaluate(self, a: Tensor) -> Tensor:
+        """Evaluate with the features last, with elementwise operations and lookups only."""
         knots, values = self.knots, self.values
         last = knots.shape[1] - 1
         rows = a.reshape(-1, a.shape[-1])
-        below = (rows[..., None] > knots).sum(-1)  # corners below, 0 to K
+        below = (rows[..., None] > knots).sum(-1)  # number of corners below, 0 to K
         start = (below - 1).clamp(0, last)
         feature = torch.arange(len(knots), device=a.device)
         steps = (values[:, 1:] - values[:, :-1]) / (knots[:, 1:] - knots[:, :-1])

@@ -1,4 +1,4 @@
-"""Pictures of learned activations."""
+"""Plots of learned activations."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ INK, STEEP = "#3b82c4", "#d9822b"
 
 
 def plotted(activation: KernelActivation, span: tuple[float, float], columns: int) -> Figure:
-    """Draw every function on a range; see ``KernelActivation.plot``.
+    """Plot every function on a range; see ``KernelActivation.plot``.
 
     Raises:
         MissingExtraError: If matplotlib is not installed.
-        ArgumentError: If the range is empty, or there is no column.
+        ArgumentError: If the range is empty, or columns is not positive.
     """
     low, high = span
     if not low < high:

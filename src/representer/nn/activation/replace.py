@@ -1,4 +1,4 @@
-"""Learned activations in a model that has others."""
+"""Replacement of the activations of a model by learned ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ELEMENTWISE: tuple[type[nn.Module], ...] = (
     nn.Sigmoid, nn.LogSigmoid, nn.Softplus, nn.Softsign, nn.Hardtanh, nn.Hardswish,
     nn.Hardsigmoid, nn.Tanhshrink,
 )  # fmt: skip
-"""Modules of torch that apply one function to every entry, without a jump in it."""
+"""Modules of torch that apply one continuous function elementwise."""
 
 
 def replace_activations(
@@ -29,30 +29,30 @@ def replace_activations(
     limits: tuple[float, float] = (-4.0, 4.0),
     **options: Any,
 ) -> _Module:
-    """Replace a model's activations by learned ones that start as the functions they replace.
+    """Replace a model's activations by learned ones, initialized as the functions they replace.
 
     Args:
-        module: The model; it is changed, and returned.
-        num_centers: d of each.
-        example_input: What the model is called with once, a tensor or a tuple of arguments, to see
-            how many neurons each activation has: each then gets its own function, each channel of
-            images (four dimensions or more, the second). Without it the neurons of an activation
-            share one.
+        module: The model, which is modified in place.
+        num_centers: d of each activation.
+        example_input: A tensor or tuple of arguments, with which the model is called once to
+            determine the number of neurons of each activation. Each neuron then has its own
+            function, or each channel of images (the second of four or more dimensions). By default,
+            all neurons of an activation share one function.
         green: g.
-        limits: The range on which the functions are fitted; beyond it they go on as g does, with
-            ``"abs"`` and its line straight.
+        limits: The range on which the functions are fitted; beyond it they are extrapolated by g,
+            linearly for ``"abs"``.
         **options: Other arguments of `KernelActivation`.
 
     Returns:
         The module; with ``"abs"`` every activation has a linear term.
 
     References:
-        Marra et al., 2018, (1): any network, each neuron with a function of its own.
+        Marra et al., 2018, (1): a separate function for each neuron of any network.
     """
     found = [
         (owner, name, child)
         for owner in module.modules()
-        for name, child in owner._modules.items()  # each place, also of what stands in several
+        for name, child in owner._modules.items()  # every occurrence of shared modules
         if isinstance(child, ELEMENTWISE)
     ]
     kinds = _shapes(module, {child for _, _, child in found}, example_input)
@@ -80,12 +80,12 @@ def activation_penalty(module: nn.Module) -> Tensor:
 def activation_groups(
     module: nn.Module, lr: float | None = None, **options: Any
 ) -> list[dict[str, Any]]:
-    """Return parameter groups for an optimizer: all else, and the learned activations apart.
+    """Return parameter groups for an optimizer, with the learned activations in a separate group.
 
     Args:
         module: The model.
-        lr: Learning rate of centers, coefficients and lines; the optimizer's own if left out.
-        **options: What else the optimizer is to do with them, such as ``weight_decay=0.0``.
+        lr: Learning rate of centers, coefficients and lines; that of the optimizer by default.
+        **options: Other options of their group, such as ``weight_decay=0.0``.
     """
     own = [
         parameter
@@ -109,13 +109,13 @@ def _shape_parameters(activation: KernelActivation) -> Iterable[nn.Parameter]:
 def _shapes(
     module: nn.Module, children: set[nn.Module], example_input: Any
 ) -> dict[nn.Module, set[torch.Size]]:
-    """Return the shapes that each activation was called with."""
-    seen: dict[nn.Module, set[torch.Size]] = {}
+    """Return the shapes of the inputs of each activation."""
+    visited: dict[nn.Module, set[torch.Size]] = {}
     if example_input is None:
-        return seen
+        return visited
 
     def note(child: nn.Module, arguments: tuple[Any, ...]) -> None:
-        seen.setdefault(child, set()).add(arguments[0].shape)
+        visited.setdefault(child, set()).add(arguments[0].shape)
 
     hooks = [child.register_forward_pre_hook(note) for child in children]
     was_training = module.training
@@ -127,17 +127,17 @@ def _shapes(
         module.train(was_training)
         for hook in hooks:
             hook.remove()
-    return seen
+    return visited
 
 
 def _layout(shapes: set[torch.Size]) -> tuple[int, int]:
-    """Return how many features an activation has, and in which dimension; 1 for what differs."""
+    """Return the number of features of an activation and their dimension; 1 if shapes differ."""
     found = {(s[1], 1) if len(s) > 3 else (s[-1], -1) for s in shapes if len(s)}
     return found.pop() if len(found) == 1 else (1, -1)
 
 
 def _out_of_place(child: nn.Module) -> nn.Module:
-    """Return the activation as one that leaves its input alone, for the fit."""
+    """Return the activation without ``inplace``, for the fit."""
     if getattr(child, "inplace", False):
         child.inplace = False  # type: ignore[assignment]
     return child

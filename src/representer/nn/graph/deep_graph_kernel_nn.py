@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):
-    r"""Graph-kernel layers on top of each other.
+    r"""A stack of graph-kernel layers.
 
     .. math::
         c_1^{(l)}[v] &= W^{(l,1)} h^{(l-1)}[v], \qquad h^{(0)}[v] = f_v \\
@@ -30,30 +30,29 @@ class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):
         h^{(l)}[v] &= \sigma(U^{(l)} c_n^{(l)}[v]), \qquad h_G = \sum_v h^{(L)}[v]
 
     The states of layer l lie in the space of ``kernels.DeepGraphKernel`` of l layers, if the space
-    of its activation holds σ (Theorem 4). Edges' features and gates as in
+    of its activation contains σ (Theorem 4). Edge features and gates are as in
     :class:`~representer.nn.RandomWalkKernelNN`; states are 0 where no walk of j nodes ends.
 
     Args:
         in_channels: d, features of a node.
         hidden_channels: H, units of every layer.
         order: n, nodes of a walk.
-        decay: λ: a non-negative number, ``"learned"`` or ``"gated"``, of each layer.
+        decay: λ of each layer: a non-negative number, ``"learned"`` or ``"gated"``.
         combine: ∘, ``"multiply"`` or ``"add"``.
         nonlinear: σ: True for tanh, False for none, or a name of ``functional.NONLINEARITIES``.
-        edge_dim: K, features of an edge; None if edges are not looked at.
-        activation: A name of ``functional.NONLINEARITIES`` for what is applied to h_G; None for
-            nothing.
+        edge_dim: K, features of an edge; None to ignore edge features.
+        activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
         num_layers: L.
-        gate_scale: What an open gate lets through.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        gate_scale: Value of an open gate.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Shape:
         - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
         - returns ``(num_graphs, H)``
 
     Raises:
-        ArgumentError: If an option has a value that is not allowed.
+        ArgumentError: If an option has an invalid value.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -97,21 +96,21 @@ class DeepGraphKernelNN(GraphNetwork, HasKernel["Kernel"]):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Return h_G of each graph; arguments and errors as of ``RandomWalkKernelNN``."""
+        """Return h_G of each graph; arguments and errors as in ``RandomWalkKernelNN``."""
         *_, h = self._layers(x, edge_index, edge_attr)[-1]
         return self._read_out(h, batch, batch_size)
 
     def node_states(
         self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None = None, layer: int = -1
     ) -> Tensor:
-        """Return c_1 … c_n of every node in a layer ``(N, n, H)``, by default in the last."""
+        """Return c_1 … c_n of every node in a layer ``(N, n, H)``, by default the last."""
         *states, _ = self._layers(x, edge_index, edge_attr)[layer]
         return torch.stack(states, dim=1)
 
     def references(self, layer: int = 0) -> Tensor:
-        """Return the weights of each unit of a layer, in the first the reference walks.
+        """Return a view of the weights of each unit of a layer ``(H, n, d)``.
 
-        ``(H, n, d)``, in later layers ``(H, n, H)``; a view.
+        In the first layer, these are the reference walks; in others the shape is ``(H, n, H)``.
         """
         walks = cast(WalkStates, self.walks[layer])
         return walks.nodes.detach().transpose(0, 1)

@@ -1,4 +1,4 @@
-"""The inputs of a graph layer, and the sum over each graph of a batch."""
+"""Input checks of graph layers, and the sum over each graph of a batch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def check_graph(
     x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, *, channels: int, edge_dim: int | None,
     like: Tensor,
 ) -> Tensor | None:  # fmt: skip
-    """Check the nodes and edges of a call, and return the features of the edges that are used.
+    """Check nodes and edges, and return the edge features if the layer uses them.
 
     Raises:
-        ShapeError: If a shape does not fit.
-        KindError: If something is no tensor, or of another dtype or device than the parameters, or
-            the features of the edges are missing.
+        ShapeError: If a shape is wrong.
+        KindError: If an argument is not a tensor, its dtype or device differs from that of the
+            parameters, or edge features are missing.
     """
     if not isinstance(x, Tensor):
         raise KindError("x", type(x).__name__, f"a tensor (nodes, {channels})")
@@ -26,7 +26,7 @@ def check_graph(
         raise ShapeError("x", x.shape, f"(nodes, {channels}), the layer's in_channels")
     check_like("x", x, like, tuple(x.shape))
     if not isinstance(edge_index, Tensor):
-        hint = "Sparse adjacency matrices are not taken."
+        hint = "Sparse adjacency matrices are not supported."
         raise KindError("edge_index", type(edge_index).__name__, "a tensor (2, edges)", hint=hint)
     _check_edge_index(edge_index, x)
     if edge_dim is None:
@@ -45,12 +45,12 @@ def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) 
 
     Args:
         states: ``(N, H)``.
-        batch: The graph of each node ``(N,)``; one graph if left out.
-        batch_size: Number of graphs; read from ``batch`` if left out, which a compiled graph
-            cannot do.
+        batch: The graph of each node ``(N,)``; a single graph by default.
+        batch_size: Number of graphs; by default computed from ``batch``, which breaks the graph of
+            ``torch.compile``.
 
     Raises:
-        ShapeError: If there is not one graph a node.
+        ShapeError: If ``batch`` does not have one entry per node.
     """
     if batch is None:
         return states.sum(0, keepdim=True)

@@ -1,4 +1,4 @@
-"""The base of the networks of graph kernels: sizes, options, the sum over each graph."""
+"""The base class of graph-kernel networks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNSHOWN = ("self", "in_channels", "hidden_channels", "device", "dtype")
 
 
 class GraphNetwork(nn.Module):
-    """Base of the networks of graph kernels."""
+    """Base class of graph-kernel networks: sizes, options, and the sum over each graph."""
 
     def __init__(
         self, in_channels: int, hidden_channels: int, options: Walks, activation: str | None
@@ -38,7 +38,7 @@ class GraphNetwork(nn.Module):
 
     @property
     def combine(self) -> CombineOption:
-        """Combination of a node with the walks before it."""
+        """Operation that extends a walk by a node."""
         return self.options.combine
 
     @property

@@ -1,4 +1,4 @@
-"""The options of the graph layers, declared and checked once."""
+"""The options of the graph layers, and their checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CombineOption = Literal["multiply", "add"]
 
 
 class GraphOptions(TypedDict, total=False):
-    """Options of every network of a graph kernel; the classes describe them."""
+    """Options of all graph-kernel networks, described in their classes."""
 
     gate_scale: Annotated[float, Default(1.0)]
     device: Annotated[torch.device | str | None, Default(None)]
@@ -30,10 +30,10 @@ class Walks:
     Attributes:
         order: n, nodes of a walk.
         decay: λ: a number, ``"learned"`` or ``"gated"``.
-        combine: How nodes join walks.
+        combine: Operation that extends a walk by a node.
         sigma: Name of σ between the steps of a walk.
         edge_dim: K, features of an edge, or None.
-        gate_scale: What an open gate lets through.
+        gate_scale: Value of an open gate.
     """
 
     order: int
@@ -57,7 +57,7 @@ class Walks:
         """Check the options of a network.
 
         Raises:
-            ArgumentError: If one has a value that is not allowed.
+            ArgumentError: If one has an invalid value.
         """
         edges = None if edge_dim is None else check_size("edge_dim", edge_dim)
         return cls(
@@ -67,7 +67,7 @@ class Walks:
 
 
 def check_decay(decay: Any) -> DecayOption:
-    """Return the decay.
+    """Return the decay if it is valid.
 
     Raises:
         ArgumentError: If it is neither a non-negative number nor one of the names.
@@ -81,10 +81,10 @@ def check_decay(decay: Any) -> DecayOption:
 
 
 def check_combine(combine: Any) -> CombineOption:
-    """Return how nodes join walks.
+    """Return the operation that extends a walk if it is valid.
 
     Raises:
-        ArgumentError: If it is no name.
+        ArgumentError: If it is unknown.
     """
     if combine in ("multiply", "add"):
         return combine
@@ -92,10 +92,10 @@ def check_combine(combine: Any) -> CombineOption:
 
 
 def sigma_of(nonlinear: Any) -> str:
-    """Return the name of σ between the steps of a walk: of ``True``, tanh.
+    """Return the name of σ between the steps of a walk; tanh for ``True``.
 
     Raises:
-        ArgumentError: If there is none of that name.
+        ArgumentError: If the name is unknown.
     """
     if isinstance(nonlinear, bool):
         return "tanh" if nonlinear else "identity"
@@ -103,10 +103,10 @@ def sigma_of(nonlinear: Any) -> str:
 
 
 def checked_name(name: str, value: Any) -> str:
-    """Return the name of a non-linearity; of None, that of the identity.
+    """Return the name of a nonlinearity; the identity for None.
 
     Raises:
-        ArgumentError: If there is none of that name.
+        ArgumentError: If the name is unknown.
     """
     if value is None:
         return "identity"

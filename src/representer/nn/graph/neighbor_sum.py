@@ -1,4 +1,4 @@
-"""The sum over neighbors as PyG knows it: fast by itself, and open to PyG's explainers."""
+"""The sum over neighbors as a PyG module, for use with PyG's explainers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from representer.ops import walk_aggregate
 
 
 class NeighborSum(MessagePassing):
-    """``ops.walk_aggregate``; while an explainer masks edges, the same message by message."""
+    """``ops.walk_aggregate``, or message passing in PyG while an explainer masks edges."""
 
     def __init__(self) -> None:
         super().__init__(aggr="sum")
@@ -29,7 +29,7 @@ class NeighborSum(MessagePassing):
         scale: float = 1.0,
         activation: str = "identity",
     ) -> Tensor:
-        """Sum the messages that reach each node; arguments as of ``ops.walk_aggregate``."""
+        """Sum the messages to each node; arguments as in ``ops.walk_aggregate``."""
         if not self.explain:
             return walk_aggregate(
                 nodes,
@@ -68,7 +68,7 @@ class NeighborSum(MessagePassing):
         scale: float,
         activation: str,
     ) -> Tensor:
-        """Return what each edge carries."""
+        """Return the message of each edge."""
         return walk_messages(
             nodes_j,
             edge_attr,

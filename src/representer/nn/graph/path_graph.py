@@ -12,7 +12,7 @@ from representer.errors import ShapeError
 def path_graph(reference: Tensor, edges: Tensor | None = None) -> Data:
     r"""Return the directed path :math:`v_1 \to \dots \to v_n` of a reference walk.
 
-    The random-walk kernel of a graph with it is what the unit of that reference computes.
+    The unit of that reference computes the random-walk kernel of a graph and this path.
 
     Args:
         reference: Features of its nodes ``(n, d)``, a row of ``layer.references()``.
@@ -22,11 +22,11 @@ def path_graph(reference: Tensor, edges: Tensor | None = None) -> Data:
         PyG ``Data`` with ``x``, ``edge_index`` and, with ``edges``, ``edge_attr``.
 
     Raises:
-        ShapeError: If a shape does not fit.
+        ShapeError: If a shape is wrong.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
-        section 3.1. The paper's :math:`L_V` has one node too many.
+        section 3.1, whose :math:`L_V` has one node too many.
     """
     if reference.dim() != 2 or not len(reference):
         raise ShapeError("reference", reference.shape, "(nodes, features) of at least one node")

@@ -28,46 +28,45 @@ class RandomWalkKernelNN(GraphNetwork, HasKernel["RandomWalkKernel"]):
 
     The reference of unit i is the directed path of n nodes whose features are the i-th rows of
     :math:`W^{(1)} \dots W^{(n)}`, and :math:`h_G[i]` is the random-walk kernel of order n between
-    the graph and that path (Theorem 3): every walk of n nodes counts the product of its nodes'
-    inner products with the path's, and :math:`\lambda^{n-1}`. With ``nonlinear`` and ``combine``
-    (8) takes the place of the second line,
+    the graph and that path (Theorem 3): the sum over all walks of n nodes of the product of inner
+    products of their nodes with those of the path, times :math:`\lambda^{n-1}`. With ``nonlinear``
+    and ``combine``, the second line is replaced by (8),
 
     .. math::
         c_j[v] = W^{(j)} f_v \circ \lambda \sum_{u \to v} \sigma(c_{j-1}[u])
 
-    and is 0 where no walk of j nodes ends (appendix E). With edges' features e, the term of an edge
-    is multiplied by :math:`R^{(j)} e_{uv}`. ``decay="gated"`` puts
+    which is 0 where no walk of j nodes ends (appendix E). With edge features e, the term of an edge
+    is multiplied by :math:`R^{(j)} e_{uv}`. ``decay="gated"`` replaces λ by
 
     .. math::
         \lambda_{u,v} = s \, \sigma(U [f_u, f_v, e_{uv}] + b)
 
-    instead of λ (section 4), so that each walk weighs the product of its edges' gates.
+    (section 4), so each walk is weighted by the product of the gates of its edges.
 
     Args:
         in_channels: d, features of a node.
         hidden_channels: H, units.
         order: n, nodes of a walk and of a reference.
-        decay: λ: a non-negative number; ``"learned"``, one number in (0, 1) a unit that starts at
+        decay: λ: a non-negative number; ``"learned"``, one number in (0, 1) per unit, initially
             1/2; ``"gated"``, a gate of each edge.
         combine: ∘, ``"multiply"`` or ``"add"``.
         nonlinear: σ in (8): False for none, True for tanh, or a name of
             ``functional.NONLINEARITIES``.
-        edge_dim: K, features of an edge; None if edges are not looked at.
-        activation: A name of ``functional.NONLINEARITIES`` for what is applied to h_G; None for
-            nothing.
-        gate_scale: s; the authors' code has 10, the paper 1.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        edge_dim: K, features of an edge; None to ignore edge features.
+        activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
+        gate_scale: s; 10 in the authors' code, 1 in the paper.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
-    Weights start from N(0, 1/fan_in) and biases from 0; the authors' code caps the standard
-    deviation at 1/10, which for few features leaves products of walks near 0.
+    Weights are initialized from N(0, 1/fan_in) and biases to 0; the authors' code limits the
+    standard deviation to 1/10, so that for few features the products of walks are close to 0.
 
     Shape:
         - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
         - returns ``(num_graphs, H)``
 
     Raises:
-        ArgumentError: If an option has a value that is not allowed.
+        ArgumentError: If an option has an invalid value.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -108,15 +107,15 @@ class RandomWalkKernelNN(GraphNetwork, HasKernel["RandomWalkKernel"]):
 
         Args:
             x: Features of the nodes.
-            edge_index: Source and target of each edge; messages go from one to the other.
+            edge_index: Source and target of each edge; messages go from source to target.
             edge_attr: Features of the edges, with ``edge_dim``.
-            batch: The graph of each node; one graph if left out.
-            batch_size: Number of graphs; needed where the call is compiled to one graph.
+            batch: The graph of each node; a single graph by default.
+            batch_size: Number of graphs; required by ``torch.compile`` with ``fullgraph=True``.
 
         Raises:
-            ShapeError: If a shape does not fit.
-            KindError: If a dtype or device does not fit, or the edges' features are missing.
-            ArgumentError: If an edge joins a node that there is not.
+            ShapeError: If a shape is wrong.
+            KindError: If a dtype or device is wrong, or edge features are missing.
+            ArgumentError: If an edge joins a node that does not exist.
         """
         last = self._states(x, edge_index, edge_attr)[-1]
         return self._read_out(last, batch, batch_size)
@@ -128,7 +127,7 @@ class RandomWalkKernelNN(GraphNetwork, HasKernel["RandomWalkKernel"]):
     def references(self) -> Tensor:
         """Return the reference walk of each unit ``(H, n, d)``, a view of the weights.
 
-        What is written into it becomes the layer's reference; ``nn.path_graph`` makes one a graph.
+        Modifying it in place changes the layer; ``nn.path_graph`` converts a reference to a graph.
         """
         return self.walks.nodes.detach().transpose(0, 1)
 

@@ -15,28 +15,28 @@ from representer.nn.recurrent.options import check_size
 
 
 class Relabeling(nn.Module):
-    r"""Gives every node a new label that depends on its own and those of its neighbors.
+    r"""Computes a new label of every node from its own label and those of its neighbors.
 
     .. math::
         r(v) = \sigma \Big( U_1 f_v + U_2 \sum_{u \to v} \sigma(V f_u + B e_{uv} + b) + b' \Big)
 
-    (10), with the authors' code's biases and bonds. Labels may be repeatedly renewed, since the new
-    one has as many features: ``kernels.WeisfeilerLehmanKernel(relabel=…)`` does so.
+    (10), with the biases and edge features of the authors' code. New labels have the same number of
+    features, so relabeling can be repeated, as in ``kernels.WeisfeilerLehmanKernel(relabel=…)``.
 
     Args:
         channels: d, features of a label.
-        edge_dim: K, features of an edge; None if edges are not looked at.
+        edge_dim: K, features of an edge; None to ignore edge features.
         activation: σ, a name of ``functional.NONLINEARITIES``.
-        bias: Whether there are b and b'.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        bias: Add the biases b and b'.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Shape:
         - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``
         - returns ``(N, d)``
 
     Raises:
-        ArgumentError: If an option has a value that is not allowed.
+        ArgumentError: If an option has an invalid value.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017, (10).
@@ -71,7 +71,7 @@ class Relabeling(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weights from N(0, 1/fan_in); biases are 0."""
+        """Draw weights from N(0, 1/fan_in), and set biases to 0."""
         for weight in (self.weight, self.neighbors, self.edge_weight):
             if weight is not None:
                 draw(weight)

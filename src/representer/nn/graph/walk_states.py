@@ -1,4 +1,4 @@
-"""One chain c_1 … c_n of a graph layer: its references, its decay, and its run.
+"""One chain c_1 … c_n of a graph layer.
 
 c_j[v] = p_j[v] o lam sum_{u -> v} sigma(c_{j-1}[u]) * R^(j) e_uv          L17 (6), (8), section 4
 """
@@ -15,22 +15,22 @@ from representer.nn.graph.neighbor_sum import NeighborSum
 
 
 class WalkStates(nn.Module):
-    """References and decay of a chain.
+    """The chain with its references and decay.
 
     Args:
         in_channels: I, features of a node.
         hidden_channels: H.
         options: The walks.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Attributes:
-        weight: The references, node by node ``(n·H, I)``.
-        edge_weight: Their edges ``((n − 1)·H, K)``, or None.
+        weight: The nodes of the references ``(n·H, I)``.
+        edge_weight: The edges of the references ``((n − 1)·H, K)``, or None.
         decay_logit: σ^{−1} of a learned decay ``(H,)``, or None.
-        gate_weight: Of source and target, output by input ``(2·H, I)``, or None.
-        gate_edge: ``(H, K)``, or None.
-        gate_bias: ``(H,)``, or None.
+        gate_weight: Gate matrices of source and target, output by input ``(2·H, I)``, or None.
+        gate_edge: Gate matrix of the edge ``(H, K)``, or None.
+        gate_bias: Gate bias ``(H,)``, or None.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class WalkStates(nn.Module):
         return None if self.gate_weight is None else self.gate_weight.unflatten(0, shape)
 
     def reset_parameters(self) -> None:
-        """Draw weights from N(0, 1/fan_in); biases and logits are 0."""
+        """Draw weights from N(0, 1/fan_in), and set biases and logits to 0."""
         for weight in (self.weight, self.edge_weight, self.gate_weight, self.gate_edge):
             if weight is not None:
                 draw(weight)
@@ -87,11 +87,11 @@ class WalkStates(nn.Module):
                 nn.init.zeros_(parameter)
 
     def decay_value(self) -> Tensor | None:
-        """Return λ where it is no gate: ``()`` if it is constant, ``(H,)`` if learned."""
+        """Return λ ``()`` if it is constant or ``(H,)`` if learned; None for a gate."""
         if self.decay_logit is not None:
             return torch.sigmoid(self.decay_logit)
         decay = self.options.decay
-        # made here and not kept, so that a layer brought to float64 has all digits of it
+        # not stored as a tensor, so that it is exact after conversion of the layer to float64
         return None if isinstance(decay, str) else self.weight.new_full((), decay)
 
     def forward(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
@@ -102,7 +102,7 @@ class WalkStates(nn.Module):
             weights = torch.cat((weights, self.gate_weight))
             assert self.gate_bias is not None
             bias = F.pad(self.gate_bias, ((o.order + 1) * H, 0))
-        # autocast may halve products, not the sums
+        # autocast may reduce the precision of products, but not of sums
         products = F.linear(x, weights, bias).to(self.weight.dtype).split(H, dim=1)
         gates = {}
         if self.gate_weight is not None:
@@ -126,11 +126,11 @@ class WalkStates(nn.Module):
             )
             if lam is not None and not (self.decay_logit is None and o.decay == 1.0):
                 sums = lam * sums
-            fresh = sums * products[j] if o.combine == "multiply" else sums + products[j]
-            states.append(fresh if ends is None else torch.where(ends[:, j, None], fresh, 0.0))
+            c_new = sums * products[j] if o.combine == "multiply" else sums + products[j]
+            states.append(c_new if ends is None else torch.where(ends[:, j, None], c_new, 0.0))
         return states
 
 
 def draw(weight: Tensor) -> None:
-    """Fill a weight from N(0, 1/fan_in), so that products are of the size of the input."""
+    """Draw a weight from N(0, 1/fan_in), so that products have the scale of the input."""
     nn.init.normal_(weight, std=max(1, weight.shape[-1]) ** -0.5)

@@ -33,13 +33,12 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
             + U_2 \sum_{u \to v} \sigma(V h_u^{(l-1)}) \Big) \\
         h_G &= \sum_{l=1}^L \sum_v c_n^{(l)}[v]
 
-    Level l compares the graph relabeled l − 1 times, so that the relabelings 0 … L − 1 are read
-    out; of each the sum over v is the random-walk kernel with the reference walk, and :math:`h_G`
+    Level l uses the graph after l − 1 relabelings, so h_G is the sum over relabelings 0 … L − 1.
+    For each, the sum over v is the random-walk kernel with the reference walk, and :math:`h_G`
     lies in the space of ``kernels.WeisfeilerLehmanKernel`` of depth L − 1 (Proposition 2).
-    Edges' features, the decay and its gate are as in
-    :class:`~representer.nn.RandomWalkKernelNN`; the relabeling is
-    :class:`~representer.nn.Relabeling`. The authors' code is ``label_channels=hidden_channels,
-    readout="last", gate_scale=10.0``.
+    Edge features, the decay and its gate are as in :class:`~representer.nn.RandomWalkKernelNN`;
+    the relabeling is :class:`~representer.nn.Relabeling`. The authors' code corresponds to
+    ``label_channels=hidden_channels, readout="last", gate_scale=10.0``.
 
     Args:
         in_channels: d, features of a node.
@@ -47,26 +46,25 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
         depth: L, levels.
         order: n, nodes of a walk and of a reference.
         decay: λ: a non-negative number, ``"learned"`` or ``"gated"``.
-        edge_dim: K, features of an edge; None if edges are not looked at.
-        readout: ``"sum"`` over the levels (the paper), or the ``"last"`` alone (the authors' code).
-        activation: A name of ``functional.NONLINEARITIES`` for what is applied to h_G; None for
-            nothing.
-        label_channels: Features of a label where they are not the node's: then
+        edge_dim: K, features of an edge; None to ignore edge features.
+        readout: ``"sum"`` over the levels (the paper), or the ``"last"`` level (the authors' code).
+        activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
+        label_channels: Features of a label, if they differ from those of a node; then
             :math:`h_v^{(0)} = \sigma(A f_v)`.
-        share_references: Whether all levels have the same references, as in the authors' code; in
-            the paper each has its own.
+        share_references: Use the same references at all levels, as in the authors' code, instead of
+            separate ones, as in the paper.
         sigma: σ, a name of ``functional.NONLINEARITIES``.
-        bias: Whether the relabeling has biases.
-        gate_scale: What an open gate lets through.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        bias: Add biases to the relabeling.
+        gate_scale: Value of an open gate.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Shape:
         - x ``(N, d)``; edge_index ``(2, E)``; edge_attr ``(E, K)``; batch ``(N,)``
         - returns ``(num_graphs, H)``
 
     Raises:
-        ArgumentError: If an option has a value that is not allowed.
+        ArgumentError: If an option has an invalid value.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -120,7 +118,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
         batch: Tensor | None = None,
         batch_size: int | None = None,
     ) -> Tensor:
-        """Return h_G of each graph; arguments and errors as of ``RandomWalkKernelNN``."""
+        """Return h_G of each graph; arguments and errors as in ``RandomWalkKernelNN``."""
         if self._is_joined():
             total = self._joined(x, edge_index, edge_attr)
         else:
@@ -140,11 +138,11 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
         """Return c_1 … c_n of every node ``(N, n, H)``.
 
         Args:
-            x: As of ``forward``.
-            edge_index: As of ``forward``.
-            edge_attr: As of ``forward``.
-            level: How often the graph is relabeled before, 0 … L − 1; without it, the sum over
-                the levels that are read out.
+            x: As in ``forward``.
+            edge_index: As in ``forward``.
+            edge_attr: As in ``forward``.
+            level: Number of relabelings, 0 … L − 1; by default the sum over the levels of the
+                read-out is returned.
         """
         levels = self._read if level is None else (range(self.depth)[level],)
         states = self._levels(x, edge_index, edge_attr, levels)
@@ -163,7 +161,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
     def references(self, level: int = 0) -> Tensor:
         """Return the reference walk of each unit ``(H, n, d)``, a view of the weights.
 
-        They are walks of labels, which are nodes' features unless there are ``label_channels``.
+        They are walks of labels, which are node features without ``label_channels``.
         """
         return self._walks(level).nodes.detach().transpose(0, 1)
 
@@ -200,13 +198,13 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
         return NONLINEARITIES[self.sigma].value(h)
 
     def _is_joined(self) -> bool:
-        """Return True if ``ops.walk_rounds`` computes the layer, in fewer, larger products."""
+        """Return True if ``ops.walk_rounds`` can compute the layer, with fewer, larger products."""
         walks, r = self._walks(0), self.relabeling
-        is_explained = bool(walks.sums.explain or r.sums.explain)  # which masks single messages
+        is_explained = bool(walks.sums.explain or r.sums.explain)  # which masks messages
         return self.share_references and self.edge_dim is not None and not is_explained
 
     def _joined(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> Tensor:
-        """Return c_n of every node, summed over the levels that are read out."""
+        """Return c_n of every node, summed over the levels of the read-out."""
         edges = self._check(x, edge_index, edge_attr)
         walks, r = self._walks(0), self.relabeling
         assert edges is not None
@@ -232,10 +230,10 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
     ) -> list[list[Tensor]]:
         """Return c_1 … c_n of the requested levels, in ascending order."""
         edges = self._check(x, edge_index, edge_attr)
-        found, h = [], self._first(x)
+        states_by_level, h = [], self._first(x)
         for level in range(levels[-1] + 1):
             if level:
                 h = self.relabeling(h, edge_index, edges)
             if level in levels:
-                found.append(self._walks(level)(h, edge_index, edges))
-        return found
+                states_by_level.append(self._walks(level)(h, edge_index, edges))
+        return states_by_level

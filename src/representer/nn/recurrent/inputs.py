@@ -1,4 +1,4 @@
-"""Reading the input of a sequence layer, with messages for what does not fit."""
+"""Input checks and packing of sequence layers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from representer.ops.checks import dtypes_meet
 def check_input(
     input: object, input_size: int, batch_first: bool, *, like: Tensor | None = None
 ) -> bool:
-    """Check an input, and against the layer's own tensors if ``like`` is one of them.
+    """Check an input, and compare its dtype and device with ``like``, a parameter of the layer.
 
     Returns:
-        Whether the input is batched.
+        True if the input is batched.
 
     Raises:
-        KindError: If it is no floating-point tensor, or not of the layer's dtype and device.
-        ShapeError: If its shape does not fit.
+        KindError: If it is not a floating-point tensor of the layer's dtype and device.
+        ShapeError: If its shape is wrong.
     """
     if not isinstance(input, Tensor):
         raise KindError("input", type(input).__name__, "a tensor or a PackedSequence")
@@ -63,19 +63,19 @@ def check_input(
 
 
 def check_strides(time: int, lengths: Tensor | None, stride: int) -> None:
-    """Check that sequences are made of whole strides.
+    """Check that the lengths of sequences are multiples of the stride.
 
     Raises:
-        ShapeError: If one is not, so that its end would be lost.
+        ShapeError: If one is not.
     """
     ends = [time] if lengths is None else lengths.tolist() if stride > 1 else []
-    wrong = [end for end in ends if end % stride]
-    if wrong:
+    invalid = [end for end in ends if end % stride]
+    if invalid:
         raise ShapeError(
             "input",
-            (wrong[0],),
+            (invalid[0],),
             f"a multiple of {stride} time steps, the stride",
-            hint=f"Crop it to {wrong[0] // stride * stride} steps or pad it.",
+            hint=f"Crop it to {invalid[0] // stride * stride} steps or pad it.",
         )
 
 
@@ -83,7 +83,7 @@ def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
     """Return the sequences padded with zeros ``(T, B, I)`` and their lengths ``(B,)``.
 
     Raises:
-        ShapeError: If the sequences are not of feature vectors.
+        ShapeError: If the sequences do not consist of feature vectors.
     """
     if packed.data.dim() != 2:
         raise ShapeError(
@@ -97,7 +97,7 @@ def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
 
 
 def pack_like(output: Tensor, lengths: Tensor, packed: PackedSequence) -> PackedSequence:
-    """Pack ``(T, B, H)`` in the order of another packed batch of the same lengths."""
+    """Pack ``(T, B, H)`` in the order of another packed batch with the same lengths."""
     if packed.sorted_indices is not None:
         output = output.index_select(1, packed.sorted_indices)
         lengths = lengths.index_select(0, packed.sorted_indices)

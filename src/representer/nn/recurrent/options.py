@@ -1,7 +1,7 @@
-"""The options of sequence layers: shared ones are declared once, with their defaults.
+"""The shared options of sequence layers, declared once with their defaults.
 
-A constructor takes shared options as ``**options: Unpack[…]`` of a ``TypedDict``, which type
-checkers read; `shows` puts them into the signature, where ``help`` finds them.
+Constructors have shared options as ``**options: Unpack[…]`` of a ``TypedDict`` for type checkers;
+`shows` adds them to the signature for ``help``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Default(NamedTuple):
 
 
 class MachineOptions(TypedDict, total=False):
-    """Options of every recurrent kernel machine; the class describes them."""
+    """Options of all recurrent kernel machines, described in the class."""
 
     filter_length: Annotated[int | dict[int, int], Default(1)]
     dilation: Annotated[int, Default(1)]
@@ -48,7 +48,7 @@ class MachineOptions(TypedDict, total=False):
 
 
 class CellOptions(MachineOptions, total=False):
-    """Options of the machines whose cell has gates or an output non-linearity of its own."""
+    """Options of cells with gates or an output nonlinearity."""
 
     forget_bias: Annotated[float, Default(0.0)]
     output_nonlinearity: Annotated[OutputNonlinearity, Default(None)]
@@ -65,7 +65,7 @@ def with_defaults(options: type, given: Any) -> Any:
     """Return a namespace of all options.
 
     Raises:
-        TypeError: If there is no option of a given name, as for any keyword argument.
+        TypeError: If a name is unknown, as for any keyword argument.
     """
     defaults = defaults_of(options)
     for name in given:
@@ -75,7 +75,7 @@ def with_defaults(options: type, given: Any) -> Any:
 
 
 def shows(options: type) -> Callable[[_Function], _Function]:
-    """Return a decorator of constructors whose signature is to show options one by one."""
+    """Return a decorator that lists the options in the signature of a constructor."""
 
     def decorate(function: _Function) -> _Function:
         signature = inspect.signature(function)
@@ -96,7 +96,7 @@ def shows(options: type) -> Callable[[_Function], _Function]:
 
 
 def check_size(name: str, value: int) -> int:
-    """Return a size.
+    """Return a size if it is valid.
 
     Raises:
         ArgumentError: If it is not a positive integer.
@@ -107,10 +107,10 @@ def check_size(name: str, value: int) -> int:
 
 
 def check_probability(name: str, value: float) -> float:
-    """Return a probability.
+    """Return a probability if it is valid.
 
     Raises:
-        ArgumentError: If it is not a number from 0 to 1.
+        ArgumentError: If it is not a number in [0, 1].
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ArgumentError(name, value, "a number from 0 to 1")
@@ -118,7 +118,7 @@ def check_probability(name: str, value: float) -> float:
 
 
 def zoneout_pair(zoneout: float | tuple[float, float]) -> tuple[float, float]:
-    """Return the probabilities (of the cell, of the emission) from a pair or one for both."""
+    """Return the probabilities of cell and output, from a pair or one value for both."""
     if isinstance(zoneout, tuple) and len(zoneout) != 2:
         raise ArgumentError(
             "zoneout", zoneout, "one number, or a pair (of the cell, of the output)"
@@ -128,7 +128,7 @@ def zoneout_pair(zoneout: float | tuple[float, float]) -> tuple[float, float]:
 
 
 def warn_of_idle_dropout(layer: Any) -> None:
-    """Warn, from within the constructors of a layer, of dropout without effect."""
+    """Warn about dropout without effect; called by the constructors of layers."""
     if not layer.dropout or layer.num_layers > 1:
         return
     level, frame = 2, sys._getframe(1)

@@ -1,7 +1,6 @@
-"""The layout of a recurrent layer: layers, directions, packing, batching, streaming, checks.
+"""The base class of recurrent layers: layers, directions, packing, batching, streaming, checks.
 
-Other modules compute one direction; this one gives every cell of the library the API of
-``torch.nn.LSTM``.
+It gives every cell of the library the API of ``torch.nn.LSTM``; subclasses compute one direction.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ _UNSHOWN = ("self", "input_size", "hidden_size", "device", "dtype")
 
 
 class SequenceLayer(nn.Module):
-    """Base of the sequence layers.
+    """Base class of sequence layers.
 
     Parameters are named as in ``torch.nn.LSTM``, with a suffix such as ``_l0_reverse`` for the
-    layer and direction. A subclass adds those of each direction, and returns in ``direction`` what
-    computes it: called as ``(x, state, window, lengths, reverse)``, it returns the output, the new
+    layer and direction. A subclass adds the parameters of each direction, and its ``direction``
+    returns a function ``(x, state, window, lengths, reverse)`` that returns the output, the new
     state and the new window, all time-first.
     """
 
     layout: StateLayout
-    stride: int = 1  # steps of the input between two of the first layer
+    stride: int = 1  # input steps per step of the first layer
 
     def __init__(
         self,
@@ -71,8 +70,8 @@ class SequenceLayer(nn.Module):
         self.features = tuple(
             width if k >= self.num_directions else input_size for k in range(len(self.suffixes))
         )
-        self.specs: tuple[Any, ...] = ()  # what a subclass keeps for each direction
-        self._shown: dict[str, Any] = {}  # options that are no attributes of their name, for repr
+        self.specs: tuple[Any, ...] = ()  # of a subclass, one for each direction
+        self._shown: dict[str, Any] = {}  # options without an attribute, for repr
 
     @property
     def num_directions(self) -> int:
@@ -90,19 +89,19 @@ class SequenceLayer(nn.Module):
     def forward(
         self, input: Tensor | PackedSequence, state: Any = None
     ) -> tuple[Tensor | PackedSequence, Any]:
-        """Run over whole sequences, or over the next chunk of each.
+        """Run over whole sequences or their next chunks.
 
         Args:
             input: ``(T, B, I)``; ``(B, T, I)`` with ``batch_first``; ``(T, I)``; or packed.
             state: State returned by an earlier call, or a tuple of its fields; zeros by default.
 
         Returns:
-            The output, of the same kind as the input, ``(…, D·H)``, with T / stride steps; and the
-            new state.
+            The output ``(…, D·H)`` in the layout of the input, with T / stride steps, and the new
+            state.
 
         Raises:
-            ShapeError: If a shape does not fit.
-            KindError: If input or state is of the wrong type, dtype or device.
+            ShapeError: If a shape is wrong.
+            KindError: If input or state has the wrong type, dtype or device.
         """
         parameter = self._like()
         if isinstance(input, PackedSequence):
@@ -126,7 +125,7 @@ class SequenceLayer(nn.Module):
         return output.transpose(0, 1) if self.batch_first else output, new_state
 
     def step(self, x_t: Tensor, state: Any = None) -> tuple[Tensor, Any]:
-        """Take one time step.
+        """Run one time step.
 
         Args:
             x_t: Input of the step ``(B, I)``, or ``(I,)`` unbatched.
@@ -136,10 +135,10 @@ class SequenceLayer(nn.Module):
             Output ``(B, H)``, or ``(H,)``, and the new state.
 
         Raises:
-            ArgumentError: If the layer is bidirectional, since its output needs the future, or has
-                a stride, since its step takes more than one of the input.
-            KindError: If ``x_t`` is no tensor; else, and for the state, as ``forward``.
-            ShapeError: If it is of another shape.
+            ArgumentError: If the layer is bidirectional, since its output depends on future steps,
+                or has a stride, since its steps need several input steps.
+            KindError: If ``x_t`` is not a tensor, or as in ``forward``.
+            ShapeError: If a shape is wrong.
         """
         if self.bidirectional:
             raise ArgumentError(
@@ -151,10 +150,10 @@ class SequenceLayer(nn.Module):
         if not isinstance(x_t, Tensor):
             raise KindError("x_t", type(x_t).__name__, f"a tensor {self._step_shape()}")
         if x_t.dim() not in (1, 2) or x_t.shape[-1] != self.input_size:
-            hint = "step() takes one time step."
+            hint = "step() expects a single time step."
             raise ShapeError("x_t", x_t.shape, self._step_shape(), hint=hint)
         if self._is_plain():
-            result = self._short_step(x_t, state)
+            result = self._fast_step(x_t, state)
             if result is not None:
                 return result
         time_axis = 1 if self.batch_first and x_t.dim() == 2 else 0
@@ -165,7 +164,7 @@ class SequenceLayer(nn.Module):
         """Do nothing; for compatibility with ``torch.nn.LSTM``."""
 
     def direction(self, layer: int, reverse: bool = False) -> Run:
-        """Return one direction of one layer, on the weights of this moment.
+        """Return one direction of one layer with its current weights.
 
         Raises:
             ArgumentError: If there is no such layer or direction.
@@ -173,7 +172,7 @@ class SequenceLayer(nn.Module):
         return self._direction(self.index(layer, reverse))
 
     def index(self, layer: int, reverse: bool = False) -> int:
-        """Return the place of a direction among all.
+        """Return the index of a direction.
 
         Raises:
             ArgumentError: If there is no such layer or direction.
@@ -185,10 +184,10 @@ class SequenceLayer(nn.Module):
         return layer * self.num_directions + reverse
 
     def part(self, layer: int = 0, reverse: bool = False) -> Self:
-        """Return one direction of one layer as a layer of its own, on the same parameters.
+        """Return one direction of one layer as a separate layer that shares its parameters.
 
-        It reads from the first step on; give the part of a reverse direction reversed sequences.
-        Parameters keep their names.
+        It starts at the first step, so a reverse direction expects reversed sequences. Parameters
+        keep their names.
 
         Raises:
             ArgumentError: If there is no such layer or direction.
@@ -232,8 +231,8 @@ class SequenceLayer(nn.Module):
     def _reset_direction(self, k: int) -> None:
         raise NotImplementedError
 
-    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
-        """Take a step on a shorter path, or return None where the general one is needed."""
+    def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+        """Run a step on the fast path, or return None if the general path is needed."""
         return None
 
     def _add(self, name: str, k: int, *shape: int, **options: Any) -> None:
@@ -275,8 +274,8 @@ class SequenceLayer(nn.Module):
         return f"(batch, {self.input_size}) or unbatched ({self.input_size},)"
 
     def _is_plain(self) -> bool:
-        """Return True if ``forward`` computes nothing but one step of each direction."""
-        kind, own = type(self), self.__dict__  # attributes of a module are slow to look up
+        """Return True if ``forward`` consists of one step of each direction."""
+        kind, own = type(self), self.__dict__  # attribute access of modules is slow
         return not (
             (self.training and (self.dropout or self.variational_dropout))
             or own["_forward_hooks"]

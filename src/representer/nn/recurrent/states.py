@@ -1,4 +1,4 @@
-"""The states that sequence layers carry from one call to the next, and their shapes."""
+"""The states of sequence layers and their shapes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _State = TypeVar("_State", bound=tuple[Any, ...])
 
 
 def _detach(state: _State) -> _State:
-    """Return the same state, cut from the graph that made it."""
-    return _each(state, lambda _, tensor: tensor.detach())
+    """Return the state detached from the autograd graph."""
+    return _map_tensors(state, lambda _, tensor: tensor.detach())
 
 
 def _reorder(state: _State, indices: Tensor) -> _State:
-    """Return the state of the sequences at ``indices``, for example of the beams that survive.
+    """Return the state of the sequences at ``indices``, for example after a step of beam search.
 
     Args:
         state: The state, with a batch.
@@ -39,18 +39,20 @@ def _reorder(state: _State, indices: Tensor) -> _State:
         raise ShapeError("indices", indices.shape, "(batch,)")
 
     def pick(name: str, tensor: Tensor) -> Tensor:
-        if tensor.dim() < (2 if name == "steps" else 3):  # h, first where it is, has three
+        if tensor.dim() < (
+            2 if name == "steps" else 3
+        ):  # h, the first field if there is one, has three
             raise ShapeError(f"state.{name}", tensor.shape, "a batch to reorder")
         return tensor.index_select({"window": 0, "steps": 1}.get(name, -2), indices)
 
-    return _each(state, pick)
+    return _map_tensors(state, pick)
 
 
 class RecurrentState(NamedTuple):
     """State of a layer with memory, for all its L layers and D directions.
 
     Attributes:
-        h: Last emissions ``(L·D, B, H)``.
+        h: Last outputs ``(L·D, B, H)``.
         c: Last memory cells ``(L·D, B, H)``.
     """
 
@@ -66,8 +68,8 @@ class WindowedRecurrentState(NamedTuple):
     Attributes:
         h: As in ``RecurrentState``.
         c: As in ``RecurrentState``.
-        window: L·D tensors ``(B, (n−1)·dilation, I_l)``: the last inputs that the n-gram filters
-            of each layer still see, oldest first.
+        window: L·D tensors ``(B, (n−1)·dilation, I_l)``: the previous inputs in the windows of the
+            n-gram filters of each layer, oldest first.
     """
 
     h: Tensor
@@ -78,7 +80,7 @@ class WindowedRecurrentState(NamedTuple):
 
 
 class WindowState(NamedTuple):
-    """State of a layer whose only memory is its n-gram window.
+    """State of a layer without memory, except for its n-gram window.
 
     Attributes:
         window: As in ``WindowedRecurrentState``.
@@ -90,7 +92,7 @@ class WindowState(NamedTuple):
 
 
 class EmptyState(NamedTuple):
-    """State of a layer that carries nothing: no memory, and filters of length 1."""
+    """Empty state of a layer without memory and with filters of length 1."""
 
     detach = _detach
     reorder = _reorder
@@ -111,7 +113,7 @@ class StringState(NamedTuple):
 
 
 class StringMassState(NamedTuple):
-    """State of a string-kernel layer that carries the masses of its states too.
+    """State of a string-kernel layer with masses.
 
     Attributes:
         h: As in ``StringState``.
@@ -127,12 +129,12 @@ class StringMassState(NamedTuple):
 
 
 class KBRNState(NamedTuple):
-    """State of a network of learned activations, for all its L layers and D directions.
+    """State of a network with learned activations, for all its L layers and D directions.
 
     Attributes:
         h: Last outputs ``(L·D, B, H)``.
-        steps: Number of steps that each sequence has taken ``(L·D, B)``, which selects the
-            statistics that normalize the next one.
+        steps: Number of previous steps of each sequence ``(L·D, B)``, which selects the statistics
+            for the next one.
     """
 
     h: Tensor
@@ -147,8 +149,8 @@ class StateLayout:
 
     Attributes:
         type: The NamedTuple of the state.
-        inner: For each of its fields but ``window``, the axes between ``L·D`` and the batch; None
-            for one integer a sequence.
+        inner: For each field except ``window``, the axes between ``L·D`` and the batch; None for
+            one integer per sequence.
         hidden_size: H.
         reaches: Length of each direction's window; there are L·D directions.
         features: I of each direction's layer.
@@ -166,8 +168,8 @@ class StateLayout:
         """Return the fields ``(L·D, …, B, H)`` and the windows ``(B, P, I)`` of a state.
 
         Raises:
-            KindError: If the state is not such a tuple, or of another dtype or device.
-            ShapeError: If a part of it has another shape.
+            KindError: If the state has the wrong type, dtype or device.
+            ShapeError: If a field has the wrong shape.
         """
         if state is None:
             return self._zeros(batch, like), self._zero_windows(batch, like)
@@ -178,7 +180,7 @@ class StateLayout:
                 f"state.{name}", field, self._shape(name, batch, is_batched), like, inner is None
             )
             field = field if is_batched else field.unsqueeze(_batch_axis(inner))
-            # under autocast a state of another precision may come; the recurrence is not halved
+            # under autocast, a state may have another precision than the recurrence
             fields.append(field if inner is None else field.to(like.dtype))
         if "window" not in self.type._fields:
             return tuple(fields), self._zero_windows(batch, like)
@@ -187,7 +189,7 @@ class StateLayout:
     def write(
         self, fields: list[tuple[Tensor, ...]], windows: list[Tensor], is_batched: bool
     ) -> Any:
-        """Return the state made of each direction's fields and window."""
+        """Return the state from the fields and windows of all directions."""
         stacked = [torch.stack(field) for field in zip(*fields, strict=True)]
         if not is_batched:
             axes = map(_batch_axis, self.inner.values())
@@ -204,7 +206,7 @@ class StateLayout:
     def _zeros(self, batch: int, like: Tensor) -> tuple[Tensor, ...]:
         fields = []
         for name, inner in self.inner.items():
-            if inner is None:  # expanded, so that the stride shows that all are equal
+            if inner is None:  # expanded, so that a stride of 0 shows that all are equal
                 counts = like.new_zeros(len(self.features), 1, dtype=torch.int64)
                 fields.append(counts.expand(-1, batch))
             else:
@@ -226,7 +228,7 @@ class StateLayout:
             received = f"a tuple of {len(state)}"
         else:
             return state
-        raise KindError("state", received, self._expected(batch, is_batched), hint=_PASS_IT_ON)
+        raise KindError("state", received, self._expected(batch, is_batched), hint=_STATE_HINT)
 
     def _checked_windows(
         self, windows: Any, batch: int, like: Tensor, is_batched: bool
@@ -234,8 +236,8 @@ class StateLayout:
         count, is_tuple = len(self.features), isinstance(windows, (tuple, list))
         if not is_tuple or len(windows) != count:
             received = f"a tuple of {len(windows)}" if is_tuple else type(windows).__name__
-            wanted = f"a tuple of {count}, one tensor a layer and direction"
-            raise KindError("state.window", received, wanted, hint=_PASS_IT_ON)
+            expected = f"a tuple of {count}, one tensor per layer and direction"
+            raise KindError("state.window", received, expected, hint=_STATE_HINT)
         middle = (batch,) if is_batched else ()
         for k, window in enumerate(windows):
             shape = (*middle, self.reaches[k], self.features[k])
@@ -250,15 +252,15 @@ class StateLayout:
         return f"{self.type.__name__}({', '.join(parts)})"
 
 
-_PASS_IT_ON = "Pass on what an earlier call returned, whole."
+_STATE_HINT = "Pass the complete state that an earlier call returned."
 
 
 def _batch_axis(inner: tuple[int, ...] | None) -> int:
     return -1 if inner is None else -2
 
 
-def _each(state: _State, change: Callable[[str, Tensor], Tensor]) -> _State:
-    """Return a state with every tensor changed, given the name of its field."""
+def _map_tensors(state: _State, change: Callable[[str, Tensor], Tensor]) -> _State:
+    """Apply a function of field name and tensor to every tensor of a state."""
     parts = [
         tuple(change(name, w) for w in part) if name == "window" else change(name, part)
         for name, part in zip(cast(Any, state)._fields, state, strict=True)

@@ -1,1 +1,1 @@
-"""Regularization of recurrent networks: dropout that holds one mask, and of words and weights."""
+"""Regularization of recurrent networks: dropout with locked masks, of words and of weights."""

@@ -18,14 +18,14 @@ _Module = TypeVar("_Module", bound=nn.Module)
 
 
 class DropConnect(nn.Module):
-    r"""A parametrization that drops, in training, entries of a weight.
+    r"""A parametrization that drops entries of a weight in training.
 
     .. math::
         \tilde W_{ij} = \frac{m_{ij}}{1 - p} W_{ij}, \qquad
         m_{ij} \sim \operatorname{Bernoulli}(1 - p)
 
-    It draws a mask every time the weight is read. `drop_connect` puts it where a layer reads its
-    recurrent weights once a call, so that all steps of a sequence have the same mask.
+    It draws a mask at every access of the weight. Layers access their recurrent weights once per
+    call, so with `drop_connect` all steps of a sequence share a mask.
 
     Args:
         p: Fraction of the entries to drop.
@@ -34,7 +34,7 @@ class DropConnect(nn.Module):
         - input and output of any shape
 
     Raises:
-        ArgumentError: If p is not from 0 to 1.
+        ArgumentError: If p is not in [0, 1].
 
     References:
         Wan et al., Regularization of Neural Networks using DropConnect, ICML 2013; Merity et al.,
@@ -47,19 +47,21 @@ class DropConnect(nn.Module):
         self._is_held, self._held = False, cast(tuple[Tensor, ...], ())
 
     def forward(self, weight: Tensor) -> Tensor:
-        """Return the weight as the layer sees it."""
+        """Return the weight after dropping entries."""
         if not self._is_held or torch.compiler.is_compiling():
             return F.dropout(weight, self.p, self.training)
-        if not self._held:  # a tuple: a weight that is not dropped would become a parameter here
+        if (
+            not self._held
+        ):  # in a tuple, so that an undropped weight is not registered as a parameter
             self._held = (F.dropout(weight, self.p, self.training),)
         return self._held[0]
 
     def right_inverse(self, weight: Tensor) -> Tensor:
-        """Return what is stored when a weight is set: the weight."""
+        """Return the weight, which is stored unchanged when it is set."""
         return weight
 
     def hold(self, is_held: bool) -> None:
-        """Begin, or end, giving the same entries each time, for layers that read repeatedly."""
+        """Start or stop reusing a mask, for layers that access the weight repeatedly."""
         self._is_held, self._held = is_held, ()
 
     def extra_repr(self) -> str:
@@ -68,23 +70,22 @@ class DropConnect(nn.Module):
 
 
 def drop_connect(module: _Module, p: float = 0.5) -> _Module:
-    """Drop entries of the recurrent matrices of a layer in training, with one mask a call.
+    """Drop entries of the recurrent matrices of a layer in training, with one mask per call.
 
-    Only the matrices between hidden states are dropped, never those on the input. The stored
-    weights are those before dropping; in a ``state_dict`` their names have ``parametrizations`` in
-    them.
+    Only hidden-to-hidden matrices are affected, not those of the input. The stored weights are
+    those before dropping; their names in a ``state_dict`` contain ``parametrizations``.
 
     Args:
-        module: A layer of this library, ``torch.nn.RNN``, ``LSTM`` or ``GRU``; it is changed.
+        module: A layer of this library, ``torch.nn.RNN``, ``LSTM`` or ``GRU``, modified in place.
         p: Fraction of the entries to drop.
 
     Returns:
         The module.
 
     Raises:
-        KindError: If it is no such layer.
-        ArgumentError: If it has no recurrent matrix, or is dropped already, or p is not from 0
-            to 1.
+        KindError: If the module is not such a layer.
+        ArgumentError: If it has no recurrent matrices, is already parametrized, or p is not in
+            [0, 1].
 
     Examples:
         >>> layer = drop_connect(torch.nn.LSTM(3, 4), 0.5)
@@ -94,23 +95,23 @@ def drop_connect(module: _Module, p: float = 0.5) -> _Module:
     References:
         Merity et al., Regularizing and Optimizing LSTM Language Models, ICLR 2018, section 2.
     """
-    places = _places(module)
-    for owner, name in places:
+    targets = _recurrent_weights(module)
+    for owner, name in targets:
         if parametrize.is_parametrized(owner, name):
             raise ArgumentError(
                 "module", type(module).__name__, "a layer whose recurrent weights are plain"
             )
-    for owner, name in places:
+    for owner, name in targets:
         parametrize.register_parametrization(owner, name, DropConnect(p))
     if isinstance(module, nn.RNNBase):
-        # Torch reads a weight several times a call, and keeps what it read in a list that deepcopy
-        # cannot copy: with the hooks it reads one mask, and keeps the stored weights.
+        # Torch accesses a weight several times per call, and stores it in a list that deepcopy
+        # cannot copy: the hooks provide one mask per call, and the list keeps the stored weights.
         module.register_forward_pre_hook(_begin)
         module.register_forward_hook(_end, always_call=True)
     return module
 
 
-def _places(module: nn.Module) -> list[tuple[nn.Module, str]]:
+def _recurrent_weights(module: nn.Module) -> list[tuple[nn.Module, str]]:
     """Return the modules and names of the recurrent matrices."""
     if isinstance(module, nn.RNNBase):
         names = [name for name in module._flat_weights_names if name.startswith("weight_hh")]
@@ -124,7 +125,7 @@ def _places(module: nn.Module) -> list[tuple[nn.Module, str]]:
             "module",
             str(module),
             "a layer with recurrent matrices",
-            hint="None of this layer's gates sees the hidden state.",
+            hint="No gate of this layer depends on the hidden state.",
         )
     return [(module, name) for name in names]
 

@@ -1,4 +1,4 @@
-"""Dropout of whole words: all occurrences of a word in a batch, or none."""
+"""Dropout of all occurrences of a word in a batch."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from representer.nn.recurrent.options import check_probability
 
 
 class EmbeddingDropout(nn.Module):
-    r"""Looks words up, in training without a share of the vocabulary.
+    r"""Embedding lookup with dropout of words in training.
 
     .. math::
         x_t = \frac{m_{w_t}}{1 - p} E_{w_t}, \qquad m_w \sim \operatorname{Bernoulli}(1 - p)
 
-    with one :math:`m` a call: a word is dropped wherever it occurs, and the others are scaled up.
-    The embedding is an argument, so that it may belong to another module and to a tied softmax,
-    which sees all words.
+    with one :math:`m` per call: all occurrences of a word are dropped, and the other words are
+    scaled up. The embedding is an argument, so that it can be a parameter of another module and be
+    shared with a tied softmax, which uses all words.
 
     Args:
-        p: Share of the words that is dropped.
+        p: Fraction of words to drop.
 
     Shape:
         - weight ``(V, E)``, tokens ``(…)`` int64, output ``(…, E)``
 
     Raises:
-        ArgumentError: If p is not from 0 to 1.
+        ArgumentError: If p is not in [0, 1].
 
     References:
         Gal & Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural
@@ -42,12 +42,14 @@ class EmbeddingDropout(nn.Module):
 
         Args:
             weight: The embedding ``(V, E)``.
-            tokens: Which words ``(…)``.
+            tokens: Indices of the words ``(…)``.
         """
         vectors = F.embedding(tokens, weight)
         if not (self.training and self.p):
             return vectors
-        kept = F.dropout(torch.ones_like(weight[:, 0]), self.p)  # of all words, T·B are scaled
+        kept = F.dropout(
+            torch.ones_like(weight[:, 0]), self.p
+        )  # of all words; only T·B rows are scaled
         return vectors * kept[tokens][..., None]
 
     def extra_repr(self) -> str:

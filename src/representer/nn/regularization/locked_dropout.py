@@ -11,21 +11,21 @@ from representer.nn.recurrent.options import check_probability
 
 
 class LockedDropout(nn.Module):
-    r"""Drops, in training, the same features of a sequence at every step.
+    r"""Dropout of the same features of a sequence at every step.
 
     .. math::
         y_t = \frac{m}{1 - p} \odot x_t, \qquad m_{bd} \sim \operatorname{Bernoulli}(1 - p)
 
-    with one mask :math:`m` a call and sequence. In evaluation it does nothing.
+    with one mask :math:`m` per call and sequence. In evaluation, it is the identity.
 
     Args:
-        p: Share of the features that is dropped.
+        p: Fraction of features to drop.
 
     Shape:
         - input and output ``(T, B, D)``
 
     Raises:
-        ArgumentError: If p is not from 0 to 1.
+        ArgumentError: If p is not in [0, 1].
 
     References:
         Gal & Ghahramani, A Theoretically Grounded Application of Dropout in Recurrent Neural
@@ -38,10 +38,10 @@ class LockedDropout(nn.Module):
         self.p = check_probability("p", p)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the sequences ``(T, B, D)`` without what the mask of this call drops.
+        """Apply dropout to the sequences ``(T, B, D)``.
 
         Raises:
-            ShapeError: If there is no axis of time.
+            ShapeError: If the input is not ``(T, B, D)``.
         """
         if x.dim() != 3:
             raise ShapeError("x", tuple(x.shape), "(time, batch, features)")

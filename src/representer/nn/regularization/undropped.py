@@ -1,4 +1,4 @@
-"""A weight as evaluation sees it, though training may drop entries of it."""
+"""Access to a weight without DropConnect."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch.nn.utils import parametrize
 
 
 def undropped(module: nn.Module, name: str) -> Any:
-    """Return a weight as evaluation sees it, in whatever mode the module is.
+    """Return a weight as in evaluation mode, whatever the mode of the module.
 
     Args:
-        module: Whose attribute it is.
-        name: Of the attribute, which may be None.
+        module: The module.
+        name: Name of the weight, which may be None.
     """
     if not parametrize.is_parametrized(module, name):
         return getattr(module, name)

@@ -132,8 +132,8 @@ def test_a_length_that_is_no_whole_number_from_1_on_is_refused(given_length: Any
 @pytest.mark.parametrize(
     ("given_length", "sum_text"),
     [
-        ({1: 1, 3: 2}, "These sum to 3."),
-        ({1: 9}, "These sum to 9."),
+        ({1: 1, 3: 2}, "They sum to 3."),
+        ({1: 9}, "They sum to 9."),
         ({1: 4, 2: 0}, ""),
         ({1: "4"}, ""),
     ],

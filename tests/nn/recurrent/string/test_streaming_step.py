@@ -29,7 +29,7 @@ def general(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor,
 
 def quick(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
     with torch.no_grad():
-        return layer._short_step(x_t, state)
+        return layer._fast_step(x_t, state)
 
 
 def ready(name: str = "state gate", size: int = 2, **options: Any):

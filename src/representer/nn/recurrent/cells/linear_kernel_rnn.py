@@ -17,17 +17,17 @@ class LinearKernelRNN(RecurrentKernelMachine):
         c_t = \sigma_i^2 (\tilde X \cdot X_t + \tilde H h_{t-1}) + \sigma_f^2 c_{t-1}
 
     and :math:`h_t = o_t \odot c_t` with an output gate, :math:`h_t = \tanh(c_t)` without (Table 1;
-    ``output_nonlinearity="identity"`` is equation (9)). What a step wrote N steps ago weighs
-    :math:`\sigma_i^2 \sigma_f^{2N}`. Without feedback, σ_f² < 1 keeps it bounded; with feedback
-    only layer norm does.
+    ``output_nonlinearity="identity"`` is equation (9)). The input of N steps ago has the weight
+    :math:`\sigma_i^2 \sigma_f^{2N}`. Without feedback, the state is bounded if σ_f² < 1; with
+    feedback, only layer norm bounds it.
 
     Args:
-        output_gate: Whether the output has a dynamic gate.
+        output_gate: Add a dynamic output gate.
         static_gates: The pair (σ_i², σ_f²).
-        learn_static_gates: Whether they are learned: one σ_i², one σ_f² a unit, inside (0, 1).
-        feedback: Whether the cell sees h_{t−1}; False is equation (15).
+        learn_static_gates: Learn the gates: one σ_i², and one σ_f² per unit, in (0, 1).
+        feedback: Feed h_{t−1} back to the cell; False is equation (15).
 
-    The other arguments, shapes and the state are those of
+    The other arguments, the shapes and the state are those of
     :class:`~representer.nn.recurrent.machine.kernel_machine.RecurrentKernelMachine`.
 
     References:

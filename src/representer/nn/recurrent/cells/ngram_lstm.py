@@ -13,7 +13,7 @@ TORCH_ORDER = ("input", "forget", "candidate", "output")  # of torch.nn.LSTM's g
 
 
 class NgramLSTM(RecurrentKernelMachine):
-    r"""The LSTM, with n-gram filters in every gate.
+    r"""The LSTM with n-gram filters in every gate.
 
     .. math::
         c_t = \eta_t \odot \tanh(\tilde c_t) + f_t \odot c_{t-1}, \qquad h_t = o_t \odot \tanh(c_t)
@@ -32,13 +32,13 @@ class NgramLSTM(RecurrentKernelMachine):
 
     @classmethod
     def from_torch(cls, lstm: torch.nn.LSTM) -> NgramLSTM:
-        """Return a layer that computes what a ``torch.nn.LSTM`` computes, with copied weights.
+        """Convert a ``torch.nn.LSTM`` to an equivalent layer with copied weights.
 
         Args:
             lstm: The layer to copy; its two biases are added.
 
         Raises:
-            ArgumentError: If it has a projection, which this layer does not have.
+            ArgumentError: If it has a projection, which this layer does not support.
 
         Examples:
             >>> lstm = torch.nn.LSTM(3, 4, bidirectional=True)

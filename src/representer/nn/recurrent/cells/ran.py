@@ -7,7 +7,7 @@ from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachi
 
 
 class RAN(RecurrentKernelMachine):
-    r"""The recurrent additive network: an RKM-LSTM with o_t = 1 whose candidate does not see h.
+    r"""The recurrent additive network: an RKM-LSTM with o_t = 1 and a candidate without feedback.
 
     .. math::
         \tilde c_t = \tilde X \cdot X_t, \qquad

@@ -1,4 +1,4 @@
-"""The recurrent kernel machine of any kernel q, L19 (6), (8), (14), (17)."""
+"""The recurrent kernel machine for any kernel q, L19 (6), (8), (14), (17)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class RKM(RecurrentKernelMachine):
     :math:`h_t = e^{c_t}`.
 
     Args:
-        q: A name of ``functional.NONLINEARITIES``, or an elementwise callable, which then runs
-            through autograd.
-        feedback: Whether the cell sees h_{t−1} through H̃ (8); otherwise (6).
+        q: A name of ``functional.NONLINEARITIES``, or an elementwise callable, which is
+            differentiated by autograd.
+        feedback: Feed h_{t−1} back to the cell through H̃ (8); otherwise (6).
 
-    There are no biases and no gates. The other arguments, shapes and the state are those of
+    There are no biases and no gates. The other arguments, the shapes and the state are those of
     :class:`~representer.nn.recurrent.machine.kernel_machine.RecurrentKernelMachine`.
 
     References:
@@ -63,7 +63,7 @@ class RKM(RecurrentKernelMachine):
 
     @property
     def q(self) -> str | Callable[[Tensor], Tensor]:
-        """The function q, by name where it has one."""
+        """The function q, by name if it has one."""
         return self.cell.output if self.psi is None else self.psi
 
     def references(self, layer: int = 0) -> Tensor:

@@ -7,7 +7,7 @@ from representer.nn.recurrent.machine.kernel_machine import RecurrentKernelMachi
 
 
 class RKMCIFG(RecurrentKernelMachine):
-    r"""The RKM-LSTM whose input gate is coupled to its forget gate, η_t = 1 − f_t.
+    r"""The RKM-LSTM with an input gate coupled to the forget gate, η_t = 1 − f_t.
 
     .. math::
         c_t = (1 - f_t) \odot \tilde c_t + f_t \odot c_{t-1}, \qquad h_t = o_t \odot c_t

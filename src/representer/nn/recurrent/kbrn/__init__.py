@@ -1,1 +1,1 @@
-"""The recurrent network of learned activations."""
+"""The recurrent network with learned activations."""

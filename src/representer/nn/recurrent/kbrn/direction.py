@@ -1,4 +1,4 @@
-"""One direction of one layer of learned activations: its weights, and its run."""
+"""One direction of one layer with learned activations."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Scanned = tuple[Tensor, Tensor, Tensor]
 
 
 class KBRNDirection(NamedTuple):
-    """The weights of one direction, as they are now.
+    """The current weights of one direction.
 
     Attributes:
         input_weight: W ``(H, I)``.
         weight: U ``(H, H)``, output by input.
         bias: b ``(H,)``, or None.
-        activation: f, of H features or of one.
+        activation: f, with H features or one.
         norm: Normalization, or None.
-        training: Whether the layer is in training.
-        of_batch: Whether statistics are those of the batch.
+        training: True in training mode.
+        uses_batch: Use the statistics of the batch.
     """
 
     input_weight: Tensor
@@ -36,7 +36,7 @@ class KBRNDirection(NamedTuple):
     activation: KernelActivation
     norm: StepNorm | None
     training: bool
-    of_batch: bool
+    uses_batch: bool
 
     def __call__(
         self,
@@ -51,20 +51,20 @@ class KBRNDirection(NamedTuple):
         Args:
             x: ``(T, B, I)``.
             state: h ``(B, H)`` and the steps taken ``(B,)``.
-            window: Without rows ``(B, 0, I)``; returned as it is.
+            window: Empty ``(B, 0, I)``; returned unchanged.
             lengths: True lengths ``(B,)``, or None.
-            reverse: Whether to run from the true end to the start.
+            reverse: Run from the true end to the start.
 
         Returns:
             Output ``(T, B, H)``, the new state, the window.
 
         Raises:
-            ArgumentError: If a batch of one is to be normalized with its own statistics, or the
-                centers are no finite numbers.
+            ArgumentError: If a batch of size 1 is normalized with its own statistics, or a center
+                is not finite.
         """
         h0, steps = state
         x = _reversed(x, lengths) if reverse else x
-        # autocast may halve products, not the recurrence
+        # autocast may reduce the precision of products, but not of the recurrence
         z = F.linear(x, self.input_weight, self.bias).to(self.input_weight.dtype)
         output, h, used = self._scan(z, h0, steps, lengths)
         if self.norm is not None and self.training:
@@ -77,11 +77,11 @@ class KBRNDirection(NamedTuple):
         time, batch, units = z.shape
         scale = statistics = None
         if norm is not None:
-            if self.of_batch and batch == 1:
-                wanted = "2 or more sequences to be normalized over"
-                raise ArgumentError("batch", 1, wanted, hint="Use eval().")
+            if self.uses_batch and batch == 1:
+                expected = "2 or more sequences for normalization"
+                raise ArgumentError("batch", 1, expected, hint="Use eval().")
             scale = torch.stack((norm.weight, norm.bias))
-            is_idle = self.of_batch and lengths is None
+            is_idle = self.uses_batch and lengths is None
             statistics = norm.placeholder(time, batch) if is_idle else norm.rows(steps, time)
         _check_centers(f.centers)
         tables = (
@@ -92,26 +92,26 @@ class KBRNDirection(NamedTuple):
         if isinstance(f.green, str):
             operands = (z, self.weight, h0, *tables, line, scale, statistics, lengths)
             eps = 1.0 if norm is None else norm.eps
-            return run(operands, (self.of_batch, f.green, f.bandwidth, eps))
+            return run(operands, (self.uses_batch, f.green, f.bandwidth, eps))
         return functional.kbrn_scan(
             z, h0, *tables, weight=self.weight, line=line, norm=scale, statistics=statistics,
-            batch_statistics=self.of_batch, lengths=lengths, green=f.green,
+            batch_statistics=self.uses_batch, lengths=lengths, green=f.green,
             epsilon=1.0 if norm is None else norm.eps,
         )  # fmt: skip
 
 
 def _reversed(x: Tensor, lengths: Tensor | None) -> Tensor:
-    """Return each sequence from its true end to its start, and then its padding."""
+    """Reverse each sequence up to its true length; the padding stays at the end."""
     if lengths is None:
         return x.flip(0)
     t = torch.arange(len(x), device=x.device)[:, None]
-    places = torch.where(t < lengths, lengths - 1 - t, t)
-    return x.gather(0, places[:, :, None].expand_as(x))
+    positions = torch.where(t < lengths, lengths - 1 - t, t)
+    return x.gather(0, positions[:, :, None].expand_as(x))
 
 
 def _check_centers(centers: Tensor) -> None:
     if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(centers):  # pyright: ignore
         return
     if not centers.is_meta and not bool(centers.isfinite().all()):
-        hint = "A step of the optimizer may have been too long."
+        hint = "The learning rate may be too large."
         raise ArgumentError("centers", "not finite", "finite numbers", hint=hint)

@@ -1,4 +1,4 @@
-"""The recurrent network of learned activations, M18 section 2."""
+"""The recurrent network with learned activations, M18 section 2."""
 
 from __future__ import annotations
 
@@ -22,62 +22,61 @@ from representer.nn.regularization.undropped import undropped
 
 Statistics = Literal["running", "batch"]
 Start = Literal["normal", "orthogonal"]
-SMALL = 0.3  # deviation of W x beside an orthogonal start, for x of variance 1
+SMALL = 0.3  # standard deviation of W x with start="orthogonal", for x of variance 1
 
 
 class KBRN(SequenceLayer):
-    r"""A recurrent network whose units learn their activations.
+    r"""A recurrent network with learned activations.
 
     .. math::
         h_t = f(\operatorname{norm}_t(W x_t + U h_{t-1} + b)), \qquad
         f_i(a) = \sum_{k=1}^{d} \chi_{ik}\, g(a - c_{ik}) \; (+\, \theta_i a + \nu_i)
 
-    A function that is steep in places and flat in others lets a state grow where it must be kept
-    and shrink where it must be forgotten. What makes long sequences learnable is the normalization
-    over the batch, with statistics of every time step:
+    With a slope that depends on the input, a unit can both keep and forget its state. Long
+    sequences become learnable by normalization over the batch, with statistics of each time step:
 
     .. math::
         \operatorname{norm}_t(a) = \gamma \frac{a - \mu_t}{\sqrt{\sigma_t^2 + \epsilon}} + \beta
 
-    In training :math:`\mu_t` and :math:`\sigma_t^2` are those of the batch at step t; running ones
-    are kept for every step and used in evaluation, those of the last step that was seen in training
-    also beyond it. Gain and offset are the same at all steps. A packed batch takes its statistics
-    over the sequences that have the step, and the running ones where only one has.
+    In training, :math:`\mu_t` and :math:`\sigma_t^2` are those of the batch at step t; in
+    evaluation, running statistics of step t are used, or those of the last step in training for
+    later steps. Gain and offset are shared by all steps. In a packed batch, the statistics of a
+    step are over the sequences of that length, and running ones if there is only one.
 
     Args:
         input_size: I, features of one step.
         hidden_size: H, units.
-        num_layers: L, layers on top of each other.
-        bias: Whether there is a bias b.
-        batch_first: Whether input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
+        num_layers: L, stacked layers.
+        bias: Add a bias b.
+        batch_first: Input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
         dropout: Dropout between layers.
-        bidirectional: Whether a second direction reads each sequence from its true end.
-        num_centers: d, of each function.
-        green: g, as :class:`~representer.nn.KernelActivation` takes it.
+        bidirectional: Add a reverse direction, from the true end of each sequence.
+        num_centers: d of each function.
+        green: g, as in :class:`~representer.nn.KernelActivation`.
         limits: The range on which an initial function is fitted.
-        init: What the functions are at the start. ``"tanh"`` learns reliably; ``"zeros"`` is the
-            authors' code, whose runs wait some hundred updates for the functions to bend.
-        linear_term: Whether each function has a line.
+        init: The initial functions. ``"tanh"`` trains reliably; ``"zeros"`` is the authors' code,
+            where training makes no progress for some hundred updates.
+        linear_term: Add a line to each function.
         bandwidth: s of a Gaussian.
-        shared: Whether all units of a layer share one function.
-        normalize: Whether there is a normalization.
+        shared: Share one function between all units of a layer.
+        normalize: Normalize over the batch.
         eval_statistics: ``"running"`` statistics in evaluation, or those of the ``"batch"``, as in
             the authors' code.
         momentum: Weight of a new batch in the running statistics.
         eps: Added to the variances.
-        max_steps: Steps that have running statistics of their own; later ones share the last.
-        variational_dropout: Dropout on each layer's input with one mask a sequence.
-        start: How W and U are drawn: ``"normal"`` as in the authors' code, ``"orthogonal"`` for
-            long sequences, with U orthogonal and W small, so that a state lasts.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        max_steps: Number of steps with separate running statistics; later steps share the last.
+        variational_dropout: Dropout on each layer's input with one mask per sequence.
+        start: Initialization of W and U: ``"normal"`` as in the authors' code, or ``"orthogonal"``
+            for long sequences, with U orthogonal and W small, so that the state persists.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Shape:
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
-        - output the same with ``D·H``; state: see ``KBRNState``
+        - output: the same with ``D·H``; state: see ``KBRNState``
 
     Raises:
-        ArgumentError: If an option has a value that is not allowed.
+        ArgumentError: If an option has an invalid value.
 
     References:
         Marra, Zanca, Betti & Gori, Learning Neuron Non-Linearities with Kernel-Based Deep Neural
@@ -161,22 +160,22 @@ class KBRN(SequenceLayer):
     def _direction(self, k: int) -> KBRNDirection:
         names = ("weight_ih", "weight_hh", "bias", "activation", "step_norm")
         weight, recurrent, bias, f, norm = (self._own(name, k) for name in names)
-        of_batch = self.training or self.eval_statistics == "batch"
-        return KBRNDirection(weight, recurrent, bias, f, norm, self.training, of_batch)
+        uses_batch = self.training or self.eval_statistics == "batch"
+        return KBRNDirection(weight, recurrent, bias, f, norm, self.training, uses_batch)
 
     def _reset_direction(self, k: int) -> None:
-        """Draw weights and functions anew, and forget the statistics."""
+        """Reinitialize weights and functions, and reset the statistics."""
         self._draw_weights(k)
         self._own("activation", k).reset_parameters()
         if self.normalize:
             self._own("step_norm", k).reset_parameters()
 
     def _draw_weights(self, k: int) -> None:
-        """Draw from a normal distribution cut at two deviations, which are 1 if they may be.
+        """Draw from a normal distribution truncated at two standard deviations.
 
-        Normalization makes the scale of the weights nearly indifferent; without it outputs would
-        grow from step to step. Of an orthogonal start the sums are nearly a rotation of the state,
-        however many features the input has.
+        With normalization, the scale of the weights hardly matters and the deviation is 1; without
+        it, outputs would grow from step to step. With ``start="orthogonal"``, a step is nearly a
+        rotation of the state for any number of input features.
         """
         weight, size = self._own("weight_ih", k), self.features[k]
         recurrent = undropped(self, "weight_hh" + self.suffixes[k])
@@ -184,11 +183,11 @@ class KBRN(SequenceLayer):
         _cut_normal(weight, deviation)
         _cut_normal(recurrent, deviation)
         if self.start == "orthogonal":
-            drawn = torch.empty_like(
+            draw = torch.empty_like(
                 recurrent, dtype=torch.promote_types(recurrent.dtype, torch.float32)
             )
             with torch.no_grad():
-                recurrent.copy_(nn.init.orthogonal_(drawn))
+                recurrent.copy_(nn.init.orthogonal_(draw))
             _cut_normal(weight, SMALL * size**-0.5)
         if self._own("bias", k) is not None:
             nn.init.zeros_(self._own("bias", k))

@@ -7,29 +7,29 @@ from torch import Tensor, nn
 
 
 class StepNorm(nn.Module):
-    r"""Gain, offset, and the running statistics of every time step.
+    r"""Normalization with running statistics of every time step.
 
     .. math::
         \hat a_t = \gamma \frac{a_t - \mu_t}{\sqrt{\sigma_t^2 + \epsilon}} + \beta
 
-    One mean and variance for all steps do not do: what a recurrence carries grows over its first
-    steps. A running statistic is the mean of the batches that had the step until their number is
-    1 / momentum, and a decaying one after that.
+    A mean and variance shared by all steps would not suffice, since the state of a recurrence grows
+    over its first steps. A running statistic is the mean over the batches with that step until
+    their number is 1 / momentum, and an exponential moving average afterwards.
 
     Args:
         num_features: H.
-        max_steps: S, steps with statistics of their own; later ones share the last row.
+        max_steps: S, steps with separate statistics; later ones share the last row.
         momentum: Weight of a new batch.
         eps: Added to variances.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Shape:
         - ``weight`` is the gain and ``bias`` the offset, each ``(H,)``; ``running`` mean and
-          variance ``(2, S, H)``; ``batches`` how many each row has seen ``(S,)``
+          variance ``(2, S, H)``; ``batches`` the number of batches of each row ``(S,)``
 
     References:
-        Marra et al., 2018, section 3; what is printed as the deviation there is a variance.
+        Marra et al., 2018, section 3; the "deviation" printed there is a variance.
     """
 
     running: Tensor
@@ -56,7 +56,7 @@ class StepNorm(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set gains to 1 and offsets to 0, and forget the statistics."""
+        """Set gains to 1 and offsets to 0, and reset the statistics."""
         nn.init.ones_(self.weight)
         nn.init.zeros_(self.bias)
         with torch.no_grad():
@@ -66,24 +66,24 @@ class StepNorm(nn.Module):
     def rows(self, steps: Tensor, time: int) -> Tensor:
         """Return the running statistics of the next steps of each sequence ``(2, T, B, H)``.
 
-        Beyond the last step that was seen in training its row is used again.
+        Steps beyond the last one in training use its row.
 
         Args:
             steps: Steps taken ``(B,)``.
             time: T.
         """
         seen = ((self.batches > 0).sum() - 1).clamp(min=0)
-        places = steps + torch.arange(time, device=steps.device)[:, None]
-        return self.running[:, torch.minimum(places, seen)]
+        positions = steps + torch.arange(time, device=steps.device)[:, None]
+        return self.running[:, torch.minimum(positions, seen)]
 
     def placeholder(self, time: int, batch: int) -> Tensor:
-        """Return statistics ``(2, T, B, H)`` for a call that uses none of them."""
+        """Return statistics ``(2, T, B, H)`` for a call that does not use them."""
         zeros = self.running.new_zeros(2, 1, 1, self.running.shape[2])
         return zeros.expand(-1, time, batch, -1)
 
     @torch.no_grad()
     def update(self, used: Tensor, steps: Tensor, lengths: Tensor | None) -> None:
-        """Take in the statistics of a batch.
+        """Update the running statistics with those of a batch.
 
         Args:
             used: Mean and variance ``(2, T, H)``.
@@ -98,24 +98,24 @@ class StepNorm(nn.Module):
                 return
         t = torch.arange(time, device=used.device)[:, None]
         real = torch.ones_like(steps + t) if lengths is None else (t < lengths).long()
-        if lengths is not None:  # steps of one sequence took no statistics
+        if lengths is not None:  # steps of a single sequence have no statistics
             real = torch.where(real.sum(1, keepdim=True) >= 2, real, 0)
-        places = (steps + t).clamp(max=rows - 1) * time + t
+        positions = (steps + t).clamp(max=rows - 1) * time + t
         weights = used.new_zeros(rows * time)
-        weights = weights.index_add(0, places.flatten(), real.to(used.dtype).flatten())
+        weights = weights.index_add(0, positions.flatten(), real.to(used.dtype).flatten())
         weights = weights.reshape(rows, time)
         total = weights.sum(1, keepdim=True)
-        fresh = weights @ used / total.clamp(min=1)
+        updated = weights @ used / total.clamp(min=1)
         self.batches += (total[:, 0] > 0).long()
-        share = (1 / self.batches.clamp(min=1)).clamp(min=self.momentum)[:, None]
-        share = torch.where(total > 0, share, 0.0).to(used.dtype)
-        self.running.lerp_(fresh, share.expand_as(fresh))
+        weight_new = (1 / self.batches.clamp(min=1)).clamp(min=self.momentum)[:, None]
+        weight_new = torch.where(total > 0, weight_new, 0.0).to(used.dtype)
+        self.running.lerp_(updated, weight_new.expand_as(updated))
 
     def _update_rows(self, rows: slice, used: Tensor) -> None:
-        """Take in statistics of which each has a row of its own: a tenth of the work."""
+        """Update separate rows, at a tenth of the cost of the general case."""
         batches = self.batches[rows].add_(1)
-        share = (1 / batches).clamp(min=self.momentum).to(used.dtype)[:, None]
-        self.running[:, rows].lerp_(used, share.expand_as(used))
+        weight_new = (1 / batches).clamp(min=self.momentum).to(used.dtype)[:, None]
+        self.running[:, rows].lerp_(used, weight_new.expand_as(used))
 
     def extra_repr(self) -> str:
         """Return the sizes."""
@@ -123,7 +123,7 @@ class StepNorm(nn.Module):
 
 
 def _can_be_read(steps: Tensor) -> bool:
-    """Return whether a number can be read without waiting for it, or breaking a graph."""
+    """Return True if values can be read without synchronization or a graph break."""
     if torch.compiler.is_compiling() or torch._C._functorch.is_functorch_wrapped_tensor(steps):  # pyright: ignore
         return False
     return steps.device.type == "cpu"

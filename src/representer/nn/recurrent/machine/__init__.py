@@ -1,1 +1,1 @@
-"""The machine that runs every cell of L19 Table 1: filters, directions, streaming."""
+"""The implementation of all cells of L19 Table 1."""

@@ -1,6 +1,6 @@
-"""One direction of one layer of a cell of L19 Table 1: its weights, and its run.
+"""One direction of one layer of a cell of L19 Table 1.
 
-z_t = X~ . X_t + b,     then ``functional.rkm_scan``, or its cheapest equivalent     L19 (18), (19)
+z_t = X~ . X_t + b,     then ``functional.rkm_scan``, or a faster equivalent     L19 (18), (19)
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Scanned = tuple[Tensor, Tensor, Tensor]
 
 
 class CellDirection(NamedTuple):
-    """The weights of one direction, as they are now.
+    """The current weights of one direction.
 
     Attributes:
         cell: The cell.
         bank: The options of its filters.
         filters: Weights of dense filters, one ``(G·H, n·I)`` for each length.
-        wavelets: The wavelet filters, where the filters are wavelets.
-        weight: Recurrent matrices of the gates that see h ``(R, H, H)``, or None.
+        wavelets: The wavelet filters, with ``filters="wavelet"``.
+        weight: Recurrent matrices ``(R, H, H)``, or None.
         bias: Biases of all gates ``(G, H)``, or None.
         norm: Gain and bias of the layer norm on the cell ``(2, H)``, or None.
-        static: Static gates ``(2, H)``, where the cell's are static.
-        psi: An output non-linearity that has no name, or None.
-        zoneout: Probability, in training, that a unit's cell, and its emission, stays as it was.
-        training: Whether the layer is in training.
-        recompute: Whether the gradient computes the gates again instead of keeping them.
+        static: Static gates ``(2, H)``, for a cell with static gates.
+        psi: An output nonlinearity without a name, or None.
+        zoneout: Probabilities that a unit's cell, and its output, are not updated in training.
+        training: True in training mode.
+        recompute: Recompute the gates in the backward pass instead of storing them.
     """
 
     cell: Cell
@@ -65,10 +65,10 @@ class CellDirection(NamedTuple):
 
         Args:
             x: ``(T, B, I)``.
-            state: h and c, each ``(B, H)``; nothing for a cell without memory.
+            state: h and c, each ``(B, H)``; empty for a cell without memory.
             window: Inputs before the first ``(B, (n−1)·dilation, I)``, oldest first.
             lengths: True lengths ``(B,)``, or None.
-            reverse: Whether to run from the true end to the start.
+            reverse: Run from the true end to the start.
 
         Returns:
             Output ``(T / stride, B, H)``, the new state, the new window.
@@ -77,7 +77,7 @@ class CellDirection(NamedTuple):
         new_window = last_inputs(extended, self.bank.reach, lengths, reverse)
         if lengths is not None:
             lengths = lengths // self.bank.stride
-        if self.bank.is_plain:  # the op multiplies
+        if self.bank.is_plain:  # the op computes the products
             z = self.bank.windows(extended, reverse=reverse)
             input_weight = self.filters[0].unflatten(0, (len(self.cell.gates), -1))
         else:
@@ -95,23 +95,23 @@ class CellDirection(NamedTuple):
         return output, (h, c), new_window
 
     def _products(self, extended: Tensor, reverse: bool) -> Tensor:
-        """Return the pre-activations' part of the input ``(T / stride, B, G, H)``."""
+        """Return the input part of the pre-activations ``(T / stride, B, G, H)``."""
         gates = len(self.cell.gates)
         if self.wavelets is not None:
             z = self.wavelets(extended, reverse=reverse)
             z = z.to(self.wavelets.amplitude.dtype)
         else:
             z = self.bank.product(self.filters, extended, gates, reverse=reverse)
-            z = z.to(self.filters[0].dtype)  # autocast may halve products, not the recurrence
+            z = z.to(self.filters[0].dtype)  # the recurrence keeps its precision
         if self.bias is not None:
             z = z + self.bias
-        # of unit vectors, -||x~ - X||^2 / 2 is their product less 1
+        # for unit vectors, -||x~ - X||^2 / 2 is their product minus 1
         return z - 1 if self.bank.unit_norm else z
 
     def _recurrence(
         self, z: Tensor, input_weight: Tensor | None, h0: Tensor, c0: Tensor, **options: Any
     ) -> Scanned:
-        """Run the equations of the cell; a ``psi`` without a name goes through autograd."""
+        """Run the equations of the cell; a ``psi`` without a name is differentiated by autograd."""
         options |= {"cell": self.cell, "static": self.static, "norm": self.norm}
         if self.psi is not None:
             z = self._biased_products(z, input_weight)
@@ -123,7 +123,7 @@ class CellDirection(NamedTuple):
         )  # fmt: skip
 
     def _at_once(self, z: Tensor, input_weight: Tensor | None, lengths: Tensor | None) -> Tensor:
-        """Run a cell without memory: one step of a batch of T·B."""
+        """Run a cell without memory as one step of a batch of T·B."""
         time, batch = z.shape[:2]
         units = z.shape[-1] if input_weight is None else input_weight.shape[1]
         zeros = (z if input_weight is None else input_weight).new_zeros(time * batch, units)
@@ -139,7 +139,7 @@ class CellDirection(NamedTuple):
         lengths: Tensor | None,
         reverse: bool,
     ) -> Scanned:
-        """Run a linear cell without feedback, one elementwise recurrence."""
+        """Run a linear cell without feedback as an elementwise recurrence."""
         assert self.static is not None
         u = self.static[0] * self._biased_products(z, input_weight)[:, :, 0]
         f = self.static[1]
@@ -151,7 +151,7 @@ class CellDirection(NamedTuple):
         return _real(emit(cells), lengths), emit(c), c
 
     def _biased_products(self, z: Tensor, input_weight: Tensor | None) -> Tensor:
-        """Return the pre-activations where z are still the windows."""
+        """Return the pre-activations; with ``input_weight``, z are windows."""
         if input_weight is None:
             return z
         bias = None if self.bias is None else self.bias.flatten()
@@ -162,9 +162,9 @@ class CellDirection(NamedTuple):
         if not any(self.zoneout):
             return None
         like = self.filters[0] if self.wavelets is None else self.wavelets.amplitude
-        held = like.new_tensor(self.zoneout)[:, None, None, None]
-        held = held.expand(2, time, batch, sum(self.bank.lengths.values()))
-        return torch.bernoulli(held) if self.training else held
+        holds = like.new_tensor(self.zoneout)[:, None, None, None]
+        holds = holds.expand(2, time, batch, sum(self.bank.lengths.values()))
+        return torch.bernoulli(holds) if self.training else holds
 
 
 def _is_elementwise(cell: Cell) -> bool:

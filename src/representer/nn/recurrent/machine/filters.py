@@ -1,7 +1,7 @@
-"""Banks of n-gram filters, one for every gate of a cell.
+"""The n-gram filters of all gates of a cell.
 
-L19 (12), (18), (19): each gate has its own filters X~; section 4.1: different filter lengths may
-constitute different units of the memory cell.
+L19 (12), (18), (19): each gate has its own filters X~; section 4.1: the units of a memory cell may
+have different filter lengths.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from representer.nn.recurrent.options import check_size
 
 @dataclass(frozen=True)
 class FilterBank:
-    """The filters of one layer of a machine: their options, without their weights.
+    """The options of the filters of one layer.
 
-    A dense filter has one free coefficient for every feature and slot. The weights of one length
-    are a matrix ``(G·H, n·I)``: gate by gate in its rows, slot by slot in its columns, that of the
-    present step first.
+    A dense filter has one coefficient for every feature and slot. The weights of one length are a
+    matrix ``(G·H, n·I)``, with rows ordered by gate and columns by slot, that of the current step
+    first.
 
     Attributes:
         filters: ``"dense"`` or ``"wavelet"``.
         lengths: Units of each filter length, in the order of the units.
         dilation: Steps between the slots of a filter.
         stride: Steps of the input between two of the cell.
-        unit_norm: Whether filters and windows are scaled to length 1 (L19 footnote 2).
-        free_phase: Whether the first channel of a wavelet has a phase of its own.
+        unit_norm: Scale filters and windows to length 1 (L19 footnote 2).
+        free_phase: Learn the phase of the first channel of a wavelet.
         sampling_rate: In Hz, or None.
     """
 
@@ -48,10 +48,10 @@ class FilterBank:
 
     @classmethod
     def read(cls, hidden_size: int, options: Any, *, unit_norm: bool) -> FilterBank:
-        """Check the options of a machine that describe its filters.
+        """Check the filter options of a layer.
 
         Raises:
-            ArgumentError: If a choice is not one that there is.
+            ArgumentError: If an option has an invalid value.
         """
         o, rate = options, options.sampling_rate
         if o.filters not in ("dense", "wavelet"):
@@ -59,7 +59,7 @@ class FilterBank:
         lengths = units_by_length(o.filter_length, hidden_size)
         if o.filters == "wavelet":
             if len(lengths) > 1:
-                hint = "The decay β already lets wavelets be of different lengths."
+                hint = "The decay β already gives wavelets different lengths."
                 raise ArgumentError(
                     "filter_length", o.filter_length, "one length for wavelets", hint=hint
                 )
@@ -77,9 +77,9 @@ class FilterBank:
         return cls(o.filters, lengths, o.dilation, o.stride, unit_norm, o.free_phase, rate)
 
     def of_layer(self, layer: int) -> FilterBank:
-        """Return the bank of a layer: wavelets and strides are for the signal, not for what h is.
+        """Return the options of a layer; wavelets and strides are only for the first.
 
-        Further layers have dense filters; of a wavelet layer, of length 1.
+        Further layers have dense filters, of length 1 if the first has wavelets.
         """
         if not layer:
             return self
@@ -89,23 +89,23 @@ class FilterBank:
 
     @property
     def reach(self) -> int:
-        """Steps before a step that its longest filter sees."""
+        """Number of previous steps in a window of the longest filter."""
         return (max(self.lengths) - 1) * self.dilation
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the weights of dense filters, one for each length."""
+        """Names of the weights of dense filters, one per length."""
         if len(self.lengths) == 1:
             return ("weight_ih",)
         return tuple(f"weight_ih_n{n}" for n in self.lengths)
 
     @property
     def is_plain(self) -> bool:
-        """True if the products are one matrix times the windows, as ``windows`` returns them."""
+        """True if the products are a single matrix times the result of ``windows``."""
         return self.filters == "dense" and len(self.lengths) == 1 and not self.unit_norm
 
     def reset(self, weights: Sequence[Tensor], bound: float) -> None:
-        """Draw every coefficient from U(−bound, bound), all slots of a feature in turn."""
+        """Draw every coefficient from U(−bound, bound), slot by slot for each feature."""
         for weight, n in zip(weights, self.lengths, strict=True):
             nn.init.uniform_(weight, -bound, bound)
             if n > 1:
@@ -113,7 +113,7 @@ class FilterBank:
                     weight.copy_(weight.unflatten(1, (-1, n)).transpose(1, 2).flatten(1))
 
     def effective(self, weights: Sequence[Tensor], gates: int) -> Tensor:
-        """Return the filters as used, ``(G, H, I, n)``, zero-padded to the longest."""
+        """Return the effective filters ``(G, H, I, n)``, zero-padded to the longest."""
         longest = max(self.lengths)
         padded = [
             F.pad(w, (0, longest - w.shape[-1])).unflatten(0, (gates, -1))
@@ -122,28 +122,28 @@ class FilterBank:
         return torch.cat(padded, dim=1)
 
     def windows(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
-        """Return the windows ``(T / stride, B, n·I)`` that plain filters are multiplied with."""
+        """Return the windows ``(T / stride, B, n·I)`` for plain filters."""
         (n,) = self.lengths
         return ngram_windows(extended, n, self.dilation, reverse=reverse)[self._steps(reverse)]
 
     def product(
         self, weights: Sequence[Tensor], extended: Tensor, gates: int, *, reverse: bool = False
     ) -> Tensor:
-        """Multiply windows of the extended ``(P + T, B, I)``; return ``(T / stride, B, G, H)``."""
+        """Multiply the windows of ``(P + T, B, I)`` by the filters: ``(T / stride, B, G, H)``."""
         products = []
         for weight in self._scaled(weights):
             n = weight.shape[-1]
             excess = self.reach - (n - 1) * self.dilation
-            seen = extended[: len(extended) - excess] if reverse else extended[excess:]
-            product = ngram_product(seen, weight, self.dilation, reverse=reverse)
+            windows_slice = extended[: len(extended) - excess] if reverse else extended[excess:]
+            product = ngram_product(windows_slice, weight, self.dilation, reverse=reverse)
             products.append(product.unflatten(-1, (gates, -1)))
             if self.unit_norm:
-                products[-1] = products[-1] / _window_norm(seen, n, self.dilation, reverse)
+                products[-1] = products[-1] / _window_norm(windows_slice, n, self.dilation, reverse)
         product = products[0] if len(products) == 1 else torch.cat(products, dim=-1)
         return product[self._steps(reverse)]
 
     def _steps(self, reverse: bool) -> slice:
-        """Return where the windows end that a step sees: with the last step of each stride."""
+        """Return the slice of the last step of each stride, where windows end."""
         return slice(0 if reverse else self.stride - 1, None, self.stride)
 
     def _scaled(self, weights: Sequence[Tensor]) -> list[Tensor]:
@@ -158,7 +158,7 @@ class FilterBank:
 
 
 def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> dict[int, int]:
-    """Read ``filter_length``: n, or the units of each length in the order of the units.
+    """Convert ``filter_length`` to the number of units of each length, in the order of the units.
 
     Raises:
         ArgumentError: If a length is not a positive integer, or the units do not sum to
@@ -175,7 +175,7 @@ def units_by_length(filter_length: int | dict[int, int], hidden_size: int) -> di
     if any(type(u) is not int or u < 1 for u in lengths.values()):
         raise ArgumentError("filter_length", filter_length, expected)
     if sum(lengths.values()) != hidden_size:
-        hint = f"These sum to {sum(lengths.values())}."
+        hint = f"They sum to {sum(lengths.values())}."
         raise ArgumentError("filter_length", filter_length, expected, hint=hint)
     return dict(lengths)
 
@@ -185,5 +185,5 @@ def _window_norm(extended: Tensor, n: int, dilation: int, reverse: bool) -> Tens
     squares = extended.square().sum(-1, keepdim=True)
     ones = torch.ones(1, 1, n, dtype=squares.dtype, device=squares.device)
     square = ngram_product(squares, ones, dilation, reverse=reverse)
-    # replaced before the root, whose slope at 0 is infinite
+    # replaced before the root, whose derivative at 0 is infinite
     return torch.where(square == 0, 1.0, square).sqrt()[..., None]

@@ -1,4 +1,4 @@
-"""The machine behind every cell of L19 Table 1: a spec, filters, and the layout of a layer."""
+"""The base class of all cells of L19 Table 1."""
 
 from __future__ import annotations
 
@@ -48,50 +48,50 @@ _STATES = {  # by memory, and by n-gram filters
 
 
 class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
-    """A recurrent layer whose equations are those of a ``Cell``.
+    """A recurrent layer with the equations of a ``Cell``.
 
-    A subclass names its ``cell`` and, where the cell's gates are static, their values.
+    A subclass defines its ``cell`` and the values of static gates.
 
     Args:
         input_size: I, features of one step.
         hidden_size: H, units.
-        num_layers: L, layers on top of each other.
-        bias: Whether the gates have biases.
-        batch_first: Whether input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
+        num_layers: L, stacked layers.
+        bias: Add biases to the gates.
+        batch_first: Input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
         dropout: Dropout between layers.
-        bidirectional: Whether a second direction reads each sequence from its true end.
-        filter_length: n, steps that a filter sees, or a dict ``{length: units}`` in unit order.
+        bidirectional: Add a reverse direction, from the true end of each sequence.
+        filter_length: n, steps of a filter, or a dict ``{length: units}`` in unit order.
         dilation: Steps between the slots of a filter.
-        filters: ``"dense"``, every coefficient free, or ``"wavelet"``, in the first layer
-            oscillations α cos(ωt + φ) exp(−βt²) (L19 (21)); further layers, whose input is no
-            signal, have dense ones of length 1.
-        stride: Steps of the input between two of the first layer, which sees the window that ends
-            with each; an input has a multiple of it.
-        free_phase: Whether the first channel of a wavelet has a phase of its own; else it is 0.
-        sampling_rate: Of a signal in Hz, so that `wavelets` speaks of seconds; None for samples.
-        layer_norm: Whether the fresh cell state is layer-normalized, and so carried on.
-        output_nonlinearity: Replaces the cell's: a name of ``functional.NONLINEARITIES``, or an
-            elementwise callable or module, which then runs through autograd.
-        forget_bias: A constant added to the forget gate's bias, where there is one.
+        filters: ``"dense"``, with independent coefficients, or ``"wavelet"``, with oscillations
+            α cos(ωt + φ) exp(−βt²) in the first layer (L19 (21)) and dense filters of length 1 in
+            further layers.
+        stride: Number of input steps per step of the first layer, whose windows end with the last
+            one of each stride; the length of an input must be a multiple of it.
+        free_phase: Learn the phase of the first channel of a wavelet; otherwise it is 0.
+        sampling_rate: Sampling rate of a signal in Hz, for `wavelets` in seconds; None for samples.
+        layer_norm: Layer-normalize the new cell state before it is used and stored.
+        output_nonlinearity: Replaces that of the cell: a name of ``functional.NONLINEARITIES``, or
+            an elementwise callable or module, which is differentiated by autograd.
+        forget_bias: Constant added to the bias of the forget gate, if any.
         weight_drop: Fraction of the recurrent weights dropped in training (Merity et al. 2018).
-        variational_dropout: Dropout on each layer's input with one mask a sequence (Gal 2016).
-        zoneout: Probability that a unit keeps its cell and emission, or a pair (Krueger 2017).
-        recompute_gates: Whether the gradient computes the gates again instead of keeping them:
-            slower, with far less memory.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        variational_dropout: Dropout on each layer's input with one mask per sequence (Gal 2016).
+        zoneout: Probability that a unit keeps its cell and output, or a pair (Krueger 2017).
+        recompute_gates: Recompute the gates in the backward pass instead of storing them, which is
+            slower and needs far less memory.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Attributes:
-        weight_ih_l0: Filters ``(G·H, n·I)``: gate by gate, in the order of ``filters()``, in its
-            rows; slot by slot, that of the present step first, in its columns. With a dict of
-            filter lengths there is one matrix for each, ``weight_ih_n2_l0`` for length 2; wavelets
-            are parameters of the module ``wavelets_l0``.
+        weight_ih_l0: Filters ``(G·H, n·I)``, with rows ordered by gate as in ``filters()``, and
+            columns by slot, that of the current step first. With a dict of filter lengths there is
+            one matrix for each, such as ``weight_ih_n2_l0`` for length 2; wavelets are parameters
+            of the module ``wavelets_l0``.
         weight_hh_l0: Recurrent matrices ``(R·H, H)`` of the R gates of ``recurrent()``.
         bias_l0: Biases ``(b·H,)`` of the b gates of ``biases()``.
 
     Shape:
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
-        - output the same with ``D·H``; state: see ``RecurrentState``; with n-gram filters
+        - output: the same with ``D·H``; state: see ``RecurrentState``; with n-gram filters
           ``WindowedRecurrentState``
     """
 
@@ -120,7 +120,7 @@ class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
         self.zoneout, self.recompute_gates = zoneout_pair(o.zoneout), o.recompute_gates
         self.cell, self.psi = _with_output(self.cell, o.output_nonlinearity)
         if not self.cell.has_memory and any(self.zoneout):
-            hint = "It has nothing to keep."
+            hint = "It has no state to keep."
             raise ArgumentError("zoneout", self.zoneout, "0 for a cell without memory", hint=hint)
         self.bank = FilterBank.read(hidden_size, o, unit_norm=self.cell.memory == "expm1")
         self.specs = tuple(
@@ -170,13 +170,13 @@ class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
         return {gate: wavelets.wavelets(g) for g, gate in enumerate(self.cell.gates)}
 
     def recurrent(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
-        """Return each gate's recurrent matrix ``(H, H)``, output by input, of those that see h."""
+        """Return the recurrent matrix ``(H, H)``, output by input, of each gate that has one."""
         gates = self.cell.recurrent_gates
         weight = undropped(self, "weight_hh" + self.suffixes[self.index(layer, reverse)])
         return dict(zip(gates, weight.detach().chunk(len(gates)), strict=True)) if gates else {}
 
     def biases(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
-        """Return each gate's effective bias ``(H,)``, of those that have one."""
+        """Return the effective bias ``(H,)`` of each gate that has one."""
         bias = self.full_bias(self.index(layer, reverse))
         if bias is None:
             return {}
@@ -228,7 +228,7 @@ class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
         self.add_module("static_gates" + suffix, static)
 
     def _reset_direction(self, k: int) -> None:
-        """Draw weights and biases from U(−1/√H, 1/√H), as ``torch.nn.LSTM``."""
+        """Draw weights and biases from U(−1/√H, 1/√H), as in ``torch.nn.LSTM``."""
         bound = self.hidden_size**-0.5
         if self.banks[k].filters == "dense":
             self.banks[k].reset(self._filters(k), bound)
@@ -260,12 +260,12 @@ class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
     def _filters(self, k: int) -> tuple[Tensor, ...]:
         return tuple(self._own(name, k) for name in self.banks[k].names)
 
-    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, RecurrentState] | None:
+    def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, RecurrentState] | None:
         return streaming_step(self, x_t, state)
 
 
 def name_of(function: OutputNonlinearity) -> str | None:
-    """Return a short name of a non-linearity, for ``repr``."""
+    """Return a short name of a nonlinearity, for ``repr``."""
     if function is None or isinstance(function, str):
         return function
     return getattr(function, "__name__", type(function).__name__)

@@ -1,4 +1,4 @@
-"""Static gates: σ_i² on the new input and σ_f² on the memory, the same at every step (L19 (9))."""
+"""Static gates: constant σ_i² of the input and σ_f² of the memory (L19 (9))."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from representer.errors import ArgumentError
 
 
 class StaticGates(nn.Module):
-    """σ_i² (one number) and σ_f² (one a unit), fixed or learned within (0, 1).
+    """One σ_i² and one σ_f² per unit, fixed or learned in (0, 1).
 
     Args:
-        values: The pair (σ_i², σ_f²), the start where they are learned.
+        values: The pair (σ_i², σ_f²); the initial values if they are learned.
         hidden_size: H.
-        learned: Whether they are learned, as sigmoids of free parameters.
+        learned: Learn the gates, as sigmoids of parameters.
 
     Raises:
-        ArgumentError: If a value is negative, or not inside (0, 1) where it is to be learned.
+        ArgumentError: If a value is negative, or not in (0, 1) for learned gates.
     """
 
     values: Tensor
@@ -54,7 +54,7 @@ class StaticGates(nn.Module):
             self.forget_logit = nn.Parameter(torch.empty(hidden_size, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
-        """Set the gates to the values that they were given."""
+        """Set the gates to their initial values."""
         self._fill()
         for logit, value in zip((self.input_logit, self.forget_logit), self.start, strict=True):
             if logit is not None:
@@ -62,7 +62,7 @@ class StaticGates(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)
-        self._fill()  # fixed gates are in no state dict, so nothing else sets them after to_empty()
+        self._fill()  # fixed gates are not in the state dict, so to_empty() must restore them
         return self
 
     def _fill(self) -> None:

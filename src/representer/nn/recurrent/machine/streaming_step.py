@@ -1,8 +1,7 @@
-"""The short path of ``step()``: streaming on the compiled core without gradients.
+"""The fast path of ``step()``: streaming with the compiled core, without gradients.
 
-The layers compute the same by the general path; this one only leaves out what a single step does
-not need. Whatever is unusual about a call is left to the general path, which has the messages. The
-core reads bare memory, so nothing reaches it that was not looked at.
+It computes the same as the general path with less overhead. Uncommon calls and errors are left to
+the general path. All arguments are checked here, since the core accesses raw memory.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
 def streaming_step(
     layer: RecurrentKernelMachine, x_t: Tensor, state: Any
 ) -> tuple[Tensor, RecurrentState] | None:
-    """Take one step through all layers, or return None where the general path is needed.
+    """Run one step of all layers, or return None if the general path is needed.
 
     Args:
-        layer: The layer; of one direction.
+        layer: The layer, with a single direction.
         x_t: Input ``(B, I)``.
-        state: State returned by the last step.
+        state: State returned by the previous step.
     """
     if type(state) is not RecurrentState or x_t.dim() != 2 or not core_step.is_usable(x_t):
         return None
@@ -59,7 +58,7 @@ _STEPS: WeakKeyDictionary[RecurrentKernelMachine, core_step.Step] = WeakKeyDicti
 
 
 def _operands(layer: RecurrentKernelMachine, k: int) -> core_step.Operands | None:
-    """Return the weights of a layer as they are now, or None where its filters are no matrix."""
+    """Return the current weights of a layer, or None if its filters are not a single matrix."""
     bank, suffix = layer.banks[k], layer.suffixes[k]
     if not bank.is_plain or bank.reach:
         return None

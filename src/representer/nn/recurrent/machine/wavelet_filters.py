@@ -1,4 +1,4 @@
-"""Banks of wavelet filters, L19 (21) and appendix A: a bank for every gate of a cell."""
+"""Wavelet filters of all gates of a cell, L19 (21) and appendix A."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from representer import ops
 from representer.functional import wavelet_factors, wavelet_filters
 
-AMPLITUDE = 0.05  # of the first filters: alpha ~ U(-AMPLITUDE, AMPLITUDE)
+AMPLITUDE = 0.05  # initially alpha ~ U(-AMPLITUDE, AMPLITUDE)
 FREQUENCY = 1.0  # omega ~ U(0, FREQUENCY), radians per sample
 PHASE = 0.05  # phi ~ N(0, PHASE^2)
 DECAY = 0.05  # beta ~ U(0, DECAY), per squared sample
-LOWEST_DECAY = 1e-4  # of the first filters; a softplus of it can still be moved
+LOWEST_DECAY = 1e-4  # initially; below it, the gradient of the softplus vanishes
 
 
 class Wavelets(NamedTuple):
@@ -25,7 +25,7 @@ class Wavelets(NamedTuple):
         amplitude: α ``(H, I)``.
         frequency: ω ``(H,)`` in rad/s, or in radians per sample without a sampling rate.
         phase: φ ``(H, I)`` in radians.
-        decay: β ``(H,)`` in 1/s², or per squared sample without a sampling rate; not negative.
+        decay: β ``(H,)`` in 1/s², or per squared sample without a sampling rate; non-negative.
     """
 
     amplitude: Tensor
@@ -35,25 +35,25 @@ class Wavelets(NamedTuple):
 
 
 class WaveletFilters(nn.Module):
-    r"""Filters :math:`\alpha \cos(\omega t + \phi) e^{-\beta t^2}`, four parameters in place of n.
+    r"""Filters :math:`\alpha \cos(\omega t + \phi) e^{-\beta t^2}`, with four parameters each.
 
-    The parameters are kept per sample, so that they have sizes an optimizer can step in; the
-    sampling rate turns them into rad/s. β is the softplus of its parameter. The product with the
-    input is a convolution, so that no window is ever copied.
+    The parameters are in units of samples, which gives them a suitable scale for optimization; the
+    sampling rate converts them to rad/s. β is the softplus of its parameter. The product with the
+    input is a convolution, without copies of windows.
 
     Args:
-        gates: G, how many gates have filters.
+        gates: G, number of gates with filters.
         input_size: I, channels.
         hidden_size: H, filters of a gate.
-        n: Samples that a filter sees.
+        n: Samples of a filter.
         dilation: Samples between the slots of a filter.
         stride: Samples between two steps.
-        free_phase: Whether the first channel's phase is free too; else it is 0, and the others
-            are relative to it.
-        sampling_rate: In Hz, for what `wavelets` returns; None for units of samples.
+        free_phase: Learn the phase of the first channel, too; otherwise it is 0, and the others are
+            relative to it.
+        sampling_rate: In Hz, for the units of `wavelets`; None for samples.
 
     Attributes:
-        amplitude: α ``(G·H, I)``, gate by gate, as all parameters.
+        amplitude: α ``(G·H, I)``, ordered by gate like all parameters.
         frequency: ω ``(G·H,)`` in radians per sample.
         phase: φ ``(G·H, I)``, or without that of the first channel.
         raw_decay: softplus^{−1} of β ``(G·H,)``.
@@ -90,7 +90,7 @@ class WaveletFilters(nn.Module):
         self.raw_decay = parameter()
 
     def reset_parameters(self) -> None:
-        """Draw the filters as Li et al. (2017) do."""
+        """Draw the filters as in Li et al. (2017)."""
         nn.init.uniform_(self.amplitude, -AMPLITUDE, AMPLITUDE)
         nn.init.uniform_(self.frequency, 0, FREQUENCY)
         nn.init.normal_(self.phase, std=PHASE)
@@ -108,41 +108,41 @@ class WaveletFilters(nn.Module):
     def wavelets(self, gate: int) -> Wavelets:
         """Return the filters of a gate in the units of the sampling rate."""
         amplitude, frequency, phase, decay = (part[gate].detach() for part in self.parts())
-        rate = (self.sampling_rate or 1.0) / self.dilation  # ω and β are those of slots
+        rate = (self.sampling_rate or 1.0) / self.dilation  # ω and β are per slot
         return Wavelets(amplitude, frequency * rate, phase, decay * rate**2)
 
     def effective(self) -> Tensor:
-        """Return the filters as used, ``(G, H, I, n)``."""
+        """Return the effective filters ``(G, H, I, n)``."""
         return wavelet_filters(*self.parts(), self.n)
 
     @property
     def is_separable(self) -> bool:
         """Return True if mixing the channels of a sample is cheaper than one filter per channel.
 
-        Counted are products, forward and backward; the counts decide as measurements do.
+        Compares the numbers of multiplications, forward and backward, in agreement with timings.
         """
         channels = self.amplitude.shape[-1]
         return 3 * (channels * self.stride + self.n) < channels * self.n
 
     def forward(self, extended: Tensor, *, reverse: bool = False) -> Tensor:
         """Convolve the extended sequence ``(P + T, B, I)``: ``(T / stride, B, G, H)``."""
-        seen = extended if reverse else extended[self.stride - 1 :]
+        windowed = extended if reverse else extended[self.stride - 1 :]
         if self.is_separable:
-            product = self._by_factors(seen, reverse)
+            product = self._by_factors(windowed, reverse)
         else:
             filters = self.effective().flatten(0, 1)
-            kernel = (filters if reverse else filters.flip(-1)).to(seen.dtype)
+            kernel = (filters if reverse else filters.flip(-1)).to(windowed.dtype)
             product = F.conv1d(
-                seen.permute(1, 2, 0), kernel, stride=self.stride, dilation=self.dilation
+                windowed.permute(1, 2, 0), kernel, stride=self.stride, dilation=self.dilation
             ).permute(2, 0, 1)
         return product.unflatten(-1, (self.gates, -1))
 
-    def _by_factors(self, seen: Tensor, reverse: bool) -> Tensor:
+    def _by_factors(self, windowed: Tensor, reverse: bool) -> Tensor:
         mix, taps = (part.flatten(1, 2) for part in wavelet_factors(*self.parts(), self.n))
         return ops.separable_convolution(
-            seen,
-            mix.to(seen.dtype),
-            (taps if reverse else taps.flip(-1)).to(seen.dtype),
+            windowed,
+            mix.to(windowed.dtype),
+            (taps if reverse else taps.flip(-1)).to(windowed.dtype),
             stride=self.stride,
             dilation=self.dilation,
         )

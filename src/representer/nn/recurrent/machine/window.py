@@ -1,8 +1,8 @@
-"""The inputs before a chunk of a sequence, as an n-gram filter sees them.
+"""The inputs before a chunk of a sequence, for n-gram filters.
 
 L19 (14): X_t = (x_t, x_{t-1}, ..., x_{t-n+1}) with zeros before the first step. Streaming replaces
-the zeros by the last inputs of the previous chunk. A reversed layer reads from the true end of
-each sequence, so its window stands behind it.
+the zeros by the last inputs of the previous chunk. For a reverse direction, the window follows the
+true end of each sequence.
 
 Shapes: T time, B batch, I features, P length of the window.
 """
@@ -14,11 +14,11 @@ from torch import Tensor
 
 
 def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> Tensor:
-    """Put the window ``(B, P, I)``, oldest first, before the sequence ``(T, B, I)``.
+    """Prepend the window ``(B, P, I)``, oldest first, to the sequence ``(T, B, I)``.
 
     Returns:
-        ``(P + T, B, I)`` in the order of time; with ``reverse`` the window stands behind the true
-        end of each sequence, its oldest input last.
+        ``(P + T, B, I)`` in temporal order; with ``reverse``, the window follows the true end of
+        each sequence, its oldest input last.
     """
     if not window.shape[1]:
         return x
@@ -33,7 +33,7 @@ def extend(x: Tensor, window: Tensor, lengths: Tensor | None, reverse: bool) -> 
 
 
 def last_inputs(extended: Tensor, reach: int, lengths: Tensor | None, reverse: bool) -> Tensor:
-    """Return the window ``(B, P, I)`` for the chunk that follows, oldest input first."""
+    """Return the window ``(B, P, I)`` for the next chunk, oldest input first."""
     if reverse:
         window_PBI = extended[:reach].flip(0)
     elif lengths is None:
@@ -46,5 +46,5 @@ def last_inputs(extended: Tensor, reach: int, lengths: Tensor | None, reverse: b
 
 
 def _after(lengths: Tensor, reach: int) -> Tensor:
-    """Return the ``reach`` steps from the true end of each sequence on, ``(P, B)``."""
+    """Return the ``reach`` steps after the true end of each sequence ``(P, B)``."""
     return lengths + torch.arange(reach, device=lengths.device)[:, None]

@@ -1,4 +1,4 @@
-"""One direction of one string-kernel layer: its weights, and its run.
+"""One direction of one string-kernel layer.
 
 p_j[t] = W^(j) x_t and the gates' products, then ``functional.string_scan``       L17 (4), §4, §6.1
 """
@@ -18,16 +18,16 @@ Scanned = tuple[Tensor, Tensor, Tensor]
 
 
 class StringDirection(NamedTuple):
-    """The weights of one direction, as they are now.
+    """The current weights of one direction.
 
     Attributes:
         chain: The cell.
-        input_weight: The references, token by token, and the gates' matrices, in the order of
+        input_weight: The references by token, and the gates' matrices, in the order of
             ``chain.products`` ``(P, H, I)``.
-        bias: Of the gates ``(G, H)``, or None.
-        decay: λ where it is no gate: ``()`` if it is constant, ``(H,)`` if learned; or None.
+        bias: Biases of the gates ``(G, H)``, or None.
+        decay: λ ``()`` if it is constant or ``(H,)`` if learned; None for a gate.
         weight: The decay gate's matrix on h_{t−1} ``(H, H)``, or None.
-        hidden_dropout: Fraction of the hidden state that is hidden from the gates now.
+        hidden_dropout: Fraction of the hidden state dropped from the gates' input.
     """
 
     chain: StringChain
@@ -49,10 +49,10 @@ class StringDirection(NamedTuple):
 
         Args:
             x: ``(T, B, I)``.
-            state: h ``(B, H)``, c and, for a cell that has them, the masses, ``(n, B, H)``.
-            window: Without rows ``(B, 0, I)``; returned as it is.
+            state: h ``(B, H)``, c and, if the cell has them, the masses, ``(n, B, H)``.
+            window: Empty ``(B, 0, I)``; returned unchanged.
             lengths: True lengths ``(B,)``, or None.
-            reverse: Whether to run from the true end to the start.
+            reverse: Run from the true end to the start.
 
         Returns:
             Output ``(T, B, H)``, the new state, the window.
@@ -63,14 +63,14 @@ class StringDirection(NamedTuple):
             mask = F.dropout(torch.ones_like(h0), self.hidden_dropout)
         c0 = torch.cat(parts).transpose(0, 1)
         output, h, c = self._scan(x, h0, c0, mask=mask, lengths=lengths, reverse=reverse)
-        fresh = c.transpose(0, 1).split(self.chain.order)
-        return output, (h, *(part.contiguous() for part in fresh)), window
+        c_new = c.transpose(0, 1).split(self.chain.order)
+        return output, (h, *(part.contiguous() for part in c_new)), window
 
     def cell_states(self, x: Tensor, reverse: bool) -> Tensor:
         """Return r_1 … r_n of every step ``(T, B, n, H)``, from zeros and without dropout.
 
-        The states of one length are an elementwise recurrence once the shorter ones are known,
-        so that all steps are taken by n scans.
+        Given the shorter states, those of one length are an elementwise recurrence, so n scans
+        compute all steps.
         """
         chain, x = self.chain, x.flip(0) if reverse else x
         z = self._products(x)
@@ -90,7 +90,7 @@ class StringDirection(NamedTuple):
         return read.flip(0) if reverse else read
 
     def _decays(self, x: Tensor, z: Tensor) -> Tensor:
-        """Return λ of every step ``(T, B, H)``, or as it is given."""
+        """Return λ of every step ``(T, B, H)``, or the given λ."""
         if self.decay is not None:
             return self.decay
         a = z[:, :, self.chain.order]
@@ -109,7 +109,7 @@ class StringDirection(NamedTuple):
         weight, bias = self.input_weight, self.bias
         if bias is not None:
             bias = F.pad(bias, (0, 0, self.chain.order, 0)).flatten()
-        # autocast may halve products, not the recurrence
+        # autocast may reduce the precision of products, but not of the recurrence
         return (
             F.linear(x, weight.flatten(0, 1), bias).to(weight.dtype).unflatten(-1, weight.shape[:2])
         )

@@ -1,4 +1,4 @@
-"""Reading the options of a string-kernel layer, with messages for what does not fit."""
+"""Checks of the options of a string-kernel layer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ ActivationOption = Literal["tanh", "relu", "sigmoid"] | None
 
 
 def check_decay(decay: Any) -> DecayOption:
-    """Return the decay.
+    """Return the decay if it is valid.
 
     Raises:
-        ArgumentError: If it is no number in [0, 1] and no name.
+        ArgumentError: If it is neither a number in [0, 1] nor a name.
     """
     is_number = isinstance(decay, (int, float)) and not isinstance(decay, bool)
     if is_number and 0 <= decay <= 1:
         return float(decay)
     if isinstance(decay, str) and decay in ("learned", "input", "state"):
         return decay
-    hint = "Outside of it the weights of n-grams would grow or change sign." if is_number else ""
+    hint = "Outside of [0, 1], weights of n-grams would grow or change sign." if is_number else ""
     raise ArgumentError(
         "decay", decay, "a number in [0, 1], 'learned', 'input' or 'state'", hint=hint
     )
@@ -41,10 +41,10 @@ def string_chain(
     activation: ActivationOption,
     highway: bool,
 ) -> StringChain:
-    """Return the chain that the options of a layer describe.
+    """Return the chain of a layer from its options.
 
     Raises:
-        ArgumentError: If one of them is not allowed.
+        ArgumentError: If one of them is invalid.
     """
     _check_choice("combine", combine, get_args(Combine))
     _check_choice("normalized", normalized, (False, True, "exact"))

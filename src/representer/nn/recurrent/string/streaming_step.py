@@ -1,7 +1,7 @@
-"""The short path of ``step()`` for string-kernel layers; ``streaming_step`` has that of the cells.
+"""The fast path of ``step()`` for string-kernel layers; see ``machine.streaming_step``.
 
-The layers compute the same by the general path, to which whatever is unusual about a call is left.
-The core reads bare memory, so nothing reaches it that was not looked at.
+Uncommon calls and errors are left to the general path. All arguments are checked here, since the
+core accesses raw memory.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 def string_streaming_step(
     layer: StringKernelRNN, x_t: Tensor, state: Any
 ) -> tuple[Tensor, Any] | None:
-    """Take one step through all layers, or return None where the general path is needed.
+    """Run one step of all layers, or return None if the general path is needed.
 
     Args:
-        layer: The layer; of one direction.
+        layer: The layer, with a single direction.
         x_t: Input ``(B, I)``.
-        state: State returned by the last step.
+        state: State returned by the previous step.
     """
     if type(state) is not layer.layout.type or x_t.dim() != 2 or not is_usable(x_t):
         return None
     if layer.hidden_dropout and layer.training:
         return None
     layers, batch, units, order = layer.num_layers, *x_t.shape[:1], layer.hidden_size, layer.order
-    h0, *before = state  # c and, where there are any, masses
+    h0, *before = state  # c and masses, if any
     if not all(is_ready(part, (layers, order, batch, units), x_t.dtype) for part in before):
         return None
     if not is_ready(h0, (layers, batch, units), x_t.dtype):
@@ -65,7 +65,7 @@ def _step(layer: StringKernelRNN, k: int) -> Step:
 
 
 def _operands(layer: StringKernelRNN, k: int) -> Operands:
-    """Return the weights as they are now."""
+    """Return the current weights."""
     suffix, decay = layer.suffixes[k], layer.decay
     weight, logit = getattr(layer, "weight_ih" + suffix), getattr(layer, "decay_logit" + suffix)
     if logit is not None:

@@ -40,15 +40,15 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
 
     with :math:`c_0 = 1` and :math:`c_j[0] = 0`. The reference of unit i is the i-th rows of
     :math:`W^{(1)} \dots W^{(n)}`, and :math:`c_n[t][i]` is the string kernel of order n between
-    :math:`x_1 \dots x_t` and that reference (Theorem 1): every n-gram with gaps
-    :math:`i_1 < \dots < i_n` counts :math:`\prod_j \langle x_{i_j}, w_j \rangle`, weighed by
-    :math:`\lambda^{t - i_1 - n + 1}`. A decay that is a gate, ``"input"`` or ``"state"``, is
+    :math:`x_1 \dots x_t` and that reference (Theorem 1): the sum over all gapped n-grams
+    :math:`i_1 < \dots < i_n` of :math:`\prod_j \langle x_{i_j}, w_j \rangle`, weighted by
+    :math:`\lambda^{t - i_1 - n + 1}`. With ``decay="input"`` or ``"state"``, λ is a gate
 
     .. math::
         \lambda_t = \sigma(U [x_t, h_{t-1}] + b)
 
-    in place of λ, without h for ``"input"``; the weight is then the product of the gates at the
-    steps after i₁ that the n-gram skips (section 4). With ``highway`` (section 6.1)
+    without h for ``"input"``; the weight of an n-gram is then the product of the gates at the
+    steps after i₁ that it skips (section 4). With ``highway`` (section 6.1),
 
     .. math::
         h_t = g_t \odot \sigma(c_n[t]) + (1 - g_t) \odot x_t, \qquad g_t = \sigma(U' x_t + b')
@@ -56,47 +56,48 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
     Args:
         input_size: I, features of one step.
         hidden_size: H, units.
-        num_layers: L, layers on top of each other.
-        bias: Whether the gates have biases; the products with references never have.
-        batch_first: Whether input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
+        num_layers: L, stacked layers.
+        bias: Add biases to the gates; the products with references have none.
+        batch_first: Input and output are ``(B, T, …)`` instead of ``(T, B, …)``.
         dropout: Dropout between layers.
-        bidirectional: Whether a second direction reads each sequence from its true end.
+        bidirectional: Add a reverse direction, from the true end of each sequence.
         order: n, tokens of an n-gram and of a reference.
-        decay: λ: a number in [0, 1]; ``"learned"``, one number in (0, 1) a unit that starts at
-            1/2; ``"input"``, a gate on x_t; ``"state"``, a gate on x_t and h_{t−1}.
-        combine: How a token joins a shorter n-gram: ``"multiply"``; ``"add"``, Table 4 as printed,
-            :math:`c_{j-1}[t-1] + W^{(j)} x_t` with :math:`c_0 = 0`; ``"add_exact"``, where the new
-            token weighs the mass :math:`m_{j-1}[t-1]`, which is Table 5's kernel for every t.
-        normalized: True is Table 4 as printed, 1 − λ before each new term; ``"exact"`` divides by
-            the mass :math:`m_j[t] = \lambda m_j[t-1] + m_{j-1}[t-1]`, which is Table 5's kernel
-            for every t (0 while t < j).
+        decay: λ: a number in [0, 1]; ``"learned"``, one number in (0, 1) per unit, initially 1/2;
+            ``"input"``, a gate on x_t; ``"state"``, a gate on x_t and h_{t−1}.
+        combine: Operation that extends an n-gram by a token: ``"multiply"``; ``"add"``, Table 4 as
+            printed, :math:`c_{j-1}[t-1] + W^{(j)} x_t` with :math:`c_0 = 0`; ``"add_exact"``, where
+            the new token is weighted by the mass :math:`m_{j-1}[t-1]`, which gives Table 5's kernel
+            for every t.
+        normalized: True for Table 4 as printed, with a factor 1 − λ of each new term; ``"exact"``
+            divides by the mass :math:`m_j[t] = \lambda m_j[t-1] + m_{j-1}[t-1]`, which gives Table
+            5's kernel for every t (0 for t < j).
         readout: ``"last"``, c_n; or ``"sum"``, c_1 + … + c_n, before the activation.
         activation: σ: ``"tanh"``, ``"relu"``, ``"sigmoid"``, or None for none.
-        highway: Whether the layers whose input has H features mix it with their output.
-        variational_dropout: Dropout on each layer's input with one mask a sequence, which the
-            highway sees too.
-        hidden_dropout: Dropout with one mask a sequence on h_{t−1} as the decay gate sees it, and
-            on σ(c_n[t]) as the highway takes it.
-        device: Of the parameters.
-        dtype: Of the parameters.
+        highway: Mix the input with the output in layers with H input features.
+        variational_dropout: Dropout on each layer's input, including that of the highway, with one
+            mask per sequence.
+        hidden_dropout: Dropout with one mask per sequence on h_{t−1} in the decay gate, and on
+            σ(c_n[t]) in the highway.
+        device: Device of the parameters.
+        dtype: Dtype of the parameters.
 
     Attributes:
-        weight_ih_l0: References and gates ``(P·H, I)``: the H units' first tokens, their second
-            ones, …, then the decay gate and the highway gate where there are any.
+        weight_ih_l0: References and gates ``(P·H, I)``: the first tokens of all units, the second
+            tokens, …, then the decay gate and the highway gate, if any.
         weight_hh_l0: The decay gate's matrix on h_{t−1} ``(H, H)``, with ``decay="state"``.
         bias_l0: Biases ``(G·H,)`` of the G gates.
         decay_logit_l0: σ^{−1} of a learned decay ``(H,)``.
 
-    Weights start from U(−√(3/fan_in), √(3/fan_in)) and biases from 0, as in the authors' code.
+    Weights are drawn from U(−√(3/fan_in), √(3/fan_in)) and biases are 0, as in the authors' code.
 
     Shape:
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
-        - output the same with ``D·H``
+        - output: the same with ``D·H``
         - state: see ``StringState``; with masses (``"add_exact"``, ``"exact"``)
           ``StringMassState``
 
     Raises:
-        ArgumentError: If an option has a value that is not allowed, or no effect in this layer.
+        ArgumentError: If an option has an invalid value, or no effect in this layer.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -134,7 +135,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         )  # fmt: skip
         self._shown |= {"combine": combine, "readout": readout, "highway": highway}
         self.hidden_dropout = check_probability("hidden_dropout", hidden_dropout)
-        self._refuse_what_has_no_effect()
+        self._check_options_have_effect()
         has_mass = self.chain.has_mass
         self.layout = StateLayout(
             StringMassState if has_mass else StringState,
@@ -168,7 +169,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
     def references(self, layer: int = 0, reverse: bool = False) -> Tensor:
         """Return the reference of each unit ``(H, n, I)``, a view of the weights.
 
-        What is written into it becomes the layer's reference.
+        Modifying it in place changes the layer.
         """
         weight = self._products(self.index(layer, reverse))
         return weight.detach()[: self.order].transpose(0, 1)
@@ -176,18 +177,18 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
     def cell_states(self, input: Tensor, reverse: bool = False) -> Tensor:
         """Return c_1 … c_n of the first layer at every step, before readout and activation.
 
-        With ``normalized="exact"`` they are divided by their masses. Dropout is left out.
+        With ``normalized="exact"`` they are divided by their masses. Dropout is not applied.
 
         Args:
             input: ``(T, B, I)``; ``(B, T, I)`` with ``batch_first``; ``(T, I)``.
-            reverse: Whether to show the reverse direction of a bidirectional layer.
+            reverse: Use the reverse direction of a bidirectional layer.
 
         Returns:
             ``(T, B, n, H)``, ``(B, T, n, H)`` or ``(T, n, H)``.
 
         Raises:
-            ShapeError: If the shape does not fit.
-            KindError: If the input is no tensor, or of the wrong dtype or device.
+            ShapeError: If the shape is wrong.
+            KindError: If the input is not a tensor, or has the wrong dtype or device.
         """
         direction = self.plain_direction(self.index(0, reverse))
         is_batched = check_input(
@@ -203,8 +204,8 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
     def decay_gate(self, layer: int = 0, reverse: bool = False) -> Tensor | dict[str, Tensor]:
         """Return λ, ``()`` if it is constant, ``(H,)`` if learned; or the weights of its gate.
 
-        The weights are a dict of ``"input"`` ``(H, I)``, of ``"state"`` ``(H, H)`` where the gate
-        sees h, and of ``"bias"`` ``(H,)`` where it has one.
+        The weights are a dict of ``"input"`` ``(H, I)``, ``"state"`` ``(H, H)`` if the gate depends
+        on h, and ``"bias"`` ``(H,)`` if it has one.
         """
         direction = self.plain_direction(self.index(layer, reverse))
         if direction.decay is not None:
@@ -219,7 +220,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
     def highway_gate(self, layer: int = 0, reverse: bool = False) -> dict[str, Tensor]:
         """Return the highway gate's ``"input"`` ``(H, I)`` and, if it has one, ``"bias"`` ``(H,)``.
 
-        A layer without a highway has neither.
+        The dict is empty for a layer without a highway.
         """
         direction = self.plain_direction(self.index(layer, reverse))
         if not direction.chain.highway:
@@ -229,7 +230,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         return weights if bias is None else weights | {"bias": bias.detach()[-1]}
 
     def plain_direction(self, k: int) -> StringDirection:
-        """Return a direction as evaluation sees it, in whatever mode the layer is."""
+        """Return a direction in evaluation mode, whatever the mode of the layer."""
         return self._read(k, undropped(self, "weight_hh" + self.suffixes[k]), 0.0)
 
     def _direction(self, k: int) -> StringDirection:
@@ -242,7 +243,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         if logit is not None:
             decay = torch.sigmoid(logit)
         elif not isinstance(self.decay, str):
-            # made here and not kept, so that a layer brought to float64 has all digits of it
+            # not stored as a tensor, so that it is exact after conversion of the layer to float64
             decay = weight.new_full((), self.decay)
         bias = None if bias is None else bias.unflatten(0, (-1, self.hidden_size))
         return StringDirection(self.chains[k], weight, bias, decay, recurrent, hidden_dropout)
@@ -251,11 +252,11 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         return self._own("weight_ih", k).unflatten(0, (-1, self.hidden_size))
 
     def _reset_direction(self, k: int) -> None:
-        """Draw weights from U(−√(3/fan_in), √(3/fan_in)); biases and decay logits are 0."""
+        """Draw weights from U(−√(3/fan_in), √(3/fan_in)), and set biases and decay logits to 0."""
         weight, size = self._own("weight_ih", k), self.features[k]
         nn.init.uniform_(weight, -math.sqrt(3 / size), math.sqrt(3 / size))
         recurrent = undropped(self, "weight_hh" + self.suffixes[k])
-        if recurrent is not None:  # the gate has both for its input
+        if recurrent is not None:  # fan_in of the gate includes both inputs
             bound = math.sqrt(3 / (size + self.hidden_size))
             nn.init.uniform_(recurrent, -bound, bound)
             with torch.no_grad():
@@ -264,21 +265,21 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
             if self._own(name, k) is not None:
                 nn.init.zeros_(self._own(name, k))
 
-    def _short_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
+    def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
         return string_streaming_step(self, x_t, state)
 
-    def _refuse_what_has_no_effect(self) -> None:
+    def _check_options_have_effect(self) -> None:
         if self.chain.highway and self.hidden_size not in self.features:
             raise ArgumentError(
                 "highway",
                 True,
                 f"False, since no layer has an input of hidden_size = {self.hidden_size} features",
-                hint=f"The layers' inputs have {sorted(set(self.features))}; give them that size.",
+                hint=f"The layers' inputs have {sorted(set(self.features))}; use that size.",
             )
         if self.hidden_dropout and not (self.chain.is_state_gated or self.chain.highway):
             raise ArgumentError(
                 "hidden_dropout",
                 self.hidden_dropout,
-                "0 where no gate sees the hidden state",
+                "0 for gates that do not depend on the hidden state",
                 hint="Use decay='state' or highway=True, or nn.Dropout on the output.",
             )
