@@ -1,7 +1,7 @@
-"""Kernels and their networks: two views of one object.
+"""The correspondence between kernels and networks.
 
 The state of unit i of ``kernel.network(...)`` is the kernel between the input and reference i, and
-``network.kernel`` gives that kernel back. Only this module imports both ``kernels`` and ``nn``.
+``network.kernel`` returns that kernel. Only this module imports both ``kernels`` and ``nn``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def kernel_of(layer: nn.Module) -> Kernel:
     """Return the exact kernel that a layer evaluates against its ``references()``.
 
     Raises:
-        KindError: If there is none, with the reason.
+        KindError: If there is none; the message states the reason.
     """
     found = _kernel_or_reason(layer)
     if isinstance(found, str):
@@ -155,8 +155,8 @@ def _kernel_or_reason(layer: Any) -> Kernel | str:
     if isinstance(layer, WLKernelNN):
         return _levels(layer)
     return (  # DeepGraphKernelNN
-        "Its references lie in the space of its kernel, kernels.DeepGraphKernel, and are no "
-        "graphs; nn.RandomWalkKernelNN has graphs for references."
+        "Its references lie in the space of its kernel, kernels.DeepGraphKernel, and are not "
+        "graphs; those of nn.RandomWalkKernelNN are."
     )
 
 
@@ -180,11 +180,11 @@ def _recurrent(layer: RecurrentKernelMachine) -> RecurrentKernel | str:
     n = layer.filter_length
     lengths = list(n) if isinstance(n, dict) else [n]
     reason = _first(
-        (layer.feedback, "Its units see each other through the feedback; use feedback=False."),
+        (layer.feedback, "Its units depend on each other by feedback; use feedback=False."),
         (layer.num_layers > 1 or layer.bidirectional, _SEVERAL),
-        (layer.stride > 1, "It skips steps, which the kernel does not."),
+        (layer.stride > 1, "It skips steps, unlike the kernel."),
         (layer.layer_norm, "The layer norm mixes its units."),
-        (any(layer.zoneout), "Zoneout mixes each state with the one before."),
+        (any(layer.zoneout), "Zoneout mixes each state with the previous one."),
         (
             layer.q == "gaussian" and len(lengths) > 1,
             "Its filters scale windows of different lengths to unit length.",
@@ -226,7 +226,7 @@ def _string(layer: StringKernelRNN) -> StringKernel | str:
 
 def _activated(layer: StringKernelRNN | RandomWalkKernelNN, states: str) -> str:
     return (
-        f"Its activation {layer.activation} of a kernel is no kernel; use activation=None. "
+        f"Its activation {layer.activation} of a kernel is not a kernel; use activation=None. "
         f"Before the activation, {states} are kernel values."
     )
 
@@ -252,18 +252,18 @@ def _walks(layer: RandomWalkKernelNN) -> RandomWalkKernel | str:
 
 def _levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel | str:
     reason = _first(
-        (layer.activation, f"Its activation {layer.activation} of a kernel is no kernel."),
+        (layer.activation, f"Its activation {layer.activation} of a kernel is not a kernel."),
         (
             layer.label_channels is not None,
             "Its first labels are a learned embedding of the nodes; embed them before.",
         ),
         (
             layer.depth > 1 and layer.readout == "last",
-            "It reads out the last relabeling alone; use readout='sum'.",
+            "Its read-out is the last relabeling only; use readout='sum'.",
         ),
         (
             layer.depth > 1 and not layer.share_references,
-            "Each level has references of its own; use share_references=True.",
+            "Its levels have different references; use share_references=True.",
         ),
     )
     if reason := reason or _decays(layer):

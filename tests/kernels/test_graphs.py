@@ -90,7 +90,7 @@ def test_what_is_no_graph_is_named(X, error, message):
 def test_node_features_of_unequal_length_are_named():
     graph = labeled("a", "b")
     nx.set_node_attributes(graph, {0: [1.0], 1: [1.0, 2.0]}, "x")
-    with pytest.raises(KindError, match=r"X\[0\].x .* numbers, as many for each of the nodes"):
+    with pytest.raises(KindError, match=r"X\[0\].x .* numbers, equally many for all nodes"):
         read_graphs([graph])
 
 

@@ -1,4 +1,4 @@
-"""Exact kernels: the functions of two objects that the layers of ``nn`` evaluate."""
+"""Exact kernels, which the layers of ``nn`` evaluate against learned references."""
 
 from __future__ import annotations
 

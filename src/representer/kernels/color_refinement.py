@@ -1,8 +1,8 @@
-"""One round of the Weisfeiler-Lehman test: new labels from those of a node and its neighbors.
+"""One round of color refinement, the Weisfeiler-Lehman test.
 
-Two nodes get the same new label if and only if their labels are equal and so are the multisets of
-their neighbors' labels. Labels are integers, compared rather than hashed, so that none collide. Lei
-et al. 2017, section 3.4; Shervashidze et al. 2011.
+Two nodes get the same new label if and only if their labels and the multisets of their neighbors'
+labels are equal. Labels are integers, which are compared and not hashed, so there are no
+collisions. Lei et al. 2017, section 3.4; Shervashidze et al. 2011.
 """
 
 from __future__ import annotations
@@ -30,6 +30,6 @@ def refined(labels: np.ndarray, edge_index: np.ndarray, edges: np.ndarray | None
     for k in range(int(degrees.max(initial=0))):  # append the k-th neighbor
         nodes = np.flatnonzero(degrees > k)
         kinds, place = np.unique(new[nodes] * base + seen[starts[nodes] + k], return_inverse=True)
-        new[nodes] = place + used  # distinct from the numbers of nodes with fewer neighbors
+        new[nodes] = place + used  # distinct from labels of nodes with fewer neighbors
         used += len(kinds)
     return np.unique(new, return_inverse=True)[1]

@@ -1,4 +1,4 @@
-"""Compositions of kernels: sums, products, activated states and unit diagonals."""
+"""Compositions of kernels: sums, products, activation and normalization."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class _Pair(Kernel):
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
-        X, Y = _kept(X), _kept(Y)
+        X, Y = _reusable(X), _reusable(Y)
         return self._join(self.k1(X, Y), self.k2(X, Y))
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
-        X = _kept(X)
+        X = _reusable(X)
         return self._join(self.k1.diag(X), self.k2.diag(X))
 
     @abstractmethod
@@ -97,21 +97,21 @@ class Activated(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
         self._check()
-        X, Y = _kept(X), _kept(Y)
+        X, Y = _reusable(X), _reusable(Y)
         inner = self.kernel(X, Y)
         if Y is None:
             xx = yy = _diagonal(inner)
         else:
             xx, yy = self.kernel.diag(X), self.kernel.diag(Y)
-        return self._of(inner, xx[:, None], yy)
+        return self._apply(inner, xx[:, None], yy)
 
     def diag(self, X: Iterable[Any]) -> Values:
         """Return k(x, x) of each object."""
         self._check()
         xx = self.kernel.diag(X)
-        return self._of(xx, xx, xx)
+        return self._apply(xx, xx, xx)
 
-    def _of(self, *products: Values) -> Values:
+    def _apply(self, *products: Values) -> Values:
         K = self.point_kernel.of_products(*map(torch.as_tensor, products))
         return K if isinstance(products[0], Tensor) else K.numpy()
 
@@ -141,7 +141,7 @@ class Cosine(Kernel):
 
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> Values:
         """Return the Gram matrix of X with Y, or of X with itself."""
-        X, Y = _kept(X), _kept(Y)
+        X, Y = _reusable(X), _reusable(Y)
         K = self.kernel(X, Y)
         if Y is None:
             xx = yy = torch.as_tensor(_diagonal(K))
@@ -166,6 +166,6 @@ def _diagonal(K: Values) -> Values:
     return K.diagonal() if isinstance(K, Tensor) else K.diagonal().copy()  # numpy returns a view
 
 
-def _kept(X: Any) -> Any:
+def _reusable(X: Any) -> Any:
     """Return objects that can be iterated over more than once."""
     return X if X is None or isinstance(X, (Sequence, Tensor, np.ndarray)) else list(X)

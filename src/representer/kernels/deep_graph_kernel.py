@@ -1,4 +1,4 @@
-"""The graph kernel of graph kernels, L17 section 3.3, Theorem 4."""
+"""The deep graph kernel, L17 section 3.3, Theorem 4."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from representer.kernels.point_kernels import Gaussian, PointKernel
 
 
 class DeepGraphKernel(GraphKernel):
-    r"""The kernel of the states of a stack of graph-kernel layers, for any references.
+    r"""The kernel of a stack of graph-kernel layers, independent of their references.
 
     .. math::
         K^{(l,1)}(v, v') &= K_\sigma^{(l-1,n)}(v, v'), \qquad
@@ -30,9 +30,9 @@ class DeepGraphKernel(GraphKernel):
             K_\sigma^{(l,j-1)}(u, u') \\
         K(G, G') &= \sum_v \sum_{v'} K_\sigma^{(L,n)}(v, v')
 
-    and 0 where no walk of j nodes ends. :math:`K_\sigma` is the activation kernel of the features
-    behind K. If its space contains σ, the kernel's space contains the outputs of every
-    ``nn.DeepGraphKernelNN`` of L layers, seen as functions of the graph (Theorem 4, with the σ of
+    and 0 where no walk of j nodes ends. :math:`K_\sigma` is the activation kernel in the feature
+    space of K. If its space contains σ, the space of this kernel contains the outputs of every
+    ``nn.DeepGraphKernelNN`` of L layers, as functions of the graph (Theorem 4, with the σ of
     appendix E).
 
     Args:
@@ -40,8 +40,8 @@ class DeepGraphKernel(GraphKernel):
         num_layers: L.
         decay: λ, non-negative.
         combine: ∘, ``"multiply"`` or ``"add"``.
-        activation: :math:`K_\sigma`: a kernel of vectors, or a q as ``RandomWalkKernel`` takes it;
-            by default ``kernels.Gaussian()``, which is defined for values of any size.
+        activation: :math:`K_\sigma`: a kernel of vectors, or a q as in ``RandomWalkKernel``;
+            by default ``kernels.Gaussian()``, which is defined for all values.
         base: As in :class:`RandomWalkKernel`.
         edges: As in :class:`RandomWalkKernel`, for all layers.
 
@@ -52,7 +52,7 @@ class DeepGraphKernel(GraphKernel):
     Raises:
         ArgumentError: If an argument is invalid, or an edge joins a node that does not exist.
         ShapeError: If features have the wrong shape.
-        KindError: If a graph is of the wrong kind, or has no features.
+        KindError: If a graph has an unsupported type, or no features.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,

@@ -1,4 +1,4 @@
-"""The string kernel of string kernels, L17 section 2.2, Theorem 2, appendix C."""
+"""The deep string kernel, L17 section 2.2, Theorem 2, appendix C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from representer.kernels.sequence_kernel import SequenceKernel
 
 
 class DeepStringKernel(SequenceKernel):
-    r"""The kernel of the states of a stack of string-kernel layers, for any references.
+    r"""The kernel of a stack of string-kernel layers, independent of their references.
 
     .. math::
         K^{(1)}[s, t] &= K_{n_1}(x_{1:s}, y_{1:t}) \\
@@ -24,19 +24,18 @@ class DeepStringKernel(SequenceKernel):
             \lambda^{s - i_1 - n_l + 1} \lambda^{t - k_1 - n_l + 1}
             \prod_{j=1}^{n_l} K_\sigma^{(l-1)}[i_j, k_j]
 
-    :math:`K_\sigma^{(l)}[s, t]` is the activation kernel of the features behind
-    :math:`K^{(l)}[s, t]`, so that step s of a sequence stands for its whole prefix. The kernel is
+    :math:`K_\sigma^{(l)}[s, t]` is the activation kernel in the feature space of
+    :math:`K^{(l)}[s, t]`, where step s of a sequence represents its prefix. The kernel is
     :math:`K^{(L)}` at the last steps, before an activation (``.activated(...)`` adds one). If the
-    space of the activation kernel contains σ, the kernel's space contains the states
-    :math:`c^{(L)}_n` of every network of L layers with activation σ, seen as functions of the
-    input.
+    space of the activation kernel contains σ, the space of this kernel contains the states
+    :math:`c^{(L)}_n` of every network of L layers with activation σ, as functions of the input.
 
     Args:
         orders: n of each layer, from the lowest.
         decay: λ in [0, 1], one for all layers or one for each.
         activation: The activation kernel between two layers; by default
-            ``kernels.InversePolynomial()``, as in Lemma 1, which refuses states whose squared
-            norm reaches 2. ``kernels.Linear()`` for none.
+            ``kernels.InversePolynomial()``, as in Lemma 1, which requires states of squared norm
+            below 2. ``kernels.Linear()`` for none.
         combine: As in :class:`StringKernel`, for all layers.
         normalized: As in :class:`StringKernel`, for all layers.
         base: As in :class:`StringKernel`, for the lowest layer.
@@ -47,9 +46,9 @@ class DeepStringKernel(SequenceKernel):
         - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
 
     Raises:
-        ArgumentError: If an argument is invalid, or a sequence holds NaN or infinity.
+        ArgumentError: If an argument is invalid, or a sequence contains NaN or infinity.
         ShapeError: If a sequence is not ``(time, features)``, or the features differ.
-        KindError: If a sequence or the activation is of the wrong kind.
+        KindError: If a sequence or the activation has an unsupported type.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -89,7 +88,7 @@ class DeepStringKernel(SequenceKernel):
         if self.activation is not None and not isinstance(self.activation, PointKernel):
             expected = "a kernel of vectors, such as kernels.InversePolynomial()"
             raise KindError("activation", repr(self.activation), expected)
-        self._check_words(self.combine, self.normalized)
+        self._check_options(self.combine, self.normalized)
 
     def _pairs(
         self, item: Tensor, own: Any, padded: Tensor, lengths: Tensor, others: list[Any]

@@ -1,4 +1,4 @@
-"""An example of every kernel, by name: the tests check the laws of kernels on each."""
+"""An example of every kernel by name, for tests of the properties of kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fingerprints of kernels and objects: digests of everything that a Gram matrix depends on.
+"""Fingerprints of kernels and objects: digests of all that a Gram matrix depends on.
 
 Functions and classes of installed packages are identified by name and version. Any others, such as
 lambdas, are identified by content: bytecode, constants, defaults, closure and the globals they use.
@@ -47,15 +47,15 @@ def fingerprint(kernel: Any, *contents: Any) -> str:
 
 
 class _Digest:
-    """Digests values of any kind, so that no two different values read alike."""
+    """Digests of values of any type, such that different values have different digests."""
 
     def __init__(self) -> None:
         self._open: list[Any] = []  # the values that contain the current one
-        self._reached = 0  # the outermost of them that a cycle has led back to
+        self._reached = 0  # the outermost of them in a reference cycle
         self._done: dict[int, tuple[Any, bytes]] = {}  # classes and functions
 
     def of(self, value: Any, place: str) -> bytes:
-        """Return the digest of a value, which messages call ``place``."""
+        """Return the digest of a value; ``place`` is its name in messages."""
         if isinstance(value, _BY_REPR) or type(value).__module__ == "typing":
             return _hash(type(value).__name__, repr(value).encode())
         if id(value) in self._done:
@@ -85,7 +85,7 @@ class _Digest:
             return _hash(kind, np.ascontiguousarray(array).tobytes())
         if isinstance(value, (list, tuple, torch.Size)):
             return self._all(type(value).__name__, value, place)
-        if isinstance(value, (set, frozenset)):  # which strings iterate in another order each run
+        if isinstance(value, (set, frozenset)):  # the order of strings differs between runs
             return _hash("set", *sorted(self.of(item, f"an item of {place}") for item in value))
         if isinstance(value, Mapping):
             pairs = [part for pair in value.items() for part in pair]
@@ -107,7 +107,7 @@ class _Digest:
         return _hash(f"tensor {tensor.dtype} {tuple(tensor.shape)}", raw.numpy().tobytes())
 
     def _callable(self, value: Any, place: str) -> bytes | None:
-        """Return the digest of a function, class or module; None of anything else."""
+        """Return the digest of a function, class or module; None for other values."""
         if isinstance(value, types.ModuleType):
             return _hash("module", *_version(value.__name__))
         if isinstance(value, _OPS):
@@ -117,7 +117,9 @@ class _Digest:
         if isinstance(value, types.MethodType):
             return self._all("method", [value.__func__, value.__self__], place)
         if isinstance(value, np.ufunc):
-            if getattr(np, value.__name__, None) is not value:  # such as one of np.frompyfunc
+            if (
+                getattr(np, value.__name__, None) is not value
+            ):  # such as the result of np.frompyfunc
                 raise _unknown(place, value)
             return _hash("ufunc", value.__name__.encode(), *_version("numpy"))
         if isinstance(value, _C_FUNCTIONS):
@@ -172,9 +174,11 @@ class _Digest:
         return self._all("class", [value.__qualname__, value.__bases__, own], place)
 
     def _instance(self, value: Any, place: str) -> bytes:
-        if isinstance(value, logging.Logger):  # holds locks and files, and changes no number
+        if isinstance(
+            value, logging.Logger
+        ):  # contains locks and files, and does not affect values
             return _hash("logger", value.name.encode())
-        if isinstance(value, Iterator):  # reading it would leave nothing to the kernel
+        if isinstance(value, Iterator):  # reading it would exhaust it
             raise _unknown(place, value)
         kind = self.of(type(value), f"type({place})")
         if isinstance(value, nn.Module):
@@ -204,7 +208,7 @@ def _hash(kind: str, *parts: bytes) -> bytes:
 
 
 def _unknown(place: str, value: Any) -> KindError:
-    hint = "A Gram matrix on disk must be matched with all that it depends on."
+    hint = "A Gram matrix on disk is identified by all that it depends on."
     return KindError(place, repr(value), "something that gram() can fingerprint", hint=hint)
 
 
@@ -216,7 +220,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _globals(code: types.CodeType, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the globals that code uses; of modules that are not installed, what it uses of them."""
+    """Yield the globals that code uses, and the attributes it uses of modules not installed."""
     for instruction in dis.get_instructions(code):
         name = str(instruction.argval)
         value: Any = None
@@ -248,7 +252,7 @@ def _is_in_package(module: str | None) -> bool:
     top = str(module).partition(".")[0]
     if top in sys.stdlib_module_names or top == "representer":
         return True
-    if top == "__main__":  # the user's, though a notebook or a test runner may have started it
+    if top == "__main__":  # user code, even in a notebook or test runner
         return False
     package = sys.modules.get(top)
     places = [getattr(package, "__file__", None), *getattr(package, "__path__", ())]

@@ -31,12 +31,12 @@ def gram(
     Blocks of ``block`` by ``block`` objects are computed through joblib, whose backend may be Dask
     or Ray (``joblib.parallel_config``). A journal beside the file, ``OUT.journal``, holds a
     fingerprint of the kernel and the objects, and the checksum of every finished block. Called
-    again after a kill, the function computes the blocks that are missing or damaged, and all of
-    them if the file has the wrong size; a finished file is returned as it is. Without Y, only the
-    blocks on and above the diagonal are computed. A call waits while another one writes the file.
+    again after an interruption, the function computes the missing or damaged blocks, or all of
+    them if the file has the wrong size; a finished file is returned unchanged. Without Y, only the
+    blocks on and above the diagonal are computed. A call waits while another call writes the file.
 
-    The fingerprint covers functions, classes and modules with all that they use: weights, closures,
-    defaults, globals and bytecode. Those of installed packages count by name and version.
+    The fingerprint includes functions, classes and modules with all that they use: weights,
+    closures, defaults, globals and bytecode. Installed packages are identified by name and version.
 
     Args:
         kernel: The kernel.
@@ -52,7 +52,7 @@ def gram(
     Raises:
         ArgumentError: If the file or its journal belongs to another kernel or other objects, or an
             argument is invalid.
-        KindError: If the kernel or an object has no fingerprint: an open file, for example.
+        KindError: If the kernel or an object cannot be fingerprinted, such as an open file.
     """
     if type(block) is not int or block < 1:
         raise ArgumentError("block", block, "a positive integer")
@@ -83,7 +83,7 @@ def _fill(
     matrix = _opened(path, shape)
     done = journal.checksums
     if matrix is None:
-        path.unlink(missing_ok=True)  # a matrix that is mapped elsewhere keeps its memory
+        path.unlink(missing_ok=True)  # a mapping of the old file stays valid
         matrix, done = np.lib.format.open_memmap(path, "w+", np.float64, shape), {}
     missing = [
         (i, j)
@@ -105,13 +105,13 @@ def _fill(
         _part(matrix, (i, j), block)[:] = values
         if is_square and i != j:
             _part(matrix, (j, i), block)[:] = values.T
-        matrix.flush()  # the journal must not be ahead of the matrix
+        matrix.flush()  # before the journal entry
         journal.add((i, j), _checksum(values))
 
 
 def _opened(path: Path, shape: tuple[int, int]) -> np.memmap | None:
-    """Open a matrix file; return None if there is none of the right size."""
-    try:  # "r" first: "r+" would lengthen a truncated file by zeros
+    """Open a matrix file; return None if it is missing or has the wrong size."""
+    try:  # "r" first: "r+" would extend a truncated file with zeros
         matrix = np.lib.format.open_memmap(path, "r")
     except (FileNotFoundError, EOFError, ValueError):
         return None

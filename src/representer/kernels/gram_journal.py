@@ -1,4 +1,4 @@
-"""The journal of a Gram matrix on disk: its fingerprint, and which of its blocks are done."""
+"""The journal of a Gram matrix on disk: its fingerprint and finished blocks."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _HINT = "Choose another file, or delete this one and its journal."
 
 @dataclass
 class Journal:
-    """Lines of JSON: the fingerprint, then the corner and the checksum of each finished block.
+    """A JSON Lines file: the fingerprint, then the corner and checksum of each finished block.
 
-    A line counts once it ends with a line break and can be read; the first that does not, and
-    whatever follows it, is cut off.
+    A line is valid if it ends with a line break and can be parsed; the first invalid line and all
+    following ones are removed.
 
     Attributes:
         path: The file.
@@ -38,7 +38,7 @@ class Journal:
         """Open or start the journal of a matrix file.
 
         Raises:
-            ArgumentError: If the file holds another matrix, or has no journal.
+            ArgumentError: If the file contains another matrix, or has no journal.
         """
         path = _journal_path(matrix)
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
@@ -71,10 +71,10 @@ class Journal:
 def locked(matrix: Path) -> Iterator[None]:
     """Lock a matrix file for this call; wait for another call that holds the lock.
 
-    The operating system's lock is on the journal, so that it ends with the process.
+    The lock is an operating-system lock of the journal, which is released when the process ends.
 
     Raises:
-        ArgumentError: If the file has no journal, which is then not created, or cannot be locked.
+        ArgumentError: If the file has no journal, or cannot be locked.
     """
     path = _journal_path(matrix)
     if matrix.exists() and not path.exists():
@@ -82,14 +82,14 @@ def locked(matrix: Path) -> Iterator[None]:
     with path.open("ab") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
-        except OSError as error:  # some network file systems have none
+        except OSError as error:  # some network file systems have no locks
             expected = f"a file on a file system with locks ({error.strerror})"
             raise ArgumentError("out", str(matrix), expected) from error
         yield
 
 
 def _read(line: bytes) -> Any:
-    """Return what a line says; None of a damaged one."""
+    """Parse a line; return None if it is damaged."""
     try:
         return json.loads(line)
     except ValueError:
@@ -105,5 +105,5 @@ def _journal_path(matrix: Path) -> Path:
 
 
 def _not_written_here(matrix: Path) -> ArgumentError:
-    expected = "a file that this function wrote, with its journal beside it"
+    expected = "a file written by this function, with its journal next to it"
     return ArgumentError("out", str(matrix), expected, hint=_HINT)

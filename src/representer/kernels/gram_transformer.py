@@ -22,13 +22,13 @@ class KernelTransformer(TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        if self.kernel.objects != "vectors":  # lists of sequences: no table of numbers to check
+        if self.kernel.objects != "vectors":  # lists of sequences are not 2-D arrays
             tags.no_validation = True
             tags.input_tags.two_d_array = False
         return tags
 
     def _objects(self, X: Any, *, reset: bool) -> Any:
-        """Return the objects in the form that the kernel takes; scikit-learn validates vectors."""
+        """Convert the objects to the input of the kernel; scikit-learn validates vectors."""
         if not isinstance(self.kernel, Kernel):
             raise KindError("kernel", repr(self.kernel), "a kernel of representer.kernels")
         if self.kernel.objects == "vectors":
@@ -37,11 +37,10 @@ class KernelTransformer(TransformerMixin, BaseEstimator):
 
 
 class GramTransformer(KernelTransformer):
-    """Maps objects to their kernel values with the objects of ``fit``.
+    """Transforms objects to their kernel values with the objects of ``fit``.
 
-    ``make_pipeline(GramTransformer(k), SVC(kernel="precomputed"))`` is a classifier of the
-    objects of k; a grid search reaches the kernel's arguments as
-    ``gramtransformer__kernel__order``.
+    ``make_pipeline(GramTransformer(k), SVC(kernel="precomputed"))`` is a classifier of the objects
+    of k; in a grid search, the kernel's arguments are ``gramtransformer__kernel__order`` etc.
 
     Args:
         kernel: The kernel.
@@ -64,7 +63,7 @@ class GramTransformer(KernelTransformer):
         return as_array(self.kernel(self._objects(X, reset=False), self.X_fit_))
 
     def fit_transform(self, X: Iterable[Any], y: Any = None, **options: Any) -> np.ndarray:
-        """Store the objects and return their Gram matrix, computing half of it."""
+        """Store the objects and return their Gram matrix, of which one half is computed."""
         self.fit(X, y)
         return as_array(self.kernel(self.X_fit_))
 

@@ -1,4 +1,4 @@
-"""Several graphs joined into one, on which the graph kernels compute."""
+"""Batches of graphs for the graph kernels."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ LINEAR_LABELS = 'Labels are compared with base="linear" or "delta".'
 
 @dataclass(frozen=True)
 class Batch:
-    """Several graphs as one that has no edges between them.
+    """Several graphs as one graph without edges between them.
 
     Attributes:
-        nodes: Features ``(N, d)``, float64, or labels as integers ``(N,)``.
+        nodes: Features ``(N, d)``, float64, or integer labels ``(N,)``.
         edge_index: ``(2, E)``.
         edges: Features ``(E, K)``, labels ``(E,)``, or None.
         sizes: Nodes of each graph.
@@ -35,7 +35,7 @@ class Batch:
 
     @property
     def is_discrete(self) -> bool:
-        """Return True if nodes and, where they are compared, edges are labels."""
+        """Return True if nodes and, if they are compared, edges have labels."""
         return self.nodes.dim() == 1 and (self.edges is None or self.edges.dim() == 1)
 
     @cached_property
@@ -44,7 +44,7 @@ class Batch:
         return torch.repeat_interleave(torch.tensor(self.sizes)).to(self.nodes.device)
 
     def ends(self, order: int) -> Tensor:
-        """Return True where walks of 1, 2, … n nodes end ``(N, n)``."""
+        """Return True for nodes where walks of 1, 2, … n nodes end ``(N, n)``."""
         return walks_end(self.edge_index, len(self.nodes), order)
 
     def summed(self, values: Tensor) -> Tensor:
@@ -52,12 +52,12 @@ class Batch:
         zeros = values.new_zeros(len(self.sizes), *values.shape[1:])
         return zeros.index_add(0, self.of_graph, values)
 
-    def parts(self, most: int) -> Iterator[Batch]:
-        """Split the graphs, in their order, into batches of about ``most`` nodes."""
+    def parts(self, max_nodes: int) -> Iterator[Batch]:
+        """Split the graphs, in their order, into batches of about ``max_nodes`` nodes."""
         first, start = 0, 0
         for last in range(1, len(self.sizes) + 1):
             stop = start + sum(self.sizes[first:last])
-            if last < len(self.sizes) and stop - start + self.sizes[last] <= most:
+            if last < len(self.sizes) and stop - start + self.sizes[last] <= max_nodes:
                 continue
             inside = (self.edge_index[0] >= start) & (self.edge_index[0] < stop)
             yield Batch(
@@ -72,19 +72,19 @@ class Batch:
 def batches(
     X: Sequence[Graph], Y: Sequence[Graph] | None, *, delta: bool, edges: bool
 ) -> tuple[Batch, Batch | None]:
-    """Join the graphs of each side; equal labels get equal numbers.
+    """Join the graphs of each side, with consistent integer labels.
 
     Args:
         X: Graphs.
         Y: Graphs, or None for X itself.
-        delta: Treat features as labels, which are equal or not.
+        delta: Treat features as labels.
         edges: Compare edges, too.
 
     Returns:
         Both sides: both discrete, or neither.
 
     Raises:
-        KindError: If labels and numbers are mixed, or edges to be compared have no features.
+        KindError: If labels and features are mixed, or compared edges have no features.
         ShapeError: If the number of features differs.
     """
     of_nodes: dict[Hashable, int] = {}
@@ -94,16 +94,16 @@ def batches(
         (f"{'XY'[s]}[{i}]", graph) for s, side in enumerate(sides) for i, graph in enumerate(side)
     ]
     nodes = [(f"{name}.x", graph.nodes) for name, graph in named]
-    numbered = _alike(nodes, of_nodes, delta)
+    numbered = _consistent(nodes, of_nodes, delta)
     attributes: list[Tensor] | None = None
     if edges:
         attached = []
         for name, graph in named:
             if graph.edges is None and graph.edge_index.shape[1]:
-                hint = "Give each edge one, or use edges=False."
+                hint = "Set edge_attr, or use edges=False."
                 raise KindError(f"{name}.edge_attr", "None", "a feature of each edge", hint=hint)
             attached.append((f"{name}.edge_attr", [] if graph.edges is None else graph.edges))
-        attributes = _alike(attached, of_edges, delta)
+        attributes = _consistent(attached, of_edges, delta)
     joined = []
     for side in sides:
         start = len(joined) and len(X)
@@ -119,17 +119,17 @@ def batches(
     return joined[0], joined[1] if Y is not None else None
 
 
-def _alike(
+def _consistent(
     values: list[tuple[str, Tensor | Labels]], vocabulary: dict[Hashable, int], delta: bool
 ) -> list[Tensor]:
     """Return the values of all graphs as features ``(N, d)``, or as numbered labels ``(N,)``."""
-    if any(isinstance(v, Tensor) and v.dim() == 1 for _, v in values):  # already numbered
+    if any(isinstance(v, Tensor) and v.dim() == 1 for _, v in values):  # already integers
         return [v if isinstance(v, Tensor) else torch.zeros(0).long() for _, v in values]
     discrete = delta or any(isinstance(v, list) and v for _, v in values)
     rows = [v for _, v in values if isinstance(v, Tensor)]
     if delta and len(rows) == len(values) and len({row.shape[1] for row in rows}) == 1:
         joined = torch.cat(rows)
-        dim = None if joined.shape[1] == 1 else 0  # single numbers are sorted much faster
+        dim = None if joined.shape[1] == 1 else 0  # scalars are sorted much faster
         numbers = torch.unique(joined, return_inverse=True, dim=dim)[1].flatten()
         return list(numbers.split([row.shape[0] for row in rows]))
     if discrete:

@@ -1,4 +1,4 @@
-"""The base class of graph kernels: reading, checks, the activation of a local kernel."""
+"""The base class of graph kernels, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ class GraphKernel(Kernel):
         """Return k(x, x) of each graph, float64."""
 
 
-def check_size(name: str, value: Any, least: int = 1) -> None:
+def check_size(name: str, value: Any, minimum: int = 1) -> None:
     """Check an integer.
 
     Raises:
-        ArgumentError: If it is no integer, or too small.
+        ArgumentError: If it is not an integer, or too small.
     """
-    if type(value) is not int or value < least:
-        expected = "a positive integer" if least == 1 else f"an integer of at least {least}"
+    if type(value) is not int or value < minimum:
+        expected = "a positive integer" if minimum == 1 else f"an integer of at least {minimum}"
         raise ArgumentError(name, value, expected)
 
 
 def check_walks(decay: Any, combine: Any, base: Any, edges: Any) -> None:
-    """Check the arguments that all kernels of walks have.
+    """Check the arguments common to all walk kernels.
 
     Raises:
         ArgumentError: If one of them is invalid.
@@ -92,7 +92,7 @@ def activation_of(name: str, activation: PointKernel | str | None) -> Activate |
 
     Args:
         name: The name of the argument, for messages.
-        activation: A point kernel, or a Mercer q of ``NONLINEARITIES``, for which
+        activation: A point kernel, or the name of a Mercer q of ``NONLINEARITIES``, for which
             K_sigma is q(K).
 
     Raises:
@@ -114,7 +114,7 @@ def activation_of(name: str, activation: PointKernel | str | None) -> Activate |
 
 
 def compare_nodes(base: str | PointKernel, x: Tensor, y: Tensor) -> Tensor:
-    """Return the base kernel of every two nodes ``(N, N')``."""
+    """Return the base kernel of all pairs of nodes ``(N, N')``."""
     if not isinstance(base, PointKernel):
         return x @ y.mT
     if not len(x) * len(y):

@@ -1,4 +1,4 @@
-"""Reading lists of graphs: PyG's ``Data``, networkx graphs."""
+"""Reading of lists of graphs, PyG ``Data`` or networkx graphs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ SMILES = "Read a SMILES with representer.data.molecules.read_smiles."
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph, in the form that the kernels take.
+    """A graph in the internal form of the kernels.
 
     Attributes:
-        nodes: Features ``(N, d)``, float64, or a label of each node; labels that are numbered
-            consistently over all graphs may be a tensor ``(N,)``.
+        nodes: Features ``(N, d)``, float64, or a label of each node; integer labels that are
+            consistent over all graphs may be a tensor ``(N,)``.
         edge_index: Source and target of each edge ``(2, E)``; an undirected edge appears in
             both directions.
         edges: Features ``(E, K)``, float64, or a label of each edge; None if it has none.
@@ -44,7 +44,7 @@ class Graphs:
 
     Attributes:
         items: The graphs.
-        from_tensors: Whether they were given as ``Data``, so that the kernel returns a tensor.
+        from_tensors: True if they were ``Data``, so that the kernel returns a tensor.
     """
 
     items: list[Graph]
@@ -56,18 +56,18 @@ class Graphs:
 
 
 def read_graphs(X: Iterable[Any], name: str = "X") -> Graphs:
-    """Read a list of graphs, each PyG ``Data``, a networkx graph or a :class:`Graph`.
+    """Read a list of graphs, each a PyG ``Data``, a networkx graph or a :class:`Graph`.
 
     Args:
-        X: The graphs. Of ``Data`` the fields ``x``, ``edge_index`` and ``edge_attr`` are read; of a
-            networkx graph the node attribute ``x`` and the edge attribute ``edge_attr``, numbers or
-            labels.
+        X: The graphs. From ``Data``, the fields ``x``, ``edge_index`` and ``edge_attr`` are used;
+            from a networkx graph, the node attribute ``x`` and the edge attribute ``edge_attr``,
+            numbers or labels.
         name: Their name in messages.
 
     Raises:
         ArgumentError: If the list is empty, a number is not finite, or an edge joins a node that
             does not exist.
-        KindError: If one is of another kind, or has no features.
+        KindError: If a graph has an unsupported type, or no features.
         ShapeError: If features or edges have the wrong shape.
     """
     is_graph = hasattr(X, "edge_index") or hasattr(X, "adj")
@@ -95,7 +95,7 @@ def _read(graph: Any, name: str) -> Graph:
 def _read_data(data: Any, name: str) -> Graph:
     x, edge_index = getattr(data, "x", None), data.edge_index
     if not isinstance(x, Tensor):
-        hint = "Give each node a feature, such as x = torch.ones(nodes, 1)."
+        hint = "Set a feature of each node, such as x = torch.ones(nodes, 1)."
         raise KindError(f"{name}.x", str(x), "a tensor (nodes, features)", hint=hint)
     if not isinstance(edge_index, Tensor) or edge_index.dim() != 2 or len(edge_index) != 2:
         got = tuple(edge_index.shape) if isinstance(edge_index, Tensor) else ()
@@ -107,7 +107,7 @@ def _read_data(data: Any, name: str) -> Graph:
     if isinstance(edges, Tensor):
         edges = _features(edges, f"{name}.edge_attr", "edges")
         if len(edges) != edge_index.shape[1]:
-            expected = f"({edge_index.shape[1]}, features), one row an edge"
+            expected = f"({edge_index.shape[1]}, features), one row per edge"
             raise ShapeError(f"{name}.edge_attr", edges.shape, expected)
     return Graph(nodes, edge_index, edges)
 
@@ -140,7 +140,7 @@ def _numbers_or_labels(values: Sequence[Any], name: str, what: str) -> Tensor | 
     try:
         array = np.asarray([np.asarray(value, dtype=np.float64) for value in values])
     except (TypeError, ValueError):
-        expected = f"numbers, as many for each of the {what}, or labels"
+        expected = f"numbers, equally many for all {what}, or labels"
         raise KindError(name, f"{values[0]!r}, …", expected) from None
     return _features(torch.from_numpy(array), name, what)
 

@@ -1,4 +1,4 @@
-"""The abstract kernel: a function of two objects, with the parameters of an estimator."""
+"""The abstract base class of kernels."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Objects = Literal["sequences", "vectors", "graphs"]
 
 
 class Kernel(BaseEstimator, ABC):
-    """A kernel, called as ``k(X, Y)``.
+    """A function of two objects, called as ``k(X, Y)``, with the parameters of an estimator.
 
-    A subclass keeps its constructor's arguments as attributes of the same names, so that
-    ``get_params``, ``set_params`` and ``sklearn.base.clone`` work; ``set_params`` bypasses the
-    constructor, so a kernel checks its arguments again when it is called.
+    A subclass stores its constructor's arguments as attributes of the same names, as required by
+    ``get_params``, ``set_params`` and ``sklearn.base.clone``; ``set_params`` bypasses the
+    constructor, so arguments are checked at every call.
     """
 
     @property
@@ -61,7 +61,7 @@ class Kernel(BaseEstimator, ABC):
         return duality.network_of(self, features, references, options)
 
     def activated(self, point_kernel: PointKernel) -> Activated:
-        """Return the kernel of :class:`Activated` states: ``point_kernel`` in this one's RKHS."""
+        """Return the :class:`Activated` kernel, ``point_kernel`` in the RKHS of this one."""
         from representer.kernels.composition import Activated
 
         return Activated(self, point_kernel)

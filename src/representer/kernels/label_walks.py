@@ -1,9 +1,9 @@
-"""Counts of label sequences: the explicit feature map of the random-walk kernel on labels.
+"""Counts of label sequences, the explicit feature map of the random-walk kernel on labels.
 
-    phi_n(G)[l_1 .. l_n] = number of walks of G whose nodes (and edges) carry these labels
+    phi_n(G)[l_1 .. l_n] = number of walks of G whose nodes (and edges) have these labels
 
-The counts are sparse, so that the cost depends on the walks and not on the number of labels. Lei et
-al. 2017, (5).
+The counts are sparse, so the cost depends on the number of walks and not of labels. Lei et al.
+2017, (5).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ def walk_counts(batch: Batch, order: int) -> sparse.csr_array:
     """Count the label sequences of the walks of every graph.
 
     Args:
-        batch: Discrete graphs. Graphs to be compared must be in one batch, since label sequences
-            are numbered as they occur.
+        batch: Graphs with labels. Graphs to be compared must be in one batch, since label sequences
+            are numbered by occurrence.
         order: n, nodes of a walk.
 
     Returns:

@@ -4,7 +4,7 @@
     K^{l,j}(v, v') = S^l(v, v') o lam sum_{u -> v} sum_{u' -> v'} <e, e'> K_sigma^{l,j-1}(u, u')
     K^{l,j}(v, v') = 0  where no walk of j nodes ends          add, or with an activation
 
-The double sum is two sums over neighbors, of the rows and of the columns of one matrix.
+The double sum is computed as sums over neighbors of the rows and of the columns of a matrix.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from representer.ops import walk_aggregate
 Activate = Callable[[Tensor, Tensor, Tensor], Tensor]
 Compare = Callable[[Tensor, Tensor], Tensor]
 Own = list[Tensor]
-NODES = 512  # in a block of graphs, so that the local kernels of two blocks fit in the cache
+NODES = 512  # per block of graphs, so that the local kernels of two blocks fit in the cache
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Local:
 
     @property
     def is_masked(self) -> bool:
-        """Return True if nodes where no walk ends have to be set to 0."""
+        """Return True if values at nodes where no walk ends must be set to 0."""
         return self.combine == "add" or self.activate is not None
 
 
@@ -62,12 +62,12 @@ def gram(local: Local, x: Batch, y: Batch | None, *, activated: bool = False) ->
     rows = [(part, own_kernels(local, part)) for part in x.parts(NODES)]
     columns = rows if y is None else [(p, own_kernels(local, p)) for p in y.parts(NODES)]
     blocks: dict[tuple[int, int], Tensor] = {}
-    for i, (a, of_a) in enumerate(rows):
-        for j, (b, of_b) in enumerate(columns):
+    for i, (a, own_a) in enumerate(rows):
+        for j, (b, own_b) in enumerate(columns):
             if y is None and j < i:
                 blocks[i, j] = blocks[j, i].T
                 continue
-            K = _last(local, a, b, of_a, of_b, activated)
+            K = _last(local, a, b, own_a, own_b, activated)
             blocks[i, j] = b.summed(a.summed(K).T).T
     return torch.cat(
         [torch.cat([blocks[i, j] for j in range(len(columns))], dim=1) for i in range(len(rows))]
@@ -96,42 +96,42 @@ def own_kernels(local: Local, x: Batch) -> Own:
     return [torch.cat(parts) for parts in zip(*per_graph, strict=True)]
 
 
-def _last(local: Local, a: Batch, b: Batch, of_a: Own, of_b: Own, activated: bool) -> Tensor:
-    K = _levels(local, a, b, of_a, of_b)
+def _last(local: Local, a: Batch, b: Batch, own_a: Own, own_b: Own, activated: bool) -> Tensor:
+    K = _levels(local, a, b, own_a, own_b)
     if activated and local.activate is not None:
-        return local.activate(K, of_a[-1][:, None], of_b[-1])
+        return local.activate(K, own_a[-1][:, None], own_b[-1])
     return K
 
 
 def _levels(
-    local: Local, a: Batch, b: Batch, of_a: Own, of_b: Own, *, grow: bool = False
+    local: Local, a: Batch, b: Batch, own_a: Own, own_b: Own, *, grow: bool = False
 ) -> Tensor:
-    """Return K^{L,n} ``(N, N')``; with ``grow``, append the diagonal of every level to ``of_a``."""
+    """Return K^{L,n} ``(N, N')``; with ``grow``, append the diagonal of all levels to ``own_a``."""
     ends_a, ends_b = a.ends(local.order), b.ends(local.order)
     S = local.compare(a.nodes, b.nodes)
     level = 0
     K = S
     for layer in range(local.layers):
         if layer:
-            S = _activated(local, K, of_a, of_b, level - 1)
+            S = _activated(local, K, own_a, own_b, level - 1)
         K = S
         for j in range(local.order):
             if j:
-                below = _activated(local, K, of_a, of_b, level - 1)
+                below = _activated(local, K, own_a, own_b, level - 1)
                 sums = local.decay * _neighbors(below, a, b)
                 K = S * sums if local.combine == "multiply" else S + sums
                 if local.is_masked:
                     K = torch.where(ends_a[:, j, None] & ends_b[:, j], K, 0.0)
             if grow:
-                of_a.append(K.diagonal())
+                own_a.append(K.diagonal())
             level += 1
     return K
 
 
-def _activated(local: Local, K: Tensor, of_a: Own, of_b: Own, level: int) -> Tensor:
+def _activated(local: Local, K: Tensor, own_a: Own, own_b: Own, level: int) -> Tensor:
     if local.activate is None:
         return K
-    return local.activate(K, of_a[level][:, None], of_b[level])
+    return local.activate(K, own_a[level][:, None], own_b[level])
 
 
 def _neighbors(K: Tensor, a: Batch, b: Batch) -> Tensor:
@@ -142,7 +142,7 @@ def _neighbors(K: Tensor, a: Batch, b: Batch) -> Tensor:
     total = torch.zeros_like(K)
     ones_a, ones_b = (K.new_ones(size, 1) for size in K.shape)
     for k in range(a.edges.shape[1]):
-        of_a, of_b = a.edges[:, k : k + 1], b.edges[:, k : k + 1]
-        columns = walk_aggregate(K.T, b.edge_index, edge_attr=of_b, factor=ones_a).T
-        total = total + walk_aggregate(columns, a.edge_index, edge_attr=of_a, factor=ones_b)
+        own_a, own_b = a.edges[:, k : k + 1], b.edges[:, k : k + 1]
+        columns = walk_aggregate(K.T, b.edge_index, edge_attr=own_b, factor=ones_a).T
+        total = total + walk_aggregate(columns, a.edge_index, edge_attr=own_a, factor=ones_b)
     return total

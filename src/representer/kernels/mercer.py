@@ -1,7 +1,7 @@
-"""The test whether q of an inner product is a Mercer kernel.
+"""A test for q of an inner product to be a Mercer kernel.
 
-q(<x, y>) is one in every dimension if q(z) = sum_k a_k z^k with no negative a_k (Schoenberg 1942),
-and then the recurrent kernel of q is one too, since each of its steps is q of an inner product.
+q(<x, y>) is one in every dimension if q(z) = sum_k a_k z^k without negative a_k (Schoenberg 1942).
+Then the recurrent kernel of q is one, too, since each of its steps is q of an inner product.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from representer.errors import ArgumentError
 from representer.functional import nonlinearity
 
-DEGREE = 23  # enough for rounding at twice the largest radius, too few to magnify it much
+DEGREE = 23  # truncation error below rounding at twice the largest radius, little amplification
 RADII = (1 / 2, 1 / 8, 1 / 32)
 ROUNDING = 1e-14
 
@@ -24,11 +24,11 @@ ROUNDING = 1e-14
 def mercer_violation(q: str | Callable[[Tensor], Tensor]) -> str:
     """Return the reason why q has no power series at 0 without negative coefficients, else "".
 
-    A name is looked up. For a callable the series is computed from its values near 0, in float64,
-    so that tiny coefficients, and what q does further away (a clamp, say), go unnoticed.
+    For a callable, the series is computed from values near 0 in float64, so tiny coefficients and
+    the values further away, such as those of a clamp, are not detected.
 
     Raises:
-        ArgumentError: If there is no q of that name, or a callable is not elementwise.
+        ArgumentError: If the name is unknown, or a callable is not elementwise.
     """
     if isinstance(q, str):
         is_mercer = nonlinearity(q, "q").mercer

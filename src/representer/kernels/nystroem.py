@@ -1,4 +1,4 @@
-"""Nyström features: a few landmarks instead of all pairs."""
+"""Nyström features, an approximation with a few landmarks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALLEST = 1e-12  # eigenvalues below this fraction of the largest are rounding 
 
 
 class Nystroem(KernelTransformer):
-    r"""Maps objects to vectors whose inner products approximate a kernel.
+    r"""Transforms objects to vectors whose inner products approximate a kernel.
 
     .. math::
         z(x) = K_{mm}^{-1/2}\, k(m, x), \qquad \langle z(x), z(y) \rangle \approx k(x, y)

@@ -1,7 +1,7 @@
 """Kernels of two vectors, as functions of their inner products.
 
-Each depends on <x, y>, <x, x> and <y, y> only, so that it also applies to two points of another
-kernel's feature space (``kernel.activated(...)``), of which only these products are known.
+Each depends only on <x, y>, <x, x> and <y, y>, so it also applies to two points in the feature
+space of another kernel (``kernel.activated(...)``).
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Gaussian(PointKernel):
 
     def of_products(self, inner: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
         """Return e^(-(<x, x> + <y, y> - 2 <x, y>) / 2 s^2), at most 1."""
-        distance = (xx + yy - 2 * inner).clamp(min=0)  # negative only by rounding
+        distance = (xx + yy - 2 * inner).clamp(min=0)  # negative only by rounding errors
         return torch.exp(-distance / (2 * self.bandwidth**2))
 
     def _check(self) -> None:
@@ -116,8 +116,8 @@ class Gaussian(PointKernel):
 class InversePolynomial(PointKernel):
     r"""The sum of all powers, :math:`k(x, y) = 1 / (2 - \langle x, y \rangle)`.
 
-    Its space contains the activations of Lemma 1: polynomials, and functions like the sigmoid for
-    references of small norm. It is a kernel only where :math:`\langle x, y \rangle < 2`.
+    Its space contains the activations of Lemma 1: polynomials, and, for references of small norm,
+    functions such as the sigmoid. It is a kernel only for :math:`\langle x, y \rangle < 2`.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,

@@ -35,40 +35,40 @@ class RandomWalkKernel(GraphKernel):
         K_n(G, G') = \lambda^{n-1} \sum_{x \in P_n(G)} \sum_{y \in P_n(G')}
             \prod_{i=1}^n \langle f_{x_i}, f_{y_i} \rangle
 
-    A walk follows the edges and may visit a node several times. Equivalently, the kernel is a sum
-    over all pairs of nodes of a local kernel of the walks that end in them,
+    A walk follows the edges and may visit a node several times. Equivalently, the kernel is the sum
+    over all pairs of nodes of a local kernel of the walks that end there,
 
     .. math::
         K^1(v, v') = \langle f_v, f_{v'} \rangle, \qquad
         K^j(v, v') = \langle f_v, f_{v'} \rangle \circ \lambda \sum_{u \to v} \sum_{u' \to v'}
             K_\sigma^{j-1}(u, u')
 
-    with the product for ∘ and :math:`K_\sigma = K`; ``combine`` and ``nonlinear`` change that. In
-    these other forms, :math:`K^j(v, v')` is 0 where no walk of j nodes ends (appendix E).
+    with the product for ∘ and :math:`K_\sigma = K`; ``combine`` and ``nonlinear`` replace these.
+    :math:`K^j(v, v')` is then 0 where no walk of j nodes ends (appendix E).
 
     Args:
         order: n, nodes of a walk.
-        decay: λ, non-negative; :math:`0^0 = 1`. A tensor ``()`` takes part in gradients.
+        decay: λ, non-negative; :math:`0^0 = 1`. A tensor ``()`` may require a gradient.
         combine: ∘, ``"multiply"`` or ``"add"``.
         nonlinear: :math:`K_\sigma`: False for none; a kernel of vectors such as
             ``kernels.InversePolynomial()``; or a q of ``functional.NONLINEARITIES`` with a power
             series without negative coefficients, for which it is q(K).
-        base: How two nodes are compared: ``"linear"``, by the inner product of their features, or
-            by equality of their labels; ``"delta"``, by equality of features, too; or a kernel of
-            vectors such as ``kernels.Gaussian()``.
-        edges: Compare edges, too: by the inner product of their features, or by equality of their
-            labels. It is a factor in the inner sum.
+        base: Kernel of two nodes: ``"linear"``, the inner product of features, or equality of
+            labels; ``"delta"``, equality of features or labels; or a kernel of vectors such as
+            ``kernels.Gaussian()``.
+        edges: Compare edges, too, with a factor in the inner sum: the inner product of their
+            features, or equality of their labels.
 
     Shape:
         - X a list of N graphs: PyG ``Data`` with ``x`` and ``edge_index``, networkx graphs with the
-          node attribute ``x`` (numbers or a label), or SMILES; Y the same, of M. An undirected edge
-          is an edge in both directions
+          node attribute ``x`` (numbers or a label), or SMILES; Y the same, of M. Undirected edges
+          are edges in both directions
         - returns ``(N, M)`` in float64: a differentiable tensor for ``Data``, else an array
 
     Raises:
         ArgumentError: If an argument is invalid, or an edge joins a node that does not exist.
         ShapeError: If features have the wrong shape.
-        KindError: If a graph is of the wrong kind, or has no features.
+        KindError: If a graph has an unsupported type, or no features.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -94,10 +94,10 @@ class RandomWalkKernel(GraphKernel):
         self._check()
 
     def network(self, in_channels: int, hidden_channels: int, **options: Any) -> nn.Module:
-        """Return a layer each of whose units evaluates this kernel against one learned walk.
+        """Return a layer whose units evaluate this kernel against learned walks.
 
-        The layer's output for a graph is this kernel of the graph with ``nn.path_graph`` of each of
-        its ``references()``, and ``network.kernel`` gives the kernel back.
+        The layer's output for a graph is this kernel of the graph and ``nn.path_graph`` of each of
+        its ``references()``; ``network.kernel`` returns the kernel.
 
         Args:
             in_channels: d, features of a node.
@@ -165,7 +165,7 @@ class RandomWalkKernel(GraphKernel):
         return torch.as_tensor(self.decay, dtype=torch.float64) ** power
 
     def _has_features(self, x: Batch, y: Batch | None) -> bool:
-        """Return True if the explicit feature map costs less than the pairs of nodes."""
+        """Return True if the explicit feature map is cheaper than all pairs of nodes."""
         count = float(features_count(x, self.order, self.combine))
         nodes, graphs = len(x.nodes), len(x.sizes)
         others, columns = (nodes, graphs) if y is None else (len(y.nodes), len(y.sizes))

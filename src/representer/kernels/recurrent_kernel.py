@@ -27,35 +27,35 @@ class RecurrentKernel(Kernel):
         k(x, y) = q(\langle X_T, Y_S \rangle + k(x_{<T}, y_{<S})), \qquad k(\emptyset, \cdot) = 0
 
     where X_t = (x_t, x_{t−d}, …, x_{t−(n−1)d}) with zeros before the first step; X_t = x_t for
-    n = 1. Steps of the longer sequence that the shorter one does not reach have no influence.
-    The nested values grow without bound where q does not contract (the exponential from inner
-    products of about 0.2 on), and z/(2 − z) is a kernel for arguments below 2 only: scale the
-    inputs.
+    n = 1. Steps of the longer sequence beyond the length of the shorter one have no influence. The
+    nested values grow without bound if q is not a contraction (for the exponential, with inner
+    products above about 0.2), and z/(2 − z) is a kernel only for arguments below 2, so the inputs
+    must be scaled.
 
     ``q="gaussian"`` is footnote 2's form on windows scaled to unit length,
     :math:`k = e^{-\frac12 \lVert X_T - Y_S \rVert^2 - \frac12 \lVert h_x - h_y \rVert^2}` with
-    :math:`\frac12 \lVert h_x - h_y \rVert^2 = 1 - k(x_{<T}, y_{<S})`. There, two empty pasts are
+    :math:`\frac12 \lVert h_x - h_y \rVert^2 = 1 - k(x_{<T}, y_{<S})`. Here, two empty prefixes are
     equal, an empty and a non-empty one are orthogonal, and a window of zeros is orthogonal to all
-    others. As for every q, the kernel of an empty sequence itself is 0.
+    others. As for every q, the kernel of an empty sequence is 0.
 
     Args:
         q: A name of ``functional.NONLINEARITIES``, or an elementwise callable of a tensor.
-        check_mercer: Refuse a q that has no power series with non-negative coefficients; without
-            the check, the Gram matrix may have negative eigenvalues.
+        check_mercer: Raise an error if q has no power series with non-negative coefficients;
+            without the check, the Gram matrix may have negative eigenvalues.
         filter_length: n, steps in a window.
         dilation: d, steps between the slots of a window.
-        repeat: Treat the objects of Y as references: single windows ``(n, I)``, oldest step
-            first, each the same at every step (L19 section 2). This is the kernel that a unit of
-            ``nn.RKM(feedback=False)`` evaluates.
+        repeat: Treat the objects of Y as references: single windows ``(n, I)``, oldest step first,
+            which are repeated at every step (L19 section 2). A unit of ``nn.RKM(feedback=False)``
+            evaluates this kernel.
 
     Shape:
         - X a list of N sequences ``(T_i, I)``; Y a list of M, or of references ``(n, I)``
         - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
 
     Raises:
-        ArgumentError: If q is refused, or a size is not a positive integer.
+        ArgumentError: If q is invalid, or a size is not a positive integer.
         ShapeError: If a sequence is not ``(time, features)``.
-        KindError: If a sequence is of the wrong kind, dtype or device.
+        KindError: If a sequence has the wrong type, dtype or device.
 
     References:
         Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019,
@@ -88,7 +88,7 @@ class RecurrentKernel(Kernel):
                 "Y",
                 None,
                 f"a list of references ({self.filter_length}, features), since repeat is True",
-                hint="For sequences against sequences use repeat=False.",
+                hint="To compare sequences with sequences, use repeat=False.",
             )
         y = x if Y is None else read_sequences(Y, "Y", like=x)
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
@@ -102,7 +102,7 @@ class RecurrentKernel(Kernel):
                 "repeat",
                 True,
                 "False for diag()",
-                hint="A reference has no end, so it has no kernel with itself.",
+                hint="A reference has no length, so it has no kernel with itself.",
             )
         x = read_sequences(X)
         with torch.set_grad_enabled(x.from_tensors and torch.is_grad_enabled()):
@@ -111,9 +111,9 @@ class RecurrentKernel(Kernel):
             return x.like_input(self._nest(lambda age: squares[age], lengths, lengths >= 0))
 
     def network(self, input_size: int, hidden_size: int, **options: Any) -> RKM:
-        """Return a layer each of whose units evaluates this kernel against one learned reference.
+        """Return a layer whose units evaluate this kernel against learned references.
 
-        The reference is the same at every step: ``network.kernel`` is this kernel with
+        References are repeated at every step: ``network.kernel`` is this kernel with
         ``repeat=True``, and the last output of unit i is ``network.kernel([x], [reference_i])``.
 
         Args:
@@ -139,7 +139,7 @@ class RecurrentKernel(Kernel):
                 "q",
                 self.q,
                 "a power series with non-negative coefficients, which makes k a Mercer kernel",
-                hint=f"But {violation}. Pass check_mercer=False to use it all the same.",
+                hint=f"But {violation}. Pass check_mercer=False to use it anyway.",
             )
 
     def _gram(self, x: Sequences, y: Sequences) -> Tensor:
@@ -156,12 +156,12 @@ class RecurrentKernel(Kernel):
     def _nest(
         self, similarity: Callable[[int], Tensor], lengths: Tensor, same_start: Tensor
     ) -> Tensor:
-        """Nest q over the steps that both sequences of a pair have.
+        """Nest q over the common steps of each pair of sequences.
 
         Args:
             similarity: ⟨X_{T−age}, Y_{S−age}⟩ of every pair, from ``age``.
-            lengths: Number of steps that both sequences of each pair have.
-            same_start: Whether both sequences of a pair start with the oldest of these.
+            lengths: Number of common steps of each pair.
+            same_start: True if both sequences of a pair start with the oldest common step.
         """
         gaussian = self.q == "gaussian"
         q = nonlinearity(self.q).value if isinstance(self.q, str) else self.q

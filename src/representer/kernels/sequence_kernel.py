@@ -1,4 +1,4 @@
-"""The base class of sequence kernels: reading, the base kernel of tokens, blocks of pairs."""
+"""The base class of sequence kernels."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from representer.kernels.tokens import read_tokens
 
 BASES = ("linear", "delta")
 COMBINE = ("multiply", "add")
-BLOCK = 2**20  # entries of the similarities of one block
+BLOCK = 2**20  # similarities per block
 STRINGS = 'Strings and tokens are compared with base="delta".'
 
 
 class SequenceKernel(Kernel):
-    """Base class of kernels of the similarities of all pairs of tokens, by the ``base`` kernel."""
+    """Base class of kernels that depend on the ``base`` kernel of all pairs of tokens."""
 
     base: str | Kernel
 
@@ -53,11 +53,11 @@ class SequenceKernel(Kernel):
     ) -> Tensor:
         """Return the kernel ``(B,)`` of one sequence with a padded batch ``(B, T, …)``.
 
-        ``own`` and ``others`` are what ``_prepare`` returned for the sequences.
+        ``own`` and ``others`` are the results of ``_prepare`` for the sequences.
         """
 
     def _prepare(self, item: Tensor) -> Any:
-        """Compute what all pairs with a sequence have in common."""
+        """Compute the intermediate results shared by all pairs with a sequence."""
         return None
 
     def _read(
@@ -120,7 +120,7 @@ class SequenceKernel(Kernel):
         if not (is_number or is_tensor) or not 0 <= value <= 1:
             raise ArgumentError(name, decay, "a number in [0, 1]")
 
-    def _check_words(self, combine: Any, normalized: Any) -> None:
+    def _check_options(self, combine: Any, normalized: Any) -> None:
         if combine not in COMBINE:
             raise ArgumentError("combine", combine, " or ".join(map(repr, COMBINE)))
         if normalized is not True and normalized not in (False, "exact"):

@@ -1,4 +1,4 @@
-"""Reading lists of sequences: tensors stay differentiable, anything else becomes float64."""
+"""Reading of lists of sequences, as differentiable tensors or float64 arrays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Sequences:
 
     Attributes:
         items: The sequences.
-        from_tensors: Whether they were given as tensors, so that the kernel returns a tensor.
+        from_tensors: True if they were tensors, so that the kernel returns a tensor.
     """
 
     items: list[Tensor]
@@ -37,16 +37,16 @@ def read_sequences(
 
     Args:
         X: The sequences; a tensor or array ``(N, T, I)`` is N of them. One of shape ``(0,)``, such
-            as ``[]``, is empty.
+            as ``[]``, is an empty sequence.
         name: Their name in messages.
         like: The sequences that these will be compared with.
         hint: The hint of the error for strings or tokens.
 
     Raises:
         ArgumentError: If the list is empty, or a number is not finite.
-        KindError: If one is no tensor, array or nested list of numbers, or if tensors and others,
-            dtypes or devices are mixed.
-        ShapeError: If one is not ``(time, features)``, or another's feature size differs.
+        KindError: If one is not a tensor, array or nested list of numbers, or if tensors and
+            others, dtypes or devices are mixed.
+        ShapeError: If one is not ``(time, features)``, or feature sizes differ.
     """
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
         raise KindError(name, type(X).__name__, "a list of sequences (time, features)", hint=hint)
@@ -70,8 +70,8 @@ def read_vectors(X: Any, name: str = "X", like: Sequences | None = None) -> Sequ
 
     Raises:
         ArgumentError: If a number is not finite.
-        KindError: If they are no numbers, or tensors and others are mixed.
-        ShapeError: If they are not ``(N, d)``, or of another size than those before.
+        KindError: If they are not numbers, or tensors and others are mixed.
+        ShapeError: If they are not ``(N, d)``, or d differs from that of ``like``.
     """
     from_tensors = isinstance(X, Tensor) if like is None else like.from_tensors
     if isinstance(X, (list, tuple)) and X and all(isinstance(x, Tensor) for x in X):
@@ -92,7 +92,7 @@ def _read(sequence: Any, name: str, from_tensors: bool, hint: str) -> Tensor:
             name,
             type(sequence).__name__,
             f"{expected}, as the first sequence",
-            hint="Pass all as tensors for a tensor, or none for a float64 array.",
+            hint="Pass only tensors to get a tensor, or no tensors to get a float64 array.",
         )
     item = sequence if from_tensors else _tensor(sequence, name, hint)
     if not item.is_floating_point():

@@ -25,33 +25,32 @@ from representer.ops.string_gram import missing, string_gram
 if TYPE_CHECKING:
     from torch import nn
 
-FEATURES = 2**24  # entries of the explicit feature maps held at a time
+FEATURES = 2**24  # entries of the explicit feature maps in memory
 
 
 class StringKernel(SequenceKernel):
-    r"""Compares all n-grams of two sequences, gaps allowed.
+    r"""Compares all gapped n-grams of two sequences.
 
     .. math::
         K_n(x, y) = \sum_{i_1 < \dots < i_n} \sum_{k_1 < \dots < k_n}
             \lambda^{|x| - i_1 - n + 1} \lambda^{|y| - k_1 - n + 1}
             \prod_{j=1}^n \langle x_{i_j}, y_{k_j} \rangle
 
-    The exponent counts the tokens after the first one that are not in the n-gram: the gaps and the
-    trailing tokens. :math:`0^0 = 1`: with λ = 0, only the last n tokens count; with λ = 1, all
-    n-grams count alike. A sequence of fewer than n tokens has no n-gram, and its kernel is 0.
+    The exponent is the number of tokens after the first one that are not in the n-gram: the gaps
+    and the trailing tokens. :math:`0^0 = 1`: with λ = 0, only the last n tokens contribute; with
+    λ = 1, all n-grams have equal weight. The kernel of a sequence of fewer than n tokens is 0.
 
     Args:
         order: n, tokens of an n-gram.
-        decay: λ in [0, 1]; a tensor ``()`` takes part in gradients.
+        decay: λ in [0, 1]; a tensor ``()`` may require a gradient.
         combine: ``"multiply"``, or ``"add"``, the sum of the n similarities instead of their
             product (Table 5 (c), before normalization).
-        normalized: True multiplies by (1 − λ)^n, as the printed networks do; ``"exact"`` divides
-            by the masses of both sequences, the sums of their n-grams' weights, Table 5's Z.
-        base: How two tokens are compared: ``"linear"`` (inner product), ``"delta"`` (1 if they are
-            the same token, else 0), or a kernel of vectors such as ``kernels.Gaussian()``.
-        trailing: Whether tokens after the n-gram decay it. Otherwise, the exponent is
-            :math:`i_n - i_1 - n + 1`, which is the kernel of Lodhi et al. without its factor
-            λ^{2n}.
+        normalized: True multiplies by (1 − λ)^n, as in the printed networks; ``"exact"`` divides
+            by the masses of both sequences, the sums of their n-gram weights, Table 5's Z.
+        base: Kernel of two tokens: ``"linear"`` (inner product), ``"delta"`` (1 for equal tokens,
+            else 0), or a kernel of vectors such as ``kernels.Gaussian()``.
+        trailing: Apply the decay to tokens after an n-gram. Otherwise, the exponent is
+            :math:`i_n - i_1 - n + 1`, as in the kernel of Lodhi et al. without its factor λ^{2n}.
 
     Shape:
         - X a list of N sequences ``(T_i, d)``, for ``base="delta"`` of strings or lists of tokens;
@@ -59,9 +58,9 @@ class StringKernel(SequenceKernel):
         - returns ``(N, M)``: a differentiable tensor for tensors, else a float64 array
 
     Raises:
-        ArgumentError: If an argument is invalid, or a sequence holds NaN or infinity.
+        ArgumentError: If an argument is invalid, or a sequence contains NaN or infinity.
         ShapeError: If a sequence is not ``(time, features)``, or the features differ.
-        KindError: If a sequence is of the wrong kind, such as a string without ``base="delta"``.
+        KindError: If a sequence has the wrong type, such as a string without ``base="delta"``.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -87,10 +86,10 @@ class StringKernel(SequenceKernel):
         self._check()
 
     def network(self, input_size: int, hidden_size: int, **options: Any) -> nn.Module:
-        """Return a layer each of whose units evaluates this kernel against one learned reference.
+        """Return a layer whose units evaluate this kernel against learned references.
 
-        The layer's ``cell_states`` are this kernel of every prefix of the input with the unit's
-        reference, and ``network.kernel`` gives the kernel back.
+        The layer's ``cell_states`` are this kernel of every prefix of the input and the unit's
+        reference; ``network.kernel`` returns the kernel.
 
         Args:
             input_size: d, features of one token.
@@ -103,7 +102,7 @@ class StringKernel(SequenceKernel):
     def _check(self) -> None:
         self._check_order("order", self.order)
         self._check_decay("decay", self.decay)
-        self._check_words(self.combine, self.normalized)
+        self._check_options(self.combine, self.normalized)
         if not isinstance(self.trailing, bool):
             raise ArgumentError("trailing", self.trailing, "True or False")
 
@@ -149,7 +148,7 @@ class StringKernel(SequenceKernel):
         )
 
     def _has_features(self, x: Sequences, y: Sequences) -> bool:
-        """Say whether the explicit feature map costs less than the pairs."""
+        """Return True if the explicit feature map is cheaper than all pairs."""
         if self.base != "linear":
             return False
         if self.combine == "add" or self.order == 1:
@@ -172,7 +171,7 @@ class StringKernel(SequenceKernel):
             )
         discount = decay_matrix(longest, lam)
         most = max(len(x.items), len(y.items)) * d ** (self.order - 1)
-        step = max(1, FEATURES // most)  # features of the first slot at a time
+        step = max(1, FEATURES // most)  # features of the first slot per block
         K = lam.new_zeros(())
         for start in range(0, d, step):
             first = slice(start, start + step)
@@ -202,7 +201,7 @@ class StringKernel(SequenceKernel):
         return ngram_mass(self.order, max(lengths), lam, self.trailing)[lengths]
 
     def _decay_like(self, x: Sequences) -> Tensor:
-        """Return lam in the dtype that the kernel is computed in: float64 for tokens."""
+        """Return lam in the dtype of the computation, float64 for tokens."""
         item = x.items[0]
         dtype = item.dtype if item.is_floating_point() else torch.float64
         return torch.as_tensor(self.decay, dtype=dtype, device=item.device)

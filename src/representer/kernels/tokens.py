@@ -1,4 +1,4 @@
-"""Reading strings and lists of tokens: every distinct token becomes an integer."""
+"""Reading of strings and lists of tokens as integers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ VECTORS = 'Sequences of vectors are compared with base="linear" or a point kerne
 
 
 def read_tokens(X: Iterable[Any], vocabulary: dict[Hashable, int], name: str = "X") -> Sequences:
-    """Read a list of strings (a character is a token), of lists of tokens or of arrays ``(T_i,)``.
+    """Read a list of strings (each character is a token), lists of tokens or arrays ``(T_i,)``.
 
     Args:
         X: The sequences.
-        vocabulary: The numbers of the tokens seen so far; new tokens are added.
+        vocabulary: The ids of previous tokens; new tokens are added.
         name: Their name in messages.
 
     Raises:
         ArgumentError: If the list is empty.
-        KindError: If one is no string or list of tokens, or a token is no string or integer.
-        ShapeError: If one is an array of more than one axis.
+        KindError: If one is not a string or list of tokens, or a token not a string or integer.
+        ShapeError: If one is an array with more than one axis.
     """
     if isinstance(X, (str, bytes, dict)) or not isinstance(X, Iterable):
         hint = "Put a single string into a list." if isinstance(X, str) else ""
@@ -58,7 +58,7 @@ def _read(sequence: Any, vocabulary: dict[Hashable, int], name: str) -> Tensor:
 
 
 def _is_hashable(token: Any) -> bool:
-    if isinstance(token, (Tensor, np.ndarray)):  # by identity, which is never meant
+    if isinstance(token, (Tensor, np.ndarray)):  # hashed by identity
         return False
     try:
         hash(token)

@@ -4,8 +4,9 @@
     phi_j(v) = (f_v, sqrt(lam) sum_{u -> v} phi_{j-1}(u) (x) e_uv), or 0               add
     phi(G)   = sum_v phi_n(v),        K_n(G, G') = lam^(n-1) <phi(G), phi(G')>         (5)
 
-The Gram matrix applies the powers of lam, so that a decay of 0 has a gradient. For few features
-this is faster than the local kernels of all pairs of nodes. Lei et al. 2017, appendices D and E.
+The powers of lam are applied in the Gram matrix, so that a decay of 0 has a gradient. For few
+features this is faster than the local kernels of all pairs of nodes. Lei et al. 2017, appendices D
+and E.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def walk_features(x: Batch, order: int, combine: str) -> list[Tensor]:
         combine: ``"multiply"`` or ``"add"``.
 
     Returns:
-        Features ``(G, D)`` that belong to the powers 0, 1, … n - 1 of lam; for ``"multiply"``, only
-        the last is not empty.
+        Features ``(G, D)`` for the powers 0, 1, … n - 1 of lam; for ``"multiply"``, only the last
+        is not empty.
     """
     f, ends = x.nodes, x.ends(order)
     blocks = [f]
@@ -52,7 +53,7 @@ def features_count(x: Batch, order: int, combine: str) -> int:
 
 
 def _neighbors(block: Tensor, x: Batch) -> Tensor:
-    """Return the sum over neighbors, with the outer product by the edges' features, if any."""
+    """Return the sum over neighbors, with the outer product by edge features, if any."""
     if x.edges is None:
         return walk_aggregate(block, x.edge_index)
     ones = block.new_ones(block.shape[1], 1)

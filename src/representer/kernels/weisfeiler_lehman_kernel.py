@@ -31,21 +31,21 @@ class WeisfeilerLehmanKernel(GraphKernel):
     .. math::
         K_{WL}(G, G') = \sum_{i=0}^{L} K(r^i(G), r^i(G')), \qquad r^0(G) = G
 
-    With ``relabel="discrete"`` a new label encodes the old one and how often each label occurs
-    among the neighbors (the Weisfeiler-Lehman test); features are then labels, equal or not.
-    With a network for r, such as :class:`representer.nn.Relabeling`, its outputs are the labels. A
-    node's neighbors are the sources of its incoming edges.
+    With ``relabel="discrete"``, a new label encodes the old one and the multiset of neighbor labels
+    (the Weisfeiler-Lehman test); features are then treated as labels. With a network for r, such as
+    :class:`representer.nn.Relabeling`, its outputs are the labels. The neighbors of a node are the
+    sources of its incoming edges.
 
     Args:
         base: K, a kernel of graphs; by default ``RandomWalkKernel(1)``, which counts equal labels
             (the subtree kernel).
-        depth: L, so that the levels are 0 … L.
+        depth: L, for levels 0 … L.
         relabel: ``"discrete"``, or a module called as ``module(x, edge_index)``, or with
             ``edges=True`` as ``module(x, edge_index, edge_attr)``.
-        edges: Relabel with the labels or features of the edges, too.
+        edges: Include the labels or features of edges in the relabeling.
         repeat: Treat the graphs of Y as references, which are compared with every relabeling of
-            those of X and are not relabeled themselves. This is what a unit of ``nn.WLKernelNN``
-            evaluates.
+            those of X and are not relabeled themselves. A unit of ``nn.WLKernelNN`` evaluates this
+            kernel.
 
     Shape:
         - X and Y as in :class:`RandomWalkKernel`
@@ -54,7 +54,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
     Raises:
         ArgumentError: If an argument is invalid, or an edge joins a node that does not exist.
         ShapeError: If features have the wrong shape.
-        KindError: If a graph or an argument is of the wrong kind.
+        KindError: If a graph or an argument has the wrong type.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017,
@@ -78,7 +78,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         self._check()
 
     def network(self, in_channels: int, hidden_channels: int, **options: Any) -> WLKernelNN:
-        """Return a layer that reads out the levels 0 … L, with this kernel's relabeling.
+        """Return a layer with a read-out of the levels 0 … L and the relabeling of this kernel.
 
         Args:
             in_channels: d, features of a node.
@@ -89,17 +89,17 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return self._network(in_channels, hidden_channels, options)
 
     def counts(self, X: Iterable[Any]) -> sparse.csr_array:
-        """Return the explicit features of the kernel, sparse ``(N, features)``.
+        """Return the explicit features of the kernel, a sparse array ``(N, features)``.
 
-        A linear model on them is a kernel method that needs no Gram matrix. The columns depend on
-        the labels that occur, so pass all graphs to be compared in one call.
+        A linear model on them is equivalent to a kernel method and needs no Gram matrix. The
+        columns depend on the occurring labels, so pass all graphs to be compared in one call.
 
         Args:
             X: The graphs.
 
         Raises:
-            KindError: If the kernel has no such features: with a network as relabeling, or a base
-                that does not count walks.
+            KindError: If the kernel has no such features, since the relabeling is a network or the
+                base does not count walks.
         """
         self._check()
         if self.relabel != "discrete" or not self._counts_walks:
@@ -124,7 +124,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
             if not isinstance(value, bool):
                 raise ArgumentError(name, value, "True or False")
         if self.repeat and not is_module:
-            hint = "Labels of references would have to be relabeled with those of the graphs."
+            hint = "Discrete labels of references cannot be relabeled separately from the graphs."
             raise ArgumentError("repeat", True, "False for relabel='discrete'", hint=hint)
 
     def _gram(self, X: Sequence[Graph], Y: Sequence[Graph] | None) -> Tensor:
@@ -140,7 +140,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
 
     @property
     def _counts_walks(self) -> bool:
-        """Return True if the base has sparse counts and compares no more than is relabeled."""
+        """Return True if the base has sparse counts and uses edges only if the relabeling does."""
         base = self._base
         return isinstance(base, RandomWalkKernel) and base._sums_walks and base.edges <= self.edges
 
@@ -152,7 +152,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         return self._base._power * torch.from_numpy((left @ right.T).toarray())
 
     def _counts(self, graphs: Sequence[Graph]) -> sparse.csr_array:
-        """Return how often each label sequence occurs in each graph, for all levels."""
+        """Return the number of occurrences of each label sequence, for all levels."""
         base = self._base
         assert isinstance(base, RandomWalkKernel)
         joined, _ = batches(graphs, None, delta=True, edges=self.edges)

@@ -1,4 +1,4 @@
-"""The base of the layers whose units evaluate an exact kernel."""
+"""The base class of layers whose units evaluate an exact kernel."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ K = TypeVar("K")
 
 
 class HasKernel(Generic[K]):
-    """A layer with the property ``kernel``, which `representer.duality` finds."""
+    """A layer with the property ``kernel``, as defined in `representer.duality`."""
 
     @property
     def kernel(self) -> K:
         """The exact kernel that each unit evaluates against its reference.
 
         Raises:
-            KindError: If there is none, with the reason.
+            KindError: If there is none; the message states the reason.
             MissingExtraError: If the extra ``kernels`` is not installed.
         """
         from representer import duality

@@ -19,7 +19,7 @@ def test_its_references_are_walks_in_the_first_layer_alone():
     net = DeepGraphKernelNN(3, 4, order=2)
     assert net.references().shape == (4, 2, 3)
     assert net.references(1).shape == (4, 2, 4)
-    with pytest.raises(KindError, match=r"and are no graphs; nn.RandomWalkKernelNN has graphs"):
+    with pytest.raises(KindError, match=r"and are not graphs; those of nn.RandomWalkKernelNN are"):
         net.kernel  # noqa: B018
 
 

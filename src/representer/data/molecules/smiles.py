@@ -1,4 +1,4 @@
-"""Molecules as graphs, read from SMILES by RDKit."""
+"""Conversion of SMILES to graphs with RDKit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
-    """Return the RDKit molecule of a SMILES; several parts, as in a salt, are one molecule.
+    """Return the RDKit molecule of a SMILES; several fragments, as in a salt, are one molecule.
 
     Args:
-        smiles: The molecule. Blanks around it are ignored; a blank inside is an error, as RDKit
-            would silently drop what follows it.
+        smiles: The molecule. Surrounding whitespace is ignored; other whitespace is an error, since
+            RDKit would silently drop the rest.
         name: The name of the argument, for messages.
 
     Raises:
@@ -31,7 +31,7 @@ def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
         raise MissingExtraError("reading SMILES", "rdkit", "graph") from error
     text = smiles.strip()
     if not (text.isascii() and text.isprintable()) or " " in text:
-        hint = "It contains a blank or another character that no SMILES has."
+        hint = "It contains whitespace or another invalid character."
         raise ArgumentError(name, smiles, "a valid SMILES", hint=hint)
     with rdBase.BlockLogs():
         molecule = Chem.MolFromSmiles(text)
@@ -43,10 +43,10 @@ def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
 
 
 def read_smiles(smiles: str, name: str = "smiles") -> Graph:
-    """Read a molecule as a graph: heavy atoms labeled by element, directed bonds by bond type.
+    """Convert a molecule to a graph: atoms labeled by element, directed bonds by bond type.
 
     Args:
-        smiles: The molecule; several parts, as in a salt, are one graph.
+        smiles: The molecule; several fragments, as in a salt, are one graph.
         name: The name of the argument, for messages.
 
     Raises:
@@ -64,7 +64,7 @@ def read_smiles(smiles: str, name: str = "smiles") -> Graph:
 
 
 def _reason(smiles: str) -> str:
-    """Return the reason that RDKit rejects a SMILES: its grammar, or its chemistry."""
+    """Return the reason why RDKit rejects a SMILES, its grammar or its chemistry."""
     from rdkit import Chem
 
     molecule = Chem.MolFromSmiles(smiles.strip(), sanitize=False)
