@@ -1,4 +1,4 @@
-"""State dicts of version 0.1.0, built here by hand, load into the layers of today."""
+"""State dicts of version 0.1.0, constructed here, load into the current layers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_old_state_dict_of_two_layers_and_directions_gives_the_old_outputs(n:
     torch.testing.assert_close(layer(x)[0], h)
 
 
-def test_parts_of_all_other_layers_find_their_places():
+def test_parameters_of_all_other_layers_are_converted():
     cases = {
         nn.LinearKernelRNN(I, H, learn_static_gates=True, layer_norm=True): {
             "filters.weights.0": (2, H, I, 1), "recurrent": (2, H, H), "bias": (1, H),
@@ -85,7 +85,7 @@ def test_parts_of_all_other_layers_find_their_places():
         assert torch.equal(*values)
 
 
-def test_the_references_of_an_old_string_layer_are_those_of_the_new():
+def test_references_of_an_old_string_layer_are_converted():
     layer = nn.StringKernelRNN(I, H, order=2, decay="input")
     old = torch.randn(3, H, I)
     state = {"directions.0.input_weight": old, "directions.0.bias": torch.randn(1, H)}
@@ -124,7 +124,7 @@ def test_the_stacked_weights_of_old_graph_layers_become_matrices():
             assert all(map(torch.equal, layer.mixing, old["mixing"]))
 
 
-def test_a_state_dict_of_today_stays_as_it_is():
+def test_a_current_state_dict_is_not_changed():
     model = torch.nn.Sequential(nn.RKMLSTM(I, H, filter_length=2), torch.nn.Linear(2, 3))
     state = model.state_dict()
     converted = nn.convert_state_dict(state, model)
@@ -132,7 +132,7 @@ def test_a_state_dict_of_today_stays_as_it_is():
     assert all(torch.equal(converted[name], state[name]) for name in state)
 
 
-def test_what_does_not_fit_is_left_for_torch_to_name():
+def test_mismatches_are_left_to_the_error_of_torch():
     layer = nn.RKMLSTM(I, H)
     for name in ("directions.7.bias", "directions.0.unknown", "directions.0.filters.weights.3"):
         with pytest.raises(RuntimeError, match="Unexpected key"):

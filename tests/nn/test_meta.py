@@ -1,4 +1,4 @@
-"""Every layer that is built on the meta device and filled from a state dict is the original."""
+"""Layers created on the meta device and loaded from a state dict equal the original."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters are named and shaped as those of torch.nn, so that recipes for ``nn.LSTM`` apply."""
+"""Names and shapes of parameters follow torch.nn, so that code for ``nn.LSTM`` applies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ GRAPHS = ("RandomWalkKernelNN", "WLKernelNN", "DeepGraphKernelNN")
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_a_graph_layer_has_matrices_and_vectors_alone(name: str):
+def test_a_graph_layer_has_only_matrices_and_vectors(name: str):
     pytest.importorskip("torch_geometric")
     for decay in ("gated", "learned"):
         layer = getattr(nn, name)(3, 4, order=3, decay=decay, edge_dim=2)
@@ -46,7 +46,7 @@ def test_a_graph_layer_has_matrices_and_vectors_alone(name: str):
 
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_the_names_and_shapes_of_an_ngram_lstm_are_those_of_torchs(bias: bool, bidirectional: bool):
+def test_names_and_shapes_of_an_ngram_lstm_are_those_of_torch(bias: bool, bidirectional: bool):
     options = {"num_layers": 3, "bias": bias, "bidirectional": bidirectional}
     theirs = torch.nn.LSTM(5, 4, **options)
     ours = nn.NgramLSTM(5, 4, **options)
@@ -61,7 +61,7 @@ def test_the_names_and_shapes_of_an_ngram_lstm_are_those_of_torchs(bias: bool, b
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("n", [1, 3])
-def test_initializers_over_matrices_give_each_gate_the_scale_that_an_lstm_has(cell, n: int):
+def test_matrix_initializers_give_each_gate_the_scale_of_an_lstm(cell, n: int):
     torch.manual_seed(0)
     lstm = torch.nn.LSTM(n * SIZE, SIZE)
     layer = cell(SIZE, SIZE, filter_length=n)

@@ -1,4 +1,4 @@
-"""The learned activation: its functions at the start, learning, compacting, export, refusals."""
+"""The learned activation: initialization, learning, compacting, export, errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def change(activation, function):
     return (activation(GRID) - function(GRID)).abs().max().item()
 
 
-def test_it_is_the_expansion_with_its_line():
+def test_the_output_is_the_expansion_plus_the_line():
     activation = make(3, 7, init="random", linear_term=True)
     with torch.no_grad():
         activation.line.normal_()
@@ -38,7 +38,7 @@ def test_it_is_the_expansion_with_its_line():
 @pytest.mark.parametrize(
     ("init", "function"), [("relu", torch.relu), ("identity", lambda a: a)], ids=["relu", "line"]
 )
-def test_functions_with_a_corner_at_0_are_exact_from_the_start(green, init, function):
+def test_initial_functions_with_a_corner_at_0_are_exact(green, init, function):
     # the ridge of the fit is 1e-13 of the largest eigenvalue
     activation = make(2, 20, green, init=init, linear_term=green == "relu")
     assert (activation.line is None) is False
@@ -47,28 +47,30 @@ def test_functions_with_a_corner_at_0_are_exact_from_the_start(green, init, func
 
 
 @pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
-def test_a_smooth_function_is_near_from_the_start_and_nearer_with_more_centers(green):
+def test_the_error_of_a_smooth_initial_function_decreases_with_more_centers(green):
     gaps = [change(make(1, k, green, init="tanh", linear_term=True), torch.tanh) for k in (10, 40)]
     # a straight line over h = 8 / 39 is off by h^2 / 8 max|f''| = 0.004 at most
     assert gaps[1] < 0.004
     assert gaps[1] < gaps[0]
 
 
-def test_a_function_of_ones_own_is_fitted():
+def test_a_callable_initial_function_is_fitted():
     activation = make(2, 60, init=torch.sin, limits=(0.0, 3.0), linear_term=True)
     x = torch.linspace(0, 3, 50, dtype=torch.float64)[:, None].expand(-1, 2)
     torch.testing.assert_close(activation(x), x.sin(), rtol=0, atol=5e-4)
 
 
-def test_random_and_zeros_are_those_of_the_authors_code():
+def test_random_and_zeros_match_the_authors_code():
     activation = make(50, 40, init="zeros")
     assert (activation.coefficients == 0).all()
     assert activation.centers.abs().max() <= 2
-    assert 0.8 < activation.centers.std() < 0.95  # a normal cut at 2 has deviation 0.88
+    assert (
+        0.8 < activation.centers.std() < 0.95
+    )  # a normal truncated at 2 has standard deviation 0.88
     assert make(50, 40, init="random").coefficients.abs().max() > 1.5
 
 
-def test_a_green_function_of_ones_own():
+def test_a_callable_green_function():
     activation = make(2, 5, lambda u: u.tanh(), init="random")
     x = torch.randn(3, 2, dtype=torch.float64)
     expected = (activation.coefficients * (x[..., None] - activation.centers).tanh()).sum(-1)
@@ -92,7 +94,7 @@ def test_one_function_for_every_entry_of_any_shape():
     torch.testing.assert_close(activation(x)[1, 2, 3], activation(x[1, 2, 3]))
 
 
-def test_centers_may_be_set_in_any_order():
+def test_centers_can_be_in_any_order():
     activation = make(2, 9)
     x = torch.randn(4, 2, dtype=torch.float64)
     before = activation(x)
@@ -103,7 +105,7 @@ def test_centers_may_be_set_in_any_order():
     torch.testing.assert_close(activation(x), before)
 
 
-def test_normalization_is_by_the_deviation_and_kept_for_evaluation():
+def test_normalization_uses_the_batch_in_training_and_running_statistics_in_evaluation():
     activation = make(2, 9, normalize=True)
     x = 3 + 5 * torch.randn(4000, 2, dtype=torch.float64)
     plain = make(2, 9)
@@ -112,7 +114,9 @@ def test_normalization_is_by_the_deviation_and_kept_for_evaluation():
     for _ in range(100):
         activation(x)
     held = activation.eval()(x[:1])
-    torch.testing.assert_close(held, plain(inner[:1]), rtol=0, atol=2e-3)  # 0.9^100 of the start
+    torch.testing.assert_close(
+        held, plain(inner[:1]), rtol=0, atol=2e-3
+    )  # 0.9^100 of the initial weight
 
 
 def test_a_batch_of_one_cannot_be_normalized_in_training():
@@ -121,7 +125,7 @@ def test_a_batch_of_one_cannot_be_normalized_in_training():
         activation(torch.zeros(1, 2, dtype=torch.float64))
 
 
-def test_it_learns_a_function():
+def test_the_activation_can_be_fitted_by_gradient_descent():
     activation = make(1, 30, init="zeros", linear_term=True)
     optimizer = torch.optim.Adam(activation.parameters(), 0.03)
     x = torch.linspace(-2, 2, 200, dtype=torch.float64)[:, None]
@@ -142,9 +146,9 @@ def test_the_penalty_is_the_sum_of_all_coefficients():
 
 @pytest.mark.parametrize("green", ["abs", "relu", "gaussian", "cubic"])
 @pytest.mark.parametrize("tolerance", [0.0, 1e-3, 0.1])
-def test_compacting_changes_no_more_than_it_says_and_it_may(green, tolerance):
+def test_the_change_by_compacting_is_at_most_the_returned_value_and_the_tolerance(green, tolerance):
     activation = make(3, 25, green, init="tanh", linear_term=True)
-    with torch.no_grad():  # bends that are hardly there
+    with torch.no_grad():  # nearly straight corners
         activation.coefficients.add_(1e-5 * torch.randn(3, 25, dtype=torch.float64))
     x = GRID.expand(-1, 3)
     before, count = activation(x), activation.num_centers
@@ -157,13 +161,13 @@ def test_compacting_changes_no_more_than_it_says_and_it_may(green, tolerance):
 
 
 @pytest.mark.parametrize("tolerance", [0.01, 0.05, 0.2])
-def test_changes_that_add_up_are_counted_together(tolerance):
-    """Neighbors that are dropped one after the other could leave the function step by step."""
+def test_the_total_change_of_dropped_corners_is_within_the_tolerance(tolerance):
+    """Dropping neighbors one after another could accumulate errors."""
     activation = make(1, 80, init=torch.sin, linear_term=True)
     before = activation(GRID)
     activation.compact(tolerance)
     assert (activation(GRID) - before).abs().max() <= tolerance
-    assert activation.num_centers < 40  # what is found too large is not done at all
+    assert activation.num_centers < 40  # changes above the tolerance are undone
 
 
 def test_small_terms_that_add_up_are_kept():
@@ -178,7 +182,7 @@ def test_small_terms_that_add_up_are_kept():
     assert (activation(GRID) - before).abs().max() > 0.03
 
 
-def test_centers_at_one_place_become_one_for_nothing():
+def test_equal_centers_are_merged_without_change():
     activation = make(1, 6, init="random")
     with torch.no_grad():
         activation.centers.copy_(torch.tensor([[0.0, 1.0, 0.0, 1.0, 2.0, 2.0]]))
@@ -188,7 +192,7 @@ def test_centers_at_one_place_become_one_for_nothing():
     torch.testing.assert_close(activation(GRID), before)
 
 
-def test_relu_needs_its_corner_alone_and_the_ends():
+def test_compacted_relu_has_only_its_corner_and_the_ends():
     activation = make(1, 21, init="relu")
     activation.compact(1e-6)
     assert activation.num_centers == 3
@@ -197,7 +201,7 @@ def test_relu_needs_its_corner_alone_and_the_ends():
 
 @pytest.mark.parametrize("green", ["abs", "relu"])
 @pytest.mark.parametrize("line", [False, True])
-def test_its_corners_determine_the_function(green, line):
+def test_conversion_to_piecewise_linear_gives_the_same_function(green, line):
     activation = make(3, 12, green, init="random", linear_term=line)
     with torch.no_grad():
         activation.centers[1, :6] = activation.centers[1, 6:]  # fewer corners in one feature
@@ -239,34 +243,34 @@ def test_copies_states_and_compilation():
         ({"init": lambda a: 1 / (a - a)}, "a function that is finite on"),
     ],
 )
-def test_options_out_of_range_are_refused(options, message):
+def test_options_out_of_range_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         KernelActivation(**{"num_features": 2, **options})
 
 
-def test_an_initial_function_must_keep_the_shape():
+def test_an_initial_function_must_preserve_the_shape():
     with pytest.raises(ShapeError, match=r"init\(a\) has shape \(\)"):
         KernelActivation(1, init=lambda a: a.sum())
 
 
 @pytest.mark.parametrize("shape", [(5, 3), (2,), ()])
-def test_another_number_of_features_is_refused(shape):
+def test_a_wrong_number_of_features_is_rejected(shape):
     with pytest.raises(ShapeError, match="expected 4 features in dimension -1"):
         KernelActivation(4)(torch.zeros(shape))
 
 
-def test_a_negative_tolerance_is_refused():
+def test_a_negative_tolerance_is_rejected():
     with pytest.raises(ArgumentError, match="tolerance is -1; expected 0 or more"):
         make(1).compact(-1)
 
 
-def test_in_a_network_beside_others():
+def test_learned_activations_work_in_a_network():
     network = nn.Sequential(nn.Linear(3, 6), KernelActivation(6, init="tanh"), nn.Linear(6, 1))
     network(torch.randn(4, 3)).sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in network.parameters())
 
 
-def test_a_plot_frames_the_functions_that_are_steeper_than_one():
+def test_a_plot_frames_functions_with_slopes_above_one():
     activation = make(7, 40, init=lambda a: 0.9 * a.sin())
     with torch.no_grad():
         activation.coefficients[3] *= 2

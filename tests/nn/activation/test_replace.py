@@ -1,4 +1,4 @@
-"""Learned activations put into a model begin as the functions that it had."""
+"""Learned activations are initialized as the functions that they replace in a model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_channels_of_images_have_a_function_each():
     torch.testing.assert_close(network(x), before, rtol=0, atol=1e-4)
 
 
-def test_an_activation_that_stands_in_two_places_still_does():
+def test_a_shared_activation_stays_shared():
     shared = nn.Tanh()
     network = nn.Sequential(nn.Linear(3, 4), shared, nn.Linear(4, 4), shared, nn.Linear(4, 7))
     replace_activations(network, example_input=torch.zeros(2, 3))
@@ -60,7 +60,7 @@ def test_an_activation_that_stands_in_two_places_still_does():
     assert own(widths)[0].num_features == 1
 
 
-def test_inner_modules_are_reached_and_modes_are_kept():
+def test_nested_modules_are_replaced_and_training_modes_are_kept():
     network = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.GELU()), nn.Dropout(0.5)).eval()
     replace_activations(network, example_input=torch.zeros(1, 2), num_centers=5)
     assert len(own(network)) == 1
@@ -68,14 +68,14 @@ def test_inner_modules_are_reached_and_modes_are_kept():
     assert own(network)[0].line is not None
 
 
-def test_the_example_changes_no_running_statistics():
+def test_the_example_input_does_not_change_running_statistics():
     network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()).train()
     replace_activations(network, example_input=torch.randn(9, 3))
     assert network[1].num_batches_tracked == 0
     assert network.training
 
 
-def test_options_are_handed_on():
+def test_options_are_passed_on():
     network = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
     replace_activations(
         network, 7, torch.zeros(1, 2), green="gaussian", bandwidth=0.5, limits=(-2.0, 2.0)
@@ -85,7 +85,7 @@ def test_options_are_handed_on():
     assert activation.line is None
 
 
-def test_groups_part_the_parameters_and_penalties_add_up():
+def test_groups_partition_the_parameters_and_penalties_are_summed():
     network = nn.Sequential(nn.Linear(2, 3), KernelActivation(3, normalize=True), nn.Linear(3, 1))
     rest, shapes = activation_groups(network, lr=0.5, weight_decay=0.0)
     assert {id(p) for g in (rest, shapes) for p in g["params"]} == {

@@ -9,13 +9,13 @@ from representer.errors import ArgumentError, KindError
 from representer.nn import DeepGraphKernelNN
 
 
-def test_it_shows_what_differs_from_its_defaults():
+def test_the_repr_shows_arguments_that_differ_from_defaults():
     net = DeepGraphKernelNN(3, 4, num_layers=3, nonlinear="relu")
     assert net.extra_repr() == "3, 4, nonlinear='relu', num_layers=3"
     assert DeepGraphKernelNN(3, 4).extra_repr() == "3, 4"
 
 
-def test_its_references_are_walks_in_the_first_layer_alone():
+def test_references_are_walks_only_in_the_first_layer():
     net = DeepGraphKernelNN(3, 4, order=2)
     assert net.references().shape == (4, 2, 3)
     assert net.references(1).shape == (4, 2, 4)
@@ -23,7 +23,7 @@ def test_its_references_are_walks_in_the_first_layer_alone():
         net.kernel  # noqa: B018
 
 
-def test_new_parameters_are_of_the_size_that_keeps_states_large():
+def test_initial_parameters_keep_the_scale_of_the_states():
     net, x = DeepGraphKernelNN(50, 40), torch.randn(30, 50)
     edges = torch.randint(0, 30, (2, 90))
     assert 0.1 < float(net(x, edges).detach().std()) < 30
@@ -36,6 +36,6 @@ def test_new_parameters_are_of_the_size_that_keeps_states_large():
     ("options", "message"),
     [({"num_layers": 0}, "num_layers is 0"), ({"nonlinear": "sine"}, "nonlinear is 'sine'")],
 )
-def test_an_option_that_is_not_allowed_is_named(options, message):
+def test_the_error_for_an_invalid_option_names_it(options, message):
     with pytest.raises(ArgumentError, match=message):
         DeepGraphKernelNN(3, 4, **options)

@@ -1,4 +1,4 @@
-"""Laws of every graph layer, over all layers and options."""
+"""Properties of all graph layers, over all options."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def made(kind, options, dtype: torch.dtype = F64):
 
 
 @every_layer
-def test_a_batch_is_its_graphs_one_by_one(kind, options):
+def test_a_batch_matches_its_graphs_one_by_one(kind, options):
     graphs = [graph(s, n, e) for s, n, e in ((0, 5, 9), (1, 1, 0), (2, 3, 4))]
     net, joined = made(kind, options), Batch.from_data_list(graphs)
     found = net(joined.x, joined.edge_index, joined.edge_attr, joined.batch)
@@ -75,7 +75,7 @@ def test_a_batch_is_its_graphs_one_by_one(kind, options):
 
 
 @every_layer
-def test_the_numbering_of_nodes_and_edges_changes_nothing(kind, options):
+def test_the_output_is_invariant_to_permutations_of_nodes_and_edges(kind, options):
     G, net = graph(), made(kind, options)
     order, edges = torch.randperm(5), torch.randperm(9)
     place = order.argsort()
@@ -95,7 +95,7 @@ def test_the_states_of_the_nodes_sum_to_the_output(kind, options):
 
 
 @every_layer
-def test_every_parameter_learns(kind, options):
+def test_every_parameter_gets_a_gradient(kind, options):
     G, net = graph(), made(kind, options)
     net(G.x, G.edge_index, G.edge_attr).square().sum().backward()
     silent = [name for name, p in net.named_parameters() if p.grad is None or not p.grad.any()]
@@ -117,7 +117,7 @@ def test_it_compiles_to_one_graph(kind, options):
 
 
 @few_layers
-def test_it_is_copied_pickled_and_saved(kind, options):
+def test_copies_pickles_and_saved_layers_are_equal(kind, options):
     G, net, other = graph(), made(kind, options), made(kind, options)
     expected = net(G.x, G.edge_index, G.edge_attr)
     other.reset_parameters()
@@ -127,7 +127,7 @@ def test_it_is_copied_pickled_and_saved(kind, options):
 
 
 @few_layers
-def test_an_explainer_of_pyg_finds_its_edges(kind, options):
+def test_pyg_explainers_find_the_relevant_edges(kind, options):
     G, net = graph(dtype=torch.float32), made(kind, options, torch.float32)
     explainer = Explainer(
         net, GNNExplainer(epochs=2), explanation_type="model", edge_mask_type="object",
@@ -140,7 +140,7 @@ def test_an_explainer_of_pyg_finds_its_edges(kind, options):
 
 
 @layers_of_products
-def test_a_masked_edge_carries_nothing(kind, options):
+def test_a_masked_edge_has_no_effect(kind, options):
     G, net = graph(), made(kind, options)
     kept = G.edge_index[1] != 2
     set_masks(net, kept.double(), G.edge_index, apply_sigmoid=False)
@@ -151,7 +151,7 @@ def test_a_masked_edge_carries_nothing(kind, options):
 
 
 @few_layers
-def test_autocast_halves_products_and_keeps_the_sums_whole(kind, options):
+def test_autocast_reduces_the_precision_of_products_but_not_of_sums(kind, options):
     G, net = graph(dtype=torch.float32), made(kind, options, torch.float32)
     expected = net(G.x, G.edge_index, G.edge_attr)
     with torch.autocast("cpu", torch.bfloat16):

@@ -1,4 +1,4 @@
-"""The sum over neighbors is the same by the operator and message by message."""
+"""The operator and message passing give the same sum over neighbors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from representer.ops.walk_aggregate.samples import PARTS, SIZES, tensors
 
 
 @pytest.mark.parametrize("parts", PARTS)
-def test_under_a_mask_of_ones_every_part_is_what_the_operator_computes(parts):
+def test_message_passing_with_a_mask_of_ones_matches_the_operator(parts):
     sums, given = NeighborSum(), tensors(SIZES["5x9x3x17"], parts, torch.float64)
     options = {"scale": 3.0, "activation": "tanh" if "shift" in parts else "identity"}
     expected = sums(**given, **options)

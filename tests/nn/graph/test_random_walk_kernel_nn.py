@@ -1,4 +1,4 @@
-"""The layer of the random-walk kernel: its call, its options, and how torch uses it."""
+"""The layer of the random-walk kernel: calls, options and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def layer(dtype: torch.dtype = F64, **options) -> RandomWalkKernelNN:
 
 
 @every_option
-def test_the_states_are_those_of_the_recurrence(options):
+def test_the_states_match_the_recurrence(options):
     G, net = graph(), layer(**options)
     w = net.walks
     products = torch.einsum("vd,jhd->vjh", G.x, w.nodes)
@@ -66,12 +66,12 @@ def test_the_states_are_those_of_the_recurrence(options):
     torch.testing.assert_close(pooled[0], expected[:, -1].sum(0))
 
 
-def test_a_layer_brought_to_float64_has_all_digits_of_its_decay():
+def test_the_decay_is_exact_after_conversion_to_float64():
     net = RandomWalkKernelNN(3, 4, decay=0.1).double()
     assert float(net.decay_gate()) == 0.1
 
 
-def test_what_is_written_into_a_reference_is_the_layers():
+def test_references_can_be_modified_in_place():
     net = layer()
     net.references()[1] = 2.0
     assert (net.walks.nodes[:, 1] == 2).all()
@@ -120,7 +120,7 @@ def test_a_graph_without_nodes_or_edges_has_a_prediction():
         ({"batch": torch.zeros(4).long()}, ShapeError, r"batch has shape \(4,\); expected \(5,\)"),
     ],
 )  # fmt: skip
-def test_a_call_that_does_not_fit_is_named(changes, error, message):
+def test_invalid_calls_are_rejected(changes, error, message):
     G = graph()
     arguments = {"x": G.x, "edge_index": G.edge_index, "edge_attr": G.edge_attr, **changes}
     with pytest.raises(error, match=message):
@@ -140,6 +140,6 @@ def test_a_call_that_does_not_fit_is_named(changes, error, message):
         ({"edge_dim": 0}, "edge_dim is 0"),
     ],
 )
-def test_an_option_that_is_not_allowed_is_named(options, message):
+def test_the_error_for_an_invalid_option_names_it(options, message):
     with pytest.raises(ArgumentError, match=message):
         RandomWalkKernelNN(3, 4, **options)

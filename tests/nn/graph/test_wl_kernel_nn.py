@@ -1,4 +1,4 @@
-"""The Weisfeiler-Lehman layer: the authors' code, its options, its kernel or the reason why not."""
+"""The Weisfeiler-Lehman layer: the authors' code, its options and its kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from representer.nn import WLKernelNN
 F64 = torch.float64
 
 
-def test_the_authors_code_is_a_choice_of_options():
+def test_options_reproduce_the_authors_code():
     """h = relu(A f); K_v = (sum 10 sigma(..) * P h_u * Q b) * S h_v in the last of four rounds."""
     net = WLKernelNN(
         5,
@@ -48,7 +48,7 @@ def test_the_authors_code_is_a_choice_of_options():
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("readout", ["sum", "last"])
 @pytest.mark.parametrize("decay", [0.5, "learned", "gated"])
-def test_all_rounds_in_one_are_the_rounds_one_by_one(decay, readout, order):
+def test_the_fused_rounds_match_the_rounds_one_by_one(decay, readout, order):
     torch.manual_seed(0)
     net = WLKernelNN(3, 4, 3, order, decay, edge_dim=2, readout=readout, gate_scale=2.0, dtype=F64)
     for parameter in net.parameters():
@@ -63,7 +63,7 @@ def test_all_rounds_in_one_are_the_rounds_one_by_one(decay, readout, order):
     torch.testing.assert_close(*found, rtol=1e-10, atol=1e-10, check_dtype=False)
 
 
-def test_the_authors_network_has_its_number_of_parameters():
+def test_the_number_of_parameters_matches_the_authors_network():
     """263,376 with gates at width 175 and 259,601 without at 200, two more linear maps included."""
     for width, decay, total in ((175, "gated", 263_376), (200, 1.0, 259_601)):
         net = WLKernelNN(
@@ -79,7 +79,7 @@ def test_the_authors_network_has_its_number_of_parameters():
         assert sum(p.numel() for p in net.parameters()) + head == total
 
 
-def test_labels_and_levels_can_be_looked_at():
+def test_labels_and_levels_can_be_inspected():
     net = WLKernelNN(3, 4, depth=3, dtype=F64)
     x, ends = torch.randn(5, 3, dtype=F64), torch.randint(0, 5, (2, 9))
     assert torch.equal(net.labels(x, ends), x)
@@ -101,7 +101,7 @@ def test_labels_and_levels_can_be_looked_at():
         ({"share_references": False}, "share_references=True"),
     ],
 )
-def test_a_layer_without_a_kernel_says_why(options, reason):
+def test_the_error_for_a_layer_without_a_kernel_states_the_reason(options, reason):
     with pytest.raises(KindError, match=reason):
         WLKernelNN(3, 4, **options).kernel  # noqa: B018
 
@@ -115,6 +115,6 @@ def test_a_layer_without_a_kernel_says_why(options, reason):
         ({"label_channels": 0}, "label_channels is 0"),
     ],
 )
-def test_an_option_that_is_not_allowed_is_named(options, message):
+def test_the_error_for_an_invalid_option_names_it(options, message):
     with pytest.raises(ArgumentError, match=message):
         WLKernelNN(3, 4, **options)

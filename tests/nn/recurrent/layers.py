@@ -1,4 +1,4 @@
-"""The layers that the tests run over, and their equations written out by hand."""
+"""The layers for the tests, and their equations written out."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def assert_states_equal(actual: Any, expected: Any) -> None:
 def by_hand(
     layer: RecurrentKernelMachine, x: Tensor, index: int = 0, reverse: bool = False
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Run one direction of one layer over one sequence ``(T, I)``, from what inspection shows.
+    """Run one direction of one layer over one sequence ``(T, I)`` with the inspected parameters.
 
     Returns:
-        The emissions ``(T, H)``, and the last emission and cell.
+        The outputs ``(T, H)``, and the last output and cell.
     """
     filters, static = layer.filters(index, reverse), layer.static_gates(index, reverse)
     recurrent, biases = layer.recurrent(index, reverse), layer.biases(index, reverse)

@@ -1,4 +1,4 @@
-"""The string-kernel layers that the tests run over."""
+"""The string-kernel layers for the tests."""
 
 from __future__ import annotations
 

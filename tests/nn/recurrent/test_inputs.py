@@ -1,4 +1,4 @@
-"""Inputs of every kind, packed sequences, and messages for inputs that do not fit."""
+"""Inputs of all layouts, packed sequences, and errors for invalid inputs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _sequences() -> list[Tensor]:
 @EVERY_LAYER
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("options", [{}, {"num_layers": 2, "filter_length": MIXED, "dilation": 2}])
-def test_a_packed_batch_equals_its_sequences_one_by_one(
+def test_a_packed_batch_matches_its_sequences_one_by_one(
     name: str, bidirectional: bool, options: dict[str, Any]
 ):
-    """A reversed direction starts at each true end; states and windows are those of true ends."""
+    """The reverse direction starts at true ends; states and windows are those of true ends."""
     layer, sequences = build(name, bidirectional=bidirectional, **options), _sequences()
     packed = pack_sequence(sequences, enforce_sorted=False)
     output, state = layer(packed)
@@ -53,7 +53,7 @@ def test_a_packed_batch_equals_its_sequences_one_by_one(
 
 
 @EVERY_LAYER
-def test_gradients_of_a_packed_batch_equal_those_of_its_sequences(name: str):
+def test_gradients_of_a_packed_batch_match_those_of_its_sequences(name: str):
     layer, sequences = build(name, bidirectional=True, filter_length=2), _sequences()
     leaves = [sequence.requires_grad_() for sequence in sequences]
     output, _ = layer(pack_sequence(leaves, enforce_sorted=False))
@@ -82,7 +82,7 @@ def test_a_packed_batch_continues_from_a_state_in_the_order_of_the_batch():
         torch.testing.assert_close(padded[: len(sequence), b], layer(sequence, alone)[0])
 
 
-def test_unpacking_and_packing_again_is_the_same_batch():
+def test_unpacking_and_packing_restores_the_batch():
     packed = pack_sequence(_sequences(), enforce_sorted=False)
     again = pack_like(*unpack(packed), packed)
     assert torch.equal(again.data, packed.data)
@@ -135,7 +135,7 @@ BAD: list[tuple[Any, type[Exception], list[str]]] = [
 
 
 @pytest.mark.parametrize(("given", "kind", "parts"), BAD, ids=[parts[0] for _, _, parts in BAD])
-def test_an_input_that_does_not_fit_is_named_with_what_was_expected_and_the_fix(
+def test_errors_for_invalid_inputs_name_the_expected_input_and_the_fix(
     given: Any, kind: type[Exception], parts: list[str]
 ):
     with pytest.raises(kind) as error:
@@ -145,7 +145,7 @@ def test_an_input_that_does_not_fit_is_named_with_what_was_expected_and_the_fix(
     assert isinstance(error.value, ValueError if kind is ShapeError else TypeError)
 
 
-def test_under_autocast_half_precision_is_taken_and_float64_is_not():
+def test_autocast_accepts_half_precision_and_rejects_float64():
     layer = nn.RKMLSTM(INPUT, HIDDEN)
     state = layer(torch.zeros(5, 2, INPUT))[1]
     with torch.autocast("cpu", torch.bfloat16):
@@ -174,7 +174,7 @@ def test_an_empty_batch_gives_an_empty_output():
 
 
 @EVERY_LAYER
-def test_views_of_any_stride_are_read_as_they_are(name: str):
+def test_views_of_any_stride_are_supported(name: str):
     layer = build(name, filter_length=2)
     x = batch()
     expected = layer(x)[0]

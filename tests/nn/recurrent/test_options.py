@@ -1,4 +1,4 @@
-"""Constructor options of a layer: how they are printed, and what is refused."""
+"""Constructor options of a layer: their repr and checks."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SHOWN: list[tuple[Callable[[], torch.nn.Module], str]] = [
 
 
 @pytest.mark.parametrize(("layer", "shown"), SHOWN, ids=[shown for _, shown in SHOWN])
-def test_the_printed_form_has_the_options_that_differ_from_their_defaults(
+def test_the_repr_shows_options_that_differ_from_defaults(
     layer: Callable[[], torch.nn.Module], shown: str
 ):
     assert repr(layer()) == shown
@@ -80,31 +80,31 @@ def test_the_printed_form_has_the_options_that_differ_from_their_defaults(
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_an_option_out_of_range_is_named_with_its_range(options: dict[str, Any], message: str):
+def test_errors_for_options_out_of_range_name_the_range(options: dict[str, Any], message: str):
     with pytest.raises(ArgumentError, match=message):
         build("RKM-LSTM", **options)
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.0, "3", True, None])
 @pytest.mark.parametrize("name", ["input_size", "hidden_size"])
-def test_a_size_is_a_whole_number_from_1_on(name: str, size: Any):
+def test_a_size_must_be_a_positive_integer(name: str, size: Any):
     sizes = {"input_size": 3, "hidden_size": 4, name: size}
     with pytest.raises(ArgumentError, match=f"{name} is {size!r}; expected a positive integer"):
         nn.RKMLSTM(**sizes)
 
 
 @pytest.mark.parametrize("name", ["CNN", "Gated CNN"])
-def test_zoneout_is_refused_where_nothing_can_be_kept(name: str):
-    with pytest.raises(ArgumentError, match=r"zoneout is \(0.1, 0.1\).*nothing to keep"):
+def test_zoneout_is_rejected_for_cells_without_memory(name: str):
+    with pytest.raises(ArgumentError, match=r"zoneout is \(0.1, 0.1\).*no state to keep"):
         build(name, zoneout=0.1)
 
 
-def test_dropout_on_one_layer_is_warned_about():
+def test_dropout_with_a_single_layer_warns():
     with pytest.warns(UserWarning, match=r"between layers, and num_layers is 1.*variational_drop"):
         build("RKM-LSTM", dropout=0.5)
 
 
-def test_checks_return_what_they_let_pass():
+def test_checks_return_valid_values():
     assert check_size("n", 3) == 3
     assert check_probability("p", 1) == 1.0
     assert zoneout_pair(0.1) == (0.1, 0.1)
@@ -144,12 +144,12 @@ def test_filter_options_are_shown_by_every_machine():
 
 
 @pytest.mark.parametrize("name", SIGNATURES)
-def test_an_option_that_there_is_not_is_a_type_error(name: str):
+def test_an_unknown_option_is_a_type_error(name: str):
     with pytest.raises(TypeError, match="got an unexpected keyword argument 'filter_lenght'"):
         SIGNATURES[name](3, 4, filter_lenght=2)
 
 
-def test_what_an_rkm_has_not_is_refused_by_name():
+def test_options_that_rkm_does_not_have_are_rejected_by_name():
     for option in ("forget_bias", "output_nonlinearity", "bias"):
         with pytest.raises(TypeError, match=option):
             nn.RKM(3, 4, **{option: 1})

@@ -1,4 +1,4 @@
-"""The layout of a layer: kinds of input, layers, directions, dropout, steps."""
+"""The layout of a layer: inputs, layers, directions, dropout, steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = pytest.mark.parametrize("bidirectional", [False, True])
 
 @EVERY_LAYER
 @FLAGS
-def test_a_batch_first_layer_is_the_same_layer_with_axes_exchanged(name: str, bidirectional: bool):
+def test_a_batch_first_layer_matches_with_transposed_axes(name: str, bidirectional: bool):
     plain = build(name, bidirectional=bidirectional, **DEEP)
     first = build(name, bidirectional=bidirectional, batch_first=True, **DEEP)
     first.load_state_dict(plain.state_dict())
@@ -36,7 +36,9 @@ def test_a_batch_first_layer_is_the_same_layer_with_axes_exchanged(name: str, bi
 @EVERY_LAYER
 @FLAGS
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_an_unbatched_sequence_is_a_batch_of_one(name: str, bidirectional: bool, batch_first: bool):
+def test_an_unbatched_sequence_matches_a_batch_of_one(
+    name: str, bidirectional: bool, batch_first: bool
+):
     layer = build(name, bidirectional=bidirectional, batch_first=batch_first, **DEEP)
     x = batch(size=1)
     output, state = layer(x.transpose(0, 1) if batch_first else x)
@@ -53,13 +55,13 @@ def test_an_unbatched_sequence_is_a_batch_of_one(name: str, bidirectional: bool,
 
 
 @EVERY_LAYER
-def test_one_time_step_is_a_sequence(name: str):
+def test_a_sequence_can_have_one_step(name: str):
     layer, x = build(name, bidirectional=True, **DEEP), batch(1)
     assert layer(x)[0].shape == (1, 3, 2 * HIDDEN)
 
 
 @EVERY_LAYER
-def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(name: str):
+def test_the_reverse_direction_matches_a_layer_on_the_flipped_sequence(name: str):
     both, x = build(name, bidirectional=True, filter_length=3), batch()
     alone = build(name, filter_length=3)
     own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
@@ -73,7 +75,7 @@ def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(nam
 
 
 @EVERY_LAYER
-def test_the_parts_of_a_layer_are_layers_on_its_parameters_that_make_its_output(name: str):
+def test_parts_of_a_layer_share_its_parameters_and_reproduce_its_output(name: str):
     layer, x = build(name, bidirectional=True, **DEEP), batch()
     output, state = layer(x)
     parts = [[layer.part(k, reverse) for reverse in (False, True)] for k in (0, 1)]
@@ -96,7 +98,7 @@ def test_the_parts_of_a_layer_are_layers_on_its_parameters_that_make_its_output(
 
 @EVERY_LAYER
 def test_a_bidirectional_layer_starts_each_direction_from_its_own_state(name: str):
-    """Directions of the same weights with exchanged states mirror each other."""
+    """Directions with equal weights and exchanged states mirror each other."""
     layer, x = build(name, bidirectional=True, filter_length=2), batch()
     shared = {k.replace("_l0", "_l0_reverse"): v
               for k, v in layer.state_dict().items() if "_reverse" not in k}  # fmt: skip
@@ -109,7 +111,7 @@ def test_a_bidirectional_layer_starts_each_direction_from_its_own_state(name: st
     torch.testing.assert_close(mirrored, torch.cat((backward, forward), dim=-1))
 
 
-def test_dropout_acts_between_the_layers_in_training_alone():
+def test_dropout_acts_between_layers_only_in_training():
     layer, x = build("LSTM", num_layers=2, dropout=1.0), batch()
     plain, cut = (build("LSTM", num_layers=2) for _ in range(2))
     for twin in (plain, cut):
@@ -139,7 +141,7 @@ def _watched(layer: SequenceLayer, seen: list[Tensor]) -> Callable[[int], Run]:
     return watched
 
 
-def test_variational_dropout_keeps_one_mask_over_time_and_draws_one_for_every_sequence(
+def test_variational_dropout_has_one_mask_per_sequence(
     monkeypatch: pytest.MonkeyPatch,
 ):
     layer = build("CNN", variational_dropout=0.5)
@@ -147,7 +149,7 @@ def test_variational_dropout_keeps_one_mask_over_time_and_draws_one_for_every_se
     monkeypatch.setattr(layer, "_direction", _watched(layer, seen))
     layer(torch.ones(7, 20, INPUT, dtype=torch.float64))
     (x,) = seen
-    assert sorted(x.unique().tolist()) == [0.0, 2.0]  # thinned out, and scaled up to the same mean
+    assert sorted(x.unique().tolist()) == [0.0, 2.0]  # dropped, and rescaled to the same mean
     assert torch.equal(x, x[:1].expand_as(x))
     assert len(x[0].unique(dim=0)) > 1
 
@@ -168,7 +170,7 @@ def test_variational_dropout_acts_before_every_layer_and_not_in_evaluation(
 
 @EVERY_LAYER
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
+def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
     layer, x = build(name, batch_first=batch_first, layer_norm=True, **DEEP), batch()
     whole, final = layer(x.transpose(0, 1) if batch_first else x)
     state, outputs = None, []
@@ -181,7 +183,7 @@ def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
 
 
 @EVERY_LAYER
-def test_a_step_of_one_sequence_needs_no_batch(name: str):
+def test_a_step_can_be_unbatched(name: str):
     layer, x = build(name, batch_first=True, **DEEP), batch()
     _, state = layer.step(x[0, 0])
     output, _ = layer.step(x[1, 0], state)
@@ -189,7 +191,7 @@ def test_a_step_of_one_sequence_needs_no_batch(name: str):
     torch.testing.assert_close(output, layer(x[:2, 0])[0][1])
 
 
-def test_a_bidirectional_layer_takes_no_steps():
+def test_step_is_rejected_for_a_bidirectional_layer():
     with pytest.raises(ArgumentError, match=r"bidirectional is True; expected False for step\(\)"):
         build("RKM-LSTM", bidirectional=True).step(batch()[0])
 
@@ -202,7 +204,7 @@ def test_a_bidirectional_layer_takes_no_steps():
             ShapeError,
             r"x_t has shape \(2, 7\); expected \(batch, 3\) or un",
         ),
-        (torch.zeros(5, 2, 3), ShapeError, r"x_t has shape \(5, 2, 3\).*takes one time step"),
+        (torch.zeros(5, 2, 3), ShapeError, r"x_t has shape \(5, 2, 3\).*a single time step"),
         (torch.zeros(()), ShapeError, r"x_t has shape \(\); expected \(batch, 3\)"),
         (pack_sequence([torch.zeros(2, 3)]), KindError, "x_t is PackedSequence; expected a tensor"),
         ([0.0, 0.0, 0.0], KindError, "x_t is list; expected a tensor"),
@@ -210,13 +212,13 @@ def test_a_bidirectional_layer_takes_no_steps():
     ],
     ids=lambda value: str(value)[:25],
 )
-def test_a_step_that_does_not_fit_is_named(x_t, kind, message: str):
+def test_invalid_steps_are_rejected(x_t, kind, message: str):
     with pytest.raises(kind, match=message):
         nn.RKMLSTM(INPUT, HIDDEN).step(x_t)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_every_layer_and_direction_has_weights_of_its_own(bidirectional: bool):
+def test_every_layer_and_direction_has_its_own_weights(bidirectional: bool):
     layer = build("RKM-LSTM", num_layers=3, bidirectional=bidirectional)
     ends = ("", "_reverse")[: 1 + bidirectional]
     for k in range(3):
@@ -230,7 +232,7 @@ def test_every_layer_and_direction_has_weights_of_its_own(bidirectional: bool):
 
 
 @EVERY_LAYER
-def test_resetting_draws_parameters_anew_and_a_seed_draws_them_again(name: str):
+def test_reset_redraws_parameters_reproducibly_by_seed(name: str):
     layer = build(name, num_layers=2, layer_norm=True)
     first = [parameter.clone() for parameter in layer.parameters()]
     torch.manual_seed(7)
@@ -245,7 +247,7 @@ def test_resetting_draws_parameters_anew_and_a_seed_draws_them_again(name: str):
     assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), second, strict=True))
 
 
-def test_code_for_torch_layers_may_flatten_the_parameters():
+def test_flatten_parameters_exists_for_compatibility():
     layer = build("RKM-LSTM")
     before = layer.state_dict()
     assert layer.flatten_parameters() is None
@@ -253,7 +255,7 @@ def test_code_for_torch_layers_may_flatten_the_parameters():
 
 
 @pytest.mark.parametrize("name", [n for n in LAYERS if "CNN" not in n])
-def test_a_layer_made_without_memory_and_filled_later_is_the_same_layer(name: str):
+def test_a_layer_created_on_the_meta_device_can_be_materialized(name: str):
     layer = build(name)
     empty = build(name, device="meta")
     assert empty(torch.zeros(2, 1, INPUT, device="meta", dtype=torch.float64))[0].is_meta

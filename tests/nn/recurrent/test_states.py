@@ -1,4 +1,4 @@
-"""Reading and writing states, and messages for states that do not fit."""
+"""Reading and writing of states, and errors for invalid states."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STATEFUL = {"num_layers": 2, "filter_length": 3, "bidirectional": True}
 
 
 @EVERY_LAYER
-def test_a_state_has_first_dimension_layers_times_directions_and_is_never_batch_first(name: str):
+def test_the_first_dimension_of_a_state_is_layers_times_directions(name: str):
     layer = build(name, batch_first=True, dilation=2, **STATEFUL)
     _, state = layer(batch(5, 3).transpose(0, 1))
     if isinstance(state, nn.WindowedRecurrentState):
@@ -49,7 +49,7 @@ def test_an_unbatched_state_has_no_batch_dimension(name: str):
 
 
 @WITH_MEMORY
-def test_for_n_1_the_pair_of_h_and_c_is_taken_as_torch_does(name: str):
+def test_for_n_1_a_pair_of_h_and_c_is_accepted_as_in_torch(name: str):
     layer, x = build(name, num_layers=2), batch()
     _, (h, c) = layer(x)
     pair, whole = layer(x, (h, c)), layer(x, nn.RecurrentState(h, c))
@@ -61,14 +61,14 @@ def test_for_n_1_the_pair_of_h_and_c_is_taken_as_torch_does(name: str):
 
 
 @EVERY_LAYER
-def test_no_state_is_a_state_of_zeros(name: str):
+def test_the_default_state_is_zeros(name: str):
     layer, x = build(name, **STATEFUL), batch()
     zeros = torch.utils._pytree.tree_map(torch.zeros_like, layer(x)[1])
     torch.testing.assert_close(layer(x)[0], layer(x, zeros)[0])
 
 
 @EVERY_LAYER
-def test_a_plain_tuple_of_all_parts_is_a_state(name: str):
+def test_a_tuple_of_all_fields_is_accepted_as_a_state(name: str):
     layer, x = build(name, **STATEFUL), batch()
     state = layer(x)[1]
     torch.testing.assert_close(layer(x, tuple(state))[0], layer(x, state)[0])
@@ -86,14 +86,14 @@ BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], list[str]]] = {
         KindError,
         ["state is one tensor (2, 3, 4)",
          "expected WindowedRecurrentState(h (2, 3, 4), c (2, 3, 4), window)",
-         "Pass on what an earlier call returned"],
+         "Pass the complete state that an earlier call returned"],
     ),
     "a list": (list, KindError, ["state is list", "expected WindowedRecurrentState("]),
     "a dict": (lambda state: state._asdict(), KindError, ["state is dict"]),
     "h and c alone": (
         lambda state: state[:2],
         KindError,
-        ["state is a tuple of 2", "window", "Pass on what an earlier call returned, whole"],
+        ["state is a tuple of 2", "window", "Pass the complete state"],
     ),
     "batch-first": (
         _change(h=lambda h: h.transpose(0, 1)),
@@ -143,7 +143,7 @@ BAD: dict[str, tuple[Callable[[Any], Any], type[Exception], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_state_that_does_not_fit_is_named_with_what_was_expected(case: str):
+def test_errors_for_invalid_states_name_the_expected_state(case: str):
     spoil, kind, parts = BAD[case]
     layer, x = build("RKM-LSTM", num_layers=2, filter_length=3), batch()
     with pytest.raises(kind) as error:
@@ -159,7 +159,7 @@ def test_a_batched_state_for_an_unbatched_input_shows_both_shapes():
         layer(x[:, 0], state)
 
 
-def test_the_state_of_a_cell_with_memory_is_none_for_one_without():
+def test_a_cell_without_memory_rejects_the_state_of_one_with_memory():
     state = build("RKM-LSTM")(batch())[1]
     with pytest.raises(KindError, match=r"state is a tuple of 2; expected EmptyState\(\)"):
         build("CNN")(batch(), state)
@@ -168,7 +168,7 @@ def test_the_state_of_a_cell_with_memory_is_none_for_one_without():
 
 
 @pytest.mark.parametrize("name", ["CNN", "Gated CNN"])
-def test_a_cell_without_memory_carries_its_window_alone(name: str):
+def test_the_state_of_a_cell_without_memory_is_its_window(name: str):
     state = build(name, filter_length=2)(batch())[1]
     assert isinstance(state, nn.WindowState)
     assert state.window[0].shape == (3, 1, INPUT)
@@ -256,7 +256,7 @@ def test_a_detached_state_has_the_values_and_no_graph(name: str):
         (torch.tensor(1), ShapeError, r"indices has shape \(\)"),
     ],
 )
-def test_indices_that_do_not_fit_are_named(indices: Any, kind: type[Exception], message: str):
+def test_invalid_indices_are_rejected(indices: Any, kind: type[Exception], message: str):
     with pytest.raises(kind, match=message):
         build("LSTM")(batch())[1].reorder(indices)
 

@@ -1,4 +1,4 @@
-"""DropConnect: acts on hidden-to-hidden weights, in training, with one mask a call."""
+"""DropConnect acts on hidden-to-hidden weights in training, with one mask per call."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build(kind: str) -> tuple[nn.Module, Tensor]:
 
 
 def recurrent(module: nn.Module) -> dict[str, nn.Parameter]:
-    """The hidden-to-hidden matrices by the names that they have without DropConnect."""
+    """Return the hidden-to-hidden matrices by their names without DropConnect."""
     found = {}
     for name, parameter in module.named_parameters():
         plain = name.replace("parametrizations.", "").replace(".original", "")
@@ -55,7 +55,7 @@ def recurrent(module: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def thinned(kind: str, seed: int, p: float) -> nn.Module:
-    """The plain layer with the weights that the masks of a seed leave, in the order of layers."""
+    """Return the layer without DropConnect, with weights masked by seed in layer order."""
     plain, _ = build(kind)
     torch.manual_seed(seed)
     with torch.no_grad():
@@ -69,8 +69,8 @@ def run(module: nn.Module, x: Tensor) -> Tensor:
 
 
 @EVERY_KIND
-def test_in_training_a_layer_computes_with_dropped_recurrent_weights_and_no_others(kind) -> None:
-    """A mask that moved from step to step, or on other weights, would give other outputs."""
+def test_in_training_only_recurrent_weights_are_dropped(kind) -> None:
+    """A mask that changed between steps, or of other weights, would give other outputs."""
     layer, x = build(kind)
     drop_connect(layer, 0.5)
     for seed in (1, 2):
@@ -80,7 +80,7 @@ def test_in_training_a_layer_computes_with_dropped_recurrent_weights_and_no_othe
 
 
 @EVERY_KIND
-def test_one_mask_of_each_matrix_is_drawn_a_call(kind) -> None:
+def test_one_mask_per_matrix_and_call_is_drawn(kind) -> None:
     layer, x = build(kind)
     drop_connect(layer, 0.5)
     for _ in range(2):  # in the second call a layer of torch has another list of weights
@@ -92,7 +92,7 @@ def test_one_mask_of_each_matrix_is_drawn_a_call(kind) -> None:
 
 
 @EVERY_KIND
-def test_evaluation_drops_and_draws_nothing(kind) -> None:
+def test_evaluation_drops_nothing_and_uses_no_random_numbers(kind) -> None:
     layer, x = build(kind)
     plain = copy.deepcopy(layer).eval()
     drop_connect(layer, 0.5)
@@ -101,13 +101,13 @@ def test_evaluation_drops_and_draws_nothing(kind) -> None:
     before = torch.get_rng_state()
     assert torch.equal(run(layer, x), run(plain, x))
     assert torch.equal(before, torch.get_rng_state())
-    torch.manual_seed(9)  # and training goes on as it was
+    torch.manual_seed(9)  # and training continues unchanged
     torch.testing.assert_close(run(layer.train(), x), run(thinned(kind, 9, 0.5), x))
     assert len(list(layer.parameters())) == len(list(plain.parameters()))
 
 
 @EVERY_KIND
-def test_gradients_reach_the_stored_weights_where_they_were_not_dropped(kind) -> None:
+def test_only_kept_entries_of_the_stored_weights_get_gradients(kind) -> None:
     layer, x = build(kind)
     drop_connect(layer, 0.5)
     torch.manual_seed(4)
@@ -125,7 +125,7 @@ def test_gradients_reach_the_stored_weights_where_they_were_not_dropped(kind) ->
 
 
 @EVERY_KIND
-def test_training_steps_move_the_weights_that_are_stored(kind) -> None:
+def test_training_updates_the_stored_weights(kind) -> None:
     layer, x = build(kind)
     drop_connect(layer, 0.5)
     optimizer = torch.optim.SGD(layer.parameters(), 0.1)
@@ -147,7 +147,7 @@ def test_training_steps_move_the_weights_that_are_stored(kind) -> None:
 
 
 @EVERY_KIND
-def test_a_copy_and_a_reloaded_layer_are_the_layer(kind) -> None:
+def test_copies_and_reloaded_layers_are_equal(kind) -> None:
     layer, x = build(kind)
     drop_connect(layer, 0.5)
     run(layer, x)  # in training: torch's layers now have read dropped weights
@@ -171,7 +171,7 @@ def test_a_copy_and_a_reloaded_layer_are_the_layer(kind) -> None:
 @EVERY_KIND
 def test_it_compiles(kind) -> None:
     layer, x = build(kind)
-    drop_connect(layer, 1.0)  # the mask is known, whatever draws it
+    drop_connect(layer, 1.0)  # the mask does not depend on random numbers
     own = not isinstance(
         layer, nn.RNNBase
     )  # torch's compiler leaves torch's own layers as they are
@@ -181,7 +181,7 @@ def test_it_compiles(kind) -> None:
 
 
 @EVERY_KIND
-def test_after_a_call_that_failed_masks_are_drawn_again(kind) -> None:
+def test_new_masks_are_drawn_after_a_failed_call(kind) -> None:
     layer, x = build(kind)
     drop_connect(layer, 0.5)
     with pytest.raises((ValueError, RuntimeError)):
@@ -191,7 +191,7 @@ def test_after_a_call_that_failed_masks_are_drawn_again(kind) -> None:
     torch.testing.assert_close(run(layer, x), run(thinned(kind, 6, 0.5), x))
 
 
-def test_a_packed_sequence_is_read_with_one_mask() -> None:
+def test_a_packed_batch_uses_one_mask() -> None:
     layer, x = build("LSTM")
     packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([5, 3]))
     drop_connect(layer, 0.5)
@@ -201,14 +201,14 @@ def test_a_packed_sequence_is_read_with_one_mask() -> None:
     torch.testing.assert_close(layer(packed)[0].data, wanted)
 
 
-def test_a_share_of_0_changes_nothing() -> None:
+def test_p_of_0_changes_nothing() -> None:
     layer, x = build("LSTM")
     wanted = run(layer, x)
     assert torch.equal(run(drop_connect(layer, 0.0), x), wanted)
 
 
 @pytest.mark.parametrize("kind", ["RKM-LSTM", "RKM-CIFG", "linear kernel", "string kernel"])
-def test_a_step_in_evaluation_is_that_of_the_plain_layer(kind) -> None:
+def test_a_step_in_evaluation_matches_the_layer_without_dropconnect(kind) -> None:
     plain, x = build(kind)
     layer = drop_connect(copy.deepcopy(plain), 0.5).eval()
     state = expected = None
@@ -220,8 +220,8 @@ def test_a_step_in_evaluation_is_that_of_the_plain_layer(kind) -> None:
 
 
 @pytest.mark.parametrize("kind", ["RKM-LSTM", "string kernel of one layer"])
-def test_the_streaming_step_takes_the_layer_and_its_masks(kind: str) -> None:
-    """In evaluation streaming keeps its short path; in training that path drops too."""
+def test_the_streaming_step_supports_dropconnect(kind: str) -> None:
+    """Evaluation uses the fast path, also with DropConnect; in training it drops, too."""
     plain, x = build(kind)
     layer = drop_connect(copy.deepcopy(plain), 0.5)
     with torch.no_grad():
@@ -239,7 +239,7 @@ def test_the_streaming_step_takes_the_layer_and_its_masks(kind: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [True, False])
-def test_inspection_and_explanations_show_the_weights_of_evaluation(mode: bool) -> None:
+def test_inspection_and_explanations_use_undropped_weights(mode: bool) -> None:
     plain, x = build("RKM-LSTM")
     layer = drop_connect(copy.deepcopy(plain), 0.5).train(mode)
     for gate, weight in plain.recurrent().items():
@@ -253,7 +253,7 @@ def test_inspection_and_explanations_show_the_weights_of_evaluation(mode: bool) 
 
 
 @EVERY_KIND
-def test_weights_can_be_drawn_anew_in_training(kind) -> None:
+def test_weights_can_be_reinitialized_in_training(kind) -> None:
     layer, _ = build(kind)
     drop_connect(layer, 0.5)
     with torch.no_grad():
@@ -263,7 +263,7 @@ def test_weights_can_be_drawn_anew_in_training(kind) -> None:
     assert all(weight.ne(0).all() for weight in recurrent(layer).values())
 
 
-def test_it_can_be_taken_off() -> None:
+def test_dropconnect_can_be_removed() -> None:
     layer, x = build("RKM-LSTM")
     wanted = run(layer, x)
     drop_connect(layer, 0.5)
@@ -271,7 +271,7 @@ def test_it_can_be_taken_off() -> None:
     torch.testing.assert_close(run(layer, x), wanted)
 
 
-def test_what_has_no_recurrent_matrix_is_refused() -> None:
+def test_layers_without_recurrent_matrices_are_rejected() -> None:
     with pytest.raises(KindError, match=r"module is Linear; expected a layer of representer.nn"):
         drop_connect(nn.Linear(2, 2))
     for layer in (layers.CNN(INPUT, H), layers.StringKernelRNN(INPUT, H, decay="input")):

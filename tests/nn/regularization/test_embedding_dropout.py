@@ -1,4 +1,4 @@
-"""Embedding dropout: a word is dropped wherever it occurs."""
+"""Embedding dropout drops all occurrences of a word."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_two_calls_drop_different_words() -> None:
     assert not torch.equal(drop(weight, tokens), drop(weight, tokens))
 
 
-def test_a_tied_weight_gets_the_gradients_of_both_ends_and_none_from_a_dropped_word() -> None:
+def test_a_tied_weight_gets_gradients_from_both_uses_and_none_from_dropped_words() -> None:
     embedding = nn.Embedding(V, E)
     tokens = torch.randint(V, (5, 2))
     x = EmbeddingDropout(0.5)(embedding.weight, tokens)
@@ -47,16 +47,16 @@ def test_a_tied_weight_gets_the_gradients_of_both_ends_and_none_from_a_dropped_w
     assert dropped
     assert not gradient[list(dropped)].any()
     (tied,) = torch.autograd.grad((x @ embedding.weight.T).sum(), embedding.weight)
-    assert tied.ne(0).any(1).all()  # the softmax sees all words
+    assert tied.ne(0).any(1).all()  # the softmax uses all words
 
 
-def test_evaluation_and_a_share_of_0_look_words_up() -> None:
+def test_evaluation_and_p_of_0_are_plain_lookups() -> None:
     weight, tokens = torch.randn(V, E), torch.randint(V, (5, 2))
     assert torch.equal(EmbeddingDropout(0.5).eval()(weight, tokens), weight[tokens])
     assert torch.equal(EmbeddingDropout(0.0)(weight, tokens), weight[tokens])
 
 
-def test_a_probability_out_of_range_is_refused() -> None:
+def test_a_probability_out_of_range_is_rejected() -> None:
     with pytest.raises(ArgumentError, match="p is -1; expected a number from 0 to 1"):
         EmbeddingDropout(-1)
     assert repr(EmbeddingDropout(0.5)) == "EmbeddingDropout(p=0.5)"

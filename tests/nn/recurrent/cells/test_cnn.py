@@ -11,7 +11,7 @@ from ..layers import batch, build
 
 
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_it_is_a_causal_convolution_of_torch(dilation: int):
+def test_the_layer_matches_a_causal_convolution_of_torch(dilation: int):
     layer, x = build("CNN", filter_length=3, dilation=dilation), batch()
     kernel = layer.filters()["candidate"].flip(-1)  # conv1d's slots run with time
     padded = torch.nn.functional.pad(x.permute(1, 2, 0), (2 * dilation, 0))
@@ -19,7 +19,7 @@ def test_it_is_a_causal_convolution_of_torch(dilation: int):
     torch.testing.assert_close(layer(x)[0], expected.permute(2, 0, 1))
 
 
-def test_it_has_neither_memory_nor_recurrent_weights_nor_biases():
+def test_the_layer_has_no_memory_recurrent_weights_or_biases():
     layer = build("CNN")
     assert layer.recurrent() == layer.biases() == {}
     assert isinstance(layer(batch())[1], EmptyState)

@@ -8,7 +8,7 @@ from torch.nn.functional import conv1d, pad
 from ..layers import batch, build
 
 
-def test_it_is_two_convolutions_of_torch_of_which_one_is_the_gate():
+def test_the_layer_matches_two_convolutions_of_torch_with_one_as_the_gate():
     layer, x = build("Gated CNN", filter_length=3), batch()
     filters, padded = layer.filters(), pad(x.permute(1, 2, 0), (2, 0))
     gate = conv1d(padded, filters["output"].flip(-1), layer.biases()["output"]).sigmoid()
@@ -16,7 +16,7 @@ def test_it_is_two_convolutions_of_torch_of_which_one_is_the_gate():
     torch.testing.assert_close(layer(x)[0], expected.permute(2, 0, 1))
 
 
-def test_it_has_no_recurrent_weights_and_one_bias():
+def test_the_layer_has_no_recurrent_weights_and_one_bias():
     layer = build("Gated CNN")
     assert layer.recurrent() == {}
     assert list(layer.biases()) == ["output"]

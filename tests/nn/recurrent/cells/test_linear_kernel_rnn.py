@@ -15,8 +15,8 @@ def _impulse(steps: int) -> torch.Tensor:
     return x
 
 
-def test_without_feedback_a_step_weighs_less_by_a_constant_factor_a_step():
-    """L19 (9): what a step wrote N steps ago weighs sigma_i^2 sigma_f^{2N}."""
+def test_without_feedback_the_weight_of_an_input_decays_geometrically():
+    """L19 (9): the input of N steps ago has weight sigma_i^2 sigma_f^{2N}."""
     layer = LinearKernelRNN(
         INPUT,
         HIDDEN,
@@ -36,7 +36,7 @@ def test_without_feedback_a_step_weighs_less_by_a_constant_factor_a_step():
 
 def test_the_elementwise_recurrence_and_the_general_one_agree():
     quick = build("Linear Kernel, no feedback")
-    general = build("Linear Kernel, no feedback", zoneout=1e-30)  # which takes the general way
+    general = build("Linear Kernel, no feedback", zoneout=1e-30)  # which uses the general path
     general.load_state_dict(quick.state_dict())
     x = batch(40)
     torch.testing.assert_close(general(x)[0], quick(x)[0])
@@ -48,7 +48,7 @@ def test_without_an_output_gate_the_output_is_tanh_of_the_cell():
     torch.testing.assert_close(output[-1], state.c[0].tanh())
 
 
-def test_the_output_gate_is_there_by_default_and_is_its_only_bias():
+def test_the_output_gate_is_the_default_and_has_the_only_bias():
     assert list(LinearKernelRNN(3, 4).biases()) == ["output"]
     assert LinearKernelRNN(3, 4, output_gate=False).biases() == {}
 

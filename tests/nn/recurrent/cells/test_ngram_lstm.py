@@ -1,4 +1,4 @@
-"""The n-gram LSTM beside torch.nn.LSTM."""
+"""The n-gram LSTM against torch.nn.LSTM."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def torch_twin(layer: NgramLSTM) -> torch.nn.LSTM:
     return twin
 
 
-def test_packed_bidirectional_and_two_layers_deep_it_is_torchs_in_values_and_gradients():
+def test_packed_bidirectional_stacked_layers_match_torch_in_values_and_gradients():
     layer = build("LSTM", num_layers=2, bidirectional=True, forget_bias=1.0)
     assert isinstance(layer, NgramLSTM)
     twin = torch_twin(layer)
@@ -70,7 +70,7 @@ def test_packed_bidirectional_and_two_layers_deep_it_is_torchs_in_values_and_gra
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_batched_and_unbatched_it_is_torchs_layer(batch_first: bool):
+def test_batched_and_unbatched_outputs_match_torch(batch_first: bool):
     layer = build("LSTM", batch_first=batch_first)
     assert isinstance(layer, NgramLSTM)
     twin, x = torch_twin(layer), batch()
@@ -80,7 +80,7 @@ def test_batched_and_unbatched_it_is_torchs_layer(batch_first: bool):
         torch.testing.assert_close((state.h, state.c), (h, c))
 
 
-def test_it_replaces_torchs_layer_in_code_that_passes_h_and_c_on():
+def test_the_layer_is_a_drop_in_replacement_in_code_that_passes_h_and_c():
     layer = build("LSTM")
     assert isinstance(layer, NgramLSTM)
     x = batch()
@@ -94,13 +94,13 @@ def test_it_replaces_torchs_layer_in_code_that_passes_h_and_c_on():
     torch.testing.assert_close(greedy(layer), greedy(torch_twin(layer)))
 
 
-def test_its_candidate_has_a_bias():
+def test_the_candidate_has_a_bias():
     assert set(build("LSTM").biases()) == set(TORCH_ORDER)
 
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_a_copy_of_torchs_lstm_computes_the_same(bias, bidirectional):
+def test_from_torch_matches_the_torch_lstm(bias, bidirectional):
     lstm = torch.nn.LSTM(
         3, 4, 2, bias, batch_first=True, bidirectional=bidirectional, dtype=torch.float64
     ).eval()
@@ -112,6 +112,6 @@ def test_a_copy_of_torchs_lstm_computes_the_same(bias, bidirectional):
     assert copy.weight_hh_l0.data_ptr() != lstm.weight_hh_l0.data_ptr()
 
 
-def test_a_projection_cannot_be_copied():
+def test_from_torch_rejects_projections():
     with pytest.raises(ValueError, match=r"proj_size is 2; expected 0"):
         NgramLSTM.from_torch(torch.nn.LSTM(3, 4, proj_size=2))

@@ -24,7 +24,7 @@ def _layer(**options) -> RKM:
 
 
 @pytest.mark.parametrize("q", [q for q in NONLINEARITIES if q != "gaussian"])
-def test_without_feedback_every_unit_is_the_kernel_with_its_reference(q: str):
+def test_without_feedback_every_unit_equals_the_kernel_with_its_reference(q: str):
     layer, x = _layer(q=q, feedback=False, filter_length=2), batch()
     windows = torch.stack((torch.cat((torch.zeros_like(x[:1]), x[:-1])), x), dim=2)  # (T, B, n, I)
     similarities = torch.einsum("tbni,hni->tbh", windows, layer.references())
@@ -35,7 +35,7 @@ def test_without_feedback_every_unit_is_the_kernel_with_its_reference(q: str):
     torch.testing.assert_close(NONLINEARITIES[q].value(state.c[0]), state.h[0])
 
 
-def test_the_gaussian_form_is_the_kernel_of_unit_vectors():
+def test_the_gaussian_form_equals_the_kernel_of_unit_vectors():
     layer, x = _layer(q="gaussian", feedback=False), batch() + 0.1
     references = layer.references()[:, 0]
     torch.testing.assert_close(references.norm(dim=1), torch.ones(HIDDEN, dtype=torch.float64))
@@ -69,7 +69,7 @@ def test_a_reference_is_a_filter_oldest_slot_first():
 
 
 @pytest.mark.parametrize("feedback", [False, True])
-def test_a_function_or_module_as_q_is_the_q_of_that_name(feedback: bool):
+def test_a_callable_or_module_as_q_matches_the_q_of_that_name(feedback: bool):
     named, x = _layer(q="sigmoid", feedback=feedback), batch()
     for q in (torch.sigmoid, torch.nn.Sigmoid(), lambda z: 1 / (1 + (-z).exp())):
         other = _layer(q=q, feedback=feedback)
@@ -93,12 +93,12 @@ def test_the_memory_before_the_first_step_is_0_and_not_q_of_0():
     torch.testing.assert_close(layer(x)[0], expected)
 
 
-def test_there_are_no_biases_and_feedback_has_its_matrix():
+def test_there_are_no_biases_and_only_feedback_has_a_matrix():
     assert _layer().biases() == {}
     assert set(_layer().recurrent()) == {"candidate"}
     assert _layer(feedback=False).recurrent() == {}
 
 
-def test_a_q_without_a_name_in_the_library_is_refused():
+def test_an_unknown_q_is_rejected():
     with pytest.raises(ArgumentError, match=r"q is 'gelu'; expected a callable or one of .*"):
         _layer(q="gelu")

@@ -7,8 +7,8 @@ import torch
 from ..layers import batch, build
 
 
-def test_the_cell_is_a_mean_of_the_candidate_and_the_old_cell():
-    """The gates' shares sum to 1, so equal parts stay as they are."""
+def test_the_cell_is_a_weighted_mean_of_candidate_and_previous_cell():
+    """The gates sum to 1, so a constant input is preserved."""
     layer, x = build("RKM-CIFG"), batch(1)
     filters, recurrent = layer.filters()["candidate"][..., 0], layer.recurrent()["candidate"]
     h = torch.randn(1, 3, 4, dtype=torch.float64)
@@ -17,7 +17,7 @@ def test_the_cell_is_a_mean_of_the_candidate_and_the_old_cell():
     torch.testing.assert_close(state.c, candidate)
 
 
-def test_it_has_no_input_gate():
+def test_the_layer_has_no_input_gate():
     layer = build("RKM-CIFG")
     assert "input" not in layer.filters()
     assert len(layer.recurrent()) == 3

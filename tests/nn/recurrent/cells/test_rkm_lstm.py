@@ -7,10 +7,10 @@ import torch
 from ..layers import batch, build
 
 
-def test_it_is_linear_in_its_candidates():
-    """Without a bias and a tanh there: twice the candidate filters, twice the output."""
+def test_the_layer_is_linear_in_its_candidates():
+    """Without bias and tanh, doubling the candidate filters doubles the output."""
     layer, x = build("RKM-LSTM", filter_length=2), batch()
-    torch.nn.init.zeros_(layer.get_parameter("weight_hh_l0"))  # gates do not see the output
+    torch.nn.init.zeros_(layer.get_parameter("weight_hh_l0"))  # gates do not depend on the output
     output, state = layer(x)
     assert layer.cell.gates[0] == "candidate"
     with torch.no_grad():
@@ -20,7 +20,7 @@ def test_it_is_linear_in_its_candidates():
     torch.testing.assert_close(doubled_state.c, 2 * state.c)
 
 
-def test_with_tanh_on_the_output_the_carried_cell_stays_linear():
+def test_with_tanh_on_the_output_the_cell_stays_linear():
     plain, squashed = (build("RKM-LSTM", output_nonlinearity=f) for f in (None, "tanh"))
     squashed.load_state_dict(plain.state_dict())
     x = batch(1)

@@ -25,13 +25,13 @@ AS_IN_TORCH += ["bidirectional"]
 OWN = ["filter_length", "dilation", "filters", "layer_norm", "output_nonlinearity", "forget_bias"]
 
 
-def test_the_rows_have_the_papers_names_in_its_order():
+def test_the_rows_have_the_names_and_order_of_the_paper():
     assert list(nn.TABLE1) == list(ROWS)
 
 
 @EVERY_ROW
 @pytest.mark.parametrize("n", [1, 3])
-def test_the_parameters_are_those_of_table_2(row: str, n: int):
+def test_the_numbers_of_parameters_are_those_of_table_2(row: str, n: int):
     """At m = d = 300; biases and norms are not counted (L19 Table 2)."""
     layer = nn.TABLE1[row](300, 300, filter_length=n, layer_norm=True, device="meta")
     counted = [p for p in layer.parameters() if p.dim() > 1]
@@ -46,7 +46,7 @@ def test_a_row_builds_its_cell(row: str):
 
 
 @EVERY_ROW
-def test_a_row_takes_every_option_in_the_order_of_torch(row: str):
+def test_a_row_accepts_every_option_in_the_order_of_torch(row: str):
     parameters = list(inspect.signature(nn.TABLE1[row]).parameters)
     assert parameters[: len(AS_IN_TORCH)] == AS_IN_TORCH
     assert {*OWN, "device", "dtype"} <= set(parameters[len(AS_IN_TORCH) :])

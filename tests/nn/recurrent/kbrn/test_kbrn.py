@@ -30,7 +30,7 @@ LENGTHS = (3, 6, 1, 6, 2)
 
 
 def build(name: str, **options) -> nn.KBRN:
-    """Return a layer in float64 that has seen some batches, in evaluation."""
+    """Return a layer in float64 and evaluation mode, after some training batches."""
     torch.manual_seed(1)
     layer = nn.KBRN(INPUT, HIDDEN, **{"dtype": torch.float64, **LAYERS[name], **options})
     with torch.no_grad():
@@ -74,8 +74,8 @@ def test_an_orthogonal_start_is_drawn_again_on_reset(features: int):
         assert of_sums.item() == pytest.approx(0.264, rel=0.2)  # of 40 units or more
 
 
-def test_an_orthogonal_start_remembers_the_first_step_of_wide_inputs():
-    """The normal start of 64 features forgets it: 1e-9 and less."""
+def test_an_orthogonal_start_preserves_the_first_step_of_wide_inputs():
+    """With the normal start and 64 features, its influence is below 1e-9."""
     shares = {}
     for start in ("normal", "orthogonal"):
         torch.manual_seed(0)
@@ -87,14 +87,14 @@ def test_an_orthogonal_start_remembers_the_first_step_of_wide_inputs():
     assert shares["orthogonal"] > 0.1
 
 
-def test_an_orthogonal_start_may_be_of_half_precision():
+def test_an_orthogonal_start_supports_half_precision():
     part = nn.KBRN(3, 4, start="orthogonal", dtype=torch.bfloat16).direction(0)
     product = (part.weight @ part.weight.T).float()
     torch.testing.assert_close(product, torch.eye(4), rtol=0, atol=0.03)  # bfloat16 has 8 bits
 
 
 @EVERY
-def test_it_is_its_equation_in_training(name: str):
+def test_the_layer_matches_its_equation_in_training(name: str):
     layer, x = build(name).train(), batch()
     output, state = layer(x)
     expected = by_hand(layer, x)
@@ -105,14 +105,14 @@ def test_it_is_its_equation_in_training(name: str):
     torch.testing.assert_close(found, wanted)
 
 
-def test_the_running_statistics_of_one_batch_are_those_of_the_batch():
+def test_running_statistics_after_one_batch_equal_those_of_the_batch():
     torch.manual_seed(0)
     layer, x = nn.KBRN(INPUT, HIDDEN, dtype=torch.float64), batch()
     trained = layer(x)[0]
     torch.testing.assert_close(layer.eval()(x)[0], trained)
 
 
-def test_they_are_means_at_first_and_decay_later():
+def test_running_statistics_are_means_at_first_and_moving_averages_later():
     torch.manual_seed(0)
     layer = nn.KBRN(INPUT, HIDDEN, momentum=0.25, dtype=torch.float64)
     norm, seen = layer.step_norm_l0, []
@@ -130,11 +130,11 @@ def test_they_are_means_at_first_and_decay_later():
     assert norm.batches.tolist()[:2] == [7, 0]
 
 
-def test_beyond_the_steps_of_training_the_last_statistics_are_used_again():
+def test_steps_beyond_those_of_training_use_the_last_statistics():
     layer = build("normalized")
     norm = layer.step_norm_l0
     with torch.no_grad():
-        norm.running[:, TIME:] = float("nan")  # nothing may read there
+        norm.running[:, TIME:] = float("nan")  # must not be read
     longer = layer(batch(TIME + 5))[0]
     assert longer.isfinite().all()
     by_rows = norm.rows(torch.zeros(1, dtype=torch.int64), TIME + 5)[:, :, 0]
@@ -151,7 +151,7 @@ def test_each_step_has_its_own_statistics_in_evaluation():
     assert not torch.isclose(changed[3], expected[3]).any(1).all()
 
 
-def test_steps_beyond_those_that_are_kept_share_the_last_row():
+def test_steps_beyond_max_steps_share_the_last_row():
     torch.manual_seed(0)
     layer = nn.KBRN(INPUT, HIDDEN, max_steps=3, dtype=torch.float64)
     layer(batch())
@@ -170,7 +170,7 @@ def test_steps_beyond_those_that_are_kept_share_the_last_row():
     torch.testing.assert_close(norm.running[:, 2], pooled)
 
 
-def test_statistics_of_the_same_steps_are_taken_in_alike_whether_or_not_that_can_be_seen():
+def test_fast_and_general_updates_of_the_statistics_agree():
     generator = torch.Generator().manual_seed(0)
     norms = [nn.KBRN(INPUT, HIDDEN, max_steps=9, momentum=0.5).step_norm_l0 for _ in range(2)]
     for start in (0, 3, 3, 3, 5):
@@ -181,7 +181,7 @@ def test_statistics_of_the_same_steps_are_taken_in_alike_whether_or_not_that_can
     torch.testing.assert_close(norms[0].running, norms[1].running)
 
 
-def test_the_authors_statistics_are_those_of_the_batch_in_evaluation_too():
+def test_batch_statistics_can_be_used_in_evaluation():
     layer, x = build("batch"), batch()
     torch.testing.assert_close(layer(x)[0], by_hand(layer, x))
     before = copy.deepcopy(layer.state_dict())
@@ -191,7 +191,7 @@ def test_the_authors_statistics_are_those_of_the_batch_in_evaluation_too():
     )
 
 
-def test_a_packed_batch_in_training_takes_statistics_over_those_that_have_the_step():
+def test_statistics_of_a_packed_batch_are_over_the_sequences_with_the_step():
     torch.manual_seed(0)
     layer = build("normalized").train()
     norm, sequences = layer.step_norm_l0, [batch(length, 1)[:, 0] for length in (4, 4, 2)]
@@ -206,7 +206,7 @@ def test_a_packed_batch_in_training_takes_statistics_over_those_that_have_the_st
 
 
 def by_hand_from(layer: nn.KBRN, x: Tensor, h: Tensor) -> Tensor:
-    """Run the normalized layer on from h."""
+    """Continue the normalized layer from h."""
     part, outputs = layer.direction(0), []
     for x_t in x:
         a = x_t @ part.input_weight.T + h @ part.weight.T + part.bias
@@ -216,7 +216,7 @@ def by_hand_from(layer: nn.KBRN, x: Tensor, h: Tensor) -> Tensor:
     return torch.stack(outputs)
 
 
-def test_a_sequence_that_is_alone_at_a_step_takes_the_running_statistics():
+def test_a_step_of_a_single_sequence_uses_the_running_statistics():
     layer = build("normalized").train()
     sequences = [batch(4, 1)[:, 0], batch(1, 1)[:, 0]]
     layer.step_norm_l0.momentum = 0.0
@@ -232,7 +232,7 @@ def test_a_sequence_that_is_alone_at_a_step_takes_the_running_statistics():
 
 @ALONE
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_a_packed_batch_equals_its_sequences_one_by_one(name: str, bidirectional: bool):
+def test_a_packed_batch_matches_its_sequences_one_by_one(name: str, bidirectional: bool):
     layer = build(name, bidirectional=bidirectional, num_layers=2)
     sequences = [batch(length, 1)[:, 0] for length in LENGTHS]
     output, state = layer(pack_sequence(sequences, enforce_sorted=False))
@@ -260,7 +260,9 @@ def test_a_packed_batch_continues_from_the_end_of_each_sequence(name: str):
 @EVERY
 @pytest.mark.parametrize("split", [[1, 5], [3, 2, 1], [1] * 6])
 @pytest.mark.parametrize("training", [False, True])
-def test_any_split_into_chunks_is_the_whole_sequence(name: str, split: list[int], training: bool):
+def test_any_split_into_chunks_matches_the_whole_sequence(
+    name: str, split: list[int], training: bool
+):
     layer, x = build(name, num_layers=2).train(training), batch()
     whole, final = layer(x)
     state, outputs = None, []
@@ -273,7 +275,7 @@ def test_any_split_into_chunks_is_the_whole_sequence(name: str, split: list[int]
 
 @ALONE
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
+def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
     layer, x = build(name, batch_first=batch_first, num_layers=2), batch()
     whole, final = layer(x.transpose(0, 1) if batch_first else x)
     state, outputs = None, []
@@ -287,7 +289,7 @@ def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
 
 
 @ALONE
-def test_an_unbatched_sequence_is_a_batch_of_one(name: str):
+def test_an_unbatched_sequence_matches_a_batch_of_one(name: str):
     layer, x = build(name, bidirectional=True), batch(size=1)
     output, state = layer(x)
     alone, own = layer(x[:, 0])
@@ -297,7 +299,7 @@ def test_an_unbatched_sequence_is_a_batch_of_one(name: str):
 
 
 @EVERY
-def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(name: str):
+def test_the_reverse_direction_matches_a_layer_on_the_flipped_sequence(name: str):
     both, x = build(name, bidirectional=True), batch()
     alone = build(name)
     own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
@@ -307,7 +309,7 @@ def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(nam
 
 
 @EVERY
-def test_a_plain_tuple_is_a_state_and_a_detached_one_has_no_graph(name: str):
+def test_a_tuple_is_accepted_as_a_state_and_a_detached_state_has_no_graph(name: str):
     layer, x = build(name), batch()
     expected, state = layer(x, layer(x)[1])
     for given in (tuple(layer(x)[1]), layer(x)[1].detach()):
@@ -318,7 +320,7 @@ def test_a_plain_tuple_is_a_state_and_a_detached_one_has_no_graph(name: str):
 
 
 @EVERY
-def test_copies_stored_weights_and_the_repr_are_the_same_layer(name: str):
+def test_copies_state_dicts_and_the_repr_reproduce_the_layer(name: str):
     layer, x = build(name, num_layers=2), batch()
     expected = layer(x)[0]
     torch.testing.assert_close(copy.deepcopy(layer)(x)[0], expected)
@@ -343,7 +345,7 @@ def test_it_compiles_to_one_graph(training: bool):
     torch.testing.assert_close(twin.state_dict(), layer.state_dict())
 
 
-def test_under_autocast_the_recurrence_is_not_halved():
+def test_autocast_does_not_reduce_the_precision_of_the_recurrence():
     layer, x = build("normalized", dtype=torch.float32), batch().float()
     with torch.autocast("cpu", torch.bfloat16):
         output, state = layer(x.bfloat16())
@@ -357,7 +359,7 @@ def test_the_whole_sequence_is_one_call_of_one_operator():
     assert choice.op == "kbrn_scan"
 
 
-def test_dropped_recurrent_weights_and_groups_find_their_way():
+def test_weight_dropout_and_parameter_groups_work():
     layer = nn.drop_connect(build("normalized"), 0.5).train()
     x = batch()
     assert not torch.equal(layer(x)[0], layer(x)[0])
@@ -367,7 +369,7 @@ def test_dropped_recurrent_weights_and_groups_find_their_way():
     torch.testing.assert_close(nn.activation_penalty(layer), layer.penalty())
 
 
-def test_it_learns_which_of_two_bits_came_first():
+def test_the_layer_learns_which_of_two_bits_came_first():
     torch.manual_seed(0)
     layer, readout = nn.KBRN(1, 8), torch.nn.Linear(8, 1)
     optimizer = torch.optim.Adam([*layer.parameters(), *readout.parameters()], 1e-2)
@@ -398,12 +400,12 @@ def test_it_learns_which_of_two_bits_came_first():
         ({"hidden_size": 0}, "hidden_size is 0"),
     ],
 )
-def test_options_that_cannot_be_are_named(options, message):
+def test_invalid_options_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         nn.KBRN(**{"input_size": INPUT, "hidden_size": HIDDEN, **options})
 
 
-def test_a_batch_of_one_cannot_be_normalized_over():
+def test_a_batch_of_one_cannot_be_normalized():
     layer = nn.KBRN(INPUT, HIDDEN)
     for run in (lambda x: layer(x[:, None]), layer):  # batched and not
         with pytest.raises(ArgumentError, match=r"batch is 1; expected 2 or more .* eval\(\)"):
@@ -416,7 +418,7 @@ def test_a_batch_of_one_cannot_be_normalized_over():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_centers_that_are_no_numbers_are_named(value: float):
+def test_centers_that_are_not_finite_are_rejected(value: float):
     layer = nn.KBRN(INPUT, HIDDEN).eval()
     with torch.no_grad():
         layer.activation().centers[1, 2] = value
@@ -424,7 +426,7 @@ def test_centers_that_are_no_numbers_are_named(value: float):
         layer(torch.zeros(TIME, 2, INPUT))
 
 
-def test_inputs_and_states_that_do_not_fit_are_named():
+def test_invalid_inputs_and_states_are_rejected():
     layer, x = nn.KBRN(INPUT, HIDDEN).eval(), torch.zeros(TIME, BATCH, INPUT)
     with pytest.raises(ShapeError, match=r"\(5, 2, 7\); expected \(time, batch, 3\)"):
         layer(torch.zeros(5, 2, 7))

@@ -1,4 +1,4 @@
-"""One direction of a layer: its recurrences, weight drop, zoneout, biases, start values."""
+"""One direction of a layer: its recurrences, weight drop, zoneout, biases, initialization."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _direction(cell: Cell, options: str, psi: Any) -> tuple[CellDirection, dict[
 @pytest.mark.parametrize("options", ["", "lengths", "norm zoneout lengths"])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("psi", [None, torch.sin])
-def test_every_recurrence_has_the_values_and_gradients_of_the_equations(
+def test_every_recurrence_matches_the_equations_in_values_and_gradients(
     cell: Cell, options: str, reverse: bool, psi: Any
 ):
     direction, o = _direction(cell, options, psi)
@@ -96,7 +96,7 @@ def _twin(layer: RecurrentKernelMachine, name: str, **options) -> RecurrentKerne
 
 
 @pytest.mark.parametrize("name", ["LSTM", "RKM-CIFG", "RAN", "RKM"])
-def test_weight_drop_thins_the_recurrent_matrices_out_in_training_alone(name: str):
+def test_weight_drop_affects_recurrent_matrices_only_in_training(name: str):
     layer, x = build(name, weight_drop=1.0), batch()
     plain = _twin(layer, name)
     cut = _twin(layer, name)
@@ -106,7 +106,7 @@ def test_weight_drop_thins_the_recurrent_matrices_out_in_training_alone(name: st
     torch.testing.assert_close(layer(x)[0], plain(x)[0])
 
 
-def test_weight_drop_scales_what_it_keeps_and_holds_one_mask_over_the_sequence():
+def test_weight_drop_rescales_and_uses_one_mask_per_sequence():
     layer, x = build("RKM-LSTM", weight_drop=0.5), batch()
     torch.manual_seed(3)
     output, _ = layer(x)
@@ -120,7 +120,7 @@ def test_weight_drop_scales_what_it_keeps_and_holds_one_mask_over_the_sequence()
     assert not torch.allclose(layer(x)[0], output)  # another mask in the next call
 
 
-def test_dropped_weights_get_no_gradient_and_the_parameter_stays_whole():
+def test_dropped_weights_get_no_gradient_and_the_parameter_is_not_changed():
     layer = build("RKM-LSTM", weight_drop=0.5)
     before = _recurrent_of(layer).detach().clone()
     layer(batch())[0].sum().backward()
@@ -131,7 +131,7 @@ def test_dropped_weights_get_no_gradient_and_the_parameter_stays_whole():
 
 
 @WITH_MEMORY
-def test_zoneout_of_1_keeps_the_first_state_for_ever(name: str):
+def test_zoneout_of_1_keeps_the_initial_state(name: str):
     layer, x = build(name, zoneout=1.0), batch()
     h, c = (torch.randn(1, 3, HIDDEN, dtype=torch.float64) for _ in range(2))
     output, state = layer(x, (h, c))
@@ -141,7 +141,7 @@ def test_zoneout_of_1_keeps_the_first_state_for_ever(name: str):
 
 
 @pytest.mark.parametrize("pair", [(0.5, 0.0), (0.0, 0.5)])
-def test_zoneout_in_training_keeps_single_units_of_cell_or_emission(pair: tuple[float, float]):
+def test_zoneout_in_training_keeps_single_units_of_cell_or_output(pair: tuple[float, float]):
     layer = build("RKM-LSTM", zoneout=pair)
     x, h, c = batch(1, 200), *(torch.full((1, 200, HIDDEN), 9.0, dtype=torch.float64),) * 2
     _, state = layer(x, (h, c))
@@ -150,21 +150,21 @@ def test_zoneout_in_training_keeps_single_units_of_cell_or_emission(pair: tuple[
     assert (0.4 < kept_h < 0.6) if pair[1] else kept_h == 0
 
 
-def test_zoneout_draws_for_every_step_anew_and_with_another_seed_otherwise():
+def test_zoneout_masks_differ_between_steps_and_seeds():
     layer, x = build("RKM-LSTM", zoneout=0.5), batch()
     torch.manual_seed(1)
     first = layer(x)[0]
     torch.manual_seed(1)
     assert torch.equal(layer(x)[0], first)
     assert not torch.equal(layer(x)[0], first)
-    held = (first[1:] == first[:-1]).flatten(1)  # which units kept their emission, step by step
+    held = (first[1:] == first[:-1]).flatten(1)  # units that kept their output, by step
     assert held.any()
     assert len(held.unique(dim=0)) > 1
 
 
 @WITH_MEMORY
 def test_zoneout_in_evaluation_mixes_old_and_new_by_its_probability(name: str):
-    """One step: the expectation of what training draws (Krueger et al. 2017)."""
+    """One step: the expectation over the masks of training (Krueger et al. 2017)."""
     layer, x = build(name, zoneout=(0.3, 0.2)).eval(), batch(1)
     h, c = (torch.randn(1, 3, HIDDEN, dtype=torch.float64) * 0.3 for _ in range(2))
     _, fresh = _twin(layer, name)(x, (h, c))
@@ -173,7 +173,7 @@ def test_zoneout_in_evaluation_mixes_old_and_new_by_its_probability(name: str):
     torch.testing.assert_close(mixed.h, 0.8 * fresh.h + 0.2 * h)
 
 
-def test_zoneout_in_evaluation_is_the_same_every_time():
+def test_zoneout_in_evaluation_is_deterministic():
     layer = build("RKM-LSTM", zoneout=0.5, weight_drop=0.5, variational_dropout=0.5).eval()
     x = batch()
     assert torch.equal(layer(x)[0], layer(x)[0])
@@ -181,7 +181,7 @@ def test_zoneout_in_evaluation_is_the_same_every_time():
 
 @WITH_MEMORY
 @pytest.mark.parametrize("options", [{}, {"filter_length": 2, "layer_norm": True, "zoneout": 0.3}])
-def test_computing_the_gates_again_changes_no_gradient(name: str, options: dict):
+def test_recomputing_the_gates_does_not_change_gradients(name: str, options: dict):
     torch.manual_seed(0)
     kept = build(name, **options)
     again = build(name, recompute_gates=True, **options)
@@ -201,7 +201,7 @@ def test_a_forget_bias_without_biases_changes_nothing():
     assert layer.biases() == {}
 
 
-def test_biases_start_like_weights_and_the_forget_bias_is_added_to_them():
+def test_biases_are_initialized_like_weights_plus_the_forget_bias():
     layer = build("LSTM", forget_bias=3.0)
     for gate, bias in layer.biases().items():
         assert ((bias - 3.0 * (gate == "forget")).abs() <= HIDDEN**-0.5).all()

@@ -1,4 +1,4 @@
-"""Options of filters: what is accepted and what is refused."""
+"""Valid and invalid options of filters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..layers import INPUT, batch, build, by_hand
         ({"dilation": 1.5}, "dilation is 1.5; expected a positive integer"),
     ],
 )
-def test_what_cannot_be_built_is_refused(options: dict[str, Any], message: str):
+def test_invalid_filter_options_are_rejected(options: dict[str, Any], message: str):
     with pytest.raises(ArgumentError, match=message):
         build("RKM-LSTM", **options)
 
@@ -37,7 +37,7 @@ def test_the_gaussian_form_has_dense_filters():
         nn.RKM(3, 4, q="gaussian", filters="wavelet")
 
 
-def test_an_input_is_made_of_whole_strides():
+def test_input_lengths_must_be_multiples_of_the_stride():
     layer = build("RKM-LSTM", stride=4)
     with pytest.raises(ShapeError, match=r"a multiple of 4 time steps, the stride\. Crop it to 4"):
         layer(batch(time=6))
@@ -46,7 +46,7 @@ def test_an_input_is_made_of_whole_strides():
         layer(packed)
 
 
-def test_a_step_is_one_step_of_the_input():
+def test_step_is_rejected_with_a_stride():
     layer = build("RKM-LSTM", stride=2)
     with pytest.raises(ArgumentError, match="stride is 2; expected 1 for step"):
         layer.step(torch.zeros(1, INPUT, dtype=torch.float64))
@@ -57,7 +57,7 @@ def test_a_layer_with_a_stride_has_no_kernel():
         _ = nn.RKM(3, 4, q="inverse", feedback=False, stride=2).kernel
 
 
-def test_repr_tells_the_filters():
+def test_the_repr_shows_the_filters():
     layer = build("RKM-LSTM", filters="wavelet", filter_length=5, stride=2, sampling_rate=100)
     assert "filter_length=5, filters='wavelet', stride=2, sampling_rate=100" in repr(layer)
 

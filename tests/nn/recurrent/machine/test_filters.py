@@ -56,7 +56,7 @@ def test_every_unit_multiplies_its_own_window_in_the_order_of_the_units(
 
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_windows_and_the_matrix_of_plain_filters_have_the_same_product(n: int, reverse: bool):
+def test_windows_times_the_matrix_of_plain_filters_give_the_product(n: int, reverse: bool):
     bank, weights = _bank({n: 4}, dilation=2)
     assert bank.is_plain
     extended = torch.randn(5 + bank.reach, 2, I, dtype=torch.float64)
@@ -69,7 +69,7 @@ def test_the_windows_and_the_matrix_of_plain_filters_have_the_same_product(n: in
 
 
 def test_a_seed_draws_the_slots_of_each_feature_in_turn():
-    """The layout of version 0.1.0, whose seeds keep their filters."""
+    """As in version 0.1.0, so that seeds give the same filters."""
     torch.manual_seed(3)
     bank, weights = _bank({2: 4})
     torch.manual_seed(3)
@@ -77,7 +77,7 @@ def test_a_seed_draws_the_slots_of_each_feature_in_turn():
     assert torch.equal(bank.effective(weights, G), drawn)
 
 
-def test_filters_of_mixed_lengths_stay_in_the_order_in_which_they_were_given():
+def test_filters_of_mixed_lengths_keep_their_order():
     one, other = (build("CNN", filter_length=lengths) for lengths in ({3: 1, 1: 3}, {1: 3, 3: 1}))
     used = [(layer.filters()["candidate"] != 0).any(1).sum(1).tolist() for layer in (one, other)]
     assert used == [[3, 1, 1, 1], [1, 1, 1, 3]]
@@ -107,7 +107,7 @@ def test_a_window_of_zeros_has_product_0_and_a_finite_gradient():
     assert weights[0].grad.isfinite().all()
 
 
-def test_coefficients_start_within_the_bound_that_torch_uses():
+def test_coefficients_are_initialized_within_the_bound_of_torch():
     layer = build("LSTM", filter_length=MIXED)
     for tensor in (*layer.filters().values(), *layer.recurrent().values()):
         assert 0 < tensor.abs().max() <= HIDDEN**-0.5
@@ -122,7 +122,7 @@ def test_a_number_gives_all_units_one_length_and_a_dict_keeps_its_order():
 @pytest.mark.parametrize(
     "given_length", [0, -1, 2.0, "3", True, None, {}, [1, 2], {0: 4}, {1.5: 4}]
 )
-def test_a_length_that_is_no_whole_number_from_1_on_is_refused(given_length: Any):
+def test_a_length_that_is_not_a_positive_integer_is_rejected(given_length: Any):
     with pytest.raises(ArgumentError) as error:
         units_by_length(given_length, 4)
     assert f"filter_length is {given_length!r}" in str(error.value)
@@ -138,7 +138,7 @@ def test_a_length_that_is_no_whole_number_from_1_on_is_refused(given_length: Any
         ({1: "4"}, ""),
     ],
 )
-def test_units_that_do_not_sum_to_the_hidden_size_are_refused(given_length: Any, sum_text: str):
+def test_units_that_do_not_sum_to_the_hidden_size_are_rejected(given_length: Any, sum_text: str):
     with pytest.raises(ArgumentError) as error:
         units_by_length(given_length, 4)
     assert f"filter_length is {given_length!r}" in str(error.value)
@@ -146,7 +146,7 @@ def test_units_that_do_not_sum_to_the_hidden_size_are_refused(given_length: Any,
     assert str(error.value).endswith(sum_text)
 
 
-def test_a_filter_longer_than_the_sequence_reads_zeros():
+def test_a_filter_longer_than_the_sequence_is_padded_with_zeros():
     layer, x = build("CNN", filter_length=9), batch(2)
     filters = layer.filters()["candidate"]
     expected = torch.tanh(filters[..., 0] @ x[1, 0] + filters[..., 1] @ x[0, 0])

@@ -1,4 +1,4 @@
-"""Laws of every cell of the family: equations, inspection, options, and tools."""
+"""Properties of all cells: equations, inspection, options, and tools."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ WITHOUT_FEEDBACK = {"Gated CNN": (), "CNN": (), "RAN": ("input", "forget")}
     ],
     ids=["plain", "no bias", "dilated", "mixed", "norm", "all"],
 )
-def test_a_layer_computes_its_equations_from_what_inspection_shows(name: str, options: dict):
+def test_the_output_matches_the_equations_with_the_inspected_parameters(name: str, options: dict):
     layer, x = build(name, **options), batch()
     for parameter in layer.parameters():
         torch.nn.init.normal_(parameter)  # norms and learned gates too
@@ -69,7 +69,7 @@ def test_a_layer_computes_its_equations_from_what_inspection_shows(name: str, op
 
 
 @pytest.mark.parametrize("name", LINEAR_CELLS)
-def test_the_second_layer_reads_both_directions_of_the_first(name: str):
+def test_the_second_layer_uses_both_directions_of_the_first(name: str):
     layer, x = build(name, num_layers=2, bidirectional=True), batch()
     between = torch.stack(
         [
@@ -102,13 +102,13 @@ def test_inspection_names_the_gates_that_the_cell_has(name: str):
 
 
 @EVERY_LAYER
-def test_a_layer_without_biases_shows_none(name: str):
+def test_a_layer_without_biases_returns_none(name: str):
     options = {} if name.startswith("RKM ") or name == "RKM" else {"bias": False}
     assert build(name, **options).biases() == {}
 
 
 @pytest.mark.parametrize("name", ["LSTM", "RKM-LSTM", "RKM-CIFG", "RAN"])
-def test_the_forget_bias_is_part_of_the_bias_that_is_shown_and_used(name: str):
+def test_the_forget_bias_is_included_in_the_effective_bias(name: str):
     torch.manual_seed(1)
     plain = build(name)
     torch.manual_seed(1)
@@ -119,7 +119,7 @@ def test_the_forget_bias_is_part_of_the_bias_that_is_shown_and_used(name: str):
     assert not torch.allclose(plain(x)[0], biased(x)[0])
 
 
-def test_inspection_names_a_layer_or_direction_that_is_not_there():
+def test_inspection_of_a_missing_layer_or_direction_is_an_error():
     layer = build("RKM-LSTM", num_layers=2)
     for inspect in (layer.filters, layer.recurrent, layer.biases, layer.cell_norm):
         with pytest.raises(ArgumentError, match="layer is 2; expected 0 to 1"):
@@ -136,12 +136,12 @@ def test_the_normalized_cell_is_the_one_in_the_state(name: str):
     assert norm.eps == 1e-5
     cells = layer(batch())[1].c
     assert cells.mean(-1).abs().max() < 1e-9
-    assert (cells.var(-1, correction=0) > 0.9).all()  # 1, less what eps takes from a small cell
+    assert (cells.var(-1, correction=0) > 0.9).all()  # 1, minus the effect of eps on a small cell
     assert build(name).cell_norm() is None
 
 
 @pytest.mark.parametrize("name", LINEAR_CELLS)
-def test_a_callable_or_module_as_output_is_the_function_of_that_name(name: str):
+def test_a_callable_or_module_as_output_matches_the_function_of_that_name(name: str):
     named = build(name, output_nonlinearity="tanh", layer_norm=True, filter_length=2)
     x = batch()
     expected, expected_state = named(x)
@@ -167,7 +167,7 @@ def test_a_learned_output_module_is_trained_with_the_layer():
 
 
 @EVERY_LAYER
-def test_state_dict_deepcopy_and_pickle_give_the_same_layer(name: str):
+def test_state_dict_deepcopy_and_pickle_reproduce_the_layer(name: str):
     options = {"num_layers": 2, "filter_length": MIXED, "layer_norm": True, "bidirectional": True}
     layer, x = build(name, **options), batch()
     expected = layer(x)[0]
@@ -210,7 +210,7 @@ def inductor() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("inductor")
-@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # torch's own
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # of torch
 @pytest.mark.parametrize("name", ["RKM-CIFG", "CNN", "Linear Kernel, no feedback"])
 def test_compiles_to_fast_code_with_the_same_values(name: str):
     torch._dynamo.reset()
@@ -234,7 +234,7 @@ def test_autocast_runs_every_cell_and_keeps_the_recurrence_in_float32(name: str,
     assert all(p.grad is not None and p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_autocast_takes_an_output_function_without_a_name_too():
+def test_autocast_supports_an_output_function_without_a_name():
     layer = build(
         "RKM-LSTM", dtype=torch.float32, bias=False, zoneout=0.1, output_nonlinearity=torch.sin
     )
@@ -253,7 +253,7 @@ def test_without_gradients_and_in_inference_mode_the_values_are_the_same(name: s
 
 
 @EVERY_LAYER
-def test_the_gradients_are_the_numerical_ones(name: str):
+def test_gradients_match_numerical_gradients(name: str):
     layer = build(name, filter_length=2)
     x = batch(3, 2).requires_grad_()
     assert torch.autograd.gradcheck(

@@ -1,4 +1,4 @@
-"""``step()`` leaves its short path while anything sees, records or transforms its operators."""
+"""``step()`` uses the general path while operators are observed, recorded or transformed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY_KIND = pytest.mark.parametrize("kind", BUILD)
 
 
 def ready(kind: str) -> tuple[Any, Tensor, Any]:
-    """Return a layer, an input and a state that the short path takes."""
+    """Return a layer, an input and a state that the fast path supports."""
     layer, x = BUILD[kind]().double(), torch.randn(2, 2, 3, dtype=torch.float64)
     layer.requires_grad_(False)  # a trace holds the weights as constants
     with torch.no_grad():

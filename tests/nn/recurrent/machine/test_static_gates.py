@@ -1,4 +1,4 @@
-"""Static gates: one number on the input, one a unit on the memory."""
+"""Static gates: one number for the input, one per unit for the memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from representer.nn.recurrent.machine.static_gates import StaticGates
 from ..layers import HIDDEN, batch, build
 
 
-def test_fixed_gates_are_the_given_pair_and_no_parameters():
+def test_fixed_gates_are_the_given_pair_and_not_parameters():
     gates = StaticGates((0.25, 2.0), 3, dtype=torch.float64)
     assert gates().tolist() == [[0.25] * 3, [2.0] * 3]
     assert list(gates.parameters()) == []
@@ -30,7 +30,7 @@ def test_learned_gates_start_from_the_pair_and_have_one_input_gate_for_all_units
     }
 
 
-def test_learned_gates_stay_inside_0_and_1_and_are_trained():
+def test_learned_gates_stay_between_0_and_1_and_are_trained():
     layer = build("Linear Kernel", learn_static_gates=True)
     gates = layer.static_gates()
     assert gates is not None
@@ -60,7 +60,7 @@ def test_static_gates_returns_the_values_or_none_where_gates_are_dynamic():
         assert (shown[0] == 1).all()
 
 
-def test_resetting_restores_the_gates_after_a_layer_was_made_without_memory():
+def test_reset_restores_the_gates_of_a_layer_created_on_the_meta_device():
     gates = StaticGates((0.25, 0.75), 3, device="meta").to_empty(device="cpu")
     gates.values.fill_(float("nan"))
     gates.reset_parameters()
@@ -80,14 +80,14 @@ def test_resetting_restores_the_gates_after_a_layer_was_made_without_memory():
         None,
     ],
 )
-def test_gates_are_two_finite_numbers_from_0_on(values: Any):
+def test_gates_must_be_two_finite_non_negative_numbers(values: Any):
     message = r"static_gates is .*; expected two finite, non-negative numbers"
     with pytest.raises(ArgumentError, match=message):
         StaticGates(values, 3)
 
 
 @pytest.mark.parametrize("values", [(0.0, 0.5), (0.5, 1.0), (2.0, 0.5)])
-def test_learned_gates_begin_inside_0_and_1(values: tuple[float, float]):
+def test_initial_values_of_learned_gates_must_be_between_0_and_1(values: tuple[float, float]):
     StaticGates(values, 3)
     with pytest.raises(ArgumentError, match=r"numbers in \(0, 1\), since they are learned"):
         StaticGates(values, 3, learned=True)

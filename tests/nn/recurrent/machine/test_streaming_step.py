@@ -1,4 +1,4 @@
-"""The short path of ``step()`` gives what the general one gives, and lets nothing bad through."""
+"""The fast path of ``step()`` matches the general one, which handles all other calls."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Step = tuple[Tensor, nn.RecurrentState]
 
 
 def general(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step:
-    """Take a step on the general path, which gradients need."""
+    """Run a step on the general path, by enabling gradients."""
     with torch.enable_grad():
         return layer.step(x_t, state)
 
@@ -44,7 +44,7 @@ def quick(layer: RecurrentKernelMachine, x_t: Tensor, state: Any) -> Step | None
 
 
 def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
-    """Return a layer, an input and a state that the short path takes."""
+    """Return a layer, an input and a state that the fast path supports."""
     layer, x = build(name, **options), batch(2, size)
     return layer, x[1], layer.step(x[0])[1].detach()
 
@@ -53,7 +53,9 @@ def ready(name: str = "RKM-LSTM", size: int = 2, **options: Any):
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_streaming_step_is_a_step(name: str, options: str, size: int, dtype: torch.dtype):
+def test_a_streaming_step_matches_the_general_path(
+    name: str, options: str, size: int, dtype: torch.dtype
+):
     layer, x, state = ready(name, size, **OPTIONS[options])
     layer, x = layer.to(dtype), x.to(dtype)
     state = nn.RecurrentState(state.h.to(dtype), state.c.to(dtype))
@@ -85,7 +87,7 @@ def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
     torch.testing.assert_close(found[0], general(layer, x, state)[0])
 
 
-def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.MonkeyPatch):
+def test_streaming_uses_the_fast_path(monkeypatch: pytest.MonkeyPatch):
     layer, x, state = ready()
     taken: list[bool] = []
     monkeypatch.setattr(
@@ -98,7 +100,7 @@ def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.Monk
     torch.testing.assert_close(output, general(layer, x, state)[0])
 
 
-def test_weights_trained_replaced_or_loaded_after_a_step_are_those_of_the_next():
+def test_a_step_uses_the_current_weights_after_training_replacing_or_loading():
     layer, x, state = ready(forget_bias=1.0)
     other = build("RKM-LSTM")
 
@@ -139,7 +141,7 @@ CHANGES: dict[str, Callable[[RecurrentKernelMachine], Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("used_before", [False, True])
-def test_a_layer_that_became_unusual_is_left_to_the_general_path(change: str, used_before: bool):
+def test_a_modified_layer_uses_the_general_path(change: str, used_before: bool):
     layer, x, state = ready()
     if used_before:
         assert quick(layer, x, state) is not None
@@ -158,7 +160,7 @@ def test_a_layer_that_became_unusual_is_left_to_the_general_path(change: str, us
         ("CNN", {}),
     ],
 )
-def test_an_unusual_layer_is_left_to_the_general_path(name: str, options: dict[str, Any]):
+def test_an_unsupported_layer_uses_the_general_path(name: str, options: dict[str, Any]):
     layer, x = build(name, **options), batch(1)[0]
     state = layer.step(x)[1]
     assert quick(layer, x, state) is None
@@ -180,7 +182,7 @@ STATES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_a_state_that_is_not_just_so_is_left_to_the_general_path(kind: str):
+def test_an_unsupported_state_uses_the_general_path(kind: str):
     layer, x, state = ready()
     assert quick(layer, x, state) is not None
     assert quick(layer, x, STATES[kind](state)) is None
@@ -198,12 +200,12 @@ INPUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-def test_an_input_that_is_not_just_so_is_left_to_the_general_path(kind: str):
+def test_an_unsupported_input_uses_the_general_path(kind: str):
     layer, x, state = ready()
     assert quick(layer, INPUTS[kind](x), state) is None
 
 
-def test_gradients_autocast_another_backend_and_transforms_are_left_to_the_general_path():
+def test_gradients_autocast_other_backends_and_transforms_use_the_general_path():
     layer, x, state = ready()
     assert streaming_step(layer, x, state) is None  # gradients are on
     with torch.autocast("cpu", torch.bfloat16):
@@ -225,14 +227,14 @@ def test_a_hook_on_the_layer_is_called_by_every_step():
 
 
 @WITH_MEMORY
-def test_dropout_between_the_layers_is_not_left_out(name: str):
+def test_dropout_between_layers_is_applied(name: str):
     layer, x, state = ready(name, num_layers=2, dropout=1.0, variational_dropout=1.0)
     with torch.no_grad():
         output, _ = layer.step(x, state)
         torch.testing.assert_close(output, layer.step(torch.zeros_like(x), state)[0])
 
 
-def test_a_strided_input_is_read_as_it_is():
+def test_a_strided_input_is_supported():
     layer, x, state = ready()
     strided = torch.stack((x, x + 1), dim=-1)[..., 0]
     found = quick(layer, strided, state)
@@ -240,7 +242,7 @@ def test_a_strided_input_is_read_as_it_is():
     torch.testing.assert_close(found[0], general(layer, x, state)[0])
 
 
-def test_plans_die_with_their_layers():
+def test_plans_are_freed_with_their_layers():
     layer, x, state = ready()
     quick(layer, x, state)
     assert layer in module._STEPS

@@ -23,7 +23,7 @@ N = 4
 
 
 def wavelet_layer(name: str, **options: Any) -> RecurrentKernelMachine:
-    """Return a layer with wavelets large enough that every slot counts."""
+    """Return a layer with wavelets of significant amplitude in every slot."""
     layer = build(name, **{"filters": "wavelet", "filter_length": N, **options})
     for module in layer.modules():
         if isinstance(module, WaveletFilters):
@@ -42,7 +42,7 @@ def _bank(channels: int = INPUT, n: int = N, **options: Any) -> WaveletFilters:
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("dilation", "stride"), [(1, 1), (2, 1), (1, 3), (2, 3)])
 @pytest.mark.parametrize(("channels", "n"), [(INPUT, N), (14, 30)])
-def test_the_convolution_is_the_product_with_every_window(
+def test_the_convolution_matches_the_product_with_every_window(
     reverse: bool, dilation: int, stride: int, channels: int, n: int
 ):
     bank = _bank(channels, n, dilation=dilation, stride=stride)
@@ -59,7 +59,7 @@ def test_the_convolution_is_the_product_with_every_window(
 
 @EVERY_CELL
 @pytest.mark.parametrize("stride", [1, 2])
-def test_a_cell_with_wavelets_is_the_dense_cell_with_the_same_filters(name: str, stride: int):
+def test_a_cell_with_wavelets_matches_the_dense_cell_with_the_same_filters(name: str, stride: int):
     options = {"bidirectional": True, "stride": stride}
     layer = wavelet_layer(name, **options)
     dense = build(name, filter_length=N, **options)
@@ -79,7 +79,7 @@ def test_a_cell_with_wavelets_is_the_dense_cell_with_the_same_filters(name: str,
 
 @pytest.mark.parametrize("name", [*nn.TABLE1, "RAN"])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_stride_takes_every_so_many_windows(name: str, reverse: bool):
+def test_a_stride_selects_windows(name: str, reverse: bool):
     layer = wavelet_layer(name, stride=2, bidirectional=True)
     x = batch(size=1)
     output, _ = layer(x)
@@ -90,7 +90,7 @@ def test_a_stride_takes_every_so_many_windows(name: str, reverse: bool):
 
 @EVERY_CELL
 @pytest.mark.parametrize("stride", [1, 2])
-def test_streaming_in_chunks_is_the_whole(name: str, stride: int):
+def test_streaming_in_chunks_matches_the_whole_sequence(name: str, stride: int):
     layer = wavelet_layer(name, stride=stride, num_layers=2)
     x = batch()
     whole, last = layer(x)
@@ -119,7 +119,7 @@ def test_the_first_channel_has_phase_0_and_the_others_are_relative_to_it():
     assert free.phase.numel() == pinned.phase.numel() + 2 * 5
 
 
-def test_decays_stay_positive_wherever_the_optimizer_goes():
+def test_decays_are_positive_for_all_parameter_values():
     bank = _bank()
     decay = bank.parts()[3]
     assert ((decay >= 9e-5) & (decay <= 0.05 + 1e-9)).all()  # as drawn
@@ -138,7 +138,7 @@ def test_decays_stay_positive_wherever_the_optimizer_goes():
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("n", [5, 40])
-def test_the_count_of_parameters_does_not_depend_on_n(name: str, count: int, n: int):
+def test_the_number_of_parameters_does_not_depend_on_n(name: str, count: int, n: int):
     layer = nn.TABLE1[name](11, 30, bias=False, filters="wavelet", filter_length=n)
     assert sum(p.numel() for p in layer.parameters()) == count
     free = nn.TABLE1[name](11, 30, bias=False, filters="wavelet", filter_length=n, free_phase=True)
@@ -157,7 +157,7 @@ def test_wavelets_are_reported_in_hertz_and_seconds():
     assert ((hertz >= 0) & (hertz <= 200 / (2 * math.pi))).all()  # as drawn: 0 to 32 Hz
 
 
-def test_dense_filters_are_no_wavelets():
+def test_layers_with_dense_filters_have_no_wavelets():
     with pytest.raises(KindError, match="expected one with filters='wavelet'"):
         build("RKM-LSTM").wavelets()
 
@@ -170,7 +170,7 @@ def test_gradients_reach_every_parameter():
         assert parameter.grad.abs().sum() > 0, name
 
 
-def test_further_layers_read_the_first_ones_output_with_dense_filters():
+def test_further_layers_have_dense_filters():
     layer = wavelet_layer("RKM-CIFG", num_layers=2)
     assert layer.filters(0)["candidate"].shape == (4, INPUT, N)
     assert layer.filters(1)["candidate"].shape == (4, 4, 1)

@@ -1,4 +1,4 @@
-"""The window of an n-gram layer: streaming in any split gives what the whole sequence gives."""
+"""The window of an n-gram layer: streaming in any split matches the whole sequence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OPTIONS = {
     batch_first=st.booleans(),
     seed=st.integers(0, 2**16),
 )
-def test_any_split_into_chunks_gives_the_output_of_the_whole(
+def test_any_split_into_chunks_gives_the_output_of_the_whole_sequence(
     name: str, options: str, chunks: list[int], batch_first: bool, seed: int
 ):
     torch.manual_seed(seed)
@@ -57,8 +57,8 @@ def test_any_split_into_chunks_gives_the_output_of_the_whole(
 
 
 @EVERY_LAYER
-def test_packed_chunks_of_sequences_that_end_apart_go_on_from_their_own_ends(name: str):
-    """The second chunk of each sequence begins where its first one truly ended."""
+def test_packed_chunks_of_different_lengths_continue_from_their_true_ends(name: str):
+    """The second chunk of each sequence follows the true end of the first."""
     layer = build(name, filter_length=3, num_layers=2)
     first, second = batch(5), batch(4)
     lengths = torch.tensor([2, 5, 1])
@@ -70,7 +70,7 @@ def test_packed_chunks_of_sequences_that_end_apart_go_on_from_their_own_ends(nam
 
 
 @EVERY_LAYER
-def test_gradients_through_the_chunks_are_those_of_the_whole(name: str):
+def test_gradients_through_chunks_match_those_of_the_whole_sequence(name: str):
     layer, x = build(name, filter_length=2), batch().requires_grad_()
     parameters = [x, *layer.parameters()]
     whole = torch.autograd.grad(layer(x)[0].square().sum(), parameters)
@@ -81,7 +81,7 @@ def test_gradients_through_the_chunks_are_those_of_the_whole(name: str):
 
 
 @pytest.mark.parametrize("name", ["RKM-LSTM", "CNN"])
-def test_the_window_holds_the_last_inputs_of_each_layer_oldest_first(name: str):
+def test_the_window_contains_the_last_inputs_of_each_layer_oldest_first(name: str):
     layer, x = build(name, num_layers=2, filter_length=3, dilation=2), batch()
     _, state = layer(x)
     assert torch.equal(state.window[0], x[-4:].transpose(0, 1))
@@ -107,7 +107,7 @@ def _random() -> tuple[torch.Tensor, torch.Tensor]:
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_forward_the_window_stands_before_the_sequence(lengths: torch.Tensor | None):
+def test_the_window_precedes_the_sequence_in_the_forward_direction(lengths: torch.Tensor | None):
     x, window = _random()
     extended = extend(x, window, lengths, reverse=False)
     assert torch.equal(extended, torch.cat((window.transpose(0, 1), x)))
@@ -118,7 +118,7 @@ def test_forward_the_window_stands_before_the_sequence(lengths: torch.Tensor | N
 
 
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
-def test_reversed_the_window_stands_behind_each_true_end_newest_next_to_it(
+def test_the_window_follows_each_true_end_in_the_reverse_direction(
     lengths: torch.Tensor | None,
 ):
     x, window = _random()
@@ -133,7 +133,7 @@ def test_reversed_the_window_stands_behind_each_true_end_newest_next_to_it(
 
 
 @pytest.mark.parametrize("name", ["CNN", "Gated CNN"])
-def test_the_reversed_direction_reads_the_inputs_behind_the_sequence(name: str):
+def test_the_reverse_direction_uses_the_inputs_after_the_sequence(name: str):
     layer, x = build(name, bidirectional=True, filter_length=3), batch(8)
     whole, state = layer(x)
     before, behind = x[:2].transpose(0, 1), x[6:].flip(0).transpose(0, 1)
@@ -141,7 +141,7 @@ def test_the_reversed_direction_reads_the_inputs_behind_the_sequence(name: str):
     torch.testing.assert_close(middle, whole[2:6])
 
 
-def test_packed_windows_behind_the_true_ends_are_read_by_the_reversed_direction():
+def test_the_reverse_direction_uses_packed_windows_after_the_true_ends():
     layer, x = build("CNN", bidirectional=True, filter_length=3), batch(4)
     lengths, window = torch.tensor([4, 1, 2]), torch.randn(2, 3, 2, 3, dtype=torch.float64)
     packed = pack_padded_sequence(x, lengths, enforce_sorted=False)

@@ -1,4 +1,4 @@
-"""One direction of a string-kernel layer: its parameters, its start, its states at every step."""
+"""One direction of a string-kernel layer: parameters, initialization, states at every step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GATED = [name for name, o in STRING_LAYERS.items() if o.get("decay") in ("input"
 
 
 @EVERY_STRING_LAYER
-def test_there_is_a_parameter_for_what_the_cell_has_and_no_other(name: str):
+def test_a_layer_has_exactly_the_parameters_of_its_cell(name: str):
     layer = build_string(name)
     products = len(layer.chain.products)
     gates = products - layer.order
@@ -43,7 +43,7 @@ def test_without_biases_there_are_none(name: str):
     assert layer(string_batch())[0].shape == (6, BATCH, HIDDEN)
 
 
-def test_weights_start_with_the_variance_of_one_over_fan_in_and_biases_from_zero():
+def test_weights_have_variance_one_over_fan_in_and_biases_are_zero():
     layer = nn.StringKernelRNN(50, 100, decay="state", highway=True, num_layers=2)
     for k, size in enumerate((50, 100)):
         weight = layer.direction(k).input_weight
@@ -58,13 +58,13 @@ def test_weights_start_with_the_variance_of_one_over_fan_in_and_biases_from_zero
         assert not gates.any()
 
 
-def test_a_learned_decay_starts_at_one_half():
+def test_a_learned_decay_is_initially_one_half():
     assert torch.equal(build_string("learned").decay_gate(), torch.full((HIDDEN,), 0.5).double())
 
 
 @pytest.mark.parametrize("reverse", [False, True])
 @EVERY_STRING_LAYER
-def test_the_states_of_every_step_are_those_that_the_layer_carries(name: str, reverse: bool):
+def test_cell_states_match_the_states_of_the_layer(name: str, reverse: bool):
     layer, x = build_string(name, bidirectional=reverse), string_batch()
     shown = layer.cell_states(x, reverse)
     for t in range(len(x)):
@@ -84,7 +84,7 @@ def test_the_states_have_the_layout_of_the_input(name: str):
     torch.testing.assert_close(layer.cell_states(x[:, 0]), states[:, 0])
 
 
-def test_the_states_are_shown_without_dropout_and_may_be_differentiated():
+def test_cell_states_are_without_dropout_and_differentiable():
     layer = build_string("state gate", hidden_dropout=0.5, variational_dropout=0.5)
     x = string_batch().requires_grad_()
     states = layer.cell_states(x)
@@ -95,7 +95,7 @@ def test_the_states_are_shown_without_dropout_and_may_be_differentiated():
 
 
 @pytest.mark.parametrize("decay", [0.1, "learned"])
-def test_a_layer_brought_to_float64_has_all_digits_of_its_decay(decay: float | str):
+def test_the_decay_is_exact_after_conversion_to_float64(decay: float | str):
     layer = nn.StringKernelRNN(3, 4, decay=decay).double()
     value = layer.decay_gate()
     assert isinstance(value, torch.Tensor)
@@ -104,7 +104,7 @@ def test_a_layer_brought_to_float64_has_all_digits_of_its_decay(decay: float | s
 
 
 @pytest.mark.parametrize("name", GATED)
-def test_the_decay_gate_shows_the_weights_that_act(name: str):
+def test_decay_gate_returns_the_effective_weights(name: str):
     """A gate with weights 0 and the bias b is the decay sigma(b)."""
     layer, x = build_string(name), string_batch()
     gate = layer.decay_gate()
@@ -127,7 +127,7 @@ def test_the_decay_gate_shows_the_weights_that_act(name: str):
 
 @pytest.mark.parametrize("options", [{"decay": "state"}, {"highway": True}])
 @pytest.mark.parametrize("dropout", ["hidden_dropout", "variational_dropout"])
-def test_every_sequence_of_a_batch_has_a_mask_of_its_own(dropout: str, options: dict[str, Any]):
+def test_every_sequence_of_a_batch_has_its_own_mask(dropout: str, options: dict[str, Any]):
     layer = nn.StringKernelRNN(16, 16, dtype=torch.float64, **{dropout: 0.5}, **options)
     one = torch.randn(5, 1, 16, dtype=torch.float64)
     output, _ = layer(one.expand(-1, 2, -1))

@@ -38,8 +38,8 @@ def _sequences() -> list[Tensor]:
 
 @EVERY_STRING_LAYER
 @FLAGS
-def test_a_packed_batch_equals_its_sequences_one_by_one(name: str, bidirectional: bool):
-    """A reversed direction starts at each true end; the state is that of the true end."""
+def test_a_packed_batch_matches_its_sequences_one_by_one(name: str, bidirectional: bool):
+    """The reverse direction starts at each true end; the state is that of the true end."""
     layer, sequences = build_string(name, bidirectional=bidirectional, **DEEP), _sequences()
     packed = pack_sequence(sequences, enforce_sorted=False)
     output, state = layer(packed)
@@ -64,7 +64,7 @@ def test_a_packed_batch_continues_from_a_state_in_the_order_of_the_batch(name: s
 
 
 @EVERY_STRING_LAYER
-def test_gradients_of_a_packed_batch_equal_those_of_its_sequences(name: str):
+def test_gradients_of_a_packed_batch_match_those_of_its_sequences(name: str):
     layer, sequences = build_string(name, bidirectional=True), _sequences()
     leaves = [sequence.requires_grad_() for sequence in sequences]
     output, _ = layer(pack_sequence(leaves, enforce_sorted=False))
@@ -75,7 +75,7 @@ def test_gradients_of_a_packed_batch_equal_those_of_its_sequences(name: str):
 
 @EVERY_STRING_LAYER
 @FLAGS
-def test_a_batch_first_layer_is_the_same_layer_with_axes_exchanged(name: str, bidirectional: bool):
+def test_a_batch_first_layer_matches_with_transposed_axes(name: str, bidirectional: bool):
     plain = build_string(name, bidirectional=bidirectional, **DEEP)
     first = build_string(name, bidirectional=bidirectional, batch_first=True, **DEEP)
     first.load_state_dict(plain.state_dict())
@@ -89,7 +89,7 @@ def test_a_batch_first_layer_is_the_same_layer_with_axes_exchanged(name: str, bi
 
 @EVERY_STRING_LAYER
 @FLAGS
-def test_an_unbatched_sequence_is_a_batch_of_one(name: str, bidirectional: bool):
+def test_an_unbatched_sequence_matches_a_batch_of_one(name: str, bidirectional: bool):
     layer, x = build_string(name, bidirectional=bidirectional, **DEEP), string_batch(size=1)
     output, state = layer(x)
     alone, own_state = layer(x[:, 0])
@@ -101,7 +101,7 @@ def test_an_unbatched_sequence_is_a_batch_of_one(name: str, bidirectional: bool)
 
 @EVERY_STRING_LAYER
 @pytest.mark.parametrize("split", [[6], [1, 5], [3, 2, 1], [1] * 6])
-def test_any_split_into_chunks_is_the_whole_sequence(name: str, split: list[int]):
+def test_any_split_into_chunks_matches_the_whole_sequence(name: str, split: list[int]):
     layer, x = build_string(name, **DEEP), string_batch()
     whole, final = layer(x)
     state, outputs = None, []
@@ -114,7 +114,7 @@ def test_any_split_into_chunks_is_the_whole_sequence(name: str, split: list[int]
 
 @EVERY_STRING_LAYER
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
+def test_single_steps_match_the_whole_sequence(name: str, batch_first: bool):
     layer, x = build_string(name, batch_first=batch_first, **DEEP), string_batch()
     whole, final = layer(x.transpose(0, 1) if batch_first else x)
     state, outputs = None, []
@@ -128,7 +128,7 @@ def test_steps_one_by_one_are_the_whole_sequence(name: str, batch_first: bool):
 
 
 @EVERY_STRING_LAYER
-def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(name: str):
+def test_the_reverse_direction_matches_a_layer_on_the_flipped_sequence(name: str):
     both, alone, x = build_string(name, bidirectional=True), build_string(name), string_batch()
     own = {k.replace("_reverse", ""): v for k, v in both.state_dict().items() if "_reverse" in k}
     alone.load_state_dict(own)
@@ -140,7 +140,7 @@ def test_the_reverse_direction_is_a_layer_of_its_own_on_the_flipped_sequence(nam
 
 
 @EVERY_STRING_LAYER
-def test_the_state_has_layers_times_directions_first_and_is_never_batch_first(name: str):
+def test_the_first_dimension_of_the_state_is_layers_times_directions(name: str):
     layer = build_string(name, batch_first=True, bidirectional=True, **DEEP)
     _, state = layer(string_batch(5, 2).transpose(0, 1))
     has_mass = name in ("add_exact", "exact", "everything")
@@ -152,7 +152,7 @@ def test_the_state_has_layers_times_directions_first_and_is_never_batch_first(na
 
 
 @EVERY_STRING_LAYER
-def test_no_state_is_a_state_of_zeros_and_a_plain_tuple_is_a_state(name: str):
+def test_the_default_state_is_zeros_and_a_tuple_is_accepted(name: str):
     layer, x = build_string(name, bidirectional=True, **DEEP), string_batch()
     expected, state = layer(x)
     zeros = torch.utils._pytree.tree_map(torch.zeros_like, state)
@@ -202,7 +202,7 @@ BAD: dict[str, tuple[Any, type[Exception], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_state_that_does_not_fit_is_named_with_what_was_expected(case: str):
+def test_errors_for_invalid_states_name_the_expected_state(case: str):
     spoil, kind, parts = BAD[case]
     layer, x = build_string("everything", num_layers=2), string_batch()
     with pytest.raises(kind) as error:
@@ -210,7 +210,7 @@ def test_a_state_that_does_not_fit_is_named_with_what_was_expected(case: str):
     assert not [part for part in parts if part not in str(error.value)], str(error.value)
 
 
-def test_inputs_that_do_not_fit_are_named():
+def test_invalid_inputs_are_rejected():
     layer = nn.StringKernelRNN(3, 4)
     with pytest.raises(ShapeError, match=r"\(5, 2, 7\); expected \(time, batch, 3\)"):
         layer(torch.zeros(5, 2, 7))
@@ -225,7 +225,7 @@ def test_inputs_that_do_not_fit_are_named():
         layer.cell_states(pack_sequence([torch.zeros(2, 3)]))
 
 
-def test_layers_and_directions_that_there_are_not_are_named():
+def test_missing_layers_and_directions_are_rejected():
     layer = nn.StringKernelRNN(3, 4)
     for ask in (layer.references, layer.decay_gate):
         with pytest.raises(ArgumentError, match="layer is 1; expected 0 to 0"):
@@ -239,7 +239,7 @@ def test_layers_and_directions_that_there_are_not_are_named():
 
 
 @EVERY_STRING_LAYER
-def test_copies_and_stored_weights_are_the_same_layer(name: str, tmp_path: Path):
+def test_copies_and_state_dicts_reproduce_the_layer(name: str, tmp_path: Path):
     layer, x = build_string(name, **DEEP), string_batch()
     expected = layer(x)[0]
     torch.testing.assert_close(copy.deepcopy(layer)(x)[0], expected)
@@ -253,7 +253,7 @@ def test_copies_and_stored_weights_are_the_same_layer(name: str, tmp_path: Path)
 
 
 @EVERY_STRING_LAYER
-def test_the_repr_is_how_the_layer_was_made(name: str):
+def test_evaluating_the_repr_creates_an_equal_layer(name: str):
     layer = build_string(name, num_layers=2, dropout=0.5, batch_first=True)
     again = eval(repr(layer), {"StringKernelRNN": nn.StringKernelRNN})
     assert repr(again) == repr(layer)
@@ -270,7 +270,7 @@ def test_the_repr_shows_what_differs_from_the_defaults():
 
 
 @EVERY_STRING_LAYER
-def test_resetting_draws_weights_anew_and_a_seed_draws_them_again(name: str):
+def test_reset_redraws_weights_reproducibly_by_seed(name: str):
     layer = build_string(name, num_layers=2)
     for key, parameter in layer.named_parameters():
         if "bias" in key or "logit" in key:
@@ -286,7 +286,7 @@ def test_resetting_draws_weights_anew_and_a_seed_draws_them_again(name: str):
 
 
 @EVERY_STRING_LAYER
-def test_a_layer_made_without_memory_and_filled_later_is_the_same_layer(name: str):
+def test_a_layer_created_on_the_meta_device_can_be_materialized(name: str):
     layer, x = build_string(name), string_batch()
     empty = build_string(name, device="meta")
     assert empty(x.to("meta"))[0].is_meta
@@ -304,7 +304,7 @@ def test_it_compiles_to_one_graph(name: str):
 
 
 @EVERY_STRING_LAYER
-def test_under_autocast_the_recurrence_is_not_halved(name: str):
+def test_autocast_does_not_reduce_the_precision_of_the_recurrence(name: str):
     layer = build_string(name, dtype=torch.float32)
     x = string_batch().float()
     with torch.autocast("cpu", torch.bfloat16):
@@ -314,17 +314,17 @@ def test_under_autocast_the_recurrence_is_not_halved(name: str):
     torch.testing.assert_close(output, layer(x)[0], rtol=0.1, atol=0.1)  # products of 8 bits
 
 
-def test_dropout_between_layers_and_of_the_input_act_in_training_alone():
+def test_dropout_between_layers_and_of_the_input_acts_only_in_training():
     layer, x = build_string("order 1", num_layers=2, dropout=1.0), string_batch()
     assert not layer(x)[0].any()
     assert layer.eval()(x)[0].all()
     layer = build_string("highway", variational_dropout=1.0)
-    assert not layer(x)[0].any()  # the highway sees the input with its mask too
+    assert not layer(x)[0].any()  # the highway uses the masked input, too
     assert layer.eval()(x)[0].all()
 
 
-def test_hidden_dropout_is_one_mask_a_sequence_on_what_the_highway_takes():
-    """With the gate open all the way, the output is sigma(c) times the mask."""
+def test_hidden_dropout_has_one_mask_per_sequence_in_the_highway():
+    """With a fully open gate, the output is sigma(c) times the mask."""
     layer = build_string("highway", hidden_dropout=0.5)
     with torch.no_grad():
         layer.direction(0).bias[1] = 1e9
@@ -333,10 +333,10 @@ def test_hidden_dropout_is_one_mask_a_sequence_on_what_the_highway_takes():
     share = layer(x)[0] / layer.eval()(x)[0]
     assert sorted(share.round(decimals=9).unique().tolist()) == [0.0, 2.0]
     torch.testing.assert_close(share, share[:1].expand_as(share))  # the same at every step
-    assert len(share[0].unique(dim=0)) > 1  # another for every sequence
+    assert len(share[0].unique(dim=0)) > 1  # different for every sequence
 
 
-def test_hidden_dropout_hides_the_last_output_from_the_decay_gate():
+def test_hidden_dropout_is_applied_to_the_input_of_the_decay_gate():
     hidden = build_string("state gate", hidden_dropout=1.0)
     blind = build_string("state gate")
     blind.load_state_dict(hidden.state_dict())
@@ -353,14 +353,14 @@ def test_an_empty_batch_gives_an_empty_output():
 
 
 @EVERY_STRING_LAYER
-def test_views_of_any_stride_are_read_as_they_are(name: str):
+def test_views_of_any_stride_are_supported(name: str):
     layer, x = build_string(name), string_batch()
     expected = layer(x)[0]
     transposed = x.transpose(0, 1).contiguous().transpose(0, 1)
     torch.testing.assert_close(layer(transposed)[0], expected)
 
 
-def test_code_for_torch_layers_may_flatten_the_parameters():
+def test_flatten_parameters_exists_for_compatibility():
     assert build_string("multiply").flatten_parameters() is None
 
 

@@ -1,4 +1,4 @@
-"""The options of a string-kernel layer, and messages for what does not fit."""
+"""The options of a string-kernel layer, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("options", "parts"), BAD, ids=[str(options) for options, _ in BAD])
-def test_an_option_that_does_not_fit_is_named_with_what_was_expected(
+def test_errors_for_invalid_options_name_the_expected_values(
     options: dict[str, Any], parts: list[str]
 ):
     with pytest.raises(ArgumentError) as error:
@@ -87,11 +87,11 @@ def test_an_option_that_does_not_fit_is_named_with_what_was_expected(
 
 
 @pytest.mark.parametrize("decay", [0, 1, 0.0, 1.0, 0.3])
-def test_a_decay_may_be_any_number_in_the_closed_interval(decay: float):
+def test_a_decay_can_be_any_number_in_the_closed_interval(decay: float):
     assert check_decay(decay) == decay
 
 
-def test_dropout_without_a_second_layer_is_a_warning_where_the_layer_is_made():
+def test_dropout_without_a_second_layer_warns_at_the_constructor_call():
     with pytest.warns(UserWarning, match="acts between layers, and num_layers is 1") as caught:
         nn.StringKernelRNN(3, 4, dropout=0.5)
     assert caught[0].filename == __file__

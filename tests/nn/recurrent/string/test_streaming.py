@@ -1,4 +1,4 @@
-"""A stream of any length takes the memory of one chunk."""
+"""The memory of a stream is that of one chunk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from representer import nn
 
 from ..string_layers import EVERY_STRING_LAYER, build_string, string_batch
 
-# In a process of its own: what is measured is the peak of the whole process, in KiB.
+# In a separate process: the peak memory of the whole process is measured, in KiB.
 LONG_STREAM = """
 import resource, sys, torch
 from representer import nn
@@ -29,7 +29,7 @@ print(early, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, bool(output.isf
 
 
 @EVERY_STRING_LAYER
-def test_a_state_has_the_same_size_after_any_number_of_steps(name: str):
+def test_the_size_of_a_state_does_not_depend_on_the_number_of_steps(name: str):
     layer = build_string(name)
     sizes, state = set(), None
     for time in (1, 5, 40):
@@ -40,7 +40,7 @@ def test_a_state_has_the_same_size_after_any_number_of_steps(name: str):
     assert len(sizes) == 1
 
 
-def test_a_detached_stream_keeps_no_graph():
+def test_a_detached_stream_has_no_graph():
     layer, state = nn.StringKernelRNN(4, 4, decay="state"), None
     for _ in range(3):
         output, state = layer(torch.randn(5, 2, 4), state)
@@ -49,12 +49,12 @@ def test_a_detached_stream_keeps_no_graph():
         assert all(field.grad_fn is None for field in state)
 
 
-def test_a_stream_of_fifty_thousand_steps_takes_no_more_memory_than_its_first_chunks():
+def test_memory_does_not_grow_over_fifty_thousand_steps():
     _assert_memory_stands_still(chunks=25)
 
 
 @pytest.mark.slow
-def test_a_stream_of_a_million_steps_takes_no_more_memory_than_its_first_chunks():
+def test_memory_does_not_grow_over_a_million_steps():
     _assert_memory_stands_still(chunks=500)
 
 

@@ -1,4 +1,4 @@
-"""The short path of a string-kernel ``step()`` gives what the general one gives, and no more."""
+"""The fast path of a string-kernel ``step()`` matches the general one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 
 
 def general(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, Any]:
-    """Take a step on the general path, which gradients need."""
+    """Run a step on the general path, by enabling gradients."""
     with torch.enable_grad():
         return layer.step(x_t, state)
 
@@ -33,7 +33,7 @@ def quick(layer: nn.StringKernelRNN, x_t: Tensor, state: Any) -> tuple[Tensor, A
 
 
 def ready(name: str = "state gate", size: int = 2, **options: Any):
-    """Return a layer, an input and a state that the short path takes."""
+    """Return a layer, an input and a state that the fast path supports."""
     layer, x = build_string(name, **options), string_batch(2, size)
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -49,7 +49,9 @@ def moved(state: Any, dtype: torch.dtype) -> Any:
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("size", [1, 3, 8])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_streaming_step_is_a_step(name: str, layers: int, size: int, dtype: torch.dtype):
+def test_a_streaming_step_matches_the_general_path(
+    name: str, layers: int, size: int, dtype: torch.dtype
+):
     layer, x, state = ready(name, size, num_layers=layers)
     layer, x, state = layer.to(dtype), x.to(dtype), moved(state, dtype)
     found, expected = quick(layer, x, state), general(layer, x, state)
@@ -64,7 +66,7 @@ def test_a_streaming_step_is_a_step(name: str, layers: int, size: int, dtype: to
 
 
 @EVERY_STRING_LAYER
-def test_gates_without_biases_are_taken(name: str):
+def test_gates_without_biases_are_supported(name: str):
     layer, x, state = ready(name, bias=False)
     found = quick(layer, x, state)
     assert found is not None
@@ -83,7 +85,7 @@ def test_any_size_on_any_instruction_set(isa: str, sizes: tuple[int, int]):
     torch.testing.assert_close(found[0], general(layer, x, state)[0])
 
 
-def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.MonkeyPatch):
+def test_streaming_uses_the_fast_path(monkeypatch: pytest.MonkeyPatch):
     layer, x, state = ready()
     taken: list[bool] = []
     monkeypatch.setattr(
@@ -97,7 +99,7 @@ def test_the_short_path_is_the_one_that_streaming_takes(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["state gate", "learned", "multiply"])
-def test_weights_trained_replaced_or_loaded_after_a_step_are_those_of_the_next(name: str):
+def test_a_step_uses_the_current_weights_after_training_replacing_or_loading(name: str):
     layer, x, state = ready(name)
     other, *_ = ready(name)
 
@@ -144,7 +146,7 @@ CHANGES: dict[str, Callable[[nn.StringKernelRNN], Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("used_before", [False, True])
-def test_a_layer_that_became_unusual_is_left_to_the_general_path(change: str, used_before: bool):
+def test_a_modified_layer_uses_the_general_path(change: str, used_before: bool):
     layer, x, state = ready()
     if used_before:
         assert quick(layer, x, state) is not None
@@ -152,13 +154,13 @@ def test_a_layer_that_became_unusual_is_left_to_the_general_path(change: str, us
     assert quick(layer, x, state) is None
 
 
-def test_a_learned_decay_that_does_not_fit_is_left_to_the_general_path():
+def test_a_learned_decay_of_another_shape_uses_the_general_path():
     layer, x, state = ready("learned")
     spoil("decay_logit", lambda logit: logit[:1])(layer)
     assert quick(layer, x, state) is None
 
 
-def test_a_highway_for_an_input_of_another_width_is_left_to_the_general_path():
+def test_a_highway_for_an_input_of_another_width_uses_the_general_path():
     layer, x, state = ready("highway")
     of_five = torch.randn(len(layer.weight_ih_l0), 5, dtype=torch.float64)
     layer.weight_ih_l0 = torch.nn.Parameter(of_five)
@@ -186,20 +188,20 @@ STATES: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("kind", STATES)
 @pytest.mark.parametrize("name", ["state gate", "exact"])
-def test_a_state_that_is_not_just_so_is_left_to_the_general_path(kind: str, name: str):
+def test_an_unsupported_state_uses_the_general_path(kind: str, name: str):
     layer, x, state = ready(name)
     assert quick(layer, x, state) is not None
     assert quick(layer, x, STATES[kind](state)) is None
 
 
-def test_a_state_with_masses_is_not_that_of_a_layer_without():
+def test_a_state_with_masses_is_rejected_by_a_layer_without():
     layer, x, state = ready("multiply")
     assert quick(layer, x, nn.StringMassState(*state, state.c)) is None
     exact, x, state = ready("exact", order=2)
     assert quick(exact, x, nn.StringState(state.h, state.c)) is None
 
 
-def test_the_state_of_a_string_kernel_is_not_taken_by_another_cell():
+def test_a_string_kernel_state_is_rejected_by_other_cells():
     _, x, state = ready("multiply")
     cell = nn.RKMLSTM(INPUT, 4, dtype=torch.float64)
     assert quick(cell, x, state) is None  # type: ignore[arg-type]
@@ -216,12 +218,12 @@ INPUTS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("kind", INPUTS)
-def test_an_input_that_is_not_just_so_is_left_to_the_general_path(kind: str):
+def test_an_unsupported_input_uses_the_general_path(kind: str):
     layer, x, state = ready()
     assert quick(layer, INPUTS[kind](x), state) is None
 
 
-def test_gradients_autocast_and_another_backend_are_left_to_the_general_path():
+def test_gradients_autocast_and_other_backends_use_the_general_path():
     layer, x, state = ready()
     assert string_streaming_step(layer, x, state) is None  # gradients are on
     with torch.autocast("cpu", torch.bfloat16):
@@ -230,21 +232,21 @@ def test_gradients_autocast_and_another_backend_are_left_to_the_general_path():
         assert quick(layer, x, state) is None
 
 
-def test_dropout_is_not_left_out():
+def test_dropout_is_applied():
     layer, x, state = ready(num_layers=2, dropout=1.0, variational_dropout=1.0)
     with torch.no_grad():
         output, _ = layer.step(x, state)
         torch.testing.assert_close(output, layer.step(torch.zeros_like(x), state)[0])
 
 
-def test_a_strided_input_is_read_as_it_is():
+def test_a_strided_input_is_supported():
     layer, x, state = ready("highway")
     found = quick(layer, torch.stack((x, x + 1), dim=-1)[..., 0], state)
     assert found is not None
     torch.testing.assert_close(found[0], general(layer, x, state)[0])
 
 
-def test_plans_die_with_their_layers():
+def test_plans_are_freed_with_their_layers():
     layer, x, state = ready()
     quick(layer, x, state)
     assert layer in module._STEPS

@@ -1,4 +1,4 @@
-"""The string-kernel layer: what each option computes, by enumeration and written out by hand."""
+"""The string-kernel layer: each option against enumeration or equations written out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 
 def kernels_by_enumeration(x: Tensor, references: Tensor, lam: float) -> Tensor:
-    """The string kernels of orders 1..n of a sequence ``(T, I)`` and references ``(H, n, I)``."""
+    """Return the string kernels of orders 1..n of ``(T, I)`` and references ``(H, n, I)``."""
     total = x.new_zeros(references.shape[1], len(references))
     for j in range(1, len(total) + 1):
         for i in combinations(range(len(x)), j):
@@ -28,7 +28,7 @@ def kernels_by_enumeration(x: Tensor, references: Tensor, lam: float) -> Tensor:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 @pytest.mark.parametrize("lam", [0.0, 0.6, 1.0])
-def test_every_state_is_the_string_kernel_with_the_first_tokens_of_its_reference(
+def test_every_state_equals_the_string_kernel_with_the_first_tokens_of_the_reference(
     order: int, lam: float
 ):
     layer = build_string("multiply", order=order, decay=lam)
@@ -41,7 +41,7 @@ def test_every_state_is_the_string_kernel_with_the_first_tokens_of_its_reference
     torch.testing.assert_close(state.c[0], layer.cell_states(x)[-1], **CLOSE)
 
 
-def test_what_is_written_into_the_references_becomes_the_reference():
+def test_references_can_be_modified_in_place():
     layer, other = build_string("multiply"), build_string("multiply")
     layer.references().copy_(other.references())
     x = string_batch()
@@ -52,7 +52,7 @@ def test_what_is_written_into_the_references_becomes_the_reference():
 
 @pytest.mark.parametrize("name", ["relu", "tanh", "sigmoid"])
 @pytest.mark.parametrize("readout", ["last", "sum"])
-def test_the_activation_is_taken_of_what_is_read_out(name: str, readout: str):
+def test_the_activation_is_applied_to_the_readout(name: str, readout: str):
     layer, x = build_string("multiply", order=3, activation=name, readout=readout), string_batch()
     states = layer.cell_states(x)
     read = states[:, :, -1] if readout == "last" else states.sum(2)
@@ -64,7 +64,7 @@ def test_the_default_activation_is_tanh():
     torch.testing.assert_close(layer(x)[0], layer.cell_states(x)[:, :, -1].tanh(), **CLOSE)
 
 
-def test_the_second_layer_reads_the_output_of_the_first():
+def test_the_second_layer_uses_the_output_of_the_first():
     both = build_string("multiply", num_layers=2, activation="tanh")
     first, second = build_string("multiply", activation="tanh"), build_string("multiply")
     first.references().copy_(both.references(0))
