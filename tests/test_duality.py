@@ -1,4 +1,4 @@
-"""A kernel gives its network, a network its kernel, or the reason why there is none."""
+"""The correspondence of kernels and networks, and errors where there is none."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_last_output_of_a_unit_is_the_kernel_with_its_reference(q, T, n, dil
 
 
 @pytest.mark.parametrize("q", [*MERCER, torch.sinh])
-def test_the_network_gives_its_kernel_back(q):
+def test_the_network_returns_its_kernel(q):
     kernel = RecurrentKernel(q, filter_length=3, dilation=2, repeat=True)
     assert kernel.network(3, 4).kernel.get_params() == kernel.get_params()
 
@@ -70,7 +70,7 @@ def test_every_state_of_a_string_network_is_its_kernel_of_the_prefix(
     torch.testing.assert_close(network(x)[0], expected, **close)
 
 
-def test_a_string_network_takes_the_options_of_the_layer_but_stays_that_of_its_kernel():
+def test_a_string_network_accepts_layer_options_that_agree_with_its_kernel():
     kernel = StringKernel(3, 0.7)
     network = kernel.network(4, 4, num_layers=2, activation="relu", batch_first=True, order=3)
     shown = "StringKernelRNN(4, 4, num_layers=2, batch_first=True, order=3, decay=0.7,"
@@ -89,12 +89,12 @@ def test_a_string_network_takes_the_options_of_the_layer_but_stays_that_of_its_k
     ],
     ids=["delta", "trailing"],
 )
-def test_a_string_kernel_that_no_recurrence_evaluates_says_why(kernel, message):
+def test_the_error_for_a_string_kernel_without_a_network_states_the_reason(kernel, message):
     with pytest.raises(ArgumentError, match=message):
         kernel.network(3, 4)
 
 
-def test_the_network_takes_the_options_of_the_layer():
+def test_the_network_accepts_the_options_of_the_layer():
     kernel = RecurrentKernel("linear", filter_length=3)
     network = kernel.network(3, 6, filter_length={1: 2, 3: 4}, batch_first=True)
     assert isinstance(network, RKM)
@@ -145,7 +145,7 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize(("layer", "reason"), WITHOUT.values(), ids=WITHOUT.keys())
-def test_a_layer_without_a_symmetric_kernel_says_why(layer, reason):
+def test_the_error_for_a_layer_without_a_kernel_states_the_reason(layer, reason):
     with pytest.raises(KindError, match=reason) as caught:
         layer.kernel  # noqa: B018
     assert isinstance(caught.value, TypeError)
@@ -159,13 +159,13 @@ def test_no_row_of_table_1_has_a_symmetric_kernel(row):
 
 
 @pytest.mark.parametrize("options", [{"combine": "add"}, {"readout": "sum"}])
-def test_of_single_tokens_every_form_of_the_string_kernel_is_one(options):
+def test_all_forms_of_the_string_kernel_agree_for_single_tokens(options):
     layer = STRING_OF(order=1, **options)
     x = torch.randn(5, 3)
     torch.testing.assert_close(layer(x)[0][-1:], layer.kernel([x], list(layer.references())))
 
 
-def test_the_kernel_of_a_unit_with_a_learned_decay_is_the_one_that_the_reason_names():
+def test_the_reason_for_a_learned_decay_names_the_kernel_of_each_unit():
     layer = STRING_OF(decay="learned", dtype=torch.float64)
     torch.nn.init.normal_(layer.decay_logit_l0)
     x = torch.randn(5, 3, dtype=torch.float64)
@@ -174,7 +174,7 @@ def test_the_kernel_of_a_unit_with_a_learned_decay_is_the_one_that_the_reason_na
         torch.testing.assert_close(layer(x)[0][-1, i], expected, rtol=1e-10, atol=1e-10)
 
 
-def test_a_walk_network_takes_the_options_of_the_layer_but_stays_that_of_its_kernel():
+def test_a_walk_network_accepts_layer_options_that_agree_with_its_kernel():
     net = RandomWalkKernel(3, 0.7, "add").network(3, 4, activation="relu", order=3)
     shown = "RandomWalkKernelNN(3, 4, order=3, decay=0.7, combine='add', activation='relu'"
     assert " ".join(repr(net).split()).replace("( 3", "(3").startswith(shown[:19])
@@ -198,7 +198,7 @@ def test_a_walk_network_takes_the_options_of_the_layer_but_stays_that_of_its_ker
         (RandomWalkKernel(), {"edge_dim": 2}, r"edge_dim is 2; .* RandomWalkKernel\(edges=True\)"),
     ],
 )
-def test_a_walk_kernel_that_no_layer_evaluates_says_why(kernel, options, message):
+def test_the_error_for_a_walk_kernel_without_a_network_states_the_reason(kernel, options, message):
     with pytest.raises(ArgumentError, match=message):
         kernel.network(3, 4, **options)
 
@@ -216,19 +216,19 @@ def test_a_walk_kernel_that_no_layer_evaluates_says_why(kernel, options, message
         ({"activation": "relu"}, "activation relu of a kernel is no kernel"),
     ],
 )
-def test_a_walk_layer_without_a_symmetric_kernel_says_why(options, reason):
+def test_the_error_for_a_walk_layer_without_a_kernel_states_the_reason(options, reason):
     layer = RandomWalkKernelNN(3, 4, **options)
     with pytest.raises(KindError, match=reason) as caught:
         layer.kernel  # noqa: B018
     assert isinstance(caught.value, TypeError)
 
 
-def test_walks_of_one_node_have_a_kernel_whatever_would_join_them():
+def test_walks_of_one_node_have_a_kernel_for_all_options():
     layer = RandomWalkKernelNN(3, 4, order=1, nonlinear="relu")
     assert layer.kernel.get_params()["order"] == 1
 
 
-def test_without_scikit_learn_the_kernels_name_the_extra_and_the_layers_run():
+def test_without_scikit_learn_kernels_name_the_extra_and_layers_work():
     program = """
 import sys; sys.modules["sklearn"] = sys.modules["sklearn.base"] = None
 import torch, representer

@@ -1,4 +1,4 @@
-"""Damaged data files: made from sound ones by seeded mutations, read, and counted by outcome.
+"""Fuzzing of the readers with damaged data files, created by seeded mutations.
 
 Run it as a script for a large campaign: ``python tests/data/damaged_files.py FOLDER --count 2000``.
 """
@@ -46,8 +46,8 @@ MAGIC = (
 )
 
 
-def sound_files(folder: Path) -> dict[Path, Reader]:
-    """Write one sound file or more of each format, and return the reader of each."""
+def valid_files(folder: Path) -> dict[Path, Reader]:
+    """Write valid files of each format, and return their readers."""
     drawn = synthetic_recordings(subjects=2, windows=4, seconds=0.2)
     names = np.asarray(drawn.classes)[drawn.labels]
     arrays = {"X": drawn.signals, "y": names, "subject": drawn.subjects, "fs": 100.0}
@@ -65,7 +65,7 @@ def sound_files(folder: Path) -> dict[Path, Reader]:
         **_mne_files(folder),
     }
     for path, read in files.items():
-        if path.name not in ("array.npy", "old.mat"):  # refused: neither has recordings
+        if path.name not in ("array.npy", "old.mat"):  # rejected: neither has recordings
             read(path)
     return files
 
@@ -150,7 +150,7 @@ def damaged(content: bytes, rng: random.Random) -> bytes:
 
 
 def outcome(read: Reader, path: Path) -> str:
-    """Return "read", "one line", or what else came of reading a file."""
+    """Read a file and return "read", "one line", or a description of any other outcome."""
     try:
         with warnings.catch_warnings(action="error"):
             read(path)
@@ -165,7 +165,7 @@ def outcome(read: Reader, path: Path) -> str:
 
 def campaign(folder: Path, count: int, seed: int = 0) -> dict[str, Counter[str]]:
     """Read damaged files of every format; return the outcomes by suffix."""
-    files = list(sound_files(folder).items())
+    files = list(valid_files(folder).items())
     contents = {path: path.read_bytes() for path, _ in files}
     rng = random.Random(f"damage/{seed}")
     found: dict[str, Counter[str]] = {}

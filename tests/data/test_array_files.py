@@ -1,4 +1,4 @@
-"""Arrays in .npz files, sound and damaged."""
+"""Arrays in valid and damaged .npz files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def archive(path: Path, content: bytes) -> Path:
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_arrays_of_every_kind_are_read_back(path, save):
+def test_arrays_of_all_dtypes_round_trip(path, save):
     arrays = {
         "a": np.arange(6.0).reshape(2, 3),
         "b": np.asfortranarray(np.arange(6, dtype=">i2").reshape(3, 2)),
@@ -64,7 +64,7 @@ def test_arrays_of_every_kind_are_read_back(path, save):
         (b"", "cannot be read"),
     ],
 )
-def test_a_size_that_the_file_does_not_hold_is_refused(path, content, problem):
+def test_a_declared_size_larger_than_the_data_is_rejected(path, content, problem):
     with pytest.raises(DataError, match=problem):
         read_arrays(archive(path, content), ["X"])
 
@@ -74,7 +74,7 @@ def test_version_two_of_the_format_is_read(path):
     assert read["X"].tolist() == [0, 0]
 
 
-def test_an_entry_that_declares_more_than_deflate_can_hold_is_refused(path):
+def test_an_entry_beyond_the_expansion_limit_of_deflate_is_rejected(path):
     held = header((2**24,)) + bytes(16)
     archive(path, held)
     content = bytearray(path.read_bytes())

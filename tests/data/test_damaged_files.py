@@ -1,4 +1,4 @@
-"""Damaged files of every binary format are read, or refused in one line, in bounded memory."""
+"""Damaged files of every binary format are read or rejected in one line, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from damaged_files import campaign
 
 
 def unexpected(outcomes: dict[str, dict[str, int]]) -> dict[str, list[str]]:
-    """Return what was neither read nor refused in one line, by format."""
+    """Return the files that were neither read nor rejected in one line, by format."""
     return {
         suffix: bad
         for suffix, counts in outcomes.items()
@@ -20,7 +20,7 @@ def unexpected(outcomes: dict[str, dict[str, int]]) -> dict[str, list[str]]:
     }
 
 
-def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path):
+def test_damaged_files_are_read_or_rejected_in_one_line(tmp_path):
     assert unexpected(campaign(tmp_path, count=130)) == {}
 
 

@@ -22,7 +22,7 @@ X = [0.5 * np.random.default_rng(0).normal(size=(n, 2)) for n in (3, 0, 5, 1, 4)
 k1, k2 = StringKernel(1), StringKernel(2, 0.9)
 
 
-def test_a_sum_and_a_product_are_those_of_the_gram_matrices():
+def test_sums_and_products_apply_to_the_gram_matrices():
     assert isinstance(k1 + k2, Sum)
     assert isinstance(k1 * k2, Product)
     np.testing.assert_allclose((k1 + k2)(X), k1(X) + k2(X))
@@ -34,13 +34,13 @@ def test_a_sum_and_a_product_are_those_of_the_gram_matrices():
         k1 * 2.0
 
 
-def test_objects_that_can_be_gone_through_once_reach_both_kernels():
+def test_iterators_are_passed_to_both_kernels():
     np.testing.assert_allclose((k1 + k2)(iter(X)), k1(X) + k2(X))
     np.testing.assert_allclose((k1 * k2).diag(iter(X)), k1.diag(X) * k2.diag(X))
     np.testing.assert_allclose(k2.cosine()(iter(X), iter(X)), k2.cosine()(X))
 
 
-def test_the_activated_kernel_is_the_point_kernel_of_the_features():
+def test_the_activated_kernel_equals_the_point_kernel_of_the_features():
     """The features of the 1-gram kernel are the decayed sums of the tokens."""
     sums = np.stack([(0.5 ** np.arange(len(x))[::-1][:, None] * x).sum(0) for x in X])
     for point in (Linear(), Polynomial(3), Gaussian(0.7)):
@@ -49,18 +49,18 @@ def test_the_activated_kernel_is_the_point_kernel_of_the_features():
         np.testing.assert_allclose(k1.activated(point).diag(X), point.diag(sums))
 
 
-def test_the_space_of_an_activated_kernel_holds_the_polynomial_activation():
+def test_the_space_of_an_activated_kernel_contains_the_polynomial_activation():
     """Lemma 1 and Proposition 1: sigma(<w, phi>) is linear in the features of K_sigma."""
     polynomial = NONLINEARITIES["polynomial"].value  # (z + 1)^2 / 4
     many = [0.5 * np.random.default_rng(i).normal(size=(4, 2)) for i in range(40)]
     states = k2(many, [np.array([[1.0, -2.0], [0.5, 1.0]])])
     targets = polynomial(torch.from_numpy(states)).numpy()
     gram = k2.activated(Polynomial(2))(many)
-    assert np.linalg.matrix_rank(gram) < 20  # so that a fit of all 40 is no accident
+    assert np.linalg.matrix_rank(gram) < 20  # fewer parameters than the 40 values of the fit
     np.testing.assert_allclose(gram @ np.linalg.pinv(gram, rcond=1e-10) @ targets, targets)
 
 
-def test_the_cosine_has_a_unit_diagonal_and_0_where_there_is_nothing():
+def test_the_cosine_has_a_unit_diagonal_or_0_for_zero_objects():
     cosine = k2.cosine()
     assert isinstance(cosine, Cosine)
     gram, own = cosine(X), k2(X)
@@ -71,14 +71,14 @@ def test_the_cosine_has_a_unit_diagonal_and_0_where_there_is_nothing():
     assert not gram[1].any()
 
 
-def test_the_cosine_of_nothing_has_a_finite_gradient():
+def test_the_cosine_of_zero_objects_has_a_finite_gradient():
     tensors = [torch.from_numpy(x).requires_grad_() for x in X]
     k2.cosine()(tensors).sum().backward()
     assert all(x.grad.isfinite().all() for x in tensors if x.grad is not None)
     assert tensors[2].grad is not None
 
 
-def test_arguments_are_reached_through_the_composition():
+def test_set_params_reaches_the_arguments_of_composed_kernels():
     kernel = (StringKernel().cosine() + StringKernel(1)).activated(Gaussian())
     kernel.set_params(kernel__k1__kernel__order=3, point_kernel__bandwidth=2.0)
     assert kernel.get_params()["kernel__k1__kernel__order"] == 3
@@ -88,7 +88,7 @@ def test_arguments_are_reached_through_the_composition():
         kernel.set_params(kernel__k1__kernel__order=0)(X)
 
 
-def test_only_a_kernel_of_inner_products_activates():
+def test_only_point_kernels_are_accepted_as_activation():
     with pytest.raises(KindError, match="point_kernel is StringKernel"):
         Activated(k1, k2)
     with pytest.raises(ArgumentError, match=r"below 2 for 1/.*cosine"):

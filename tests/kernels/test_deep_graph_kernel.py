@@ -14,7 +14,7 @@ from representer.kernels import DeepGraphKernel, Gaussian, InversePolynomial
 MOLECULES = [read_smiles(s) for s in ("CCO", "c1ccccc1", "CC(=O)O", "C")]
 
 
-def test_labels_edges_and_a_base_kernel_are_those_of_walks():
+def test_labels_edges_and_base_kernels_work_as_for_walks():
     plain = DeepGraphKernel()(MOLECULES)
     np.testing.assert_allclose(DeepGraphKernel(base="delta")(MOLECULES), plain)
     assert not np.allclose(DeepGraphKernel(edges=True)(MOLECULES), plain)
@@ -23,7 +23,7 @@ def test_labels_edges_and_a_base_kernel_are_those_of_walks():
     assert DeepGraphKernel(base=Gaussian())(X).shape == (1, 1)
 
 
-def test_an_activation_with_a_limit_names_the_fix():
+def test_the_error_beyond_the_limit_of_an_activation_names_the_fix():
     with pytest.raises(ArgumentError, match=r"below 2 for 1/.*Scale the inputs"):
         DeepGraphKernel(activation=InversePolynomial())(MOLECULES)
 
@@ -37,6 +37,6 @@ def test_an_activation_with_a_limit_names_the_fix():
         ({"combine": "max"}, "combine is 'max'"),
     ],
 )
-def test_an_argument_without_a_meaning_is_named(arguments, message):
+def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(ArgumentError, match=message):
         DeepGraphKernel(**arguments)

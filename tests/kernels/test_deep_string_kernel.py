@@ -28,7 +28,7 @@ def draw(lengths, features=2, scale=0.5):
 
 
 def literal(x, y, orders, decays, activation):
-    """K^(L)(x, y) by the recursion of section 2.2, prefix by prefix and n-gram by n-gram."""
+    """Evaluate K^(L)(x, y) by the recursion of section 2.2, over all prefixes and n-grams."""
     n, lam = orders[-1], decays[-1]
 
     @cache
@@ -52,7 +52,7 @@ def literal(x, y, orders, decays, activation):
 
 @pytest.mark.parametrize("activation", [Gaussian(), Polynomial(2, 0.5), InversePolynomial()])
 @pytest.mark.parametrize("orders", [(1, 2), (2, 1), (2, 2), (1, 1, 2)])
-def test_every_entry_is_the_recursion_of_its_pair(activation, orders):
+def test_every_entry_matches_the_recursion(activation, orders):
     torch.manual_seed(0)
     decays = (0.3, 0.4, 0.6)[: len(orders)]  # small enough for 1/(2 - K)
     X = draw([3, 0, 4, 1], scale=0.3)
@@ -61,7 +61,7 @@ def test_every_entry_is_the_recursion_of_its_pair(activation, orders):
     torch.testing.assert_close(gram, torch.tensor(expected, dtype=torch.float64))
 
 
-def test_one_layer_is_the_string_kernel_and_linear_layers_of_order_1_filter_twice():
+def test_one_layer_equals_the_string_kernel_and_two_linear_layers_filter_twice():
     X = draw([3, 0, 5])
     for options in ({}, {"combine": "add"}, {"normalized": "exact"}, {"normalized": True}):
         deep = DeepStringKernel((2,), 0.7, **options)(X)
@@ -102,12 +102,12 @@ def test_theorem_2_the_states_of_two_layers_lie_in_the_span(n, lam, seed):
     gram, c = gram / gram.max(), c / c.abs().max()
     known = torch.linalg.pinv(gram[:60, :60], rtol=1e-9, hermitian=True) @ c[:60]
     torch.testing.assert_close(gram[60:, :60] @ known, c[60:], rtol=1e-4, atol=1e-4)
-    single = StringKernel(n[1], lam)(X)  # whose span does not hold them
+    single = StringKernel(n[1], lam)(X)  # whose span does not contain them
     other = single[60:, :60] @ torch.linalg.pinv(single[:60, :60], rtol=1e-9) @ c[:60]
     assert (other - c[60:]).abs().max() > 1e-2
 
 
-def test_the_default_activation_is_that_of_lemma_1_and_refuses_what_is_no_kernel():
+def test_the_default_activation_is_that_of_lemma_1_and_rejects_large_values():
     X = draw([3, 4], scale=0.3)
     torch.testing.assert_close(
         DeepStringKernel()(X), DeepStringKernel(activation=InversePolynomial())(X)
@@ -116,8 +116,8 @@ def test_the_default_activation_is_that_of_lemma_1_and_refuses_what_is_no_kernel
         DeepStringKernel()([50 * x for x in X])
 
 
-def test_what_pads_a_short_sequence_does_not_reach_the_limit_of_the_activation():
-    """Sums of slots grow with every step, also with those that are not there."""
+def test_padding_does_not_reach_the_limit_of_the_activation():
+    """Sums over slots grow with every step, including padding."""
     short, long = torch.full((2, 1), 0.9), torch.full((12, 1), 0.0147)
     kernel = DeepStringKernel((2, 1), 1.0, combine="add")
     gram = kernel([short, long])
@@ -137,6 +137,6 @@ def test_what_pads_a_short_sequence_does_not_reach_the_limit_of_the_activation()
         ({"base": "dot"}, ArgumentError, "base is 'dot'"),
     ],
 )
-def test_an_argument_without_meaning_is_refused(options, error, message):
+def test_invalid_arguments_are_rejected(options, error, message):
     with pytest.raises(error, match=message):
         DeepStringKernel(**options)

@@ -1,4 +1,4 @@
-"""The laws of kernels, over every kernel of the table."""
+"""Properties of all kernels of the table of examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ differentiable = pytest.mark.parametrize("name", [n for n in KERNELS if n not in
 
 
 def objects(name, seed=0):
-    """Return 14 objects, short vectors for the sake of those with a limit."""
+    """Return 14 objects, with vectors short enough for kernels with a limit."""
     rng = np.random.default_rng(seed)
     if KERNELS[name]().objects == "vectors":
         return 0.4 * rng.normal(size=(14, 3))
@@ -59,7 +59,7 @@ def as_tensors(X):
 
 
 @every_kernel
-def test_the_gram_matrix_is_symmetric_and_has_no_negative_eigenvalue(name):
+def test_the_gram_matrix_is_symmetric_positive_semidefinite(name):
     gram = KERNELS[name]()(objects(name))
     assert gram.any()
     np.testing.assert_allclose(gram, gram.T, rtol=1e-12, atol=1e-14)
@@ -67,7 +67,7 @@ def test_the_gram_matrix_is_symmetric_and_has_no_negative_eigenvalue(name):
 
 
 @every_kernel
-def test_the_kernel_with_others_is_the_block_of_the_whole(name):
+def test_the_kernel_of_two_lists_is_a_block_of_the_gram_matrix(name):
     kernel, X = KERNELS[name](), objects(name)
     whole = kernel(X)
     np.testing.assert_allclose(kernel(X[:5], X[3:]), whole[:5, 3:], rtol=1e-10, atol=1e-12)
@@ -85,7 +85,7 @@ def test_copies_have_the_same_values(name):
 
 
 @every_kernel
-def test_it_trains_a_classifier_in_a_pipeline(name):
+def test_kernels_work_in_a_classification_pipeline(name):
     X = objects(name)
     y = np.arange(14) % 2
     for step in (GramTransformer(KERNELS[name]()), Nystroem(KERNELS[name](), 20)):
@@ -95,7 +95,7 @@ def test_it_trains_a_classifier_in_a_pipeline(name):
 
 
 @differentiable
-def test_tensors_give_a_tensor_with_the_values_of_arrays(name):
+def test_tensors_and_arrays_give_equal_values(name):
     kernel, X = KERNELS[name](), objects(name)
     gram = kernel(as_tensors(X))
     assert isinstance(gram, torch.Tensor)
@@ -107,7 +107,7 @@ def test_tensors_give_a_tensor_with_the_values_of_arrays(name):
 
 @pytest.mark.parametrize("along_one_direction", [True, pytest.param(False, marks=pytest.mark.slow)])
 @differentiable
-def test_the_gradient_is_the_numerical_one(name, along_one_direction):
+def test_gradients_match_numerical_gradients(name, along_one_direction):
     kernel, raw = KERNELS[name](), objects(name)[2:6]
     X = as_tensors(raw)
     tensors = [X] if isinstance(X, torch.Tensor) else X
@@ -121,7 +121,7 @@ def test_the_gradient_is_the_numerical_one(name, along_one_direction):
             X = [as_data(made, x) for made, x in zip(raw, X, strict=True)]
         return kernel(X), kernel.diag(X), kernel(X[:1], X[1:])
 
-    if name.startswith("unit diagonal"):  # whose constant diagonal confuses the fast mode
+    if name.startswith("unit diagonal"):  # whose constant diagonal breaks the fast mode
         along_one_direction = False
     is_long = kernel.objects == "graphs"
     assert torch.autograd.gradcheck(values, inputs, fast_mode=along_one_direction or is_long)

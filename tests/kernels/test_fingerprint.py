@@ -1,4 +1,4 @@
-"""Fingerprints: which kernels and objects a Gram matrix on disk belongs to."""
+"""Fingerprints of the kernels and objects of Gram matrices on disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def mark(content):
 
 
 def defined(source, name="f", **values):
-    """Return what a piece of source code defines, as a module that is not installed would."""
+    """Execute source code as a module that is not installed, and return its definitions."""
     space = {"__name__": "scratch", **values}
     exec(source, space)
     return space[name]
@@ -144,7 +144,7 @@ def test_functions_and_modules_are_distinguished_by_what_they_compute(one, other
         ("def g(z): return f(a * z)\ndef f(z): return g(z)", {"a": 2}, {"a": 3}),
     ],
 )
-def test_the_globals_that_a_function_uses_count(source, values, changed):
+def test_fingerprints_depend_on_the_globals_of_functions(source, values, changed):
     first, again, other = (
         defined(source, **v, b=n) for n, v in enumerate((values, values, changed))
     )
@@ -152,7 +152,7 @@ def test_the_globals_that_a_function_uses_count(source, values, changed):
     assert mark(first) != mark(other)
 
 
-def test_the_functions_of_a_module_of_the_users_own_count():
+def test_fingerprints_depend_on_functions_of_user_modules():
     def imported(factor):
         module = types.ModuleType("own_helpers")
         exec(f"def g(z): return {factor} * z", vars(module))
@@ -162,7 +162,7 @@ def test_the_functions_of_a_module_of_the_users_own_count():
     assert mark(imported(2)) != mark(imported(3))
 
 
-def test_weights_count():
+def test_fingerprints_depend_on_weights():
     torch.manual_seed(0)
     network, marks = nn.Sequential(nn.LSTM(2, 2), nn.BatchNorm1d(2)), []
     for change in (
@@ -195,12 +195,12 @@ def test_weights_count():
         Scaled(object()).method,
     ],
 )
-def test_what_cannot_be_fingerprinted_is_refused(content):
+def test_values_that_cannot_be_fingerprinted_are_rejected(content):
     with pytest.raises(KindError, match=r"^X\[0\].*that gram\(\) can fingerprint"):
         mark(content)
 
 
-def test_the_message_says_where_the_value_is():
+def test_the_error_names_the_location_of_the_value():
     with pytest.raises(KindError, match=r"^kernel\.q\.factor is <object"):
         fingerprint(RecurrentKernel(scaled(object()), check_mercer=False), [])
 
@@ -243,7 +243,7 @@ def test_every_kernel_of_the_library_has_a_fingerprint():
     assert marks == [fingerprint(k, [data.clone(), networkx.path_graph(2), "CO"]) for k in kernels]
 
 
-def test_a_kernel_of_the_users_own_counts_with_its_code():
+def test_fingerprints_depend_on_the_code_of_user_kernels():
     source = (
         "class f(StringKernel):\n def __call__(self, X, Y=None): return {} * super().__call__(X, Y)"
     )
@@ -255,7 +255,7 @@ def test_a_kernel_of_the_users_own_counts_with_its_code():
     assert fingerprint(Gaussian(1.0), []) != fingerprint(Gaussian(2.0), [])
 
 
-def test_the_matrix_of_a_changed_lambda_is_not_returned(tmp_path):
+def test_a_changed_lambda_invalidates_the_matrix(tmp_path):
     X = [np.full((2, 1), 0.5), np.full((3, 1), 0.25)]
     for factor in (1.0, 0.5):
         changed = RecurrentKernel(scaled(factor))

@@ -32,7 +32,7 @@ kernel = StringKernel()
 
 @pytest.fixture(name="counted")
 def counted_fixture(monkeypatch):
-    """Return a function that calls ``gram`` and returns the number of blocks computed, too."""
+    """Return a function that calls ``gram`` and also returns the number of computed blocks."""
     values, corners = gram_file._values, []
 
     def counting(kernel, X, Y, corner):
@@ -49,7 +49,7 @@ def counted_fixture(monkeypatch):
 
 
 @pytest.mark.parametrize("block", [1, 4, 5, 13, 100])
-def test_the_file_holds_the_gram_matrix(tmp_path, block):
+def test_the_file_contains_the_gram_matrix(tmp_path, block):
     objects, others = (X[:5], Y[:3]) if block == 1 else (X, Y)  # every block is synced to disk
     whole = gram(kernel, objects, out=tmp_path / "k.npy", block=block)
     np.testing.assert_allclose(whole, kernel(objects), atol=1e-14)
@@ -107,7 +107,7 @@ gram(StringKernel(), X, out=sys.argv[1], block=4)
 """
 
 
-def test_a_killed_run_continues_where_it_stopped(tmp_path, counted):
+def test_a_killed_run_is_continued(tmp_path, counted):
     path = tmp_path / "k.npy"
     journal = tmp_path / "k.npy.journal"
     run = subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)])
@@ -175,7 +175,7 @@ def test_a_matrix_in_use_survives_the_recomputation_of_its_file(tmp_path, monkey
     gram(kernel, X, out=tmp_path / "k.npy", block=5)
 
 
-def test_a_journal_cut_anywhere_costs_blocks_and_no_more(tmp_path, counted):
+def test_a_truncated_journal_only_causes_recomputation_of_blocks(tmp_path, counted):
     path, journal = tmp_path / "k.npy", tmp_path / "k.npy.journal"
     gram(kernel, X, out=path, block=5)
     whole = journal.read_bytes()
@@ -191,7 +191,7 @@ def test_a_journal_cut_anywhere_costs_blocks_and_no_more(tmp_path, counted):
 
 
 @pytest.mark.parametrize("damage", [b"\0\0\0\n", b"[0, 5]\n", b'{"a": 1}\n', b"[0, 0, null]\n"])
-def test_a_damaged_line_of_the_journal_ends_it(tmp_path, counted, damage):
+def test_lines_of_the_journal_after_a_damaged_one_are_ignored(tmp_path, counted, damage):
     path, journal = tmp_path / "k.npy", tmp_path / "k.npy.journal"
     gram(kernel, X, out=path, block=5)
     lines = journal.read_bytes().splitlines(keepends=True)
@@ -213,7 +213,7 @@ def test_a_damaged_line_of_the_journal_ends_it(tmp_path, counted, damage):
         (StringKernel(), X, 4),
     ],
 )
-def test_the_file_of_another_kernel_or_other_objects_is_refused(tmp_path, other, objects, block):
+def test_the_file_of_another_kernel_or_other_objects_is_rejected(tmp_path, other, objects, block):
     gram(kernel, X, out=tmp_path / "k.npy", block=5)
     before = (tmp_path / "k.npy").read_bytes()
     with pytest.raises(ArgumentError, match=r"k.npy'; expected the Gram matrix of this kernel"):
@@ -221,7 +221,7 @@ def test_the_file_of_another_kernel_or_other_objects_is_refused(tmp_path, other,
     assert (tmp_path / "k.npy").read_bytes() == before
 
 
-def test_a_file_without_a_journal_is_not_touched(tmp_path):
+def test_a_file_without_a_journal_is_not_modified(tmp_path):
     np.save(tmp_path / "k.npy", np.ones(3))
     with pytest.raises(ArgumentError, match="expected a file that this function wrote"):
         gram(kernel, X, out=tmp_path / "k.npy")
@@ -237,7 +237,7 @@ def test_a_file_without_a_journal_is_not_touched(tmp_path):
         ((X, []), {}, r"Y is \[\]; expected at least one object"),
     ],
 )
-def test_invalid_arguments_are_refused(tmp_path, arguments, options, message):
+def test_invalid_arguments_are_rejected(tmp_path, arguments, options, message):
     with pytest.raises(ArgumentError, match=message):
         gram(kernel, *arguments, out=tmp_path / "k.npy", **options)
 
@@ -274,7 +274,7 @@ def test_a_second_call_waits_and_computes_nothing(tmp_path, monkeypatch):
     assert len(results) == 2
 
 
-def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch):
+def test_the_error_for_a_file_system_without_locks_names_it(tmp_path, monkeypatch):
     def refuse(file, operation):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -288,5 +288,5 @@ def test_the_lock_is_released_also_after_an_error(tmp_path):
     with pytest.raises(ArgumentError):
         gram(kernel, Y, out=tmp_path / "k.npy", block=5)
     with (tmp_path / "k.npy.journal").open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # which raises where it is held
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises an error if it is held
     np.testing.assert_array_equal(gram(kernel, X, out=tmp_path / "k.npy", block=5), first)

@@ -16,7 +16,7 @@ WORDS = ["abcab", "ab", "", "cabca", "bb", "acacab"] * 4
 
 
 TRANSFORMERS = [GramTransformer, Nystroem]
-WITHOUT_DATA = [  # those of scikit-learn's checks that make no table of numbers
+WITHOUT_DATA = [  # checks of scikit-learn without 2-D data
     estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
     estimator_checks.check_estimator_cloneable,
     estimator_checks.check_estimator_repr,
@@ -28,24 +28,24 @@ WITHOUT_DATA = [  # those of scikit-learn's checks that make no table of numbers
 
 
 @pytest.mark.parametrize("transformer", TRANSFORMERS)
-def test_scikit_learns_checks_pass_with_kernels_of_vectors(transformer):
+def test_scikit_learn_estimator_checks_pass_with_kernels_of_vectors(transformer):
     results = estimator_checks.check_estimator(transformer(Gaussian()), on_skip=None)
     assert len(results) > 40
     others = {result["check_name"] for result in results if result["status"] != "passed"}
-    assert others <= {"check_array_api_input"}  # which needs an environment variable
+    assert others <= {"check_array_api_input"}  # requires an environment variable
 
 
 @pytest.mark.parametrize("check", WITHOUT_DATA)
 @pytest.mark.parametrize("transformer", TRANSFORMERS)
-def test_scikit_learns_checks_pass_with_kernels_of_sequences(transformer, check):
-    """The tags say that sequences are no table, so that scikit-learn's data are none for them."""
+def test_scikit_learn_estimator_checks_pass_with_kernels_of_sequences(transformer, check):
+    """The tags declare that the input is not 2-D, so scikit-learn's 2-D data are skipped."""
     tags = transformer(StringKernel()).__sklearn_tags__()
     assert tags.no_validation
     assert not tags.input_tags.two_d_array
     check(transformer.__name__, transformer(StringKernel()))
 
 
-def test_it_gives_the_kernel_with_the_objects_of_fit():
+def test_transform_returns_the_kernel_with_the_objects_of_fit():
     kernel = StringKernel(base="delta")
     transformer = GramTransformer(kernel)
     np.testing.assert_allclose(transformer.fit_transform(WORDS), kernel(WORDS))
@@ -56,8 +56,8 @@ def test_it_gives_the_kernel_with_the_objects_of_fit():
     assert gram.dtype == np.float64
 
 
-def test_a_grid_search_finds_the_order_and_the_decay_that_tell_the_classes_apart():
-    """Words of the same letters, whose classes differ in which 2-gram they have."""
+def test_a_grid_search_finds_the_order_and_decay_that_separate_the_classes():
+    """Words of the same letters, with classes that differ in their 2-gram."""
     rng = np.random.default_rng(0)
     words, y = [], []
     for i in range(60):
@@ -83,7 +83,7 @@ def test_a_grid_search_finds_the_order_and_the_decay_that_tell_the_classes_apart
     ] == 2  # fmt: skip
 
 
-def test_what_is_no_kernel_or_not_fitted_is_named():
+def test_invalid_kernels_and_unfitted_transformers_are_rejected():
     with pytest.raises(NotFittedError):
         GramTransformer(StringKernel()).transform(WORDS)
     transformer = GramTransformer(StringKernel())

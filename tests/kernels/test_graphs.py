@@ -1,4 +1,4 @@
-"""Reading graphs: what is understood, and what is said of the rest."""
+"""Reading of graphs, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def labeled(*words: str) -> nx.Graph:
     return graph
 
 
-def test_an_undirected_networkx_graph_has_its_edges_both_ways_and_a_loop_once():
+def test_undirected_networkx_edges_are_in_both_directions_and_loops_once():
     graph = labeled("a", "b")
     graph.add_edge(1, 1)
     (item,) = read_graphs([graph]).items
@@ -36,7 +36,7 @@ def test_an_undirected_networkx_graph_has_its_edges_both_ways_and_a_loop_once():
     assert (item.nodes.tolist(), item.edge_index.tolist()) == ([[3, 4], [1, 2]], [[0], [1]])
 
 
-def test_parallel_edges_of_a_multigraph_stay_and_have_their_own_features():
+def test_parallel_edges_of_a_multigraph_are_kept_with_their_features():
     graph = nx.MultiDiGraph()
     graph.add_nodes_from([(0, {"x": 1.0}), (1, {"x": 2})])
     graph.add_edges_from([(0, 1, {"edge_attr": 3.0}), (0, 1, {"edge_attr": 4.0})])
@@ -45,7 +45,7 @@ def test_parallel_edges_of_a_multigraph_stay_and_have_their_own_features():
     assert item.edges.tolist() == [[3.0], [4.0]]
 
 
-def test_data_is_read_as_float64_and_one_number_a_node_will_do():
+def test_data_is_converted_to_float64_and_scalar_features_are_accepted():
     (item,) = read_graphs([Data(x=torch.tensor([1, 2]), edge_index=NONE)]).items
     assert item.nodes.tolist() == [[1.0], [2.0]]
     assert item.nodes.dtype == torch.float64
@@ -82,19 +82,19 @@ def test_data_is_read_as_float64_and_one_number_a_node_will_do():
         (["CC"], KindError, r"X\[0\] is str; .* Read a SMILES with .*molecules.read_smiles"),
     ],
 )  # fmt: skip
-def test_what_is_no_graph_is_named(X, error, message):
+def test_invalid_graphs_are_rejected(X, error, message):
     with pytest.raises(error, match=message):
         read_graphs(X)
 
 
-def test_node_features_of_unequal_length_are_named():
+def test_node_features_of_unequal_length_are_rejected():
     graph = labeled("a", "b")
     nx.set_node_attributes(graph, {0: [1.0], 1: [1.0, 2.0]}, "x")
     with pytest.raises(KindError, match=r"X\[0\].x .* numbers, equally many for all nodes"):
         read_graphs([graph])
 
 
-def test_graphs_that_cannot_be_compared_are_named():
+def test_graphs_that_cannot_be_compared_are_rejected():
     wide = Data(x=torch.ones(2, 3), edge_index=NONE)
     narrow = Data(x=torch.ones(2, 2), edge_index=NONE)
     with pytest.raises(ShapeError, match=r"Y\[0\].x has shape \(2, 2\); expected \(2, 3\)"):
@@ -106,7 +106,7 @@ def test_graphs_that_cannot_be_compared_are_named():
         RandomWalkKernel(edges=True)([one_edge])
 
 
-def test_labels_that_are_numbers_are_those_that_are_equal():
+def test_numeric_labels_are_compared_by_equality():
     words = Data(x=torch.tensor([[2.0, 1.0], [3.0, 1.0], [2.0, 1.0]]), edge_index=NONE)
     letters = Data(x=torch.tensor([5, 5, 7]), edge_index=NONE)
     assert RandomWalkKernel(1, base="delta")([words]).tolist() == [[5]]
@@ -114,7 +114,7 @@ def test_labels_that_are_numbers_are_those_that_are_equal():
     assert RandomWalkKernel(1, base="delta")([letters], [words]).tolist() == [[0]]
 
 
-def test_complex_features_are_refused():
+def test_complex_features_are_rejected():
     data = Data(x=torch.ones(2, 1, dtype=torch.complex64), edge_index=torch.zeros(2, 0).long())
     with pytest.raises(KindError, match=r"X\[0\]\.x is torch\.complex64; expected real numbers"):
         read_graphs([data])

@@ -41,17 +41,17 @@ def test_a_series_without_negative_coefficients_is_accepted(q):
 
 
 @pytest.mark.parametrize("power", NEGATIVE)
-def test_the_negative_coefficient_is_named(power):
+def test_the_reason_names_the_negative_coefficient(power):
     assert mercer_violation(NEGATIVE[power]).startswith(f"the coefficient of z^{power} ")
 
 
 @pytest.mark.parametrize("q", NO_SERIES.values(), ids=NO_SERIES.keys())
-def test_a_function_that_is_no_power_series_is_refused(q):
+def test_functions_without_a_power_series_are_rejected(q):
     assert "no power series" in mercer_violation(q)
 
 
 @pytest.mark.parametrize("name", NONLINEARITIES)
-def test_the_check_of_a_function_agrees_with_what_its_name_says(name):
+def test_callables_and_names_give_the_same_result(name):
     q = NONLINEARITIES[name]
     assert (mercer_violation(name) == "") == (mercer_violation(q.value) == "") == q.mercer
 

@@ -16,7 +16,7 @@ def test_with_all_objects_as_landmarks_the_features_are_exact():
     np.testing.assert_allclose(features @ features.T, kernel(X), atol=1e-9)
 
 
-def test_few_landmarks_are_exact_where_they_take_part_and_where_they_span_the_space():
+def test_features_are_exact_for_landmarks_and_if_they_span_the_space():
     kernel = StringKernel(1)  # whose features are 3 numbers
     fitted = Nystroem(kernel, 6, random_state=0).fit(X)
     assert len(fitted.components_) == 6
@@ -29,7 +29,7 @@ def test_few_landmarks_are_exact_where_they_take_part_and_where_they_span_the_sp
     assert not np.allclose(features @ features.T, longer(X))
 
 
-def test_the_draw_is_repeated_by_its_seed():
+def test_the_seed_determines_the_landmarks():
     one, other = (Nystroem(Linear(), 3, random_state=7).fit(rng.normal(size=(9, 2))) for _ in "ab")
     np.testing.assert_array_equal(one.component_indices_, other.component_indices_)
     another = Nystroem(Linear(), 3, random_state=8).fit(rng.normal(size=(9, 2)))
@@ -37,13 +37,13 @@ def test_the_draw_is_repeated_by_its_seed():
 
 
 @pytest.mark.parametrize("n", [0, 2.0])
-def test_a_number_of_landmarks_without_meaning_is_refused(n):
+def test_invalid_numbers_of_landmarks_are_rejected(n):
     with pytest.raises(ArgumentError, match="n_components is"):
         Nystroem(StringKernel(), n).fit(X)
 
 
 def test_small_eigenvalues_are_kept():
-    """Only rounding is cut off: features of 1 % of the others' size still count."""
+    """Only rounding errors are removed, not features of 1 % of the scale of others."""
     vectors = rng.normal(size=(12, 2)) * [1.0, 0.01]
     features = Nystroem(Linear(), 12).fit_transform(vectors)
     np.testing.assert_allclose(features @ features.T, vectors @ vectors.T, rtol=1e-6, atol=1e-9)

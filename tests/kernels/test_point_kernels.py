@@ -12,7 +12,7 @@ X = 0.5 * np.random.default_rng(0).normal(size=(6, 3))
 Y = 0.5 * np.random.default_rng(1).normal(size=(4, 3))
 
 
-def test_they_are_scikit_learns_kernels_of_the_same_names():
+def test_point_kernels_match_those_of_scikit_learn():
     for kernel, expected in (
         (Linear(), pairwise.linear_kernel(X, Y)),
         (Polynomial(3, 0.5, 2.0), pairwise.polynomial_kernel(X, Y, degree=3, gamma=2, coef0=0.5)),
@@ -26,7 +26,7 @@ def test_the_inverse_polynomial_is_the_sum_of_all_powers():
     np.testing.assert_allclose(InversePolynomial()(X, Y), powers)
 
 
-def test_the_inverse_polynomial_refuses_where_its_argument_reaches_2():
+def test_the_inverse_polynomial_rejects_arguments_of_2_or_more():
     with pytest.raises(ArgumentError, match=r"<x, y> is 2.0; expected below 2.*Scale the inputs"):
         InversePolynomial()([[1.0, 1.0]])
     with pytest.raises(ArgumentError, match="below 2"):  # no kernel, though each entry is defined
@@ -42,7 +42,7 @@ def test_a_point_kernel_compares_the_tokens_of_a_string_kernel():
         assert StringKernel(2, 0.5, base=base)([x, x[:0]], [y])[1, 0] == 0
 
 
-def test_lists_of_vectors_are_vectors():
+def test_lists_of_vectors_are_accepted():
     np.testing.assert_allclose(Linear()(X.tolist()), X @ X.T)
     tensors = list(torch.from_numpy(X))
     torch.testing.assert_close(Linear()(tensors), torch.from_numpy(X @ X.T))
@@ -57,7 +57,7 @@ def test_lists_of_vectors_are_vectors():
         ("abc", None, KindError, "X is str"),
     ],
 )
-def test_what_is_no_list_of_vectors_is_named(X, Y, error, message):
+def test_invalid_lists_of_vectors_are_rejected(X, Y, error, message):
     with pytest.raises(error, match=message):
         Linear()(X, Y)
 
@@ -71,14 +71,14 @@ def test_what_is_no_list_of_vectors_is_named(X, Y, error, message):
         (Gaussian, {"bandwidth": 0}, "bandwidth is 0; expected a positive number"),
     ],
 )
-def test_an_argument_without_meaning_is_refused(kernel, options, message):
+def test_invalid_arguments_are_rejected(kernel, options, message):
     with pytest.raises(ArgumentError, match=message):
         kernel(**options)
     with pytest.raises(ArgumentError, match=message):
         kernel().set_params(**options)(X)
 
 
-def test_a_gaussian_is_at_most_1_whatever_the_rounding():
+def test_a_gaussian_is_at_most_1_despite_rounding_errors():
     x = 1e4 + torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float32)
     values = Gaussian(1e-3)(x, x.clone())
     assert values.max() <= 1

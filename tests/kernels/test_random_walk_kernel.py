@@ -1,4 +1,4 @@
-"""Every way to compute the random-walk kernel gives the kernel."""
+"""All algorithms for the random-walk kernel agree with the definition."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draw(count: int, seed: int, d: int = 2, nodes: int = 6, edges: int = 9) -> l
 
 
 def labeled(graphs: list[Data], count: int = 3) -> list[nx.MultiDiGraph]:
-    """The same graphs with words for features of nodes and edges."""
+    """Return the same graphs with words as features of nodes and edges."""
     made = []
     for graph in graphs:
         other = nx.MultiDiGraph()
@@ -74,9 +74,9 @@ def literal(kernel: RandomWalkKernel, G: Data, H: Data) -> torch.Tensor:
 @pytest.mark.parametrize(("combine", "edges"), [*product(["multiply", "add"], [False, True])])
 @claim
 @given(n=st.integers(1, 3), lam=st.sampled_from([0.0, 0.3, 1.0]), seed=seeds)
-def test_features_and_pairs_are_the_definition(explicit, combine, edges, n, lam, seed):
+def test_features_and_pairs_match_the_definition(explicit, combine, edges, n, lam, seed):
     kernel = RandomWalkKernel(n, lam, combine, edges=edges)
-    kernel._has_features = lambda x, y: explicit  # of the two ways to the same number
+    kernel._has_features = lambda x, y: explicit  # rounding of two algorithms
     X = draw(4, seed)
     expected = torch.stack([torch.stack([literal(kernel, a, b) for b in X]) for a in X])
     torch.testing.assert_close(kernel(X), expected, **CLOSE)
@@ -87,7 +87,7 @@ def test_features_and_pairs_are_the_definition(explicit, combine, edges, n, lam,
 @pytest.mark.parametrize("edges", [False, True])
 @claim
 @given(n=st.integers(1, 3), seed=seeds)
-def test_counted_walks_of_labels_are_the_definition_with_1_for_the_same(edges, n, seed):
+def test_walk_counts_of_labels_match_the_definition(edges, n, seed):
     words = labeled(draw(4, seed))
     kernel = RandomWalkKernel(n, 0.5, edges=edges)
     expected = np.empty((4, 4))
@@ -110,7 +110,7 @@ def test_counted_walks_of_labels_are_the_definition_with_1_for_the_same(edges, n
 
 @claim
 @given(n=st.integers(1, 3), seed=seeds)
-def test_labels_are_one_hot_features_wherever_they_are_not_counted(n, seed):
+def test_labels_without_counts_are_equivalent_to_one_hot_features(n, seed):
     words = labeled(draw(4, seed))
     for combine, nonlinear in (("add", False), ("multiply", "polynomial"), ("add", "polynomial")):
         hot = []
@@ -125,7 +125,7 @@ def test_labels_are_one_hot_features_wherever_they_are_not_counted(n, seed):
 @pytest.mark.parametrize("nonlinear", [InversePolynomial(), Gaussian(2.0), Polynomial(2)])
 @claim
 @given(n=st.integers(1, 3), seed=seeds)
-def test_an_activated_local_kernel_sees_the_squares_of_both_nodes(nonlinear, n, seed):
+def test_an_activated_local_kernel_depends_on_the_squares_of_both_nodes(nonlinear, n, seed):
     X = draw(3, seed)
     for graph in X:
         graph.x = 0.3 * torch.nn.functional.normalize(graph.x, dim=1)
@@ -154,7 +154,7 @@ def test_a_base_kernel_compares_two_nodes():
         torch.testing.assert_close(kernel(X)[i, j], expected, **CLOSE)
 
 
-def test_delta_compares_rows_of_numbers_as_labels():
+def test_delta_compares_feature_vectors_as_labels():
     edge = torch.tensor([[0], [1]])
     G = Data(x=torch.tensor([[2.0, 1.0], [3.0, 1.0]]), edge_index=edge)
     H = Data(x=torch.tensor([[2.0, 1.0], [3.0, 0.0]]), edge_index=edge)
@@ -165,7 +165,7 @@ def test_delta_compares_rows_of_numbers_as_labels():
     assert RandomWalkKernel(2, base="delta", edges=True)([G], [G]).tolist() == [[1]]
 
 
-def test_blocks_of_graphs_change_nothing(monkeypatch):
+def test_the_result_does_not_depend_on_the_block_size(monkeypatch):
     X = draw(9, 5)
     kernel = RandomWalkKernel(3, 0.5, nonlinear="polynomial")
     whole, cross = kernel(X), kernel(X[:4], X)
@@ -177,7 +177,7 @@ def test_blocks_of_graphs_change_nothing(monkeypatch):
 
 @claim
 @given(n=st.integers(1, 3), seed=seeds)
-def test_the_numbering_of_the_nodes_and_edges_changes_nothing(n, seed):
+def test_the_kernel_is_invariant_to_permutations_of_nodes_and_edges(n, seed):
     X = draw(3, seed)
     shuffled = []
     for graph in X:
@@ -195,7 +195,7 @@ def test_the_numbering_of_the_nodes_and_edges_changes_nothing(n, seed):
 
 
 @pytest.mark.parametrize("kernel", [RandomWalkKernel(3), RandomWalkKernel(2, 0.5, "add", "linear")])
-def test_features_and_decay_take_part_in_gradients(kernel):
+def test_features_and_decay_get_gradients(kernel):
     X = draw(3, 2)
     decay = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
     kernel.set_params(decay=decay)
@@ -234,7 +234,7 @@ def test_graphs_without_edges_or_nodes_have_no_walks():
         ({"edges": 1}, "edges is 1; expected True or False"),
     ],
 )
-def test_an_argument_without_a_meaning_is_named(arguments, message):
+def test_invalid_arguments_are_rejected(arguments, message):
     with pytest.raises(ArgumentError, match=message):
         RandomWalkKernel(**arguments)
     with pytest.raises(ArgumentError, match=message):

@@ -20,19 +20,19 @@ lengths = st.lists(st.integers(0, 6), min_size=1, max_size=5)
 
 
 def draw(lengths, features=3, largest=0.3):
-    """Vectors short enough for every q, z/(2 - z) included."""
+    """Return vectors short enough for every q, including z/(2 - z)."""
     sequences = [torch.randn(n, features, dtype=torch.float64) for n in lengths]
     return [largest * x / (1e-3 + x.norm(dim=1, keepdim=True)) for x in sequences]
 
 
 def window(x, t, n, d):
-    """X_t as written: x_t, x_{t-d}, ... with zeros before the first step."""
+    """Return X_t as written: x_t, x_{t-d}, ... with zeros before the first step."""
     zero = torch.zeros_like(x[0])
     return torch.cat([x[t - s * d] if t >= s * d else zero for s in range(n)])
 
 
 def literal(q, x, y, n=1, d=1):
-    """k(x, y) = q(<X_T, Y_S> + k(x_{<T}, y_{<S})), pair by pair and step by step."""
+    """Evaluate k(x, y) = q(<X_T, Y_S> + k(x_{<T}, y_{<S})) step by step."""
     if not len(x) or not len(y):
         return torch.zeros((), dtype=torch.float64)
     product = window(x, len(x) - 1, n, d) @ window(y, len(y) - 1, n, d)
@@ -40,7 +40,7 @@ def literal(q, x, y, n=1, d=1):
 
 
 def literal_gaussian(x, y):
-    """Footnote 2's form; two empty pasts do not differ, an empty and another are orthogonal."""
+    """Evaluate footnote 2's form; empty prefixes are equal to each other, orthogonal to others."""
     if not len(x) or not len(y):
         return torch.tensor(float(len(x) == len(y)), dtype=torch.float64)
     distance = (x[-1] / x[-1].norm() - y[-1] / y[-1].norm()).square().sum()
@@ -51,7 +51,7 @@ def literal_gaussian(x, y):
 @pytest.mark.parametrize("q", INNER)
 @claim
 @given(N=lengths, M=lengths, n=st.integers(1, 3), d=st.integers(1, 2), seed=st.integers(0, 2**16))
-def test_every_entry_is_the_recursion_of_its_pair(q, N, M, n, d, seed):
+def test_every_entry_matches_the_recursion(q, N, M, n, d, seed):
     torch.manual_seed(seed)
     X, Y, f = draw(N), draw(M), NONLINEARITIES[q].value
     gram = RecurrentKernel(q, filter_length=n, dilation=d)(X, Y)
@@ -61,7 +61,7 @@ def test_every_entry_is_the_recursion_of_its_pair(q, N, M, n, d, seed):
 
 @claim
 @given(N=lengths, M=lengths, seed=st.integers(0, 2**16))
-def test_every_entry_of_the_gaussian_form_is_the_recursion_of_its_pair(N, M, seed):
+def test_every_entry_of_the_gaussian_form_matches_the_recursion(N, M, seed):
     torch.manual_seed(seed)
     X, Y = draw(N), draw(M)
     expected = [
@@ -74,7 +74,7 @@ def test_every_entry_of_the_gaussian_form_is_the_recursion_of_its_pair(N, M, see
 @pytest.mark.parametrize("q", MERCER)
 @claim
 @given(N=lengths, n=st.integers(1, 3), seed=st.integers(0, 2**16))
-def test_the_gram_matrix_is_symmetric_and_has_no_negative_eigenvalue(q, N, n, seed):
+def test_the_gram_matrix_is_symmetric_positive_semidefinite(q, N, n, seed):
     torch.manual_seed(seed)
     X, kernel = draw(N), RecurrentKernel(q, filter_length=n)
     gram = kernel(X)
@@ -83,7 +83,7 @@ def test_the_gram_matrix_is_symmetric_and_has_no_negative_eigenvalue(q, N, n, se
     torch.testing.assert_close(gram.diagonal(), kernel.diag(X))
 
 
-def test_a_q_that_is_refused_has_a_gram_matrix_with_negative_eigenvalues():
+def test_a_rejected_q_has_a_gram_matrix_with_negative_eigenvalues():
     X = [2 * torch.randn(1, 2, dtype=torch.float64) for _ in range(6)]
     gram = RecurrentKernel("tanh", check_mercer=False)(X)
     assert torch.linalg.eigvalsh(gram).min() < -1e-3
@@ -134,7 +134,7 @@ def test_a_window_of_zeros_is_orthogonal_to_all_and_has_a_finite_gradient():
 
 @pytest.mark.parametrize("q", MERCER)
 @pytest.mark.parametrize("repeat", [False, True])
-def test_the_gradient_is_the_numerical_one(q, repeat):
+def test_gradients_match_numerical_gradients(q, repeat):
     kernel = RecurrentKernel(q, filter_length=2, repeat=repeat)
     X = [x.requires_grad_() for x in draw([3, 1, 2], features=2)]
     Y = [y.requires_grad_() for y in draw([2, 2], features=2)]
@@ -148,7 +148,7 @@ def test_tensors_give_a_tensor_of_their_dtype(dtype):
     assert kernel(X).dtype == kernel.diag(X).dtype == dtype
 
 
-def test_anything_else_gives_a_float64_array_with_the_same_values():
+def test_other_inputs_give_a_float64_array_with_the_same_values():
     X, kernel = draw([3, 2, 0]), RecurrentKernel("inverse")
     for other in ([x.numpy() for x in X], [x.numpy().astype(np.float32) for x in X]):
         gram = kernel(other)
@@ -159,7 +159,7 @@ def test_anything_else_gives_a_float64_array_with_the_same_values():
     assert counts.shape == (2, 2)
 
 
-def test_it_is_an_estimator():
+def test_the_kernel_is_a_scikit_learn_estimator():
     kernel = RecurrentKernel("polynomial", filter_length=2, repeat=True)
     copy = clone(kernel).set_params(q="linear", repeat=False)
     assert copy.get_params() == {
@@ -169,7 +169,7 @@ def test_it_is_an_estimator():
     assert clone(RecurrentKernel(torch.exp)).q is torch.exp
 
 
-def test_its_gram_matrix_trains_a_support_vector_machine():
+def test_the_gram_matrix_works_in_a_support_vector_machine():
     rng = np.random.default_rng(0)
     X = [0.3 * rng.normal(size=(rng.integers(3, 8), 2)) for _ in range(60)]
     y = np.array([x[-1, 0] + x[-2, 0] > 0 for x in X])
@@ -179,7 +179,7 @@ def test_its_gram_matrix_trains_a_support_vector_machine():
 
 
 @pytest.mark.parametrize("q", ["tanh", "sigmoid", torch.tanh, torch.relu])
-def test_a_q_that_is_no_mercer_kernel_is_refused_unless_it_is_requested(q):
+def test_a_q_that_is_not_a_mercer_kernel_is_rejected_by_default(q):
     with pytest.raises(ArgumentError, match=r"q is .*Pass check_mercer=False"):
         RecurrentKernel(q)
     kernel = RecurrentKernel(q, check_mercer=False)
@@ -198,12 +198,12 @@ def test_a_q_that_is_no_mercer_kernel_is_refused_unless_it_is_requested(q):
         ({"dilation": 1.0}, "dilation is 1.0; expected a positive integer"),
     ],
 )
-def test_an_argument_without_meaning_is_refused(options, message):
+def test_invalid_arguments_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         RecurrentKernel(**options)
 
 
-def test_references_need_to_be_windows_and_to_be_there():
+def test_references_must_be_given_and_be_windows():
     kernel = RecurrentKernel(filter_length=2, repeat=True)
     with pytest.raises(ShapeError, match=r"Y\[1\] has shape \(3, 3\); expected \(2, features\)"):
         kernel(draw([4]), draw([2, 3]))

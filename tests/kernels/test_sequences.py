@@ -38,12 +38,12 @@ def test_a_batch_of_equal_lengths_is_a_list_of_sequences():
         ([None], None, KindError, r"X\[0\] is NoneType; expected a tensor, an array"),
     ],
 )
-def test_what_does_not_fit_is_named(X, Y, error, message):
+def test_invalid_sequences_are_rejected(X, Y, error, message):
     with pytest.raises(error, match=message):
         k(X, Y)
 
 
 def test_an_array_is_copied_before_it_becomes_a_tensor():
     x = np.ones((2, 3))
-    x.setflags(write=False)  # torch warns of an array that cannot be written to
+    x.setflags(write=False)  # torch warns about read-only arrays
     assert k([x]).shape == (1, 1)

@@ -44,7 +44,9 @@ def delta(x, y):
 @pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
 @claim
 @given(X=words, Y=words, n=st.integers(1, 4), lam=decays)
-def test_the_gram_matrix_of_strings_is_the_enumeration(combine, normalized, trailing, X, Y, n, lam):
+def test_the_gram_matrix_of_strings_matches_the_enumeration(
+    combine, normalized, trailing, X, Y, n, lam
+):
     kernel = StringKernel(n, lam, combine, normalized, base="delta", trailing=trailing)
     for given_y, other in ((Y, Y), (None, X)):
         expected = [[literal(kernel, x, y, delta) for y in other] for x in X]
@@ -58,7 +60,7 @@ def test_the_gram_matrix_of_strings_is_the_enumeration(combine, normalized, trai
     N=st.lists(st.integers(0, 6), min_size=1, max_size=4), d=st.integers(1, 3),
     n=st.integers(1, 4), lam=decays, seed=seeds,
 )  # fmt: skip
-def test_the_gram_matrix_of_vectors_is_the_enumeration(
+def test_the_gram_matrix_of_vectors_matches_the_enumeration(
     combine, normalized, trailing, N, d, n, lam, seed
 ):
     torch.manual_seed(seed)
@@ -90,7 +92,7 @@ COLUMNS = (
 
 
 @pytest.mark.parametrize("pair", BY_HAND)
-def test_the_table_worked_out_by_hand(pair):
+def test_the_kernel_matches_values_computed_by_hand(pair):
     base = "linear" if pair[0] in VECTORS else "delta"
     x, y = (VECTORS.get(word, word) for word in pair)
     for n, row in enumerate(BY_HAND[pair], 1):
@@ -99,7 +101,7 @@ def test_the_table_worked_out_by_hand(pair):
             assert k == pytest.approx(float(Fraction(value)), rel=1e-14)
 
 
-def test_the_prefixes_of_abab_against_ab_are_those_worked_out_by_hand():
+def test_the_prefixes_of_abab_match_values_computed_by_hand():
     prefixes, ab = ["a", "ab", "aba", "abab"], ["ab"]
     product, added = StringKernel(base="delta"), StringKernel(combine="add", base="delta")
     assert product(prefixes, ab)[:, 0].tolist() == [0, 1, 1 / 2, 3 / 2]
@@ -111,7 +113,7 @@ def test_the_prefixes_of_abab_against_ab_are_those_worked_out_by_hand():
     np.testing.assert_allclose(ones, [0] + [1] * 7)
 
 
-def test_lambda_0_sees_the_last_tokens_and_lambda_1_counts():
+def test_lambda_0_uses_the_last_tokens_and_lambda_1_counts_ngrams():
     X = ["abab"]
     assert StringKernel(2, 0, base="delta")(X, ["ab", "ba", "xab"]).tolist() == [[1, 0, 1]]
     assert StringKernel(1, 0, base="delta")(X, ["b", "a"]).tolist() == [[1, 0]]
@@ -134,7 +136,7 @@ def test_a_sequence_without_n_grams_has_kernel_0(combine, normalized):
 
 
 @pytest.mark.parametrize(("combine", "normalized", "trailing"), VARIANTS)
-def test_the_gradient_in_tokens_and_in_lambda_is_the_numerical_one(combine, normalized, trailing):
+def test_gradients_by_tokens_and_lambda_match_numerical_ones(combine, normalized, trailing):
     def gram(lam, *X):
         kernel = StringKernel(2, lam, combine, normalized, trailing=trailing)
         return kernel(X), kernel(X[:2], X[2:]), kernel.diag(X)
@@ -143,18 +145,18 @@ def test_the_gradient_in_tokens_and_in_lambda_is_the_numerical_one(combine, norm
     assert torch.autograd.gradcheck(gram, (lam, *(x.requires_grad_() for x in draw([3, 4, 1], 2))))
 
 
-def test_lambda_alone_may_want_a_gradient_of_vectors_and_of_tokens():
+def test_only_lambda_can_require_a_gradient_for_vectors_and_tokens():
     lam = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
     tokens = [torch.tensor([0, 1, 0, 2]), torch.tensor([1, 0, 2])]
     for base, X in (("delta", tokens), ("linear", draw([4, 3], 9))):
         assert torch.autograd.gradcheck(
             lambda lam, base=base, X=X: StringKernel(3, lam, base=base)(X), (lam,)
         )
-    arrays = StringKernel(3, lam)([x.numpy() for x in X])  # where no gradient is to be had
+    arrays = StringKernel(3, lam)([x.numpy() for x in X])  # which does not require a gradient
     np.testing.assert_allclose(arrays, StringKernel(3, 0.6)(X).numpy())
 
 
-def test_long_sequences_are_taken_in_blocks(monkeypatch):
+def test_long_sequences_are_processed_in_blocks(monkeypatch):
     X, kernel = draw([3, 9, 2, 7, 5]), StringKernel(3, 0.7, base=Linear())
     whole = kernel(X), kernel(X[:2], X)
     monkeypatch.setattr("representer.kernels.sequence_kernel.BLOCK", 20)
@@ -162,8 +164,8 @@ def test_long_sequences_are_taken_in_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
-def test_the_features_are_taken_in_parts(monkeypatch, n):
-    """Long sequences of few features, for which the feature map is the cheapest way."""
+def test_the_features_are_processed_in_parts(monkeypatch, n):
+    """Long sequences of few features, for which the feature map is fastest."""
     X, kernel = draw([30, 40, 25], 3), StringKernel(n, 0.7, normalized="exact")
     pairs = StringKernel(n, 0.7, normalized="exact", base=Linear())(X)
     torch.testing.assert_close(kernel(X), pairs)
@@ -197,7 +199,7 @@ def test_tensors_give_a_tensor_of_their_dtype_and_arrays_an_array(dtype):
         ({"trailing": "no"}, "trailing is 'no'; expected True or False"),
     ],
 )
-def test_an_argument_without_meaning_is_refused(options, message):
+def test_invalid_arguments_are_rejected(options, message):
     with pytest.raises(ArgumentError, match=message):
         StringKernel(**options)
     with pytest.raises(ArgumentError, match=message):
@@ -227,6 +229,6 @@ def nan_at(step, feature):
         ([["a", "b"]], None, KindError, r'X\[0\] is list; .*numbers.*base="delta"'),
     ],
 )
-def test_a_sequence_that_does_not_fit_is_named(X, Y, error, message):
+def test_invalid_sequences_are_rejected(X, Y, error, message):
     with pytest.raises(error, match=message):
         StringKernel()(X, Y)

@@ -23,19 +23,19 @@ SAME = np.array([[1.5, 1.5], [1.5, 1.5]])
         (word for word in ("abc", "xbc")),
     ],
 )
-def test_strings_token_lists_and_whole_numbers_are_sequences_of_tokens(X):
+def test_strings_token_lists_and_integers_are_sequences_of_tokens(X):
     gram = k(X)
     np.testing.assert_allclose(gram, [[1.5, 1.0], [1.0, 1.5]])
     assert gram.dtype == np.float64
 
 
-def test_tensors_of_whole_numbers_give_a_tensor():
+def test_integer_tensors_give_a_tensor():
     gram = k([torch.tensor([5, 6, 7]), torch.tensor([4, 6, 7])])
     assert isinstance(gram, torch.Tensor)
     torch.testing.assert_close(gram.numpy(), k(["abc", "xbc"]), check_dtype=False)
 
 
-def test_the_same_token_has_the_same_number_in_x_and_y():
+def test_tokens_have_consistent_ids_in_x_and_y():
     np.testing.assert_allclose(k(["zab"], ["ab", "xx"]), [[1.0, 0.0]])
 
 
@@ -54,6 +54,6 @@ def test_the_same_token_has_the_same_number_in_x_and_y():
         ([np.array([0.5, 1.0])], KindError, r"X\[0\]\[0\] is float; expected a token"),
     ],
 )
-def test_what_is_no_sequence_of_tokens_is_named(X, error, message):
+def test_invalid_token_sequences_are_rejected(X, error, message):
     with pytest.raises(error, match=message):
         k(X)

@@ -1,4 +1,4 @@
-"""The Weisfeiler-Lehman kernel: bases, relabelings, networks, and what it refuses."""
+"""The Weisfeiler-Lehman kernel: bases, relabelings, networks, and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def graphs(count: int = 4) -> list[Data]:
     ]  # fmt: skip
 
 
-def test_a_new_label_is_the_old_one_and_those_around_it():
+def test_a_new_label_encodes_the_old_one_and_those_of_the_neighbors():
     path = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
     assert refined(np.array([0, 1, 0]), path, None).tolist() == [0, 1, 0]
     assert len(set(refined(np.array([0, 0, 0]), path, None).tolist())) == 2
@@ -45,7 +45,7 @@ def test_a_new_label_is_the_old_one_and_those_around_it():
     assert refined(np.array([4, 4, 7]), np.zeros((2, 0), int), None).tolist() == [0, 0, 1]
 
 
-def test_a_base_may_be_any_kernel_of_graphs():
+def test_the_base_can_be_any_kernel_of_graphs():
     for base in (RandomWalkKernel(2), DeepGraphKernel(2, 1), RandomWalkKernel(2, edges=True)):
         actual = WeisfeilerLehmanKernel(base, 0)(MOLECULES)
         np.testing.assert_allclose(actual, base(MOLECULES), atol=1e-12)
@@ -55,14 +55,14 @@ def test_a_base_may_be_any_kernel_of_graphs():
     np.testing.assert_array_equal(twice, first + 2 * by_level[0] + by_level[1])
 
 
-def test_relabeling_sees_bonds_if_asked():
+def test_relabeling_uses_edges_on_request():
     X = [read_smiles("CC"), read_smiles("C=C")]
     alone, bonds = (WeisfeilerLehmanKernel(depth=1, edges=e)(X) for e in (False, True))
     assert alone[0, 1] == 8
     assert bonds[0, 1] == 4
 
 
-def test_relabeling_by_a_network_brings_its_dtype_and_gradients():
+def test_relabeling_by_a_network_preserves_its_dtype_and_gradients():
     X, module = graphs(), Relabeling(3, edge_dim=2)
     kernel = WeisfeilerLehmanKernel(RandomWalkKernel(2), 2, module, edges=True)
     K = kernel(X)
@@ -73,7 +73,7 @@ def test_relabeling_by_a_network_brings_its_dtype_and_gradients():
     torch.testing.assert_close(clone(kernel)(X), K)
 
 
-def test_a_gram_file_knows_the_weights_of_a_relabeling(tmp_path):
+def test_a_gram_file_depends_on_the_weights_of_a_relabeling(tmp_path):
     X, kernel = graphs(), WeisfeilerLehmanKernel(relabel=Relabeling(3))
     gram(kernel, X, out=tmp_path / "k.npy")
     with torch.no_grad():
@@ -82,7 +82,7 @@ def test_a_gram_file_knows_the_weights_of_a_relabeling(tmp_path):
         gram(kernel, X, out=tmp_path / "k.npy")
 
 
-def test_a_gram_file_knows_the_edges_of_a_networkx_graph_and_their_features():
+def test_a_gram_file_depends_on_networkx_edges_and_their_features():
     marks = set()
     for made in (nx.path_graph(3), nx.cycle_graph(3), nx.DiGraph([(0, 1), (1, 2)])):
         for labels in (None, "-", "="):
@@ -117,7 +117,7 @@ def test_its_network_has_its_relabeling():
         (WeisfeilerLehmanKernel(relabel=Relabeling(3)), {"depth": 2}, "depth is 2; expected 4"),
     ],
 )  # fmt: skip
-def test_a_kernel_without_a_network_says_why(kernel, options, message):
+def test_the_error_for_a_kernel_without_a_network_states_the_reason(kernel, options, message):
     with pytest.raises(ArgumentError, match=message):
         kernel.network(3, 4, **options)
 
@@ -136,12 +136,12 @@ def test_a_kernel_without_a_network_says_why(kernel, options, message):
         ({"repeat": True}, ArgumentError, "repeat is True; expected False for relabel='discrete'"),
     ],
 )
-def test_an_argument_without_a_meaning_is_named(arguments, error, message):
+def test_invalid_arguments_are_rejected(arguments, error, message):
     with pytest.raises(error, match=message):
         WeisfeilerLehmanKernel(**arguments)
 
 
-def test_references_are_needed_where_they_are_not_relabeled():
+def test_references_are_required_with_repeat():
     kernel = WeisfeilerLehmanKernel(relabel=Relabeling(3), repeat=True)
     with pytest.raises(ArgumentError, match="Y is None; expected references"):
         kernel(graphs())
@@ -149,7 +149,7 @@ def test_references_are_needed_where_they_are_not_relabeled():
         kernel.diag(graphs())
 
 
-def test_a_module_that_returns_something_else_is_named():
+def test_a_module_with_an_invalid_result_is_rejected():
     kernel = WeisfeilerLehmanKernel(relabel=torch.nn.Bilinear(3, 2, 3), depth=1)
     kernel.relabel.forward = lambda x, edges: x[:1]
     with pytest.raises(ArgumentError, match=r"relabel's result is \(1, 3\); expected a tensor"):
@@ -179,13 +179,13 @@ def test_the_counts_are_features_whose_products_are_the_kernel(kernel):
     ],
     ids=["module", "deep", "edges"],
 )
-def test_a_kernel_that_counts_no_walks_has_no_counts(kernel):
+def test_kernels_without_walk_counts_reject_counts(kernel):
     with pytest.raises(KindError, match="RandomWalkKernel that counts labels"):
         kernel.counts(MOLECULES)
 
 
 def test_labels_of_nodes_and_edges_do_not_collide():
-    """Neighbor 0 by an edge 1 is another than neighbor 1 by an edge 0."""
+    """Neighbor 0 by edge 1 differs from neighbor 1 by edge 0."""
     edge_index = np.array([[0, 1], [2, 3]])
     labels = np.array([0, 1, 2, 2])
     new = refined(labels, edge_index, np.array([1, 0]))

@@ -1,4 +1,4 @@
-"""JSONL graphs are read as their objects say, and every damage is refused with its line."""
+"""Reading of JSONL graphs, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write(folder: Path, *graphs: dict[str, Any]) -> Path:
     return path
 
 
-def test_edges_are_read_in_both_directions_with_their_labels(tmp_path: Path):
+def test_edges_are_in_both_directions_with_their_labels(tmp_path: Path):
     loop = {"nodes": ["a"], "edges": [[0, 0, "s"]], "label": True}
     first, second = read_jsonl_graphs(write(tmp_path, FIRST, loop)).graphs
     assert first.edge_index.tolist() == [[0, 1, 1, 2], [1, 2, 0, 1]]
@@ -32,7 +32,7 @@ def test_edges_are_read_in_both_directions_with_their_labels(tmp_path: Path):
     assert [(g.line, g.label) for g in (first, second)] == [(1, "yes"), (2, "true")]
 
 
-def test_numbers_are_features_and_labels_may_be_numbers(tmp_path: Path):
+def test_numbers_are_features_and_labels_can_be_numbers(tmp_path: Path):
     graph = {"nodes": [[1, 2.5], [3, 4]], "edges": [[0, 1, [0.5]]], "label": 0.25}
     (read,) = read_graph_file(write(tmp_path, graph)).graphs
     np.testing.assert_array_equal(np.asarray(read.nodes), [[1, 2.5], [3, 4]])
@@ -40,7 +40,7 @@ def test_numbers_are_features_and_labels_may_be_numbers(tmp_path: Path):
     assert read.label == "0.25"
 
 
-def test_labels_are_optional_where_they_are_not_required(tmp_path: Path):
+def test_labels_are_optional_if_not_required(tmp_path: Path):
     path = write(tmp_path, {"nodes": [1], "edges": []})
     assert read_jsonl_graphs(path, require_labels=False).graphs[0].label is None
     with pytest.raises(DataError, match=r"line 1.*no 'label'"):
@@ -74,6 +74,6 @@ def test_labels_are_optional_where_they_are_not_required(tmp_path: Path):
         ({"label": None}, "has no label"),
     ],
 )
-def test_damage_is_refused_with_its_line(tmp_path: Path, changes, message: str):
+def test_errors_for_invalid_graphs_name_the_line(tmp_path: Path, changes, message: str):
     with pytest.raises(DataError, match=rf"graphs\.jsonl, line 2.*{message}"):
         read_jsonl_graphs(write(tmp_path, FIRST, FIRST | changes))

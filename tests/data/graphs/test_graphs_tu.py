@@ -1,4 +1,4 @@
-"""TU folders are read as their files say, and every damage is refused with its file and line."""
+"""Reading of TU folders, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(folder: Path, **changes: str | None) -> Path:
     return folder
 
 
-def test_nodes_edges_and_labels_are_those_of_the_files(tmp_path: Path):
+def test_nodes_edges_and_labels_match_the_files(tmp_path: Path):
     triangle, path = read_tu(write(tmp_path)).graphs
     assert (triangle.count, path.count) == (3, 2)
     assert triangle.nodes == (7, 9, 7)
@@ -39,7 +39,7 @@ def test_nodes_edges_and_labels_are_those_of_the_files(tmp_path: Path):
     assert (triangle.label, path.label, path.line) == ("1", "-1", 2)
 
 
-def test_an_edge_that_is_listed_twice_is_read_once_with_a_note(tmp_path: Path):
+def test_duplicate_edges_are_dropped_with_a_note(tmp_path: Path):
     edges = FILES["A"] + "5, 2\n"
     result = read_tu(write(tmp_path, A=edges, edge_labels=FILES["edge_labels"] + "5\n"))
     assert result.graphs[1].edge_index.shape == (2, 2)
@@ -65,7 +65,7 @@ def test_graph_attributes_are_the_labels_of_a_regression(tmp_path: Path):
     assert read_tu(folder).graphs[1].label == "-2"
 
 
-def test_a_graph_without_edges_is_read_and_labels_may_be_optional(tmp_path: Path):
+def test_graphs_without_edges_and_without_labels_are_read(tmp_path: Path):
     only = FILES["A"].removesuffix("2, 5\n5, 2\n")
     folder = write(tmp_path, A=only, edge_labels="0\n" * 6, graph_labels=None)
     first, second = read_tu(folder, require_labels=False).graphs
@@ -96,12 +96,12 @@ def test_a_graph_without_edges_is_read_and_labels_may_be_optional(tmp_path: Path
         ({"A": "\n"}, r"TOY_A\.txt.*contains no numbers"),
     ],
 )
-def test_damage_is_refused_with_its_place(tmp_path: Path, changes, message: str):
+def test_errors_for_invalid_files_name_the_location(tmp_path: Path, changes, message: str):
     with pytest.raises(DataError, match=message):
         read_tu(write(tmp_path, **changes))
 
 
-def test_a_folder_of_two_data_sets_is_refused(tmp_path: Path):
+def test_a_folder_with_two_data_sets_is_rejected(tmp_path: Path):
     (write(tmp_path) / "OTHER_A.txt").write_text("1, 2\n")
     with pytest.raises(DataError, match=r"several data sets: OTHER_A\.txt, TOY_A\.txt"):
         read_tu(tmp_path)

@@ -32,7 +32,7 @@ def test_parts_are_found_by_their_names(tmp_path, names):
     assert [found[part].name for part in ("train", "valid", "test")] == list(names)
 
 
-def test_a_part_without_file_or_with_two_is_named(tmp_path):
+def test_missing_and_ambiguous_parts_are_rejected(tmp_path):
     write(tmp_path, a__train__txt="a", b__train__txt="a", a__test__txt="a")
     with pytest.raises(DataError, match=r"one file of the train part; found a.train.txt, b.train"):
         find_parts(tmp_path)
@@ -41,19 +41,19 @@ def test_a_part_without_file_or_with_two_is_named(tmp_path):
         find_parts(tmp_path)
 
 
-def test_a_text_is_cut_at_lines_in_order():
+def test_a_text_is_split_at_lines_in_order():
     lines = [str(i) for i in range(20)]
     parts = {name: list(own()) for name, own in cut(lines, 0.1, 0.2).items()}
     assert parts == {"train": lines[:14], "valid": lines[14:16], "test": lines[16:]}
 
 
-def test_a_text_of_two_lines_cannot_be_cut():
+def test_a_text_of_two_lines_cannot_be_split():
     with pytest.raises(DataError, match="2 lines cannot be split into three parts"):
         cut(["a", "b"], 0.1, 0.1)
     assert [len(list(own())) for own in cut(["a", "b", "c"], 0.1, 0.1).values()] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("shares", [(0, 0.1), (0.1, 0), (0.5, 0.5), (1.2, 0.1)])
-def test_shares_must_leave_something_to_train_on(shares):
+def test_fractions_must_leave_lines_for_training(shares):
     with pytest.raises(ArgumentError, match="two positive fractions whose sum is below 1"):
         cut(["a"] * 10, *shares)

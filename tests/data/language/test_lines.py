@@ -1,4 +1,4 @@
-"""Tokens of lines: words between blanks, characters, and one end to each line."""
+"""Tokens of lines: words, characters, and end-of-line tokens."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from representer.data.language import (
 from representer.errors import ArgumentError, DataError
 
 
-def test_words_stand_between_white_space():
+def test_words_are_separated_by_whitespace():
     assert tokens_of_line("  the  N-th\tword \r\n", "word") == ["the", "N-th", "word"]
 
 
-def test_characters_are_all_but_the_end_of_the_line():
+def test_characters_exclude_the_line_end():
     assert tokens_of_line("a b\t\r\n", "char") == ["a", " ", "b", "\t"]
 
 
-def test_another_level_is_refused():
+def test_unknown_levels_are_rejected():
     with pytest.raises(ArgumentError, match=r"level is 'byte'; expected 'word' or 'char'"):
         tokens_of_line("a", "byte")
 
 
-def test_every_line_ends_with_the_mark_and_an_empty_one_is_the_mark_alone():
+def test_every_line_ends_with_the_end_token_and_an_empty_one_is_only_that():
     vocabulary = LanguageVocabulary.from_counts(count_tokens(["a b a", ""], "word"))
     assert vocabulary.words == ("<eos>", "<unk>", "a", "b")
     numbers = encode_lines(["b a\n", "\n", "c"], vocabulary, "word")
@@ -38,13 +38,13 @@ def test_every_line_ends_with_the_mark_and_an_empty_one_is_the_mark_alone():
     assert numbers.dtype == torch.int64
 
 
-def test_marks_in_a_text_are_unknown_words():
+def test_special_tokens_in_a_text_are_unknown_words():
     vocabulary = LanguageVocabulary.from_counts(count_tokens(["a <unk> <eos> a"], "word"))
     assert vocabulary.words == ("<eos>", "<unk>", "a")
     assert encode_lines(["<eos> <unk> a"], vocabulary, "word").tolist() == [1, 1, 2, 0]
 
 
-def test_compressed_text_is_read_and_binary_is_refused(tmp_path):
+def test_compressed_text_is_read_and_binary_is_rejected(tmp_path):
     packed = tmp_path / "a.txt.xz"
     packed.write_bytes(lzma.compress("één\ntwee\n".encode()))
     assert list(text_lines(packed)) == ["één\n", "twee\n"]

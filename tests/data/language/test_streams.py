@@ -1,4 +1,4 @@
-"""Streams and segments: every token once, in order, one ahead of what is read."""
+"""Streams and segments: every token once, in order, with the next token as target."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from representer.errors import ArgumentError, DataError
 
 
 @given(st.integers(2, 60), st.integers(1, 8))
-def test_streams_hold_the_text_in_order_and_predict_the_next_token(length, rows):
+def test_streams_contain_the_text_in_order_and_targets_are_the_next_tokens(length, rows):
     tokens = torch.arange(length)
     if length - 1 < rows:
         with pytest.raises(DataError, match=f"{length} tokens are too few for {rows} streams"):
@@ -27,7 +27,7 @@ def test_streams_hold_the_text_in_order_and_predict_the_next_token(length, rows)
     assert (targets == inputs + 1).all()
 
 
-def test_no_stream_is_refused():
+def test_a_batch_size_of_zero_is_rejected():
     with pytest.raises(ArgumentError, match="batch_size is 0; expected 1 or more"):
         fold(torch.arange(9), 0)
 
@@ -45,7 +45,7 @@ def test_segments_cover_every_step_once_and_in_order(steps, length, seed, epoch)
     assert variable == variable_segments(steps, length, seed, epoch)
 
 
-def test_fixed_segments_have_one_length_but_for_the_last():
+def test_fixed_segments_have_equal_length_except_the_last():
     assert fixed_segments(10, 4) == [(0, 4), (4, 4), (8, 2)]
 
 
@@ -60,12 +60,12 @@ def test_variable_segments_have_the_lengths_of_the_recipe():
     assert statistics.stdev(long) == pytest.approx(5, abs=0.15)
 
 
-def test_every_epoch_and_seed_has_segments_of_its_own():
+def test_segments_differ_between_epochs_and_seeds():
     kinds = {tuple(variable_segments(5000, 70, s, e)) for s in range(3) for e in range(3)}
     assert len(kinds) == 9
 
 
 @pytest.mark.parametrize("segments", [fixed_segments, lambda t, n: variable_segments(t, n, 0, 0)])
-def test_a_segment_has_a_step(segments):
+def test_a_segment_has_at_least_one_step(segments):
     with pytest.raises(ArgumentError, match="unroll is 0; expected 1 or more"):
         segments(10, 0)

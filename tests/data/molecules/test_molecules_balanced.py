@@ -1,4 +1,4 @@
-"""L17's re-sampling: bins alike, each bin's examples in turn."""
+"""L17's resampling: uniform over bins, and in turn within a bin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from representer.errors import ArgumentError
 VALUES = [0.01, 0.02, 0.03, 0.04, 0.049, 0.06, 0.11, 0.12, -0.01]  # bins of 5, 1, 2 and 1
 
 
-def test_bins_are_drawn_alike_and_the_examples_of_one_in_turn():
+def test_bins_are_drawn_uniformly_and_their_examples_in_turn():
     draws = BalancedDraws(VALUES, 0.05)
     assert draws.bins == 4
     found = [i for e in range(1000) for i in draws.epoch(e)]
@@ -26,7 +26,7 @@ def test_bins_are_drawn_alike_and_the_examples_of_one_in_turn():
     assert all(of_first[k] == of_first[k + 5] for k in range(len(of_first) - 5))
 
 
-def test_an_epoch_is_a_function_of_seed_and_number():
+def test_an_epoch_depends_only_on_seed_and_number():
     in_order = BalancedDraws(VALUES, 0.05, seed=3)
     wanted = [in_order.epoch(e) for e in range(6)]
     assert BalancedDraws(VALUES, 0.05, seed=3).epoch(5) == wanted[5]
@@ -36,7 +36,7 @@ def test_an_epoch_is_a_function_of_seed_and_number():
     assert len(BalancedDraws(VALUES, 0.05).epoch(1, 20)) == 20
 
 
-def test_a_border_belongs_to_the_bin_above():
+def test_the_lower_edge_belongs_to_a_bin():
     assert BalancedDraws([0.0, 0.25, 0.49], 0.5).bins == 1
     assert BalancedDraws([0.0, 0.5], 0.5).bins == 2
 
@@ -44,6 +44,6 @@ def test_a_border_belongs_to_the_bin_above():
 @pytest.mark.parametrize(
     ("values", "width", "name"), [([], 1, "values"), ([np.nan], 1, "values"), ([1.0], 0, "width")]
 )
-def test_what_cannot_be_binned_is_refused(values, width, name):
+def test_invalid_values_and_widths_are_rejected(values, width, name):
     with pytest.raises(ArgumentError, match=name):
         BalancedDraws(values, width)

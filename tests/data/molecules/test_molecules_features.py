@@ -18,7 +18,7 @@ MOLECULES = ["CCO", "c1cc[nH]c1", "C[N+](C)(C)CC(=O)[O-]", "CS(=O)(=O)N", "[Na+]
 
 
 def on(smiles: str, size: int, at: int = 0) -> list[str]:
-    """The names of the features that are 1."""
+    """Return the names of the features that are 1."""
     values = atom_features(Chem.MolFromSmiles(smiles).GetAtomWithIdx(at), size)
     assert len(values) == size
     assert set(values) <= {0.0, 1.0}
@@ -61,7 +61,7 @@ def test_valences_are_those_of_rdkit(smiles: str):
         assert f"implicit valence {atom.GetValence(valence.IMPLICIT)}" in names
 
 
-def test_what_is_not_in_a_list_counts_as_its_last_entry():
+def test_unlisted_values_are_encoded_as_the_last_entry():
     assert on("[Xe]", 62)[0] == on("[Xe]", 82)[0] == "other"
     assert on("[W]", 62)[0] == "other"
     assert on("[W]", 82)[0] == "W"
@@ -84,6 +84,6 @@ def test_a_bond_has_its_type_conjugation_and_ring(smiles: str, names: list[str])
     assert [n for n, value in zip(BOND_FEATURES, values, strict=True) if value] == names
 
 
-def test_another_length_of_list_is_refused():
+def test_unknown_feature_lists_are_rejected():
     with pytest.raises(ArgumentError, match=r"features is 70; expected 62 or 82"):
         atom_features(Chem.MolFromSmiles("C").GetAtomWithIdx(0), 70)

@@ -1,4 +1,4 @@
-"""Molecules as PyG's graphs."""
+"""Molecules as PyG graphs."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def test_a_single_atom_has_no_edges_and_a_salt_is_one_graph():
         (" ", "a molecule of at least one atom"),
     ],
 )
-def test_no_molecule_is_refused_with_rdkits_reason(smiles: str, message: str):
+def test_invalid_smiles_are_rejected_with_the_reason_of_rdkit(smiles: str, message: str):
     with pytest.raises(ArgumentError, match=message):
         molecule_graph(smiles)
 
 
-def test_blanks_around_a_smiles_do_not_matter():
+def test_whitespace_around_a_smiles_is_ignored():
     assert molecule_graph(" CO ").x.equal(molecule_graph("CO").x)

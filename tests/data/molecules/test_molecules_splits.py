@@ -1,4 +1,4 @@
-"""Splits of molecules: complete, disjoint, and nothing on both sides."""
+"""Splits of molecules: complete and disjoint, without leakage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARES = (0.6, 0.2, 0.2)
 
 
 @pytest.mark.parametrize("kind", ["random", "scaffold"])
-def test_parts_are_disjoint_and_complete_and_have_their_shares(kind):
+def test_parts_are_disjoint_and_complete_with_the_requested_fractions(kind):
     parts = split_molecules(MOLECULES, SHARES, kind=kind)
     assert sorted(i for part in parts for i in part) == list(range(len(MOLECULES)))
     assert all(part == sorted(part) for part in parts)
@@ -34,7 +34,7 @@ def test_no_scaffold_is_in_two_parts_and_the_first_has_the_largest():
     assert split_molecules(MOLECULES, SHARES, 1, "scaffold") == parts
 
 
-def test_a_scaffold_that_fills_its_part_exactly_is_in_it():
+def test_a_scaffold_can_fill_a_part_exactly():
     molecules = ["c1ccccc1", "Cc1ccccc1", "C1CC1", "C1CCC1"]  # groups of 2, 1 and 1
     assert split_molecules(molecules, (0.5, 0.5), kind="scaffold") == ([0, 1], [2, 3])
     # the second group no longer fits into the first part, the third does
@@ -42,7 +42,7 @@ def test_a_scaffold_that_fills_its_part_exactly_is_in_it():
     assert split_molecules(molecules, (0.6, 0.4), kind="scaffold") == ([0, 1, 4], [2, 3])
 
 
-def test_a_molecule_written_in_two_ways_is_in_one_part():
+def test_equivalent_smiles_are_in_one_part():
     twice = [*MOLECULES, *(canonical(s) for s in MOLECULES), "OCC", "CCO", "C(O)C"]
     parts = split_molecules(twice, SHARES)
     where = {i: k for k, part in enumerate(parts) for i in part}
@@ -51,7 +51,7 @@ def test_a_molecule_written_in_two_ways_is_in_one_part():
     assert where[2 * n] == where[2 * n + 1] == where[2 * n + 2]
 
 
-def test_the_seed_decides_a_random_split():
+def test_the_seed_determines_a_random_split():
     first = split_molecules(MOLECULES, SHARES, 0)
     assert first == split_molecules(MOLECULES, SHARES, 0)
     assert first != split_molecules(MOLECULES, SHARES, 1)
@@ -62,7 +62,7 @@ def test_a_scaffold_has_no_side_chains():
     assert scaffold("CCO") == ""
 
 
-def test_what_cannot_be_divided_is_refused():
+def test_invalid_splits_are_rejected():
     with pytest.raises(DataError, match=r"3 molecules in 1 groups cannot be divided"):
         split_molecules(["CCO", "OCC", "CCO"], SHARES)
     with pytest.raises(DataError, match="another split"):

@@ -1,4 +1,4 @@
-"""Molecules and targets from a file: what is read, left out, and refused."""
+"""Reading of molecules and targets from a file: valid, dropped and invalid rows."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def test_rows_keep_their_order_and_lines_and_a_missing_value_is_nan(tmp_path):
     assert table.dropped_summary() == "2 rows left out: line 3 (blank line), line 4 (no target)"
 
 
-def test_without_a_target_every_molecule_is_kept(tmp_path):
+def test_without_a_target_all_molecules_are_kept(tmp_path):
     table = read_molecules(write(tmp_path, "name;SMILES\nx;C\ny;CC\n"))
     assert (table.smiles, table.smiles_column) == (["C", "CC"], "SMILES")
     assert table.numbers().shape == (2, 0)
 
 
-def test_a_column_is_found_by_its_whole_name_though_it_has_commas(tmp_path):
+def test_a_column_name_can_contain_commas(tmp_path):
     table = read_molecules(write(tmp_path, 'smi,"a, b"\nC,1\n'), target="a, b")
     assert table.target_columns == ("a, b",)
 
@@ -68,7 +68,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("text", "message"), BAD)
-def test_a_bad_file_is_refused_with_row_value_and_fix(tmp_path, text, message):
+def test_errors_for_invalid_files_name_row_value_and_fix(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         read_molecules(write(tmp_path, text), target="y").numbers()
     assert "data.csv" in str(caught.value)
@@ -86,7 +86,7 @@ def test_up_to_five_further_invalid_rows_are_all_named(tmp_path):
         read_molecules(path)
 
 
-def test_invalid_rows_are_left_out_on_request_and_listed(tmp_path):
+def test_invalid_rows_are_skipped_on_request_and_listed(tmp_path):
     path = write(tmp_path, "smiles,y\nCC(,1\nCC,2\n,3\n")
     table = read_molecules(path, target="y", skip_invalid=True)
     assert (table.smiles, table.lines) == (["CC"], [3])
@@ -103,12 +103,12 @@ def test_a_column_is_used_once(tmp_path, target):
         read_molecules(write(tmp_path, "smiles,y\nC,1\n"), target=target)
 
 
-def test_two_columns_of_molecules_are_refused(tmp_path):
+def test_two_columns_of_molecules_are_rejected(tmp_path):
     with pytest.raises(ArgumentError, match="one column"):
         read_molecules(write(tmp_path, "a,b\nC,C\n"), "a,b")
 
 
-def test_numbers_of_jsonl_are_read_too(tmp_path):
+def test_numbers_in_jsonl_are_read(tmp_path):
     path = write(tmp_path, '{"smiles": "C", "y": 1.5}\n{"smiles": "CC", "y": null}\n', "m.jsonl")
     assert read_molecules(path, target="y").numbers().tolist() == [[1.5]]
 

@@ -1,4 +1,4 @@
-"""Windows changed at random in training."""
+"""Augmentation of training windows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def quiet(monkeypatch):
 
 
 def turn(before, after):
-    """Return by how many samples all windows were turned round."""
+    """Return the circular shift of all windows in samples."""
     fits = [k for k in range(50) if torch.allclose(after.abs(), before.roll(k, 2).abs())]
     assert len(fits) == 1
     return fits[0]
 
 
-def test_a_window_is_turned_and_perhaps_upside_down(quiet, monkeypatch):
+def test_windows_are_shifted_and_randomly_negated(quiet, monkeypatch):
     monkeypatch.setattr(augmentation, "GAIN", 0.0)
     before = windows()
     after = augmented(before)
@@ -34,13 +34,13 @@ def test_a_window_is_turned_and_perhaps_upside_down(quiet, monkeypatch):
     assert 60 < int((ratio[:, 0, 0] > 0).sum()) < 140  # five deviations about a half
 
 
-def test_turns_differ_from_batch_to_batch(quiet, monkeypatch):
+def test_shifts_differ_between_batches(quiet, monkeypatch):
     monkeypatch.setattr(augmentation, "GAIN", 0.0)
     before = windows()
     assert len({turn(before, augmented(before)) for _ in range(8)}) > 3
 
 
-def test_channels_have_gains_of_their_own(quiet):
+def test_channels_have_independent_gains(quiet):
     before = windows()
     gains = (augmented(before).norm(dim=2) / before.norm(dim=2)).log()
     assert float(gains.mean()) == pytest.approx(0, abs=0.04)  # five errors of 600

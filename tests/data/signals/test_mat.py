@@ -35,19 +35,19 @@ def test_arrays_are_read(tmp_path):
     assert read.sampling_rate == 100
 
 
-def test_numbers_and_columns_are_names_too(tmp_path):
+def test_names_can_be_numbers_and_columns(tmp_path):
     path = written(tmp_path / "a.mat", y=[[0], [1], [0]], subject=[[1], [1], [2]])
     read = read_mat(path)
     assert (read.classes, read.subjects.tolist()) == (("0", "1"), ["1", "1", "2"])
     assert read.channels == ("ch0", "ch1")
 
 
-def test_blanks_that_fill_rows_of_letters_are_dropped(tmp_path):
+def test_padding_of_char_rows_is_dropped(tmp_path):
     path = written(tmp_path / "a.mat", channels=np.asarray(["Fz ", "FC1"]))
     assert read_mat(path).channels == ("Fz", "FC1")
 
 
-def test_missing_arrays_are_named(tmp_path):
+def test_missing_arrays_are_reported(tmp_path):
     path = written(tmp_path / "a.mat", y=None, fs=None)
     with pytest.raises(
         DataError, match=r"a\.mat: the keys y, fs are missing; the file has X, subje"
@@ -55,7 +55,7 @@ def test_missing_arrays_are_named(tmp_path):
         read_mat(path)
 
 
-def test_what_is_no_matlab_file_is_reported(tmp_path):
+def test_invalid_matlab_files_are_rejected(tmp_path):
     (tmp_path / "a.mat").write_text("no arrays")
     with pytest.raises(
         DataError, match=r"a\.mat: cannot be read as a MATLAB file: it has no MATLAB header"
@@ -65,7 +65,7 @@ def test_what_is_no_matlab_file_is_reported(tmp_path):
         read_mat(tmp_path / "b.mat")
 
 
-def test_the_newest_format_is_refused_with_the_fix(tmp_path):
+def test_version_7_3_is_rejected_with_the_fix(tmp_path):
     head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124, b" ") + b"\x00\x02IM"
     (tmp_path / "a.mat").write_bytes(head + b"\x00" * 512)
     with pytest.raises(

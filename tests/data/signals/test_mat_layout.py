@@ -40,7 +40,7 @@ SOUND = matrix((2, 3), element(9, bytes(48)))
 
 @pytest.mark.parametrize("form", ["4", "5"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_the_names_of_what_scipy_writes_are_found(path, form, packed):
+def test_names_in_files_written_by_scipy_are_found(path, form, packed):
     arrays = {"X": np.ones((2, 3)), "name": "Fz", "z": np.ones((2, 2)) * 1j, "n": np.arange(3)}
     if form == "5":
         arrays |= {
@@ -53,7 +53,7 @@ def test_the_names_of_what_scipy_writes_are_found(path, form, packed):
         assert check_layout(file, set(arrays) - {"s"}) == list(arrays)
 
 
-def test_a_sound_array_passes_plain_and_deflated(path):
+def test_a_valid_array_passes_plain_and_deflated(path):
     assert names(path, SOUND) == ["X"]
     packed = zlib.compress(SOUND)
     assert names(path, struct.pack("<II", 15, len(packed)) + packed) == ["X"]
@@ -82,7 +82,7 @@ def test_a_sound_array_passes_plain_and_deflated(path):
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_size_that_does_not_fit_is_refused(path, content, problem, packed):
+def test_an_excessive_size_is_rejected(path, content, problem, packed):
     if packed:
         content = zlib.compress(content)
         content = struct.pack("<II", 15, len(content)) + content
@@ -90,7 +90,7 @@ def test_a_size_that_does_not_fit_is_refused(path, content, problem, packed):
         names(path, content)
 
 
-def test_cells_in_cells_end_somewhere(path):
+def test_the_nesting_of_cells_is_limited(path):
     content = matrix((1, 1), element(9, bytes(8)))
     for _ in range(12):
         content = matrix((1, 1), content, mx_class=1)
@@ -98,7 +98,7 @@ def test_cells_in_cells_end_somewhere(path):
         names(path, content)
 
 
-def test_what_is_not_wanted_is_only_named(path):
+def test_other_variables_are_not_checked(path):
     assert names(path, matrix((9, 9), b"", mx_class=5), wanted=("y",)) == ["X"]
 
 
@@ -112,7 +112,7 @@ def test_what_is_not_wanted_is_only_named(path):
         ((2, 1, 1, 0, 2), "sparse"),
     ],
 )
-def test_a_size_in_version_4_that_does_not_fit_is_refused(path, header, problem):
+def test_an_excessive_size_in_version_4_is_rejected(path, header, problem):
     path.write_bytes(struct.pack("<5i", *header) + b"X\0" + bytes(64))
     with path.open("rb") as file, pytest.raises(ValueError, match=problem):
         check_layout(file, ("X",))

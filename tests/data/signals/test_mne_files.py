@@ -50,14 +50,14 @@ def test_a_boundary_is_not_an_event(tmp_path, name):
     assert (read.labels, read.signals.shape) == (["rest", "task", "rest"], (3, 2, 100))
 
 
-def test_start_and_length_are_chosen(tmp_path):
+def test_start_and_length_can_be_set(tmp_path):
     path = saved(tmp_path / "s1_raw.fif", raw_of(MARKS))
     read = read_mne(path, events=["rest"], start=0.25, seconds=0.5)
     assert (read.labels, read.signals.shape) == (["rest", "rest"], (2, 2, 50))
     np.testing.assert_allclose(read.signals[:, 0, 0] * 1e6, [75, 425], atol=1e-3)
 
 
-def test_bad_parts_and_channels_are_left_out(tmp_path):
+def test_bad_segments_and_channels_are_dropped(tmp_path):
     raw = raw_of([*MARKS, (2.1, 0.2, "BAD_blink")], channels=("Fz", "Cz", "Pz", "ECG"),
                  kinds=["eeg", "eeg", "eeg", "ecg"])  # fmt: skip
     raw.info["bads"] = ["Cz"]
@@ -65,7 +65,7 @@ def test_bad_parts_and_channels_are_left_out(tmp_path):
     assert (read.labels, read.channels) == (["rest", "rest"], ("Fz", "Pz"))
 
 
-def test_epochs_are_taken_as_they_are(tmp_path):
+def test_epochs_are_used_unchanged(tmp_path):
     raw = raw_of(MARKS, subject="patient 7")
     events, numbers = mne.events_from_annotations(raw, verbose="error")
     epochs = mne.Epochs(raw, events, numbers, 0, 0.99, baseline=None, verbose="error")
@@ -100,14 +100,14 @@ def test_edf_files_are_read(tmp_path):
         (MARKS, {"seconds": 60.0}, r"no window lies within the recording"),
     ],
 )
-def test_what_cannot_be_cut_is_reported(tmp_path, marks, options, said):
+def test_invalid_events_and_windows_are_rejected(tmp_path, marks, options, said):
     path = saved(tmp_path / "s1_raw.fif", raw_of(marks))
     with pytest.raises(DataError, match=rf"s1_raw\.fif: .*{said}"):
         read_mne(path, **options)
 
 
 @pytest.mark.parametrize("name", ["a.fif", "a.edf", "a-epo.fif"])
-def test_a_broken_file_is_reported(tmp_path, name):
+def test_a_damaged_file_is_rejected(tmp_path, name):
     with pytest.raises(DataError, match="there is no such file"):
         read_mne(tmp_path / name)
     (tmp_path / name).write_bytes(b"nothing of the kind")

@@ -43,14 +43,14 @@ def written(path, content: bytes):
         ),
     ],
 )  # fmt: skip
-def test_a_tag_that_does_not_fit_is_refused(tmp_path, name, content, problem):
+def test_invalid_tags_are_rejected(tmp_path, name, content, problem):
     path = written(tmp_path / name, content)
     with pytest.raises(ValueError, match=problem):
         check_fif(path)
 
 
 @pytest.mark.parametrize("name", ["a.fif", "a.fif.gz"])
-def test_sound_tags_pass(tmp_path, name):
+def test_valid_tags_pass(tmp_path, name):
     listed = tag(102, struct.pack(">iIii", 100, 31, 20, 0))
     check_fif(
         written(tmp_path / name, tag(100, bytes(20)) + tag(101, struct.pack(">i", 56)) + listed)
@@ -58,7 +58,7 @@ def test_sound_tags_pass(tmp_path, name):
     check_fif(written(tmp_path / name, START + tag(108, bytes(3), following=-1)))
 
 
-def test_a_recording_that_continues_itself_is_refused(tmp_path):
+def test_a_recording_that_continues_itself_is_rejected(tmp_path):
     with pytest.raises(ValueError, match=r"a\.fif continues itself"):
         check_fif(written(tmp_path / "a.fif", START + tag(118, b"a.fif")))
     written(tmp_path / "b.fif", START + tag(117, struct.pack(">i", 1)))
@@ -74,7 +74,7 @@ def test_the_parts_of_a_recording_are_checked_too(tmp_path):
         check_fif(path)
 
 
-def test_a_gz_file_that_expands_too_far_is_refused(tmp_path):
+def test_a_gz_file_that_expands_too_far_is_rejected(tmp_path):
     with pytest.raises(DataError, match="expands to more than"):
         check_fif(written(tmp_path / "a.fif.gz", START + tag(3, bytes(2 << 20))))
 
@@ -97,20 +97,20 @@ def edf(signals: str, samples: list[str], data: int) -> bytes:
         (edf("2", ["0", "0"], 0), "no complete data record"),
     ],
 )
-def test_an_edf_header_that_does_not_fit_is_refused(tmp_path, content, problem):
+def test_invalid_edf_headers_are_rejected(tmp_path, content, problem):
     path = tmp_path / "a.edf"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=problem):
         check_edf(path)
 
 
-def test_a_sound_edf_header_passes(tmp_path):
+def test_a_valid_edf_header_passes(tmp_path):
     path = tmp_path / "a.edf"
     path.write_bytes(edf("2", ["4", "4"], 16))
     check_edf(path)
 
 
-def test_a_slow_signal_beside_a_fast_one_is_counted_at_the_rate_of_the_fast_one():
+def test_all_signals_are_counted_at_the_highest_rate():
     require_plausible(10_000_000 + 1000 * 16, 16)
     with pytest.raises(ValueError, match="are declared in 16 bytes"):
         require_plausible(10_000_001 + 1000 * 16, 16)

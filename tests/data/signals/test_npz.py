@@ -9,7 +9,7 @@ from representer.data.signals import read_npz, synthetic_recordings, write_npz
 from representer.errors import DataError
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_recordings_round_trip(tmp_path):
     drawn = synthetic_recordings(subjects=2, windows=4)
     write_npz(tmp_path / "a.npz", drawn)
     read = read_npz(tmp_path / "a.npz")
@@ -20,12 +20,12 @@ def test_what_is_written_is_read(tmp_path):
     assert read.sampling_rate == drawn.sampling_rate
 
 
-def test_channels_may_be_unknown(tmp_path):
+def test_channels_are_optional(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), y=[0, 1], subject=["a", "b"], fs=250)
     assert read_npz(tmp_path / "a.npz").channels == ("ch0", "ch1", "ch2")
 
 
-def test_missing_keys_are_named(tmp_path):
+def test_missing_keys_are_reported(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.ones((2, 3, 4)), label=[0, 1])
     expected = (
         r"a\.npz: the keys y, subject, fs are missing; the file has X float64 \(2, 3, 4\), "
@@ -66,7 +66,7 @@ def test_objects_are_not_unpickled(tmp_path):
         read_npz(tmp_path / "a.npz")
 
 
-def test_one_array_alone_is_no_archive(tmp_path):
+def test_a_single_array_is_not_an_archive(tmp_path):
     np.save(tmp_path / "a.npy", np.ones(3))
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     with pytest.raises(DataError, match=r"a\.npz: cannot be read as \.npz"):

@@ -1,4 +1,4 @@
-"""Another sampling rate keeps seconds, frequencies and phases; cutting keeps every sample."""
+"""Resampling preserves durations, frequencies and phases; splitting preserves samples."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def waves(rate: float, *, seconds: float = 2.0, hz: float = 7.0, offset: float =
 
 
 @pytest.mark.parametrize(("before", "after"), [(500, 125), (100, 256), (256, 200), (128, 250.5)])
-def test_an_oscillation_is_the_same_at_another_rate(before, after):
+def test_resampling_preserves_oscillations(before, after):
     found, wanted = resampled(waves(before), after), waves(after)
     assert found.sampling_rate == after
     assert found.seconds == pytest.approx(2.0, abs=1 / after)
@@ -25,28 +25,28 @@ def test_an_oscillation_is_the_same_at_another_rate(before, after):
     assert np.abs(found.signals - wanted.signals)[:, :, inside].max() < 0.01
 
 
-def test_what_the_lower_rate_cannot_hold_is_filtered_out():
+def test_frequencies_above_the_new_nyquist_rate_are_removed():
     found = resampled(waves(500, hz=60), 100)  # as it is, it would look like 40 Hz
     assert np.abs(found.signals[:, :, 30:170]).max() < 0.01
 
 
-def test_an_offset_is_no_step_at_the_ends():
+def test_an_offset_causes_no_artifacts_at_the_ends():
     found = resampled(waves(200, offset=1000.0), 100)
     assert np.abs(found.signals - 1000).max() < 1.5
 
 
-def test_the_own_rate_changes_nothing():
+def test_resampling_to_the_same_rate_changes_nothing():
     given = waves(100)
     assert resampled(given, 100.0) is given
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf"), 100 * 2**0.5])
-def test_a_rate_that_cannot_be_had_is_refused(rate):
+def test_unsupported_rates_are_rejected(rate):
     with pytest.raises(ArgumentError, match="sampling_rate is"):
         resampled(waves(100), rate)
 
 
-def test_pieces_follow_each_other_in_time_and_keep_label_and_subject():
+def test_pieces_are_in_temporal_order_and_keep_label_and_subject():
     x = np.arange(2 * 3 * 7).reshape(2, 3, 7)
     found = cut(recordings(x, ["a", "b"], ["s", "t"], 10), 0.3)
     assert found.signals.shape == (4, 3, 3)
@@ -56,7 +56,7 @@ def test_pieces_follow_each_other_in_time_and_keep_label_and_subject():
     assert found.subjects.tolist() == ["s", "s", "t", "t"]
 
 
-def test_a_window_of_exactly_the_length_stays_whole():
+def test_a_window_of_exactly_the_length_is_not_split():
     given = waves(100, seconds=2.0)
     assert np.array_equal(cut(given, 2.0).signals, given.signals)
 
@@ -68,6 +68,6 @@ def test_a_recording_shorter_than_a_window_is_reported_with_file_and_subject():
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 0.001, float("nan"), float("inf")])
-def test_a_window_has_a_sample_at_least(seconds):
+def test_a_window_has_at_least_one_sample(seconds):
     with pytest.raises(ArgumentError, match=r"seconds is .*at least one sample, 0\.01 s"):
         cut(waves(100), seconds)

@@ -21,7 +21,7 @@ def save(path, marks=MARKS, channels=("Fz", "Cz"), rate=100.0):
     raw.save(path, verbose="error")
 
 
-def test_arrays_are_read_by_their_suffix(tmp_path):
+def test_the_suffix_selects_the_reader_of_arrays(tmp_path):
     drawn = synthetic_recordings(subjects=2, windows=4)
     write_npz(tmp_path / "a.npz", drawn)
     assert np.array_equal(read_recordings(tmp_path / "a.npz").signals, drawn.signals)
@@ -43,7 +43,7 @@ def test_windows_are_cut_to_the_shortest_of_all_files(tmp_path):
     assert read_recordings(tmp_path).signals.shape == (4, 2, 50)
 
 
-def test_files_of_one_class_each_are_joined_too(tmp_path):
+def test_files_of_one_class_each_are_joined(tmp_path):
     save(tmp_path / "s1_raw.fif", MARKS[:1])
     save(tmp_path / "s2_raw.fif", MARKS[1:])
     assert read_recordings(tmp_path).one_class_subjects() == ["s1", "s2"]
@@ -59,14 +59,14 @@ def test_files_of_one_class_each_are_joined_too(tmp_path):
         ),
     ],
 )
-def test_files_that_do_not_fit_are_named(tmp_path, changed, said):
+def test_inconsistent_files_are_rejected(tmp_path, changed, said):
     save(tmp_path / "s1_raw.fif")
     save(tmp_path / "s2_raw.fif", **changed)
     with pytest.raises(DataError, match=rf"s2_raw\.fif: .*{said}"):
         read_recordings(tmp_path)
 
 
-def test_a_folder_or_file_of_another_kind_is_refused(tmp_path):
+def test_unsupported_folders_and_files_are_rejected(tmp_path):
     with pytest.raises(DataError, match=r"the folder has no \.fif or \.edf file"):
         read_recordings(tmp_path)
     with pytest.raises(DataError, match=r"the suffix is '\.csv'; expected \.npz, \.mat"):

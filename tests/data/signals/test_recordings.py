@@ -1,4 +1,4 @@
-"""Recordings: arrays that fit together, and what is wrong with those that do not."""
+"""Recordings from arrays, and errors for inconsistent ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make(**changes):
     return recordings(*arguments.values(), file="a.npz")
 
 
-def test_labels_become_numbers_of_sorted_classes():
+def test_labels_become_indices_of_sorted_classes():
     made = make(labels=np.asarray([3, 1, 3, 1]))
     assert made.classes == ("1", "3")
     assert made.labels.tolist() == [1, 0, 1, 0]
@@ -26,7 +26,7 @@ def test_labels_become_numbers_of_sorted_classes():
     assert made.seconds == pytest.approx(0.03)
 
 
-def test_windows_are_taken_by_number_or_mask():
+def test_windows_are_selected_by_index_or_mask():
     made = make()
     assert made.take([2, 0]).signals[:, 0, 0].tolist() == [12, 0]
     of_8 = made.take(made.subjects == "8")
@@ -40,14 +40,14 @@ def test_channels_are_in_the_requested_order():
     assert make(channels=["Fz", "Cz"]).in_order(("Cz",)).signals.shape == (4, 1, 3)
 
 
-def test_a_missing_channel_is_named():
+def test_a_missing_channel_is_reported():
     with pytest.raises(
         DataError, match=r"b\.npz: the channels Pz are missing; the file has ch0, ch1"
     ):
         make().in_order(("ch0", "Pz"), file="b.npz")
 
 
-def test_subjects_of_one_class_are_named():
+def test_subjects_of_one_class_are_listed():
     assert make().one_class_subjects() == []
     assert make(labels=[0, 0, 0, 1]).one_class_subjects() == ["7"]
 
@@ -69,7 +69,7 @@ def test_subjects_of_one_class_are_named():
         ({"channels": ["a", "a"]}, "the channel a occurs 2 times"),
     ],
 )
-def test_what_does_not_fit_is_reported_with_the_file(changes, message):
+def test_invalid_arrays_are_rejected_with_the_file(changes, message):
     with pytest.raises(DataError, match=rf"a\.npz: {message}"):
         make(**changes)
 

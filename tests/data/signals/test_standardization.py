@@ -1,4 +1,4 @@
-"""Standardization: mean 0 and deviation 1 of what was asked for, and nothing taken from others."""
+"""Standardization to mean 0 and standard deviation 1, without leakage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def moments(signals, axis):
     return wide.mean(axis), wide.std(axis)
 
 
-def test_by_subject_each_channel_of_a_subject_is_standard_and_its_windows_differ():
+def test_by_subject_channels_are_standardized_and_windows_differ_in_power():
     found = Standardization("subject").apply(made())
     for subject in ("s", "t"):
         mean, deviation = moments(found.signals[found.subjects == subject], (0, 2))
@@ -29,20 +29,20 @@ def test_by_subject_each_channel_of_a_subject_is_standard_and_its_windows_differ
     assert found.signals[0].std() < 0.8 * found.signals[2].std()  # as before: power may tell
 
 
-def test_statistics_by_subject_use_no_other_subject():
+def test_statistics_by_subject_do_not_use_other_subjects():
     given = made()
     alone = Standardization("subject").apply(given.take(given.subjects == "t"))
     together = Standardization("subject").apply(given)
     assert np.array_equal(alone.signals, together.signals[given.subjects == "t"])
 
 
-def test_by_window_each_has_the_same_power():
+def test_by_window_all_windows_have_equal_power():
     mean, deviation = moments(Standardization("window").apply(made()).signals, 2)
     assert np.allclose(mean, 0, atol=1e-6)
     assert np.allclose(deviation, 1, atol=1e-6)
 
 
-def test_by_training_the_figures_of_training_are_used_for_all_others():
+def test_by_training_the_moments_of_training_are_used():
     training, later = made(0), made(1, scale=20.0)
     found = Standardization.fit("training", training)
     mean, deviation = moments(found.apply(training).signals, (0, 2))
@@ -77,19 +77,19 @@ def test_a_channel_far_from_zero_that_varies_is_not_constant():
     np.testing.assert_allclose(standard.signals, (given.signals - 1000) / 0.5, atol=1e-6)
 
 
-def test_a_small_unit_is_no_constant():
+def test_a_small_unit_is_not_mistaken_for_a_constant():
     given = made()
     given.signals[:] *= 1e-9  # volts, where microvolts are meant
     found = Standardization("subject").apply(given)
     assert np.allclose(found.signals, Standardization("subject").apply(made()).signals, atol=1e-4)
 
 
-def test_other_channels_than_in_training_are_refused():
+def test_another_number_of_channels_is_rejected():
     found = Standardization.fit("training", made())
     with pytest.raises(ArgumentError, match=r"channels is .* the 2 channels of training"):
         found.apply(made().in_order(("ch1",)))
 
 
-def test_an_unknown_kind_is_refused():
+def test_an_unknown_kind_is_rejected():
     with pytest.raises(ArgumentError, match="kind is 'batch'; expected one of subject, window"):
         Standardization("batch")

@@ -1,4 +1,4 @@
-"""Synthetic recordings: what is planted is there, and nothing else tells the classes apart."""
+"""Synthetic recordings: only the planted coupling distinguishes the classes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_sizes_and_names(drawn):
         assert np.bincount(drawn.labels[drawn.subjects == subject]).tolist() == [200, 200]
 
 
-def test_the_power_is_around_the_planted_frequency(drawn):
+def test_the_power_is_concentrated_at_the_planted_frequency(drawn):
     power = np.square(np.abs(np.fft.rfft(drawn.signals))).mean((0, 1))
     assert power[1:].argmax() + 1 == 10  # windows of a second: bins of 1 Hz
     assert power[8:13].sum() > 0.9 * power.sum()
@@ -49,8 +49,8 @@ def test_the_lags_are_the_planted_ones_and_the_uncoupled_class_has_none(drawn):
     assert (np.abs(apart[1:]) < 0.15).all()  # 4 standard errors of 800 random directions
 
 
-def test_the_power_of_no_channel_tells_the_class(drawn):
-    """Subject by subject, since gains differ between them."""
+def test_the_power_of_the_channels_does_not_depend_on_the_class(drawn):
+    """For each subject, since gains differ between subjects."""
     power = np.square(drawn.signals).mean(-1)
     for subject in np.unique(drawn.subjects):
         mine = power[drawn.subjects == subject]
@@ -60,7 +60,7 @@ def test_the_power_of_no_channel_tells_the_class(drawn):
         assert (np.abs(first.mean(0) - second.mean(0)) < 4 * error).all()
 
 
-def test_subjects_have_gains_of_their_own():
+def test_subjects_have_different_gains():
     same = synthetic_recordings(COUPLINGS, subjects=3, windows=200, variation=0.0)
     apart = synthetic_recordings(COUPLINGS, subjects=3, windows=200, variation=1.0)
     spread = [
@@ -71,7 +71,7 @@ def test_subjects_have_gains_of_their_own():
     assert (spread[1] > 0.2).any()
 
 
-def test_a_seed_draws_the_same_and_another_one_something_else():
+def test_the_seed_determines_the_recordings():
     first, again, other = (synthetic_recordings(windows=2, seed=s).signals for s in (3, 3, 4))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -96,6 +96,6 @@ def test_without_bandwidth_it_is_a_pure_tone():
         (COUPLINGS, {"seconds": 0.01}, "at least two samples, 0.02 s"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(couplings, options, message):
+def test_invalid_arguments_are_rejected(couplings, options, message):
     with pytest.raises(ArgumentError, match=message):
         synthetic_recordings(couplings, **options)

@@ -12,7 +12,7 @@ def grid(columns: list[str], rows: list[list[object]], *, numbered: bool = True)
 
 
 def reviews(*columns: str) -> Grid:
-    """Three columns: long text, class, number."""
+    """Return three columns: long text, class, number."""
     rows = [[f"a review of some length {i}", "pn"[i % 2], str(i)] for i in range(10)]
     return grid(list(columns), rows)
 
@@ -30,7 +30,7 @@ def test_a_column_is_found_by_name_by_number_and_by_a_name_with_a_comma():
     assert resolve(reviews("3", "a", "b"), "3", "text", "f") == [0]
 
 
-def test_a_missing_column_is_named_with_the_columns_there_are():
+def test_the_error_for_a_missing_column_lists_the_columns():
     with pytest.raises(DataError) as error:
         resolve(reviews("text", "label", "id"), "lable", "label", "f.csv")
     assert str(error.value) == (
@@ -40,34 +40,34 @@ def test_a_missing_column_is_named_with_the_columns_there_are():
 
 
 @pytest.mark.parametrize("number", ["0", "4", "9" * 5000])
-def test_a_number_out_of_range_is_refused(number):
+def test_a_number_out_of_range_is_rejected(number):
     with pytest.raises(DataError, match="the file has 3"):
         resolve(reviews("a", "b", "c"), number, "text", "f")
 
 
-def test_a_number_is_only_a_name_where_columns_have_no_positions():
+def test_numbers_are_names_if_columns_have_no_positions():
     with pytest.raises(DataError, match="no column '1'"):
         resolve(grid(["a"], [["x"]], numbered=False), "1", "text", "f")
 
 
 @pytest.mark.parametrize("name", ["text", "Text", "REVIEW", "review text", "title"])
-def test_a_usual_name_is_the_text(name):
+def test_a_common_name_is_the_text(name):
     assert guess_text(reviews("x", "label", name), 1, "f") == 2
 
 
-def test_text_and_label_by_name_win_over_other_usual_names():
+def test_text_and_label_take_precedence_over_other_common_names():
     assert guess_text(reviews("review", "label", "text"), 1, "f") == 2
     assert guess_label(reviews("text", "category", "label"), [0], "f", required=True) == 2
 
 
-def test_two_usual_names_are_ambiguous():
+def test_two_common_names_are_ambiguous():
     with pytest.raises(DataError, match=r"'review', 'body'.*text=\"review\""):
         guess_text(reviews("review", "label", "body"), 1, "f")
     with pytest.raises(DataError, match=r"'category', 'topic'.*label=\"category\""):
         guess_label(reviews("text", "category", "topic"), [0], "f", required=True)
 
 
-def test_the_longest_column_is_the_text_where_no_name_helps():
+def test_the_longest_column_is_the_text_without_common_names():
     assert guess_text(reviews("x", "y", "z"), None, "f") == 0
 
 
@@ -85,11 +85,11 @@ def test_a_long_class_name_is_not_the_text():
 
 
 @pytest.mark.parametrize("name", ["label", "Class Index", "stars", "sentiment"])
-def test_a_usual_name_is_the_label(name):
+def test_a_common_name_is_the_label(name):
     assert guess_label(reviews("text", "x", name), [0], "f", required=False) == 2
 
 
-def test_the_column_with_few_values_is_the_label_where_no_name_helps():
+def test_the_column_with_few_values_is_the_label_without_common_names():
     assert guess_label(reviews("text", "u", "v"), [0], "f", required=True) == 1
 
 
@@ -99,18 +99,18 @@ def test_two_columns_with_few_values_are_ambiguous():
         guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
 
 
-def test_no_column_with_few_values_is_refused():
+def test_no_column_with_few_values_is_rejected():
     rows: list[list[object]] = [[f"a text {i}", str(i), f"{i}th"] for i in range(20)]
     with pytest.raises(DataError, match="no column looks like a label"):
         guess_label(grid(["text", "u", "v"], rows), [0], "f", required=True)
 
 
-def test_an_identifier_is_never_guessed():
+def test_identifiers_are_not_inferred_as_labels():
     rows: list[list[object]] = [[i % 2, f"a text {i}", f"{i % 3}"] for i in range(20)]
     assert guess_label(grid(["id", "text", "x"], rows), [1], "f", required=True) == 2
 
 
-def test_a_label_that_is_not_needed_is_not_guessed_from_its_values():
+def test_an_optional_label_is_not_inferred_from_values():
     assert guess_label(reviews("text", "u", "v"), [0], "f", required=False) is None
 
 

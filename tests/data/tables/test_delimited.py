@@ -30,7 +30,7 @@ CELLS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data(), width=st.integers(1, 4), end=st.sampled_from(["\n", "\r\n"]))
-def test_what_csv_writes_is_read_back_cell_by_cell(path, data, width, end):
+def test_files_written_by_csv_round_trip(path, data, width, end):
     row = st.lists(CELLS, min_size=width, max_size=width)
     rows = data.draw(st.lists(row, min_size=1, max_size=8))
     file = io.StringIO(newline="")
@@ -44,7 +44,7 @@ def test_what_csv_writes_is_read_back_cell_by_cell(path, data, width, end):
     deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data(), width=st.integers(2, 4), victim=st.integers(0, 3), cut=st.booleans())
-def test_a_cell_too_many_or_too_few_never_shifts_a_column(path, data, width, victim, cut):
+def test_extra_and_missing_cells_do_not_shift_columns(path, data, width, victim, cut):
     cell = st.text("ab ,;'\"\n", min_size=1, max_size=6)
     rows = data.draw(
         st.lists(st.lists(cell, min_size=width, max_size=width), min_size=4, max_size=4)
@@ -62,7 +62,7 @@ def test_a_cell_too_many_or_too_few_never_shifts_a_column(path, data, width, vic
     deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_the_line_of_a_row_is_where_it_starts_in_the_file(path, data):
+def test_the_line_of_a_row_is_its_first_line_in_the_file(path, data):
     cell = st.text("ab\n\r", max_size=5)
     rows = data.draw(st.lists(st.lists(cell, min_size=2, max_size=2), min_size=1, max_size=6))
     expected, content = [], ""
@@ -72,35 +72,35 @@ def test_the_line_of_a_row_is_where_it_starts_in_the_file(path, data):
     assert grid_of(path, content, header=False, quotes=True).lines == expected
 
 
-def test_a_short_row_is_refused_with_its_line_and_the_counts(path):
+def test_a_short_row_is_rejected_with_line_and_counts(path):
     content = 'text,label\n"spans\ntwo",a\nshort\n'
     with pytest.raises(DataError, match="line 4: too few cells: 1 instead of 2 as on line 1"):
         grid_of(path, content)
 
 
-def test_a_long_row_is_refused_with_its_line_and_the_counts(path):
+def test_a_long_row_is_rejected_with_line_and_counts(path):
     with pytest.raises(DataError, match="line 3: too many cells: 3 instead of 2"):
         grid_of(path, "text,label\na,b\nc,d,e\n")
 
 
-def test_rows_that_are_all_longer_than_the_header_are_refused(path):
+def test_rows_that_are_all_longer_than_the_header_are_rejected(path):
     with pytest.raises(DataError, match="line 2: too many cells: 3 instead of 2"):
         grid_of(path, "text,label\n0,a,b\n1,c,d\n")
 
 
-def test_a_quote_that_is_not_closed_is_refused_with_the_line_where_it_opens(path):
+def test_an_unclosed_quote_is_rejected_with_its_line(path):
     with pytest.raises(DataError, match=r"line 2: a quote .* not closed before line 3"):
         grid_of(path, 'text,label\n"a,b\nc,d\n')
     with pytest.raises(DataError, match=r"line 2: something other than ',' follows .* on line 3"):
         grid_of(path, 'text,label\n"a,b\n"c",d\n')
 
 
-def test_a_cell_over_the_limit_is_refused_with_its_line(path):
+def test_a_cell_over_the_limit_is_rejected_with_its_line(path):
     with pytest.raises(DataError, match="line 2: a cell is longer than 131,072 characters"):
         grid_of(path, "text,label\n" + "x" * 131_073 + ",a\n")
 
 
-def test_quotes_may_be_ordinary_characters(path):
+def test_quotes_can_be_ordinary_characters(path):
     grid = grid_of(path, 'text,label\n"a,b\nc",d\n', quotes=False)
     assert grid.rows == [['"a', "b"], ['c"', "d"]]
 
@@ -123,7 +123,7 @@ def test_blank_lines_between_rows_are_counted_and_those_at_the_end_are_not(path)
     ]
 
 
-def test_a_header_that_is_repeated_is_left_out_and_reported(path):
+def test_a_repeated_header_is_dropped_and_reported(path):
     grid = grid_of(path, "text,label\na,b\ntext,label\nc,d\n")
     assert grid.lines == [2, 4]
     assert [(row.line, row.reason) for row in grid.dropped] == [(3, "header repeated")]
@@ -140,32 +140,32 @@ def test_a_comma_inside_quotes_does_not_hide_the_semicolon(path):
     assert grid.rows == [["a, b", "c"], ["d, e", "f"]]
 
 
-def test_a_comma_stays_the_separator_where_there_are_both(path):
+def test_a_comma_takes_precedence_over_a_semicolon(path):
     assert grid_of(path, "text,label\na;b,c\n").rows == [["a;b", "c"]]
 
 
 @pytest.mark.parametrize("delimiter", ["", ",,", '"', "\n"])
-def test_an_impossible_delimiter_is_refused(path, delimiter):
+def test_an_invalid_delimiter_is_rejected(path, delimiter):
     with pytest.raises(ArgumentError, match="delimiter"):
         grid_of(path, "text\n", delimiter=delimiter)
 
 
-def test_a_header_without_rows_is_refused(path):
+def test_a_header_without_rows_is_rejected(path):
     with pytest.raises(DataError, match="a header and no documents"):
         grid_of(path, "text,label\n")
 
 
-def test_blank_lines_alone_are_refused(path):
+def test_a_file_of_blank_lines_is_rejected(path):
     with pytest.raises(DataError, match="only blank lines"):
         grid_of(path, "\n\r\n\n")
 
 
-def test_a_name_that_occurs_twice_in_the_header_is_refused(path):
+def test_duplicate_names_in_the_header_are_rejected(path):
     with pytest.raises(DataError, match=r"line 1, column 'text': 2 columns have this name"):
         grid_of(path, "text,text\na,b\n")
 
 
-def test_a_column_without_a_name_is_called_by_its_number(path):
+def test_a_column_without_a_name_is_named_by_its_number(path):
     assert grid_of(path, ",text,label\n0,a,b\n1,c,d\n").columns == ["1", "text", "label"]
 
 
@@ -175,23 +175,23 @@ def test_columns_of_a_file_without_a_header_are_numbered(path):
     assert "not as a header" in grid.notes[0]
 
 
-def test_numbers_may_be_requested_beside_a_clear_header(path):
+def test_columns_can_be_requested_by_number_despite_a_header(path):
     grid = grid_of(path, "text,label\na,b\n", wanted=["1", "2"])
     assert (grid.columns, len(grid.rows)) == (["text", "label"], 1)
 
 
-def test_numbers_may_be_the_names_in_a_header(path):
+def test_names_in_a_header_can_be_numbers(path):
     grid = grid_of(path, "0,1\nsome,words\nother,things\n", wanted=["0", "1"])
     assert (grid.columns, len(grid.rows)) == (["0", "1"], 2)
 
 
-def test_an_unclear_header_is_assumed_and_reported(path):
+def test_an_ambiguous_header_is_assumed_and_reported(path):
     grid = grid_of(path, "alpha,beta\na,b\nc,d\n", wanted=[])
     assert grid.header
     assert "'alpha', 'beta'" in grid.notes[0]
 
 
-def test_a_request_about_the_header_is_obeyed(path):
+def test_the_header_option_takes_precedence(path):
     content = "text,label\na,b\n"
     assert grid_of(path, content, header=False).rows == [["text", "label"], ["a", "b"]]
     assert grid_of(path, "1,a\n2,b\n", header=True).columns == ["1", "a"]

@@ -28,9 +28,9 @@ CLASSES = [[str(i % 4 + 1), f"title {i}", f"a longer description {i}"] for i in 
         ([["alpha", "1"], ["a", "b"], ["c", "d"]], None),
     ],
 )
-def test_the_first_row_gives_itself_away_or_does_not(rows, expected):
+def test_the_first_row_is_detected_as_header_data_or_unknown(rows, expected):
     assert has_header(rows) is expected
 
 
-def test_a_header_in_the_middle_of_the_file_is_no_class():
+def test_a_repeated_header_is_not_a_class():
     assert has_header([["text", "label"], *REVIEWS, ["text", "label"], *REVIEWS]) is True

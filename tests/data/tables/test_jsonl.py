@@ -40,14 +40,14 @@ def test_the_keys_of_the_first_object_are_the_columns(path):
         ('{"n": ' + "1" * 5000 + "}", "not JSON"),
     ],
 )
-def test_a_line_that_is_no_object_is_refused_with_its_number(path, line, message):
+def test_invalid_lines_are_rejected_with_their_number(path, line, message):
     path.write_text('{"text": "a"}\n' + line + "\n")
     with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{message}"):
         read_jsonl(path)
 
 
 @pytest.mark.parametrize("content", ["\n\n", "{}\n{}\n"])
-def test_a_file_without_keys_is_refused(path, content):
+def test_a_file_without_keys_is_rejected(path, content):
     path.write_text(content)
     with pytest.raises(DataError, match="no objects with keys"):
         read_jsonl(path)

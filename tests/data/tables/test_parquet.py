@@ -32,7 +32,7 @@ def test_categories_are_read_as_their_names(path):
     assert [row[1] for row in read_parquet(path).rows] == ["x", "y", "x"]
 
 
-def test_a_damaged_file_is_refused(path):
+def test_a_damaged_file_is_rejected(path):
     parquet.write_table(pyarrow.table({"text": ["a"] * 100, "label": ["b"] * 100}), path)
     content = path.read_bytes()
     for damaged in (content[:-10], b"text,label\n", b"PAR1" + b"\xff" * 100 + b"PAR1"):
@@ -41,26 +41,26 @@ def test_a_damaged_file_is_refused(path):
             read_parquet(path)
 
 
-def test_a_file_without_rows_or_plain_columns_is_refused(path):
+def test_a_file_without_rows_or_plain_columns_is_rejected(path):
     for columns in ({"text": pyarrow.array([], pyarrow.string())}, {"vector": [[1], [2]]}):
         parquet.write_table(pyarrow.table(columns), path)
         with pytest.raises(DataError, match="no rows of plain values"):
             read_parquet(path)
 
 
-def test_a_name_that_occurs_twice_is_refused(path):
+def test_duplicate_names_are_rejected(path):
     table = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"])
     parquet.write_table(table, path)
     with pytest.raises(DataError, match="column 'text': two columns have this name"):
         read_parquet(path)
 
 
-def test_a_missing_file_is_refused(path):
+def test_a_missing_file_is_rejected(path):
     with pytest.raises(DataError, match="no such file"):
         read_parquet(path)
 
 
-def test_a_missing_pyarrow_is_named_with_its_extra(path, monkeypatch):
+def test_the_error_for_a_missing_pyarrow_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pyarrow.*representer\[train\]"):
         read_parquet(path)

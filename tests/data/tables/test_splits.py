@@ -43,14 +43,14 @@ def test_many_small_classes_do_not_leave_a_part_empty(size, classes):
     assert len(train) + len(valid) == len(labels)
 
 
-def test_many_classes_with_one_document_do_not_change_the_share_of_the_others():
+def test_many_classes_with_one_document_do_not_change_the_fractions_of_others():
     labels = [f"single {i}" for i in range(500)] + ["big"] * 100
     train, valid = split(labels, (0.5, 0.5), seed=0)
     assert abs(Counter(labels[i] for i in train)["big"] - 50) <= 1
     assert {labels[i] for i in valid} == {"big"}
 
 
-def test_classes_with_one_document_do_not_use_up_the_turns_of_a_part():
+def test_classes_with_one_document_do_not_affect_later_assignments():
     labels = [f"{i:02} {kind}" for i in range(10) for kind in "aaaaabcccc"]
     train, valid = split(labels, (0.9, 0.1), seed=0)
     assert abs(len(valid) - 9) <= 1
@@ -64,14 +64,14 @@ def test_a_class_with_one_document_goes_to_training_and_is_reported():
     assert result.notes == ("Class 'b' has 1 document, in training; none of it is in part 2.",)
 
 
-def test_training_never_lacks_a_class_however_small_its_fraction():
+def test_training_has_every_class_for_any_fraction():
     labels = [str(number) for number in range(30)] * 2
     train, valid = split(labels, (0.1, 0.9), seed=0)
     assert {labels[i] for i in train} == set(labels)
     assert len(valid) == 30
 
 
-def test_the_seed_alone_decides_who_goes_where():
+def test_the_seed_determines_the_assignment():
     labels = ["a", "b"] * 50
     assert split(labels, (0.8, 0.2), 1).parts == split(labels, (0.8, 0.2), 1).parts
     assert split(labels, (0.8, 0.2), 1).parts != split(labels, (0.8, 0.2), 2).parts
@@ -79,11 +79,11 @@ def test_the_seed_alone_decides_who_goes_where():
 
 
 @pytest.mark.parametrize("fractions", [(), (0.5, 0.4), (1.2, -0.2), (1.0, 0.0), (float("nan"), 1)])
-def test_fractions_that_are_no_shares_are_refused(fractions):
+def test_invalid_fractions_are_rejected(fractions):
     with pytest.raises(ArgumentError, match="sum to 1"):
         split(["a", "b"], fractions, 0)
 
 
-def test_too_few_documents_are_refused():
+def test_too_few_documents_are_rejected():
     with pytest.raises(DataError, match=r"2 documents cannot be divided .*: 2 \+ 0"):
         split(["a", "a"], (0.9, 0.1), 0)

@@ -19,7 +19,7 @@ def test_a_formula_gets_an_apostrophe(cell):
 @pytest.mark.parametrize(
     "cell", ["", "-1.5", "+3", "-1e5", "+", "--", "a=b", "'tis", "C=O", "-inf"]
 )
-def test_numbers_signs_and_texts_stay(cell):
+def test_numbers_signs_and_texts_are_not_changed(cell):
     assert guard_formula(cell) == unguard_formula(cell) == cell
 
 

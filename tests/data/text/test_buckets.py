@@ -36,20 +36,20 @@ def padding(lengths: list[int], batches: list[list[int]]) -> float:
     return padded / sum(lengths)
 
 
-def test_batches_hold_documents_of_near_equal_length():
+def test_batches_contain_documents_of_similar_length():
     lengths = skewed(2000)
     assert padding(lengths, length_buckets(lengths, 16, 0, 0)) < 1.2
     assert padding(lengths, length_buckets(lengths, 16, 0, 0, bucket=1)) > 2
 
 
-def test_batches_come_in_random_order_not_by_length():
+def test_batches_are_in_random_order():
     lengths = list(range(1000))
     longest = [max(batch) for batch in length_buckets(lengths, 10, 0, 0)]
     rising = sum(a < b for a, b in pairwise(longest))
     assert 30 < rising < 70
 
 
-def test_each_seed_and_each_epoch_has_its_own_order():
+def test_the_order_differs_between_seeds_and_epochs():
     lengths = skewed(300)
     orders = [length_buckets(lengths, 8, seed, epoch) for seed in range(3) for epoch in range(3)]
     assert all(a != b for i, a in enumerate(orders) for b in orders[:i])
@@ -60,6 +60,6 @@ def test_the_order_of_an_epoch_is_the_same_on_every_machine():
 
 
 @pytest.mark.parametrize("sizes", [{"batch_size": 0}, {"bucket": 0}])
-def test_impossible_sizes_are_refused(sizes):
+def test_invalid_sizes_are_rejected(sizes):
     with pytest.raises(ArgumentError, match="1 or more"):
         length_buckets([1, 2], **{"batch_size": 1, "seed": 0, "epoch": 0, **sizes})

@@ -1,4 +1,4 @@
-"""Lines of code with two tokens swapped in one half of them."""
+"""Lines of code, half of them with two swapped tokens."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def table() -> Table:
     return code_lines(count=2000)
 
 
-def test_half_of_the_lines_are_swapped_and_none_occurs_twice(table):
+def test_half_of_the_lines_are_swapped_without_duplicates(table):
     assert check_labels(table) == {"original": 1000, "swapped": 1000}
     assert len(set(table.texts)) == 2000
     assert all(6 <= len(text.split()) <= 25 for text in table.texts)
 
 
-def test_an_original_line_is_one_of_the_source_and_a_swapped_one_differs_in_two_tokens(table):
+def test_original_lines_are_from_the_source_and_swapped_ones_differ_in_two_tokens(table):
     whole = code_lines(count=2000, seed=0)
     assert whole == table  # the seed alone decides
     parsed = 0
@@ -36,8 +36,8 @@ def test_an_original_line_is_one_of_the_source_and_a_swapped_one_differs_in_two_
     assert parsed > 700  # the others are `return`, `else` and the like, out of their block
 
 
-def test_single_tokens_say_nothing_about_the_label():
-    """With every line in both classes, the counts of tokens would be equal; here nearly so."""
+def test_single_tokens_are_independent_of_the_label():
+    """Counts of tokens are nearly equal in both classes."""
     table = code_lines(count=4000)
     counts = {"original": Counter(), "swapped": Counter()}
     for text, label in zip(table.texts, table.labels, strict=True):
@@ -51,7 +51,7 @@ def test_the_seed_selects_lines_and_order():
 
 
 @pytest.mark.parametrize("sizes", [{"count": 1}, {"min_tokens": 1}, {"max_tokens": 5}])
-def test_sizes_out_of_range_are_errors(sizes):
+def test_sizes_out_of_range_are_rejected(sizes):
     with pytest.raises(ArgumentError):
         code_lines(**sizes)
 

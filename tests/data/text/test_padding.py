@@ -12,7 +12,7 @@ DOCUMENTS = st.lists(st.lists(st.integers(1, 99), max_size=9), min_size=1, max_s
 
 
 @given(documents=DOCUMENTS, max_length=st.one_of(st.none(), st.integers(1, 9)))
-def test_each_row_is_the_head_of_its_document_and_then_padding(documents, max_length):
+def test_rows_are_truncated_documents_followed_by_padding(documents, max_length):
     tokens, lengths = collate(documents, max_length)
     assert tokens.dtype == lengths.dtype == torch.int64
     assert tokens.shape == (len(documents), max(1, int(lengths.max())))
@@ -22,7 +22,7 @@ def test_each_row_is_the_head_of_its_document_and_then_padding(documents, max_le
         assert set(row[length:]) <= {Vocabulary.PAD}
 
 
-def test_what_a_limit_takes_away_is_said():
+def test_truncation_is_reported():
     report = truncation([4, 5, 8], 4)
     assert (report.cut, report.tokens_cut, report.tokens, report.longest) == (2, 5, 17, 8)
     assert str(report) == (
@@ -31,7 +31,7 @@ def test_what_a_limit_takes_away_is_said():
     assert str(truncation([1, 3], 4)) == "no document is longer than 4 tokens (longest 3)"
 
 
-def test_nothing_to_collate_and_an_impossible_limit_are_refused():
+def test_empty_batches_and_invalid_limits_are_rejected():
     with pytest.raises(ArgumentError, match="documents is"):
         collate([])
     with pytest.raises(ArgumentError, match="max_length is 0"):

@@ -52,7 +52,7 @@ def test_all_formats_give_the_same_documents(tmp_path):
         assert (table.texts, table.labels) == (plain.texts, plain.labels), name
 
 
-def test_several_text_columns_are_joined_by_a_blank(path):
+def test_several_text_columns_are_joined_by_a_space(path):
     content = '"1","Title","Body"\n"2","","Only body"\n"1","Only title"," "\n"2"," ",""\n'
     table = read(path, content, text="2,3", label="1")
     assert table.texts == ["Title Body", "Only body", "Only title"]
@@ -60,7 +60,7 @@ def test_several_text_columns_are_joined_by_a_blank(path):
     assert [(row.line, row.reason) for row in table.dropped] == [(4, "empty text")]
 
 
-def test_rows_without_text_or_label_are_left_out_with_line_and_reason(path):
+def test_rows_without_text_or_label_are_dropped_with_line_and_reason(path):
     table = read(path, "text,label\na,x\n,x\nb,\n\nc, y \n  ,z\n")
     assert table.texts == ["a", "c"]
     assert table.labels == ["x", "y"]
@@ -72,7 +72,7 @@ def test_rows_without_text_or_label_are_left_out_with_line_and_reason(path):
     ]
 
 
-def test_a_file_of_which_no_row_can_be_used_is_refused(path):
+def test_a_file_without_usable_rows_is_rejected(path):
     with pytest.raises(DataError, match=r"none of the 2 rows.*empty label and empty text"):
         read(path, "text,label\na,\n,b\n")
 
@@ -84,17 +84,17 @@ def test_labels_are_optional_on_request(path):
     assert table.labels == ["x", ""]
 
 
-def test_a_requested_label_must_be_there_even_if_none_is_required(path):
+def test_a_requested_label_must_exist_even_if_labels_are_optional(path):
     with pytest.raises(DataError, match="no column 'label'"):
         read(path, "text\na\n", label="label", require_label=False)
 
 
-def test_a_missing_label_column_is_refused_where_labels_are_required(path):
+def test_a_missing_required_label_column_is_rejected(path):
     with pytest.raises(DataError, match="which column holds the label"):
         read(path, "text\na\nb\n")
 
 
-def test_guesses_are_reported(path):
+def test_inferred_properties_are_reported(path):
     table = read(path, "1,a longer text\n2,another of them\n1,and a third one\n")
     assert (table.text_column, table.label_column, table.header) == ("2", "1", False)
     assert len(table.notes) == 3
@@ -123,19 +123,19 @@ def test_json_labels_are_plain_values(tmp_path):
         read(path, '{"text": "a", "label": 1}\n{"text": "b"}\n')
 
 
-def test_a_text_that_is_a_number_is_refused_where_the_format_knows_kinds(tmp_path):
+def test_numbers_as_texts_are_rejected_in_typed_formats(tmp_path):
     with pytest.raises(
         DataError, match=r"line 1, column 'text': a value of type int; expected text"
     ):
         read(tmp_path / "a.jsonl", '{"text": 1, "label": "a"}\n')
 
 
-def test_half_a_surrogate_pair_is_refused_because_it_could_not_be_written_again(tmp_path):
+def test_lone_surrogates_are_rejected(tmp_path):
     with pytest.raises(DataError, match="line 1, column 'text': half of a surrogate pair"):
         read(tmp_path / "a.jsonl", '{"text": "\\ud800", "label": "a"}\n')
 
 
-def test_not_a_number_is_an_empty_label(tmp_path):
+def test_nan_is_an_empty_label(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     columns = {"text": ["a", "b", "c"], "label": [1.0, float("nan"), 2.0]}
@@ -146,18 +146,18 @@ def test_not_a_number_is_an_empty_label(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a", ".xz", "a.docx", "a.gz"])
-def test_an_unknown_suffix_is_refused_with_those_there_are(tmp_path, name):
+def test_an_unknown_suffix_is_rejected_with_the_known_ones(tmp_path, name):
     (tmp_path / name).write_text(REVIEWS)
     with pytest.raises(DataError, match=r"suffix.*\.csv.*\.parquet.*\.xz"):
         read_table(tmp_path / name)
 
 
-def test_a_compressed_parquet_file_is_refused(tmp_path):
+def test_a_compressed_parquet_file_is_rejected(tmp_path):
     with pytest.raises(DataError, match="compressed inside"):
         read_table(tmp_path / "a.parquet.gz")
 
 
-def test_a_missing_file_and_a_folder_are_refused_whatever_their_names(tmp_path):
+def test_missing_files_and_folders_are_rejected(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read_table(tmp_path / "missing")
     with pytest.raises(DataError, match="is a folder"):
@@ -211,20 +211,20 @@ def fuzz(folder: Path, content: bytes, suffix: str, compressed: bool, require_la
 
 @settings(deadline=None, max_examples=120, suppress_health_check=[IN_ONE_FOLDER])
 @FUZZ
-def test_random_bytes_are_refused_or_read(tmp_path, content, suffix, compressed, require_label):
+def test_random_bytes_are_rejected_or_read(tmp_path, content, suffix, compressed, require_label):
     fuzz(tmp_path, content, suffix, compressed, require_label)
 
 
 @pytest.mark.slow
 @settings(deadline=None, max_examples=20_000, suppress_health_check=[IN_ONE_FOLDER])
 @FUZZ
-def test_many_random_bytes_are_refused_or_read(
+def test_many_random_bytes_are_rejected_or_read(
     tmp_path, content, suffix, compressed, require_label
 ):
     fuzz(tmp_path, content, suffix, compressed, require_label)
 
 
-def test_a_grid_holds_every_cell_of_the_file(path):
+def test_a_grid_contains_every_cell_of_the_file(path):
     path.write_text("id,text,label\n7,a,x\n8,,y\n")
     grid = read_grid(path, ["text"])
     assert grid.columns == ["id", "text", "label"]

@@ -18,17 +18,17 @@ def test_the_classes_are_counted_most_frequent_first():
     assert list(check_labels(table(["a", "b", "b"])).items()) == [("b", 2), ("a", 1)]
 
 
-def test_one_class_is_refused():
+def test_one_class_is_rejected():
     with pytest.raises(DataError, match=r"f\.csv, column 'l': all 2 documents have the label 'a'"):
         check_labels(table(["a", "a"]))
 
 
-def test_no_labels_are_refused_with_the_columns_there_are():
+def test_the_error_without_labels_lists_the_columns():
     with pytest.raises(DataError, match="no label column; the columns are 't', 'l'"):
         check_labels(table(None))
 
 
-def test_rows_left_out_are_summed_up_by_reason():
+def test_dropped_rows_are_summarized_by_reason():
     dropped = [Dropped(line, "empty text") for line in (3, 5, 8)] + [Dropped(9, "empty label")]
     assert table(["a"], dropped).dropped_summary(most_lines=2) == (
         "4 rows left out: 3 empty text (lines 3, 5, ...), 1 empty label (line 9)"

@@ -33,7 +33,7 @@ def test_words_numbers_and_marks_are_tokens(text, tokens):
 
 
 @given(st.text())
-def test_no_character_but_blanks_is_lost(text):
+def test_only_whitespace_is_removed(text):
     def solid(string: str) -> str:
         return "".join(string.split())
 
@@ -42,7 +42,7 @@ def test_no_character_but_blanks_is_lost(text):
 
 
 @given(st.text())
-def test_tokens_hold_no_blanks_and_are_not_empty(text):
+def test_tokens_are_not_empty_and_contain_no_whitespace(text):
     for token in tokenize(text) + tokenize(text, "leam"):
         assert token
         assert not any(character.isspace() for character in token)
@@ -56,12 +56,12 @@ def test_a_long_run_of_combining_marks_takes_little_time(marks):
     assert time.process_time() - started < 0.5  # 0.05 s, and 0.6 s without the limit
 
 
-def test_up_to_30_combining_marks_in_a_row_are_sorted_as_they_are():
+def test_up_to_30_consecutive_combining_marks_are_normalized():
     marks = "\u0301\u0323" * 15
     assert tokenize("a" + marks) == [unicodedata.normalize("NFC", "a" + marks)]
 
 
-def test_the_time_grows_with_the_length_alone():
+def test_the_time_is_linear_in_the_length():
     for nasty in ("a", "'", "a'", "1.", "n't", "\u0301", "a\u0301", "-"):
         start = time.perf_counter()
         tokenize(nasty * 60_000)
@@ -81,11 +81,11 @@ def test_the_time_grows_with_the_length_alone():
         ("BR stays", ["br", "stays"]),
     ],
 )
-def test_the_published_cleaning_is_repeated_with_its_peculiarities(text, tokens):
+def test_the_published_preprocessing_is_reproduced(text, tokens):
     assert tokenize(text, "leam") == tokens
 
 
-def test_what_is_tokenized_already_is_cut_at_blanks_alone():
+def test_tokenized_text_is_split_only_at_whitespace():
     assert tokenize(" It 's  n't -lrb- a...\tB ", "blanks") == [
         "It",
         "'s",
@@ -97,6 +97,6 @@ def test_what_is_tokenized_already_is_cut_at_blanks_alone():
     assert tokenize(" ", "blanks") == []
 
 
-def test_an_unknown_scheme_is_refused():
+def test_an_unknown_scheme_is_rejected():
     with pytest.raises(ArgumentError, match="one of words, blanks, leam"):
         tokenize("a", "bytes")  # type: ignore[arg-type]

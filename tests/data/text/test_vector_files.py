@@ -24,7 +24,7 @@ def read(path: Path, content: str) -> WordVectors:
     return read_vectors(path)
 
 
-def test_glove_text_is_read_and_a_token_may_hold_blanks(path):
+def test_glove_text_is_read_and_tokens_can_contain_spaces(path):
     vectors = read(path, GLOVE)
     assert vectors.words == ("the", ". . .", "cat")
     expected = np.array([[0.5, -1, 0.002], [1, 2, 3], [4, 5, 6]], np.float32)
@@ -33,7 +33,7 @@ def test_glove_text_is_read_and_a_token_may_hold_blanks(path):
     assert vectors.dimensions == 3
 
 
-def test_the_first_token_may_hold_blanks_or_be_a_number(path):
+def test_the_first_token_can_contain_spaces_or_be_a_number(path):
     assert read(path, ". . 1 2\na 3 4\n").words == (". .", "a")
     assert read(path, "7 1 2\na 3 4\n").words == ("7", "a")
 
@@ -44,13 +44,13 @@ def test_word2vec_text_is_read_by_its_first_line(path):
     assert vectors.matrix.shape == (2, 3)
 
 
-def test_word2vec_text_that_is_cut_off_is_refused(path):
+def test_truncated_word2vec_text_is_rejected(path):
     with pytest.raises(DataError, match="announces 3 words; the file has 2"):
         read(path, "3 2\na 1 2\nb 3 4\n")
 
 
 @pytest.mark.parametrize("first", ["2 0", "2 " + "9" * 30])
-def test_a_first_line_that_announces_the_impossible_is_none(path, first):
+def test_an_implausible_first_line_is_not_a_header(path, first):
     with pytest.raises(DataError, match="line 2: more than 1 values"):
         read(path, f"{first}\nb 3 4\n")
 
@@ -61,18 +61,18 @@ def test_compressed_text_is_read(tmp_path):
     assert len(read_vectors(path).words) == 3
 
 
-def test_a_no_break_space_belongs_to_the_token(path):
+def test_a_no_break_space_is_part_of_the_token(path):
     assert read(path, "a\u00a0b 1 2\nc\x85 3 4\n").words == ("a\u00a0b", "c\x85")
 
 
-def test_the_first_vector_of_a_word_counts(path):
+def test_the_first_vector_of_a_word_is_used(path):
     vectors = read(path, "a 1 2\nb 3 4\na 5 6\n")
     assert vectors.words == ("a", "b")
     assert vectors.matrix[0].tolist() == [1, 2]
     assert vectors.duplicates == 1
 
 
-def test_only_what_a_vocabulary_looks_up_is_kept(path):
+def test_only_vectors_for_the_vocabulary_are_kept(path):
     path.write_text("the 1 2\nParis 3 4\nNATO 5 6\ncat 7 8\nthe 0 0\n")
     vocabulary = Vocabulary(("<pad>", "<unk>", "paris", "nato", "the", "bird"))
     vectors = read_vectors(path, vocabulary)
@@ -98,14 +98,14 @@ def test_only_what_a_vocabulary_looks_up_is_kept(path):
         (" 1 2 3", "no word before the values"),
     ],
 )
-def test_a_bad_line_is_refused_with_its_number(path, line, message):
+def test_invalid_lines_are_rejected_with_their_number(path, line, message):
     with pytest.raises(DataError, match=rf"line 2: .*{message}"):
         read(path, f"the 1 2 3\n{line}\ndog 1 2 3\n")
     with pytest.raises(DataError, match=rf"line 3: .*{message}"):
         read(path, f"3 3\nthe 1 2 3\n{line}\ndog 1 2 3\n")
 
 
-def test_a_text_that_holds_no_vectors_is_refused(path):
+def test_a_text_without_vectors_is_rejected(path):
     with pytest.raises(DataError, match="line 1: no word vector"):
         read(path, "just some words\n")
 
@@ -131,13 +131,13 @@ def test_an_archive_is_read(tmp_path):
         ({"words": np.array(["a"], object), "vectors": np.ones((1, 3))}, "no objects"),
     ],
 )
-def test_an_archive_of_other_content_is_refused(tmp_path, arrays, message):
+def test_an_archive_of_other_content_is_rejected(tmp_path, arrays, message):
     np.savez(tmp_path / "v.npz", **arrays)
     with pytest.raises(DataError, match=message):
         read_vectors(tmp_path / "v.npz")
 
 
-def test_a_damaged_archive_is_refused(tmp_path):
+def test_a_damaged_archive_is_rejected(tmp_path):
     path = tmp_path / "v.npz"
     np.savez(path, words=["a"] * 100, vectors=np.ones((100, 3)))
     content = path.read_bytes()
@@ -161,7 +161,7 @@ def test_a_damaged_archive_is_refused(tmp_path):
         (6, 99, "version 9.9"),
     ],
 )
-def test_an_archive_that_only_another_program_can_open_is_refused(tmp_path, field, value, message):
+def test_unsupported_zip_features_are_rejected(tmp_path, field, value, message):
     path = tmp_path / "v.npz"
     np.savez(path, words=["a"], vectors=np.ones((1, 3)))
     content = bytearray(path.read_bytes())
@@ -172,13 +172,13 @@ def test_an_archive_that_only_another_program_can_open_is_refused(tmp_path, fiel
         read_vectors(path)
 
 
-def test_binary_word2vec_is_refused_with_a_way_out(tmp_path):
+def test_binary_word2vec_is_rejected_with_the_fix(tmp_path):
     (tmp_path / "v.bin").write_bytes(b"1 2\na")
     with pytest.raises(DataError, match="Save the vectors as text"):
         read_vectors(tmp_path / "v.bin")
 
 
-def test_a_missing_file_is_refused(tmp_path):
+def test_a_missing_file_is_rejected(tmp_path):
     for name in ("v.txt", "v.npz", "v.bin"):
         with pytest.raises(DataError, match="no such file"):
             read_vectors(tmp_path / name)
@@ -208,7 +208,7 @@ LINES = st.lists(st.sampled_from(PIECES))
     deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(content=st.one_of(st.binary(max_size=100), LINES.map(lambda x: " ".join(x).encode())))
-def test_random_bytes_are_refused_or_read(tmp_path, content):
+def test_random_bytes_are_rejected_or_read(tmp_path, content):
     for name in ("v.txt", "v.npz"):
         (tmp_path / name).write_bytes(content)
         try:

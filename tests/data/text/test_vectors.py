@@ -22,7 +22,7 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(1)
 
 
-def test_a_word_takes_its_own_vector_then_that_of_another_case():
+def test_a_word_uses_its_vector_or_that_of_another_case():
     words = vocabulary("cat", "Cat", "CAT", "paris", "nato", "bird")
     matrix, coverage = VECTORS.align(words, generator())
     expected = VECTORS.matrix[[0, 3, 0, 1, 2]]
@@ -51,7 +51,7 @@ def test_random_rows_do_not_depend_on_the_words_found():
     torch.testing.assert_close(with_cat[3], without[3], rtol=0, atol=0)
 
 
-def test_coverage_counts_running_words_too():
+def test_coverage_can_be_weighted_by_frequency():
     _, coverage = VECTORS.align(vocabulary("cat", "bird"), generator())
     counts = Counter({"cat": 3, "bird": 1, "not in the vocabulary": 4})
     assert coverage.running(counts) == 3 / 8
@@ -59,12 +59,12 @@ def test_coverage_counts_running_words_too():
     assert coverage.types == 1 / 2
 
 
-def test_a_matrix_that_does_not_fit_the_words_is_refused():
+def test_a_matrix_of_another_length_is_rejected():
     with pytest.raises(ShapeError, match=r"shape \(3, 2\); expected \(2, dimensions\)"):
         WordVectors(("a", "b"), np.zeros((3, 2), np.float32))
 
 
 @pytest.mark.parametrize("scale", [-1.0, float("nan"), float("inf")])
-def test_an_impossible_scale_is_refused(scale):
+def test_an_invalid_scale_is_rejected(scale):
     with pytest.raises(ArgumentError, match="scale"):
         VECTORS.align(vocabulary("a"), generator(), scale=scale)

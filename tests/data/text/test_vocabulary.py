@@ -10,7 +10,7 @@ from representer.errors import ArgumentError, DataError
 DOCUMENTS = [["b", "a", "b"], ["d", "a", "b"], ["c"]]
 
 
-def test_words_are_in_order_of_frequency_and_then_of_the_alphabet():
+def test_words_are_ordered_by_frequency_and_alphabet():
     assert Vocabulary.build(DOCUMENTS).words == ("<pad>", "<unk>", "b", "a", "c", "d")
 
 
@@ -21,7 +21,7 @@ def test_rare_words_and_those_beyond_the_size_are_unknown():
     assert small.encode(["b", "a", "zebra"]) == [2, Vocabulary.UNKNOWN, Vocabulary.UNKNOWN]
 
 
-def test_the_marks_in_a_document_are_unknown_words():
+def test_special_tokens_in_a_document_are_unknown_words():
     vocabulary = Vocabulary.build([["<pad>", "<unk>", "a"]])
     assert vocabulary.words == ("<pad>", "<unk>", "a")
     assert vocabulary.encode(["<pad>", "<unk>", "a"]) == [1, 1, 2]
@@ -31,7 +31,7 @@ def test_the_marks_in_a_document_are_unknown_words():
 
 
 @given(st.lists(st.lists(st.text(min_size=1, max_size=4), max_size=6), max_size=6))
-def test_encoding_and_writing_keep_every_word(documents):
+def test_encoding_and_serialization_round_trip(documents):
     vocabulary = Vocabulary.build(documents)
     copy = Vocabulary.from_json(vocabulary.to_json())
     assert copy == vocabulary
@@ -63,14 +63,14 @@ def test_a_vocabulary_is_saved_and_loaded(tmp_path):
         '{"words": ["<unk>", "<pad>"]}',
     ],
 )
-def test_what_is_no_vocabulary_is_refused(tmp_path, text):
+def test_invalid_vocabularies_are_rejected(tmp_path, text):
     path = tmp_path / "v.json"
     path.write_text(text)
     with pytest.raises(DataError, match=r"v\.json: is not a vocabulary"):
         Vocabulary.load(path)
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+def test_a_file_that_cannot_be_read_is_rejected(tmp_path):
     with pytest.raises(DataError, match="cannot be read"):
         Vocabulary.load(tmp_path / "missing.json")
     (tmp_path / "v.json").write_bytes(b"\xff\xfe")
@@ -79,6 +79,6 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("limits", [{"min_count": 0}, {"max_size": 2}])
-def test_impossible_limits_are_refused(limits):
+def test_invalid_limits_are_rejected(limits):
     with pytest.raises(ArgumentError, match="or more"):
         Vocabulary.build(DOCUMENTS, **limits)
