@@ -134,7 +134,7 @@ WITHOUT = {
     "added as printed": (STRING_OF(combine="add"), "use combine='add_exact'"),
     "summed": (STRING_OF(readout="sum"), "the first j tokens of the reference alone"),
     "highway": (StringKernelRNN(4, 4, activation=None, highway=True), "The highway mixes"),
-    "activation": (StringKernelRNN(3, 4), "activation tanh of a kernel is no kernel"),
+    "activation": (StringKernelRNN(3, 4), "activation tanh of a kernel is not a kernel"),
     "string layers": (STRING_OF(num_layers=2), "several layers or directions"),
     "string directions": (STRING_OF(bidirectional=True), "several layers or directions"),
     "static": (
@@ -213,7 +213,7 @@ def test_the_error_for_a_walk_kernel_without_a_network_states_the_reason(kernel,
         ({"decay": "learned"}, r"RandomWalkKernel\(order, float\(layer.decay_gate\(\)\[i\]\)\)"),
         ({"nonlinear": True}, "not a Mercer kernel: tanh has no power series"),
         ({"nonlinear": "relu"}, "not a Mercer kernel"),
-        ({"activation": "relu"}, "activation relu of a kernel is no kernel"),
+        ({"activation": "relu"}, "activation relu of a kernel is not a kernel"),
     ],
 )
 def test_the_error_for_a_walk_layer_without_a_kernel_states_the_reason(options, reason):

@@ -113,7 +113,7 @@ def test_the_generated_tests_run_on_a_kernel_and_on_a_cell(environment):
         assert int(passed) >= least
 
 
-def test_what_cannot_be_loaded_is_left_out_with_a_warning(monkeypatch):
+def test_broken_entry_points_are_skipped_with_a_warning(monkeypatch):
     from importlib.metadata import EntryPoint, EntryPoints
 
     entries = EntryPoints(

@@ -23,7 +23,13 @@ _spec.loader.exec_module(plain_english)
         "a whole " + "number from" + " 1 on",
         "our " + "ri" + "vals",
         "the model " + "goes by lags",
+        "the gate " + "sees h",
+        "one without evidence has " + "no say",
+        "    device: " + "Of the parameters.",
+        "one number " + "a unit",
         "def test_it_" + "goes_on_to_the_same_end(): ...",
+        "def test_a_layer_" + "says_why(): ...",
+        "def test_what_" + "is_no_sum_is_rejected(): ...",
         'def f():\n    """' + 'What comes out."""',
         'def f():\n    """' + 'Whether it runs."""',
         "def f(of" + ": Tensor): ...",
@@ -33,7 +39,10 @@ def test_a_wording_of_the_table_is_found(text: str) -> None:
     assert next(iter(plain_english.findings("fine\n" + text)))[0] >= 2
 
 
-@pytest.mark.parametrize("text", ["recommend", "amendment", "the fix", '"""Return what comes."""'])
+@pytest.mark.parametrize(
+    "text",
+    ["recommend", "amendment", "the fix", "one number and a unit", '"""Return what comes."""'],
+)
 def test_plain_wording_passes(text: str) -> None:
     assert list(plain_english.findings(text)) == []
 

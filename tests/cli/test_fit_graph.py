@@ -159,7 +159,7 @@ def test_the_demo_trains_and_its_command_repeats_it(run, tmp_path):
     assert details["data"]["labels"] == {"chain": 105, "ring": 105}
 
 
-def test_what_cannot_be_used_is_refused(run, folder, classifier, regressor, tmp_path):
+def test_invalid_inputs_of_fit_graph_are_rejected(run, folder, classifier, regressor, tmp_path):
     data = folder / "classes.jsonl"
     assert "--demo" in run("fit", "graph").err
     refused = run("fit", "graph", data, "--uncertainty", "gp", "--out", tmp_path / "x")

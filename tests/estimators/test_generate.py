@@ -83,6 +83,6 @@ def test_the_global_random_state_is_left_alone():
         ({"never": range(11)}, "not all tokens"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused_before_anything_is(options, message):
+def test_invalid_options_are_rejected_before_sampling(options, message):
     with pytest.raises(ArgumentError, match=message):
         generate(MODEL, **{"prompt": [0], "count": 1, **options})

@@ -186,7 +186,7 @@ def test_a_truncated_journal_only_causes_recomputation_of_blocks(tmp_path, count
         np.testing.assert_allclose(matrix, kernel(X), atol=1e-14)
         assert len(journal.read_bytes()) == len(whole)
     journal.write_bytes(whole[:10])
-    with pytest.raises(ArgumentError, match="expected a file that this function wrote"):
+    with pytest.raises(ArgumentError, match="expected a file written by this function"):
         gram(kernel, X, out=path, block=5)
 
 
@@ -223,7 +223,7 @@ def test_the_file_of_another_kernel_or_other_objects_is_rejected(tmp_path, other
 
 def test_a_file_without_a_journal_is_not_modified(tmp_path):
     np.save(tmp_path / "k.npy", np.ones(3))
-    with pytest.raises(ArgumentError, match="expected a file that this function wrote"):
+    with pytest.raises(ArgumentError, match="expected a file written by this function"):
         gram(kernel, X, out=tmp_path / "k.npy")
     assert np.load(tmp_path / "k.npy", allow_pickle=False).tolist() == [1, 1, 1]
     assert [path.name for path in tmp_path.iterdir()] == ["k.npy"]

@@ -183,7 +183,7 @@ def test_what_was_planted_is_set_beside_what_was_recovered(root):
 
 
 def goes_by(lags):
-    """Return a classifier that goes by the power at 10 Hz of channels brought in step."""
+    """Return a classifier of the power at 10 Hz of the channels after phase alignment."""
     wave = torch.exp(-2j * math.pi * 0.1 * torch.arange(100, dtype=torch.float64))
     steps = torch.exp(1j * torch.deg2rad(torch.tensor(lags, dtype=torch.float64)))
 

@@ -126,7 +126,9 @@ def test_equal_values_give_equal_bytes() -> None:
         ([torch.zeros(2, 2).to_sparse()], "value", "sparse"),
     ],
 )
-def test_what_cannot_be_stored_is_named_with_its_place(value: Any, place: str, kind: str) -> None:
+def test_the_error_for_an_unsupported_value_names_its_location(
+    value: Any, place: str, kind: str
+) -> None:
     with pytest.raises(KindError, match=f"^{place} is .*{kind}"):
         encode(value)
 
@@ -310,7 +312,7 @@ def test_a_pickle_is_refused_unread(tmp_path: Path) -> None:
         checkpoint.load(tmp_path / "a.ckpt")
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_paths_that_are_not_files_are_rejected(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for name in (".", "pipe", "loop", "none", "nul\0", "x" * 300):

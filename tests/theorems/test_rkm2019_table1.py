@@ -11,7 +11,7 @@ from rkm2019_by_hand import CLOSE, TABLE1_STEPS, run, sequence
 from representer.nn import TABLE1
 from representer.ops import use_backend
 
-FACTORS = {  # parameters are (nm + d) * factor * d, without d where the cell sees no h
+FACTORS = {  # parameters are (nm + d) * factor * d, without d for a cell without h
     "LSTM": (4, True),
     "RKM-LSTM": (4, True),
     "RKM-CIFG": (3, True),

@@ -25,7 +25,7 @@ class FilterWindow(NamedTuple):
 
     Attributes:
         name: The filter, with the frequency of a wavelet.
-        first: First sample of the window that the filter sees.
+        first: First sample of the filter's window.
         last: Its last sample.
         contribution: The summand.
     """

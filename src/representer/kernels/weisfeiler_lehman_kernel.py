@@ -116,7 +116,7 @@ class WeisfeilerLehmanKernel(GraphKernel):
         if self.base is not None and not isinstance(self.base, GraphKernel):
             raise KindError("base", repr(self.base), "a kernel of graphs")
         self._base._check()
-        check_size("depth", self.depth, least=0)
+        check_size("depth", self.depth, minimum=0)
         is_module = isinstance(self.relabel, nn.Module)
         if not is_module and self.relabel != "discrete":
             raise ArgumentError("relabel", self.relabel, "'discrete' or a module")

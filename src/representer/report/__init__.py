@@ -1,4 +1,4 @@
-"""One HTML file that says how good a run is, beside what, on which data, and how to repeat it."""
+"""HTML reports of runs: results, baselines, data, and how to reproduce them."""
 
 from representer.report.page import write_report
 

@@ -1,6 +1,6 @@
 """Matplotlib figures as SVG in the colors of the page.
 
-Text and axes use ``currentColor``, so that a figure is readable on light and dark backgrounds.
+Text and axes use ``currentColor``, so figures are readable on light and dark backgrounds.
 """
 
 from __future__ import annotations
@@ -57,25 +57,25 @@ def canvases(width: float, height: float, count: int) -> tuple[Figure, list[Axes
 
 
 def plain(text: str) -> str:
-    """Return a user's text, such as the name of a column, as a figure shows it literally.
+    """Escape a user's text, such as a column name, for literal display in a figure.
 
-    Matplotlib typesets what stands between two ``$`` as a formula, and leaves out of a legend what
-    begins with an underscore.
+    Matplotlib typesets text between two ``$`` as a formula, and omits labels that begin with an
+    underscore from legends.
     """
     text = printable(text).replace("$", r"\$")
-    return f"\u200b{text}" if text.startswith("_") else text  # a space of no width
+    return f"\u200b{text}" if text.startswith("_") else text  # a zero-width space
 
 
 def svg(figure: Figure, title: str) -> Markup:
-    """Return a figure as SVG for the page; the title is said to those who cannot see it.
+    """Return a figure as SVG for the page, with a title for screen readers.
 
-    The result is `Markup`, which the templates do not escape: it is drawn here, in this process.
+    The result is `Markup`, which the templates do not escape, since it is created here.
     """
     from markupsafe import Markup
     from matplotlib import rc_context
 
     buffer = io.StringIO()
-    # as text, not outlines: it uses the font of the page, can be selected, and is ten times smaller
+    # text instead of outlines uses the page's font, can be selected, and is ten times smaller
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
     drawing = buffer.getvalue().replace(INK, "currentColor")

@@ -30,7 +30,7 @@ class Result:
 
 
 def comparison(results: Sequence[Result]) -> str:
-    """Draw accuracies with their 95 % intervals, one row each, the first on top."""
+    """Plot accuracies with 95 % intervals, one row each, the first on top."""
     figure, axes = canvas(7.2, 0.55 + 0.42 * len(results))
     rows = range(len(results) - 1, -1, -1)
     for row, result in zip(rows, results, strict=True):
@@ -51,7 +51,7 @@ def learning_curves(
     accuracies: Mapping[str, Sequence[tuple[float, float]]],
     best_epoch: float | None,
 ) -> str:
-    """Draw loss and accuracy against the epoch.
+    """Plot loss and accuracy against the epoch.
 
     Args:
         losses: Curves by name, points ``(epoch, nats per document)``.
@@ -81,7 +81,7 @@ def learning_curves(
 
 
 def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
-    """Draw the perplexities of training and validation against the evaluations, on a log scale.
+    """Plot training and validation perplexity against the epoch, on a log scale.
 
     Args:
         history: Rows of metrics.jsonl, with ``train_loss`` and ``valid_loss`` in nats per token.
@@ -106,7 +106,7 @@ def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
 
 
 def parity(points: Sequence[Sequence[float]], name: str) -> str:
-    """Draw predicted against true values, with a bar of one standard deviation each.
+    """Plot predicted against true values, with error bars of one standard deviation.
 
     Args:
         points: True value, prediction and standard deviation of each molecule.
@@ -127,7 +127,7 @@ def parity(points: Sequence[Sequence[float]], name: str) -> str:
 
 
 def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Draw losses against the epoch, on a log scale.
+    """Plot losses against the epoch, on a log scale.
 
     Args:
         losses: Curves by name, ``"training"`` and ``"validation"``, points ``(epoch, loss)``.
@@ -150,7 +150,7 @@ def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
 def subjects(
     model: Mapping[str, float], baseline: Mapping[str, float] | None, chance: float
 ) -> str:
-    """Draw the accuracies of the model and of the baseline on each subject, as in L19 Fig. 4.
+    """Plot the accuracies of the model and of the baseline on each subject, as in L19 Fig. 4.
 
     Args:
         model: Accuracy by subject, as a fraction.

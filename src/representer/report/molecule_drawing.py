@@ -1,4 +1,4 @@
-"""Molecules drawn by RDKit, with the walks that a prediction is a sum of."""
+"""Drawings of molecules with the contributions of walks, by RDKit."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from rdkit.Chem import Mol
 
 WIDTH, HEIGHT = 260, 200
-RAISES, LOWERS = (0.23, 0.51, 0.77), (0.85, 0.51, 0.13)  # of the page: blue and orange
+RAISES, LOWERS = (0.23, 0.51, 0.77), (0.85, 0.51, 0.13)  # blue and orange, as on the page
 
 
 def spread_walks(molecule: Mol, walks: Sequence[WalkContribution]) -> dict[str, Any]:
-    """Return what `draw_shares` draws: each walk's contribution spread over its atoms and bonds.
+    """Divide each walk's contribution among its atoms and bonds, for `draw_shares`.
 
     Args:
-        molecule: RDKit's.
-        walks: Walks over its atoms with their contributions.
+        molecule: The RDKit molecule.
+        walks: Walks over its atoms, with their contributions.
 
     Returns:
         ``atoms``, a contribution for each atom, and ``bonds``, pairs of a bond's number and its
@@ -38,26 +38,26 @@ def spread_walks(molecule: Mol, walks: Sequence[WalkContribution]) -> dict[str, 
 
 
 def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> str:
-    """Return a picture of a molecule as SVG: blue raises the prediction, orange lowers it.
+    """Draw a molecule as SVG: blue parts raise the prediction, orange parts lower it.
 
-    The strongest color is that of the largest contribution. Lines and letters have the color of the
-    page's text.
+    The most saturated color is that of the largest contribution. Lines and letters have the text
+    color of the page.
 
     Args:
-        molecule: RDKit's.
-        shares: As `spread_walks` returns them.
+        molecule: The RDKit molecule.
+        shares: The result of `spread_walks`.
 
     Raises:
-        ValueError: If they are not those of this molecule.
+        ValueError: If they belong to another molecule.
     """
     from rdkit.Chem.Draw import rdMolDraw2D
 
     if len(shares["atoms"]) != molecule.GetNumAtoms():
-        raise ValueError("the contributions are those of another molecule")
+        raise ValueError("the contributions belong to another molecule")
     atoms = {atom: float(share) for atom, share in enumerate(shares["atoms"]) if share}
     bonds = {int(bond): float(share) for bond, share in shares["bonds"]}
     if any(not 0 <= bond < molecule.GetNumBonds() for bond in bonds):
-        raise ValueError("the contributions are those of another molecule")
+        raise ValueError("the contributions belong to another molecule")
     drawing = rdMolDraw2D.MolDraw2DSVG(WIDTH, HEIGHT)
     options: Any = drawing.drawOptions()
     options.useBWAtomPalette()

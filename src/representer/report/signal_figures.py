@@ -17,14 +17,14 @@ from representer.report.canvas import (
 )
 
 _DRAWN = 8  # strongest channels of a waveform
-_LEAST = 4  # known positions that a map needs
+_MIN_POSITIONS = 4  # known positions required for a map
 
 
 def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
-    """Draw one wavelet: the waveform of its strongest channels, and its spectrum.
+    """Plot a wavelet: the waveforms of its strongest channels, and its spectrum.
 
     Args:
-        card: From ``signal_filters.describe_filters``.
+        card: An entry of ``signal_filters.describe_filters``.
         channels: Names of the channels.
     """
     import numpy as np
@@ -48,7 +48,7 @@ def wavelet(card: Mapping[str, Any], channels: Sequence[str]) -> str:
 
 
 def importance(bands: Mapping[str, Any]) -> str:
-    """Draw the decrease of the margin without each band."""
+    """Plot the decrease of the margin without each frequency band."""
     figure, axes = canvas(7.2, 2.4)
     axes.bar(bands["frequencies"], bands["loss"], color=MODEL, width=0.8)
     axes.axhline(0, color=BASELINE, linewidth=0.7)
@@ -58,7 +58,7 @@ def importance(bands: Mapping[str, Any]) -> str:
 
 
 def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
-    """Draw values of channels as a scalp map, for channel names of the 10-5 system.
+    """Plot values of channels as a scalp map, for channel names of the 10-5 system.
 
     Args:
         values: One value per channel.
@@ -79,9 +79,9 @@ def scalp(values: Sequence[float], channels: Sequence[str], title: str) -> str:
     places = mne.channels.make_standard_montage(system).get_positions()["ch_pos"]
     known = {name.lower(): name for name in places}
     found = {known[name.lower()]: k for k, name in enumerate(channels) if name.lower() in known}
-    # T3 is the old name of T7: each position is drawn once
+    # T3 is the old name of T7: each position is plotted once
     rows = sorted({tuple(places[name]): k for name, k in found.items()}.values())
-    if len(rows) < _LEAST:
+    if len(rows) < _MIN_POSITIONS:
         return ""
     names = [known[channels[k].lower()] for k in rows]
     info = mne.create_info(names, 100.0, "eeg", verbose="error")

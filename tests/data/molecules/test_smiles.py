@@ -26,7 +26,7 @@ def test_a_smiles_is_heavy_atoms_and_bonds():
         ("", r"X is ''; expected a molecule of at least one atom"),
     ],
 )
-def test_what_is_no_molecule_is_named(smiles, message):
+def test_invalid_molecules_are_rejected(smiles, message):
     with pytest.raises(ArgumentError, match=message):
         read_smiles(smiles, "X")
 

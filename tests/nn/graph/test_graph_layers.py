@@ -36,8 +36,8 @@ few_layers = pytest.mark.parametrize(
     [CASES[0], CASES[23], *CASES[25:28]],
     ids=[NAMES[0], NAMES[23], *NAMES[25:28]],
 )
-# Where terms are added, or shifted by an activation, a node counts by the walks that end in it,
-# which is asked of the graph, not of a mask.
+# Where terms are added, or shifted by an activation, a node contributes if walks end in it, which
+# is determined from the graph and not from a mask.
 PRODUCTS = [
     pytest.param(kind, options, id=name)
     for (kind, options), name in zip(CASES, NAMES, strict=True)

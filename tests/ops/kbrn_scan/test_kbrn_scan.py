@@ -121,7 +121,7 @@ def test_the_gradient_of_a_batch_that_is_all_the_same_is_finite(backend):
         ({"lengths": torch.tensor([6, 1, 1, 1])}, ArgumentError, r"lengths\[0\] is 6"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes, error, message):
+def test_invalid_operands_are_rejected(changes, error, message):
     given = tensors((5, 4, 3), "", torch.float32)
     with pytest.raises(error, match=message):
         kbrn_scan(**{**given, **changes})

@@ -91,7 +91,7 @@ def test_blocks_of_rows_and_threads_add_up(backend, green, rows):
 
 @EACH
 @pytest.mark.parametrize("green", GREENS)
-def test_what_is_no_number_stays_none(backend, green):
+def test_nan_is_propagated(backend, green):
     nan = float("nan")
     ones = torch.ones(1, 3)
     found = kernel_activation(
@@ -131,7 +131,7 @@ def test_any_number_of_leading_axes(backend, shape):
         ({"bandwidth": -1.0}, ArgumentError, "bandwidth is -1.0"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes, error, message):
+def test_invalid_operands_are_rejected(changes, error, message):
     fitting = {
         "input": torch.zeros(5, 2),
         **dict.fromkeys(("centers", "coefficients"), torch.zeros(2, 3)),

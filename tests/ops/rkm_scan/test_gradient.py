@@ -1,4 +1,4 @@
-"""The gradient of rkm_scan in torch: blocks of steps, and gradients worked out by hand."""
+"""The gradient of rkm_scan in torch: blocks of steps, and gradients computed by hand."""
 
 from __future__ import annotations
 

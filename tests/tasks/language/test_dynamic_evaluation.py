@@ -134,7 +134,7 @@ def test_weights_and_gradients_are_afterwards_what_they_were(cell, fails):
     assert not network.training
 
 
-def test_what_is_not_trained_stays_as_it_is():
+def test_parameters_that_are_not_trained_are_not_changed():
     network = model()
     network.embedding.weight.requires_grad_(False)
     dynamic_evaluation(network, TOKENS, lr=LR)

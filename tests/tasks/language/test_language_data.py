@@ -58,7 +58,7 @@ def test_parts_of_their_own_are_taken_whole(text, tmp_path):
         (b"caf\xe9\nb\nc\n", "byte 0xe9 at offset 3 is not utf-8"),
     ],
 )
-def test_a_text_that_cannot_be_used_says_why_with_its_file(tmp_path, content, message):
+def test_the_error_for_an_invalid_text_names_the_file_and_the_reason(tmp_path, content, message):
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:

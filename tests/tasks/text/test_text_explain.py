@@ -47,7 +47,7 @@ def trained_text(model: TextModel, inputs: TextInputs) -> TrainedText:
 
 CASES = {
     "gates": ("string-kernel", {"decay": "input"}),
-    "gates that see h": ("string-kernel", {"decay": "state", "order": 3}),
+    "state gates": ("string-kernel", {"decay": "state", "order": 3}),
     "constant": ("string-kernel", {"decay": 1.0, "order": 1}),
     "padded mean": ("string-kernel", {"pooling": "padded_mean"}),
     "CIFG": ("rkm-cifg", {"layer_norm": True, "filter_length": 2}),

@@ -45,7 +45,7 @@ def string_scan(
         input_weight: References and gates W that turn x into z = W x + b, inside the op.
         bias: b of the last products, which are the gates; with ``input_weight``.
         decay: lambda, where the chain takes it as given.
-        weight: V, output by input, where the decay gate sees h.
+        weight: V, output by input, if the decay gate depends on h.
         mask: k, on h where it is fed back or leaves through a highway; a constant.
         lengths: True lengths; beyond them the state does not change and the output is 0.
         reverse: Whether to run from the last true step to the first.

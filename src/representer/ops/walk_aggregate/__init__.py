@@ -46,7 +46,7 @@ def walk_aggregate(
         source_gate: p.
         target_gate: q.
         edge_gate: G.
-        scale: s, what an open gate lets through.
+        scale: s, the value of an open gate.
         activation: τ, a name of ``functional.NONLINEARITIES``; without a shift, apply it to
             ``nodes``.
         backend: Name of a backend, which runs or raises; None for the fastest available one.
@@ -60,7 +60,7 @@ def walk_aggregate(
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not, or a part of a gate or the edges' features are
             missing.
-        ArgumentError: If an edge joins a node that there is not.
+        ArgumentError: If an edge joins a node that does not exist.
         BackendError: If the requested backend cannot run the call.
 
     References:

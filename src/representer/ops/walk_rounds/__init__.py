@@ -57,7 +57,7 @@ def walk_rounds(
         edge_gate: G; without it there is no gate.
         depth: L, rounds.
         first: The first round whose walks are read.
-        scale: s, what an open gate lets through.
+        scale: s, the value of an open gate.
         activation: σ, a name of ``functional.NONLINEARITIES``.
         backend: Name of a backend, which runs or raises; None for the fastest available one.
 
@@ -70,7 +70,7 @@ def walk_rounds(
     Raises:
         ShapeError: If the shapes do not fit.
         KindError: If dtypes or devices do not.
-        ArgumentError: If an edge joins a node that there is not, or there is no such round.
+        ArgumentError: If an edge joins a node that does not exist, or there is no such round.
         BackendError: If the requested backend cannot run the call.
 
     References:

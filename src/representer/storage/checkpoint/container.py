@@ -8,7 +8,7 @@
     tensors        safetensors, named "0", "1", ...
     digest         32 bytes  SHA-256 of everything before
 
-The frame (all but the meaning of the header's value) stays as it is in every later version, so that
+The frame (all but the meaning of the header's value) is the same in every later version, so that
 a file that a newer library wrote can be told from a damaged one.
 """
 

@@ -44,7 +44,7 @@ def flatten(value: Any) -> tuple[Any, list[Tensor]]:
 
 
 def unflatten(node: Any, tensors: Sequence[Tensor], depth: int = 0) -> Any:
-    """Put together what `flatten` took apart.
+    """Reconstruct the value of `flatten`.
 
     Args:
         node: The value from ``json.loads``.

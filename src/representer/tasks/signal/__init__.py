@@ -1,1 +1,1 @@
-"""Signals: leaving subjects out, training on the others, and what a run is asked afterwards."""
+"""Signals: leave-subjects-out training, evaluation, and use of trained models."""

@@ -71,7 +71,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"highway": True, "bidirectional": True, "num_layers": 2}, ["inputs have [3, 8]"]),
     (
         {"hidden_dropout": 0.5},
-        ["hidden_dropout is 0.5; expected 0 where no gate", "decay='state' or highway=True"],
+        ["hidden_dropout is 0.5; expected 0 for gates that", "decay='state' or highway=True"],
     ),
     ({"hidden_dropout": 1.5, "decay": "state"}, ["hidden_dropout is 1.5; expected a number"]),
 ]  # fmt: skip
