@@ -39,7 +39,7 @@ def write_report(run: Path) -> Path:
     for name in ("metrics.json", "details.json", "metrics.jsonl"):
         if not files.has(name):
             raise DataError(
-                f"there is no {name}: the run is not finished, or this is no run",
+                f"there is no {name}: the run is not finished, or this is not a run",
                 file=run,
                 fix="Finish it with `representer fit ... --resume`.",
             )
@@ -51,7 +51,7 @@ def write_report(run: Path) -> Path:
         page = render(Results(metrics, details, history, explained))
     except MissingExtraError:
         raise
-    except Exception as error:  # the page is a function of the files alone, which may say anything
+    except Exception as error:  # the files may have any content
         problem = f"its results cannot be shown ({type(error).__name__}: {error})"
         fix = "Train again with this version."
         raise DataError(problem, file=run, fix=fix) from error
@@ -61,7 +61,7 @@ def write_report(run: Path) -> Path:
 
 
 def _explanations(run: Path) -> list[dict[str, Any]]:
-    """Return what `representer explain` wrote, which is not in the manifest."""
+    """Read the file of `representer explain`, which is not in the manifest."""
     try:
         explained = parse_json(read_bytes(run / EXPLAINED, 2**26))
     except FileNotFoundError:
@@ -119,7 +119,7 @@ def _of_molecule(run: Results) -> dict[str, Any]:
 
 
 def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return an explanation with its pictures, drawn from the SMILES and never read from a file."""
+    """Add pictures to an explanation, drawn from the SMILES and never read from a file."""
     from markupsafe import Markup
 
     from representer.data.molecules import parse_smiles
@@ -147,7 +147,7 @@ def _of_estimator(run: Results) -> dict[str, Any]:
 
 
 class Page(NamedTuple):
-    """A template, and the function that returns what it shows besides the results."""
+    """A template, and the function that returns its additional values."""
 
     template: str
     context: Callable[[Results], dict[str, Any]]

@@ -51,9 +51,9 @@ BAD = [
     ("smiles,y\nC(,1\nO,2\nN(,2\n", r"line 2, .*; 1 more row \(line 4\)"),
     (
         "smiles,y\nC,1\nCCO CCCCCC,2\n",
-        r"line 3, .*invalid SMILES 'CCO CCCCCC': It contains a blank",
+        r"line 3, .*invalid SMILES 'CCO CCCCCC': It contains whitespace",
     ),
-    ("smiles,y\nC,1\nCCO\tCC,2\n", r"line 3, .*invalid SMILES 'CCO\\tCC': It contains a blank"),
+    ("smiles,y\nC,1\nCCO\tCC,2\n", r"line 3, .*invalid SMILES 'CCO\\tCC': It contains whitespace"),
     ("smiles,y\nCC,1_000\n", r"line 2, column 'y': '1_000' is not a finite number in plain"),
     ("smiles,y\nCC,١٢\n", r"line 2, column 'y': '١٢' is not a finite number in plain"),
     ("smiles,y\nCC,high\n", r"line 2, column 'y': 'high' is not a finite number"),
