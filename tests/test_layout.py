@@ -28,7 +28,7 @@ COVERED_BY = {
     "tests/cli/test_main.py": ("cli/errors",),
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/tasks/test_registry.py": (
-        "cli/run_options", "tasks/task", "tasks/language/language_task", "tasks/text/text_task",
+        "cli/run_options", "tasks/task", "tasks/language/language_task",
         "tasks/molecule/molecule_task", "tasks/graph/graph_task",
     ),
     "tests/cli/test_fit_graph.py": (
@@ -37,7 +37,8 @@ COVERED_BY = {
     ),
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
     "tests/tasks/test_estimator_task.py": (
-        "tasks/estimator_data", "tasks/estimator_options", "tasks/estimator_results",
+        "tasks/estimator_data", "tasks/estimator_hooks", "tasks/estimator_options",
+        "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": (
@@ -174,12 +175,7 @@ COVERED_BY = {
     "tests/training/test_trainer_resume.py": (
         "training/fingerprint", "training/settings",
     ),
-    "tests/cli/test_fit_text.py": (
-        "cli/fit", "tasks/text/text_fit", "tasks/text/text_demo",
-    ),
-    "tests/cli/test_predict.py": (
-        "tasks/text/text_run", "tasks/text/text_use",
-    ),
+    "tests/cli/test_fit_text.py": ("cli/fit",),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_results", "tasks/language/language_use",
     ),

@@ -107,7 +107,7 @@ def make_targets(folder: Path) -> list[Target]:
         "language": [text, *small, "--unroll", "8"],
         "molecule": [molecules, *small, "--depth", "2", "--members", "2", "--target", "length",
                      "--baselines", "false", *shares],
-        "graph": [graphs, *small, "--depth", "2", "--baselines", "false", *shares],
+        "graph": [graphs, *small, "--depth", "2", "--baselines", "none", *shares],
         "signal": [signals, *small, "--filter-length", "20", "--stride", "15", "--baselines",
                    "false", "--jobs", "1"],
     }  # fmt: skip

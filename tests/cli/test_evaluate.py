@@ -98,7 +98,7 @@ def test_finite_weights_with_predictions_that_are_not_finite_are_one_line(
     for command in ("evaluate", "predict"):
         outcome = run(command, out, table)
         assert outcome.code == 2, outcome.err
-        assert "the model's predictions are not finite" in outcome.error
+        assert f"{out}: the predictions are not finite" in outcome.error
 
 
 def test_a_folder_that_is_no_run_is_named(run, table, tmp_path):

@@ -18,7 +18,7 @@ from representer.cli.main import entry_point
 def string_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the string kernel; tests only read it, or explain into it."""
     folder = tmp_path_factory.mktemp("string")
-    words = ["--cell", "string-kernel", "--decay", "input", "--baselines", "false"]
+    words = ["--cell", "string-kernel", "--decay", "input", "--baselines", "none"]
     data = write_table(folder / "table.csv")
     assert entry_point(["fit", "text", str(data), "--out", str(folder / "run"), *TINY, *words]) == 0
     return folder / "run"
@@ -70,7 +70,7 @@ def test_a_cell_with_a_memory_shows_its_ledger(run, copied, table):
 
 @pytest.mark.parametrize("cell", ["string-kernel", "rkm-cifg"])
 def test_several_layers_and_directions_are_explained_down_to_the_words(run, table, tmp_path, cell):
-    words = ["--cell", cell, "--num-layers", "2", "--bidirectional", "--baselines", "false"]
+    words = ["--cell", cell, "--num-layers", "2", "--bidirectional", "--baselines", "none"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
     outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2")
     assert outcome.code == 0, outcome.err
@@ -105,7 +105,7 @@ def test_rows_without_words_are_skipped(run, string_run, tmp_path):
     [("lstm", "The candidate passes through tanh"), ("torch-lstm", "the cell of the run is torch")],
 )
 def test_a_cell_that_is_no_sum_is_refused_in_one_line(run, table, tmp_path, cell, reason):
-    words = ["--cell", cell, "--layer-norm", "false", "--epochs", "1", "--baselines", "false"]
+    words = ["--cell", cell, "--layer-norm", "false", "--epochs", "1", "--baselines", "none"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
     outcome = run("explain", tmp_path / "run", table)
     assert outcome.code == 2

@@ -127,7 +127,7 @@ def test_explanations_sum_to_the_score_and_are_in_the_report(run, folder, name, 
 
 def test_a_tu_folder_is_trained_on_and_evaluated(run, folder, tmp_path):
     out = tmp_path / "run"
-    words = ["fit", "graph", folder / "tu", "--out", out, *TINY, "--baselines", "false"]
+    words = ["fit", "graph", folder / "tu", "--out", out, *TINY, "--baselines", "none"]
     outcome = run(*words)
     assert outcome.code == 0
     metrics = json.loads((out / "metrics.json").read_text())
@@ -138,7 +138,7 @@ def test_a_tu_folder_is_trained_on_and_evaluated(run, folder, tmp_path):
 
 def test_a_finished_run_can_be_continued_and_is_the_run_of_more_epochs(run, folder, tmp_path):
     data = folder / "classes.jsonl"
-    words = ["fit", "graph", data, *TINY, "--baselines", "false"]
+    words = ["fit", "graph", data, *TINY, "--baselines", "none"]
     for out, epochs in ((tmp_path / "a", "2"), (tmp_path / "a", "4"), (tmp_path / "b", "4")):
         again = ["--resume"] if epochs == "4" and out.exists() else []
         assert run(*words, "--out", out, "--epochs", epochs, *again).code == 0
@@ -170,7 +170,7 @@ def test_invalid_inputs_of_fit_graph_are_rejected(run, folder, classifier, regre
     assert "decay is '-1'" in run("fit", "graph", data, "--decay=-1", "--out", tmp_path / "x").error
     assert not (tmp_path / "x").exists()
     refused = run("evaluate", classifier, folder / "numbers.jsonl")
-    assert "expected one of 'few', 'many'" in refused.error
+    assert "is not one of the 2 classes: 'few', 'many'" in refused.error
     bare = tmp_path / "bare.jsonl"
     bare.write_text('{"nodes": [[1.0]], "edges": []}\n')
     refused = run("predict", regressor, bare)

@@ -204,7 +204,7 @@ def test_explanations_of_next_tokens_sum_to_the_score_and_are_in_the_report(run,
 
 
 def test_what_has_no_contributions_is_refused(run, text, tmp_path):
-    words = ["fit", "language", text, *TINY, "--epochs", "1", "--baselines", "false"]
+    words = ["fit", "language", text, *TINY, "--epochs", "1", "--baselines", "none"]
     for options, message in (
         (("--cutoffs", "3"), "without cutoffs"), (("--cell", "lstm"), "sum over the steps"),
     ):  # fmt: skip

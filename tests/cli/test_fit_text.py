@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 
 from cli.conftest import TINY, write_table
 from representer.data.text import code_lines
-from representer.tasks.text import text_data
+from representer.tasks.text import text_flow
 
 
 def digest(path: Path) -> str:
@@ -45,7 +45,7 @@ def test_the_model_learns_what_two_words_tell(trained):
 
 def test_steps_and_epochs_are_consistent_where_the_last_batch_is_smaller(run, table, tmp_path):
     out = tmp_path / "run"
-    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "false"]
+    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "none"]
     assert run("fit", "text", table, "--out", out, *TINY, *words).code == 0
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["steps_per_epoch"] == 6  # 48 training documents
@@ -182,7 +182,7 @@ def test_vectors_give_the_size_and_their_coverage_is_printed(run, table, tmp_pat
 
 @pytest.mark.parametrize("cell", ["lstm", "linear-kernel", "gated-cnn"])
 def test_other_cells_train_too(run, table, tmp_path, cell):
-    words = ["--cell", cell, "--filter-length", "3", "--baselines", "false", "--epochs", "1"]
+    words = ["--cell", cell, "--filter-length", "3", "--baselines", "none", "--epochs", "1"]
     outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words)
     assert outcome.code == 0, outcome.err
 
@@ -206,7 +206,7 @@ def test_an_unknown_cell_gets_a_suggestion(run, table, tmp_path):
 
 def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_path, monkeypatch):
     few = partial(code_lines, count=120)
-    monkeypatch.setattr(text_data, "code_lines", few)
+    monkeypatch.setattr(text_flow, "code_lines", few)
     out = tmp_path / "demo"
     words = ["fit", "text", "--demo", "--out", out, "--epochs", "1", "--hidden-size", "4"]
     first, second = run(*words), run(*words)
@@ -235,3 +235,35 @@ def test_rows_that_cannot_be_used_are_counted_and_told(run, table, tmp_path):
     assert outcome.code == 0
     assert "2 rows left out: 1 empty text (line 62), 1 empty label (line 63)" in outcome.err
     assert "empty label" in (tmp_path / "run/report.html").read_text()
+
+
+def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_path):
+    data, out, csv_file = tmp_path / "a.csv", tmp_path / "run", tmp_path / "p.csv"
+    rows = [("wave tide" if i % 2 else "moon old", 0.5 + i % 2 + i / 1000) for i in range(60)]
+    data.write_text("text,score\n" + "\n".join(f"{text},{y}" for text, y in rows) + "\n,\n")
+    words = ["fit", "text", data, "--label", "score", "--out", out, *TINY]
+    fitted = run(*words, "--monitor", "loss", "--cell", "string-kernel")
+    assert fitted.code == 0, fitted.err
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["kind"] == "regression"
+    assert [b["name"] for b in metrics["baselines"]] == ["TF-IDF + ridge regression", "mean"]
+    assert metrics["test"]["rmse"] < metrics["baselines"][1]["rmse"] / 2
+    figures = json.loads(run("evaluate", out, data).out.splitlines()[-1])
+    assert (figures["count"], figures["left_out"]) == (60, 1)
+    assert run("predict", out, data, "-o", csv_file).code == 0
+    with csv_file.open(newline="") as file:
+        *predicted, last = csv.DictReader(file)
+    assert last["prediction"] == ""
+    assert all(float(row["standard_deviation"]) > 0 for row in predicted)
+    assert run("explain", out, data, "--limit", "1").code == 0
+    (entry,) = json.loads((out / "explanations.json").read_text())
+    assert float(predicted[0]["prediction"]) == pytest.approx(entry["score"], rel=1e-5)
+    # the network is in float32
+    assert sum(entry["by_word"]) + entry["constant"] == pytest.approx(entry["score"], rel=1e-5)
+    assert "It is the predicted number." in (out / "report.html").read_text()
+    assert run(*words[: -len(TINY)], "--kind", "classification").code == 2
+
+
+def test_the_requested_kind_is_used(run, table, tmp_path):
+    words = ["fit", "text", table, "--out", tmp_path / "run", *TINY, "--kind", "regression"]
+    assert "the label is 'sea'; expected a finite number" in run(*words).error

@@ -36,7 +36,7 @@ def options(*words: str):
          "Did you mean 'mean'?"),
         (["b.csv"], "'b.csv' was not expected here."),
         (["--epochs", "0"], "--epochs is 0; expected a positive integer."),
-        (["--lr", "0"], "--lr is 0.0; expected a positive number. 0.001 is typical for Adam."),
+        (["--lr", "0"], "--lr is 0.0; expected a positive number."),
         (["--batch-size", "-3"], "--batch-size is -3; expected a positive integer."),
         (["--valid-fraction", "1"], "--valid-fraction is 1.0; expected a number between 0 and 1"),
         (["--dropout", "1"], "--dropout is 1.0; expected a number in [0, 1)."),
@@ -45,7 +45,7 @@ def options(*words: str):
         (["--num-layers", "300"], "--num-layers is 300; expected at most 256."),
         (["--hidden-size", str(10**12)], f"--hidden-size is {10**12}; expected at most 1,048,576."),
         (["--seed", str(10**40)], f"--seed is {10**40}; expected at most "),
-        (["--demo"], "DATA is 'a.csv'; expected no file with --demo"),
+        (["--demo"], "DATA is 'a.csv'; expected nothing with --demo"),
     ],
 )  # fmt: skip
 def test_a_wrong_option_is_named_with_its_value_and_its_fix(run, words, message):
@@ -129,7 +129,7 @@ def test_a_missing_configuration_file_is_named(run):
 def test_no_data_names_the_alternatives(run):
     outcome = run("fit", "text")
     assert outcome.error == (
-        "error: DATA is None; expected the path of a table. "
+        "error: DATA is None; expected the path of labeled documents. "
         "Without data of your own: representer fit text --demo"
     )
 

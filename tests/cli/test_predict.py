@@ -53,18 +53,18 @@ def test_a_row_without_text_keeps_its_place_and_gets_no_prediction(run, trained,
     assert outcome.code == 0
     assert [row["note"] for row in rows_of(out)] == ["1", "2", "3"]
     assert [bool(row["prediction"]) for row in rows_of(out)] == [True, False, True]
-    assert "no prediction for 1 rows without text (lines 3)" in outcome.err
+    assert "1 row without a prediction: 1 empty text (line 3)" in outcome.err
 
 
 def test_a_text_without_remaining_words_gets_no_prediction(run, table, tmp_path):
     """The leam scheme deletes what is not ASCII."""
-    words = ["--tokenizer", "leam", "--baselines", "false", "--epochs", "1"]
+    words = ["--tokenizer", "leam", "--baselines", "none", "--epochs", "1"]
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
     data, out = tmp_path / "a.csv", tmp_path / "out.csv"
     data.write_text("text\nwave\néé\n", encoding="utf-8")
     outcome = run("predict", tmp_path / "run", data, "-o", out)
     assert [bool(row["prediction"]) for row in rows_of(out)] == [True, False]
-    assert "(lines 3)" in outcome.err
+    assert "1 too short (line 3)" in outcome.err
 
 
 def test_without_a_file_the_table_goes_to_stdout(trained, table):

@@ -12,7 +12,7 @@ import pytest
 
 from cli.conftest import TINY, write_table
 
-QUICK = [*TINY, "--baselines", "false", "--epochs", "1"]
+QUICK = [*TINY, "--baselines", "none", "--epochs", "1"]
 COMMAND = f"{sys.executable} -m representer"
 
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from representer.tasks.text.text_config import TextConfig
-from representer.tasks.text.text_data import prepare
+from representer.tasks.text.text_flow import FLOW
+from representer.tasks.text.text_task import TextConfig
 from representer_papers.shared.baselines import read_baselines, write_baselines
 
 
@@ -17,10 +17,12 @@ def test_what_is_read_back_is_what_was_answered(data, tmp_path):
         data=str(folder / "train.csv"), test=str(folder / "test.csv"), header=False, text="2,3",
         label="1", valid_fraction=0.2,
     )  # fmt: skip
-    prepared, path = prepare(config), tmp_path / "baselines.json"
+    prepared, path = FLOW.prepare(config), tmp_path / "baselines.json"
     write_baselines(path, prepared)
     tfidf, majority = read_baselines(path)
-    assert tfidf.predictions.tolist() == prepared.test.labels  # a word of each text tells its class
+    assert (
+        tfidf.predictions.tolist() == prepared.values["test"].tolist()
+    )  # a word of each text tells its class
     assert len(set(majority.predictions.tolist())) == 1
     written = json.loads(path.read_text())
     assert written["sizes"] == {"train": 24, "valid": 6, "test": 10}

@@ -9,6 +9,7 @@ import safetensors.torch
 import torch
 
 from representer.data.text import Vocabulary, read_vectors
+from representer.estimators import joint
 from representer.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import sentiment_run
 from representer_papers.string_graph2017.sentiment_config import (
@@ -36,15 +37,15 @@ def vectors(treebank):
 def test_frozen_vectors_have_length_1_and_all_other_words_are_one_row_of_zeros(data, vectors):
     chosen, matrix, cover = with_vectors(TINY, data, vectors)
     assert matrix is not None
-    assert sorted(chosen.vocabulary.words[2:]) == ["bad", "dull", "film", "good", "unseen"]
+    assert sorted(chosen.inputs.vocabulary.words[2:]) == ["bad", "dull", "film", "good", "unseen"]
     torch.testing.assert_close(matrix.norm(dim=1), torch.tensor([0.0, 0, 1, 1, 1, 1, 1]))
-    (good,) = chosen.vocabulary.encode(["good"])  # its vector is that of Good
+    (good,) = chosen.inputs.vocabulary.encode(["good"])  # its vector is that of Good
     torch.testing.assert_close(matrix[good], torch.tensor([0.0, 0.6, 0.8]))
-    assert chosen.vocabulary.encode(["rock"]) == [Vocabulary.UNKNOWN]
+    assert chosen.inputs.vocabulary.encode(["rock"]) == [Vocabulary.UNKNOWN]
     # of bad dull weak film the rock good fine cast "," unseen; in two rounds of five texts, and one
     assert cover["types"] == pytest.approx(5 / 11)
-    words = [word for tokens in data.test.tokens for word in tokens]
-    known = [word for word in words if word in chosen.vocabulary]
+    words = [word for text in data.parts["test"].objects for word in text.split()]
+    known = [word for word in words if word in chosen.inputs.vocabulary]
     assert cover["running"] == pytest.approx(len(known) / len(words))
     assert 0.3 < cover["running"] < 0.6
 
@@ -52,8 +53,8 @@ def test_frozen_vectors_have_length_1_and_all_other_words_are_one_row_of_zeros(d
 def test_tuned_vectors_leave_no_training_word_without_a_row(data, vectors):
     chosen, matrix, _ = with_vectors(replace(TINY, cell="gated-tuned"), data, vectors)
     assert matrix is not None
-    assert {"rock", "the", "weak", "unseen"} <= set(chosen.vocabulary.words)
-    (rock,) = chosen.vocabulary.encode(["rock"])
+    assert {"rock", "the", "weak", "unseen"} <= set(chosen.inputs.vocabulary.words)
+    (rock,) = chosen.inputs.vocabulary.encode(["rock"])
     assert 0 < matrix[rock].abs().max() <= 1
     assert not matrix[Vocabulary.UNKNOWN].any()
     model = build(replace(TINY, cell="gated-tuned"), chosen, matrix)
@@ -64,8 +65,8 @@ def test_learned_vectors_are_of_the_training_words_alone(data):
     chosen, matrix, cover = with_vectors(replace(TINY, cell="gated-learned"), data, None)
     assert matrix is None
     assert cover == {}
-    assert "unseen" not in chosen.vocabulary
-    assert "rock" in chosen.vocabulary
+    assert "unseen" not in chosen.inputs.vocabulary
+    assert "rock" in chosen.inputs.vocabulary
     model = build(replace(TINY, cell="gated-learned", embedding_size=7), chosen, None)
     assert model.config.embedding_size == 7
 
@@ -84,7 +85,7 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
     data, vectors, tmp_path, monkeypatch
 ):
     seen, accuracies = [], iter((0.9, 0.4))
-    make_task, predict = sentiment_run.training_task, sentiment_run.outputs_of
+    make_task, predict = sentiment_run.training_task, joint.outputs_of
 
     def task(*given):
         scores = ({"valid_accuracy": a, "valid_loss": 1.0} for a in accuracies)
@@ -95,12 +96,12 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
         return predict(model, inputs, texts)
 
     monkeypatch.setattr(sentiment_run, "training_task", task)
-    monkeypatch.setattr(sentiment_run, "outputs_of", record)
+    monkeypatch.setattr(joint, "outputs_of", record)
     with RunFolder(tmp_path / "run") as folder:
         sentiment_run.run(1, folder, replace(TINY, epochs=2, max_drop=1.0), (data, vectors))
     ((texts, weights),) = seen
     chosen, _, _ = with_vectors(TINY, data, vectors)
-    assert texts == [chosen.vocabulary.encode(tokens) for tokens in data.test.tokens]
+    assert texts == chosen.encoded["test"]
     best, final = (
         safetensors.torch.load_file(tmp_path / f"run/{name}.safetensors")
         for name in ("model", "final")

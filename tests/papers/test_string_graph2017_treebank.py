@@ -20,11 +20,11 @@ def test_all_data_sets_are_found_with_their_parts(treebank):
 
 def test_phrases_train_and_sentences_validate_and_test(treebank):
     data = read(locate(treebank, ["fine"])[0])
-    assert (len(data.train), len(data.valid), len(data.test)) == (41, 11, 11)
-    assert data.train.tokens[1] == ["weak", "film", ","]
-    assert data.train.labels[:6] == [0, 1, 2, 3, 4, 0]
-    assert "unseen" in data.vocabulary  # a word of the test part, which may have a vector
-    assert len(read(locate(treebank, ["fine-roots"])[0]).train) == 21
+    assert [len(data.parts[name]) for name in ("train", "valid", "test")] == [41, 11, 11]
+    assert data.inputs.words(data.parts["train"].objects[1]) == ["weak", "film", ","]
+    assert data.values["train"][:6].tolist() == [0, 1, 2, 3, 4, 0]
+    assert "unseen" in data.inputs.vocabulary  # a word of the test part, which may have a vector
+    assert len(read(locate(treebank, ["fine-roots"])[0]).parts["train"]) == 21
 
 
 def test_what_is_missing_is_named(treebank):

@@ -25,6 +25,9 @@ def write_made_up_run(folder: Path, names: list[str] = NAMES, count: int = 760) 
     guess = truth == 0
     metrics = {
         "task": "text",
+        "kind": "classification",
+        "model": "RKM-CIFG",
+        "parameters": {"word vectors": 1540352, "cell": 98944, "classifier": 17028, "all": 1656324},
         "best_epoch": 4.0,
         "epochs": 6.0,
         "steps_per_epoch": 190,
@@ -71,7 +74,7 @@ def baseline(name: str, is_right: Any, model_is_right: Any, seconds: float) -> d
 def details(names: list[str]) -> dict[str, Any]:
     dropped = [{"reason": "no text", "count": 3, "lines": [17, 90, 204]}]
     text = 'Agencies <b>agree</b> to & share "a satellite" after months of talks about the cost'
-    mistake = {"line": 41, "truth": names[0], "predicted": names[1], "probability": 0.98}
+    mistake = {"number": 41, "truth": names[0], "predicted": f"{names[1]} (98 %)"}
     return {
         "title": "news.csv: topic from title and description",
         "verdict": "RKM-CIFG is better than both baselines: the intervals do not hold 0.",
@@ -85,16 +88,15 @@ def details(names: list[str]) -> dict[str, Any]:
                 {"file": "news.csv", "role": "all parts", "sha256": "ab" * 32, "rows": 7603,
                  "kept": 7600, "dropped": dropped}
             ],
-            "text_column": "title, description", "label_column": "topic",
             "train": 6080, "valid": 760, "test": 760,
-            "classes": {n: 1520 + i for i, n in enumerate(names)},
-            "vocabulary": 12034, "unknown_share": 0.031, "median_length": 38.0, "longest": 201,
-            "truncated": 1, "coverage": "8,100 of 12,034 words (67 %), 91 % of running words",
+            "labels": {n: 1520 + i for i, n in enumerate(names)},
+            "facts": {"text column": "title, description", "length": "median 38 words"},
         },
+        "noun": "document", "nouns": "documents", "place": "line",
         "model": {
-            "name": "RKM-CIFG", "cell": "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}",
-            "output": "h_t = o_t ⊙ c_t", "head": "mean over time → 128 ReLU → 4",
-            "parameters": {"word vectors": 1540352, "cell": 98944, "classifier": 17028},
+            "values": {
+                "memory cell": "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}", "output": "h_t = o_t ⊙ c_t",
+            },
         },
         "mistakes": [{**mistake, "text": text}] * 8,
         "environment": {"python": "3.11", "torch": "2.13.0", "threads": 2},

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-from made_up_run import NAMES, details, write_made_up_run
+from made_up_run import NAMES, write_made_up_run
 
 from representer.errors import DataError
 from representer.report import canvas, signal_figures, write_report
@@ -47,8 +47,8 @@ def test_the_page_is_small(page):
 
 @pytest.mark.parametrize(
     "heading",
-    ["Learning curves", "Per class", "Confusion", "Most confident errors", "Data", "Model",
-     "Reproduce", "Environment"],
+    ["Test results", "Learning curves", "Per class", "Confusion", "Most confident errors", "Data",
+     "Model", "Reproduce", "Environment"],
 )  # fmt: skip
 def test_every_part_is_there(page, heading):
     assert f"<h2>{heading}</h2>" in page
@@ -81,7 +81,7 @@ def test_no_template_switches_escaping_off():
 
 def test_a_class_name_with_dollar_signs_is_no_formula(tmp_path):
     run = write_made_up_run(tmp_path, ["$\\broken{$", "b"])
-    change(run, "details.json", model=details(NAMES)["model"] | {"name": "$\\broken{$"})
+    change(run, "metrics.json", model="$\\broken{$")
     assert "$\\broken{$" in write_report(run).read_text(encoding="utf-8")
 
 
@@ -92,7 +92,7 @@ def test_axes_are_labeled_with_quantity_and_unit(page):
 
 
 def test_figures_use_the_text_color_of_the_page():
-    drawing = comparison([Result("a & b", 0.9, 0.8, 0.95, is_model=True)])
+    drawing = comparison([Result("a & b", 0.9, 0.8, 0.95, is_model=True)], "documents")
     assert "currentColor" in drawing
     assert "#000000" not in drawing
     assert ElementTree.fromstring(drawing).attrib["role"] == "img"
@@ -100,7 +100,9 @@ def test_figures_use_the_text_color_of_the_page():
 
 def test_the_same_numbers_give_the_same_figure():
     def curves():
-        return learning_curves({"training": [(1.0, 2.0)]}, {"validation": [(1.0, 0.5)]}, 1.0)
+        return learning_curves(
+            {"training": [(1.0, 2.0)]}, {"validation": [(1.0, 0.5)]}, 1.0, "text"
+        )
 
     assert curves() == curves()
 
@@ -119,10 +121,8 @@ def test_the_confusion_matrix_has_every_cell(page, tmp_path):
 
 def test_the_best_accuracy_is_on_top_of_the_comparison(tmp_path):
     folder = write_made_up_run(tmp_path)
-    metrics, details = (
-        json.loads((folder / name).read_text()) for name in ("metrics.json", "details.json")
-    )
-    results = page_module._results(metrics, details, metrics["baselines"])
+    metrics = json.loads((folder / "metrics.json").read_text())
+    results = page_module._results(metrics, metrics["baselines"])
     accuracies = [result.accuracy for result in results]
     assert accuracies == sorted(accuracies, reverse=True)
     assert [result.is_model for result in results].count(True) == 1
@@ -191,7 +191,7 @@ CARD = {"waveform": [[0.1, 0.2], [0.3, 0.1]], "times": [0.0, 0.1], "amplitudes":
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda name: comparison([Result(name, 0.5, 0.4, 0.6, is_model=True)]),
+        lambda name: comparison([Result(name, 0.5, 0.4, 0.6, is_model=True)], "documents"),
         lambda name: parity([(1.0, 1.1, 0.1), (2.0, 2.1, 0.1)], name),
         lambda name: subjects({name: 0.5}, None, 0.5),
         lambda name: signal_figures.wavelet(CARD, [name, f"_{name}"]),

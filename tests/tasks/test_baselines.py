@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from representer.tasks.baselines import majority_class, tfidf_logistic_regression
+from representer.tasks.baselines import constant_prediction, majority_class, tfidf
 
 
 def test_the_majority_class_comes_from_the_training_labels():
@@ -14,19 +14,19 @@ def test_the_majority_class_comes_from_the_training_labels():
 
 def test_logistic_regression_learns_which_word_decides():
     train = [["good", "film"], ["bad", "film"], ["good", "book"], ["bad", "book"]] * 5
-    baseline = tfidf_logistic_regression(train, [1, 0, 1, 0] * 5, [["bad", "play"], ["good"]])
+    baseline = tfidf(train, [1, 0, 1, 0] * 5, [["bad", "play"], ["good"]])
     assert baseline.predictions.tolist() == [0, 1]
 
 
 def test_logistic_regression_sees_pairs_of_words():
     """Word counts are equal in both classes; only the order tells them apart."""
     train = [["a", "b", "c"], ["b", "a", "c"]] * 10
-    baseline = tfidf_logistic_regression(train, [0, 1] * 10, [["a", "b"], ["b", "a"]])
+    baseline = tfidf(train, [0, 1] * 10, [["a", "b"], ["b", "a"]])
     assert baseline.predictions.tolist() == [0, 1]
 
 
 def test_a_document_of_unknown_words_gets_a_prediction():
-    baseline = tfidf_logistic_regression([["a"], ["b"]], [0, 1], [["z"], []])
+    baseline = tfidf([["a"], ["b"]], [0, 1], [["z"], []])
     assert set(baseline.predictions.tolist()) <= {0, 1}
     assert baseline.predictions.dtype == np.int64
 
@@ -38,9 +38,19 @@ def test_the_validation_documents_select_the_regularization():
 
     def description(label: int | None) -> str:
         valid = None if label is None else ([["a", "c", "z"]], [label])
-        return tfidf_logistic_regression(documents, labels, [["a"]], valid).description
+        return tfidf(documents, labels, [["a"]], valid).description
 
     assert "(C = 1, selected on the validation documents)" in description(1)
     assert "(C = 1, " not in description(0)
     assert "selected on the validation documents" in description(0)
     assert "(C = 10)." in description(None)
+
+
+def test_ridge_regression_learns_what_each_word_adds():
+    train = [["good", "film"], ["bad", "film"], ["good", "book"], ["bad", "book"]] * 5
+    numbers, test = np.array([2.5, 0.5, 2.0, 0.0] * 5), [["good"], ["bad"]]
+    model = tfidf(train, numbers, test, is_regression=True)
+    assert model.name == "TF-IDF + ridge regression"
+    assert model.predictions[0] - model.predictions[1] > 1
+    constant = constant_prediction(numbers, 2, is_regression=True)
+    assert constant.predictions.tolist() == [1.25, 1.25]

@@ -8,18 +8,33 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 
+from representer.data.tables import Dropped
 from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier
+from representer.estimators.classes import Classes
 from representer.estimators.graph_parameters import GraphRegressorParameters
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_data import Objects, are_fractions, divided, encode_labels
+from representer.tasks.estimator_data import (
+    Data,
+    Objects,
+    are_fractions,
+    divided,
+    encode_labels,
+)
 from representer.tasks.estimator_options import (
     RunConfig,
     config_of,
     parameters_of,
     refuse_parameters_of_others,
 )
-from representer.tasks.estimator_results import Predictions, compared, figures_of, verdict
+from representer.tasks.estimator_results import (
+    Predictions,
+    compared,
+    figures_of,
+    mistakes,
+    summary,
+    verdict,
+)
 from representer.tasks.graph.graph_task import GraphConfig
 
 
@@ -105,16 +120,17 @@ FRACTIONS = {"valid": 0.2, "test": 0.2}
 def test_the_parts_are_disjoint_and_complete_and_depend_on_the_seed(is_regression: bool):
     main = objects([str(i % 2 + i * is_regression) for i in range(50)])
     data = divided({"all": main}, FRACTIONS, 0, is_regression=is_regression)
-    assert sorted(row for rows in data.rows.values() for row in rows) == [*range(50)]
+    rows = {name: [row - 1 for row in part.rows] for name, part in data.parts.items()}
+    assert sorted(row for part in rows.values() for row in part) == [*range(50)]
     assert {name: len(part) for name, part in data.parts.items()} == {
         "train": 30, "valid": 10, "test": 10,
     }  # fmt: skip
     for name, part in data.parts.items():
-        assert part.objects == data.rows[name]
-        expected = [float(main.labels[row] or 0) for row in data.rows[name]]
+        assert part.objects == rows[name]
+        expected = [float(main.labels[row] or 0) for row in rows[name]]
         assert data.values[name].tolist() == expected
     other = divided({"all": main}, FRACTIONS, 1, is_regression=is_regression)
-    assert other.rows != data.rows
+    assert other.splits() != data.splits()
 
 
 def test_a_part_of_its_own_is_used_whole_and_must_have_known_labels():
@@ -122,19 +138,21 @@ def test_a_part_of_its_own_is_used_whole_and_must_have_known_labels():
     data = divided({"all": main, "test": test}, FRACTIONS, 0, is_regression=False)
     assert data.values["test"].tolist() == [1, 0, 1]
     assert len(data.parts["train"]) + len(data.parts["valid"]) == 20
-    with pytest.raises(DataError, match=r"toy\.txt, line 2.*'c'; expected one of 'a', 'b'"):
+    with pytest.raises(
+        DataError, match=r"toy\.txt, line 2.*the label 'c' is not one of the 2 classes"
+    ):
         divided({"all": main, "test": objects(["a", "c"])}, FRACTIONS, 0, is_regression=False)
 
 
 def test_unusable_labels_are_refused():
-    with pytest.raises(DataError, match="all labels are 'a'"):
+    with pytest.raises(DataError, match="all 9 labels are 'a'"):
         divided({"all": objects(["a"] * 9)}, FRACTIONS, 0, is_regression=False)
     with pytest.raises(DataError, match="the training part has the one value 2"):
         divided({"all": objects(["2"] * 9)}, FRACTIONS, 0, is_regression=True)
     with pytest.raises(DataError, match="cannot be divided"):
         divided({"all": objects(["1", "2", "3"])}, FRACTIONS, 0, is_regression=True)
     with pytest.raises(DataError, match=r"line 2.*'inf'; expected a finite number"):
-        encode_labels(objects(["1", "inf"]), None)
+        encode_labels(objects(["1", "inf"]), [])
 
 
 def test_the_interval_of_a_regression_covers_what_it_says():
@@ -147,7 +165,7 @@ def test_the_verdict_names_who_is_ahead():
     truth = np.array([0, 1] * 50)
     right = Predictions(truth, np.eye(2)[truth])
     wrong = Baseline("constant", "Always 0.", np.zeros(100, dtype=np.int64), 0.0)
-    metrics = {"kind": "classification", "model": "M", "test": {"count": 100}}
+    metrics = {"kind": "classification", "model": "M", "test": {"count": 100}, "comparisons": []}
     metrics["baselines"] = [compared(truth, right, wrong, ["a", "b"])]
     assert "M is ahead of constant (+50.0 points" in verdict(metrics, "graphs")
     numbers = np.linspace(0, 1, 100)
@@ -157,3 +175,57 @@ def test_the_verdict_names_who_is_ahead():
         "baselines": [compared(numbers, Predictions(numbers), worse, [])],
     }
     assert "M is ahead of mean (RMSE -0.29" in verdict(metrics, "graphs")
+
+
+def test_only_an_interval_without_zero_puts_a_model_ahead_or_behind():
+    def other(name: str, low: float, high: float) -> dict[str, object]:
+        return {"name": name, "difference": [(low + high) / 2, low, high]}
+
+    metrics = {
+        "kind": "classification", "model": "M", "test": {"count": 300},
+        "comparisons": [other("A", -0.01, 0.02)],
+        "baselines": [other("B", 0.01, 0.02), other("C", -0.03, -0.01)],
+    }  # fmt: skip
+    assert verdict(metrics, "documents") == (
+        "On 300 test documents, M is level with A (+0.5 points, 95 % interval -1.0 to +2.0), "
+        "ahead of B (+1.5 points, 95 % interval +1.0 to +2.0) and "
+        "behind C (-2.0 points, 95 % interval -3.0 to -1.0)."
+    )
+    assert verdict(metrics | {"comparisons": [], "baselines": []}, "documents") == ""
+
+
+def test_the_closing_table_has_a_line_for_each():
+    figures = {"accuracy": 0.5, "accuracy_interval": [0.4, 0.6], "macro_f1": 0.25}
+    metrics = {
+        "kind": "classification", "model": "M", "test": figures, "seconds": 2.0,
+        "comparisons": [{"name": "C", "seconds": 1.0, **figures}],
+        "baselines": [{"name": "B", "seconds": 1.0, **figures}],
+    }  # fmt: skip
+    header, model, *others = summary(metrics).splitlines()
+    assert "accuracy" in header
+    assert model.split() == ["M", "50.00", "%", "40.00", "–", "60.00", "%", "0.250", "2.0", "s"]
+    assert [line[0] for line in others] == ["C", "B"]
+
+
+def test_the_most_confident_errors_come_first_and_correct_objects_are_left_out():
+    texts = ["right", "unsure", "x " * 400, "sure"]
+    part = Objects("a", "a", texts, ["a", "a", "b", "b"], [2, 3, 4, 9], is_numbered_by_line=True)
+    values = np.array([0, 0, 1, 1])
+    data = Data(Classes(("a", "b")), {"test": part}, {"test": values}, [])
+    found = np.array([[0.99, 0.01], [0.4, 0.6], [0.7, 0.3], [0.9, 0.1]])
+    shown = mistakes(data, Predictions(found.argmax(1), found), ["a", "b"])
+    assert [m["number"] for m in shown] == [9, 4, 3]
+    assert shown[0] == {"number": 9, "truth": "b", "predicted": "a (90 %)", "text": "sure"}
+    assert shown[1]["text"].endswith(" …")
+    assert len(shown[1]["text"]) < 330
+
+
+def test_objects_that_cannot_be_used_are_dropped_with_their_lines():
+    one = Objects("t", "t", ["a", "", "b"], ["x"] * 3, [2, 3, 5], dropped=[Dropped(4, "odd")])
+    kept = one.usable(lambda text: "" if text else "empty")
+    assert (kept.objects, kept.lines, kept.rows) == (["a", "b"], [2, 5], [1, 3])
+    assert kept.dropped == [Dropped(3, "empty"), Dropped(4, "odd")]
+    assert kept.described("all")["dropped"] == [
+        {"reason": "empty", "count": 1, "lines": [3]}, {"reason": "odd", "count": 1, "lines": [4]}
+    ]  # fmt: skip
+    assert one.usable(lambda text: "") is one

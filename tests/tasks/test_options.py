@@ -12,14 +12,13 @@ from representer.cli.parser import parse
 from representer.tasks.language import language_config
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.options import as_yaml, command_of, determining, is_share
-from representer.tasks.text import text_config
-from representer.tasks.text.text_config import TextConfig
+from representer.tasks.text import text_task
+from representer.tasks.text.text_task import TextConfig
 from representer.training.trainer_config import TrainerConfig
 
 
 def of_text(config: TextConfig) -> str:
-    usual = text_config.defaults(config.preset, demo=config.demo, cell=config.cell)
-    return command_of("text", config, usual)
+    return command_of("text", config, text_task.defaults_of(config))
 
 
 def of_language(config: LanguageConfig) -> str:
@@ -27,7 +26,7 @@ def of_language(config: LanguageConfig) -> str:
     return command_of("language", config, usual)
 
 
-PAPER = text_config.defaults("paper", demo=False)
+PAPER = text_task.defaults_of(TextConfig(preset="paper"))
 STRING = language_config.defaults("string-5m", demo=False)
 SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs": 3})
 
@@ -40,7 +39,7 @@ SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs
         (TextConfig(data="a", layer_norm=False), "representer fit text a --layer-norm false"),
         (TextConfig(data="a", lr=0.01, resume=True), "representer fit text a --lr 0.01"),
         (
-            TextConfig(**text_config.defaults(None, demo=True) | {"demo": True}),
+            TextConfig(**text_task.defaults_of(TextConfig(demo=True)) | {"demo": True}),
             "representer fit text --demo",
         ),
         (

@@ -12,8 +12,8 @@ import pytest
 from representer.cli import fit
 from representer.cli.main import entry_point
 from representer.tasks import recipe
-from representer.tasks.text import text_demo
-from representer.tasks.text.text_config import TextConfig
+from representer.tasks.text import text_flow
+from representer.tasks.text.text_task import TextConfig
 from representer.training import freed_memory
 from representer.training.freed_memory import keep_freed_memory
 
@@ -49,7 +49,7 @@ def test_freed_memory_is_reused_on_request_and_importing_changes_nothing():
 def test_the_commands_that_train_ask_for_it(monkeypatch: pytest.MonkeyPatch):
     asked: list[str] = []
     monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: asked.append("asked"))
-    monkeypatch.setattr(text_demo, "fit", lambda config: asked.append("fitted"))
+    monkeypatch.setattr(text_flow, "fit", lambda config: asked.append("fitted"))
     made = {field.name: getattr(TextConfig(demo=False), field.name) for field in fields(TextConfig)}
     fit.command("fit text").run(made)
     assert asked == ["asked", "fitted"]

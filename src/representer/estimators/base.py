@@ -37,6 +37,7 @@ from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
 
 LabeledObjects = tuple[Sequence[Any], NDArray[Any]]
+NOT_FINITE = "predictions are not finite"
 
 
 class Estimator(NetworkEstimator):
@@ -247,5 +248,5 @@ class Estimator(NetworkEstimator):
         check_is_fitted(self)
         outputs = outputs_of(self.network_, self.inputs_, self.inputs_.encode(self._objects(X)))
         if not np.isfinite(outputs).all():
-            raise DataError("the network's predictions are not finite", fix="Train it again.")
+            raise DataError(f"the network's {NOT_FINITE}", fix="Train it again.")
         return outputs

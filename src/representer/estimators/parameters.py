@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from representer.errors import ArgumentError
 from representer.limits import LIMITS
+from representer.numbers import parse_number
 
 AUTO = "auto"
 MONITORS = (AUTO, "accuracy", "loss")
@@ -130,7 +131,5 @@ def require_decay(parameters: Any) -> None:
 
 
 def _is_fraction(value: float | str) -> bool:
-    try:
-        return 0 <= float(value) <= 1
-    except (TypeError, ValueError):
-        return False
+    number = parse_number(value) if isinstance(value, str) else value
+    return isinstance(number, Real) and 0 <= number <= 1

@@ -29,8 +29,13 @@ class Result:
     is_model: bool
 
 
-def comparison(results: Sequence[Result]) -> str:
-    """Plot accuracies with 95 % intervals, one row each, the first on top."""
+def comparison(results: Sequence[Result], nouns: str) -> str:
+    """Plot accuracies with 95 % intervals, one row each, the first on top.
+
+    Args:
+        results: The rows.
+        nouns: The test objects: "documents".
+    """
     figure, axes = canvas(7.2, 0.55 + 0.42 * len(results))
     rows = range(len(results) - 1, -1, -1)
     for row, result in zip(rows, results, strict=True):
@@ -40,7 +45,7 @@ def comparison(results: Sequence[Result]) -> str:
         axes.plot([100 * result.accuracy], [row], "o", color=color, markersize=8)
     axes.set_yticks(list(rows), [plain(r.name) for r in results])
     axes.set_ylim(-0.6, len(results) - 0.4)
-    axes.set_xlabel("accuracy on the test documents (%), with 95 % interval")
+    axes.set_xlabel(f"accuracy on the test {nouns} (%), with 95 % interval")
     axes.grid(axis="x", color=BASELINE, alpha=0.3, linewidth=0.7)
     axes.tick_params(axis="y", length=0)
     return svg(figure, "Accuracy of the model and of the baselines")
@@ -50,13 +55,15 @@ def learning_curves(
     losses: Mapping[str, Sequence[tuple[float, float]]],
     accuracies: Mapping[str, Sequence[tuple[float, float]]],
     best_epoch: float | None,
+    noun: str,
 ) -> str:
     """Plot loss and accuracy against the epoch.
 
     Args:
-        losses: Curves by name, points ``(epoch, nats per document)``.
+        losses: Curves by name, points ``(epoch, nats per object)``.
         accuracies: Curves by name, points ``(epoch, fraction)``.
         best_epoch: Epoch of the selected weights, marked by a line.
+        noun: One object: "document".
     """
     figure, (left, right) = canvases(9.0, 3.0, 2)
     colors = {"training": MODEL, "validation": VALID}
@@ -66,7 +73,7 @@ def learning_curves(
         epochs, shares = zip(*points, strict=True)
         percent = [100 * s for s in shares]
         right.plot(epochs, percent, "-o", color=colors[name], markersize=3, label=name)
-    left.set_ylabel("loss (nats per document)")
+    left.set_ylabel(f"loss (nats per {noun})")
     right.set_ylabel("accuracy (%)")
     for axes in (left, right):
         axes.set_xlabel("epoch (passes over the training data)")

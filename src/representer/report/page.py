@@ -89,19 +89,6 @@ def render(results: Results) -> str:
     return _environment().get_template(page.template).render(shown)
 
 
-def _of_text(run: Results) -> dict[str, Any]:
-    test = run.metrics["test"]
-    baselines = [*run.metrics["comparisons"], *run.metrics["baselines"]]
-    results = _results(run.metrics, run.details, baselines)
-    return {
-        "baselines": baselines,
-        "comparison": figures.comparison(results) if baselines else "",
-        "curves": _curves(run.history, run.metrics) if run.history else "",
-        "confusions": _largest_confusions(test),
-        "is_matrix_shown": len(test["per_class"]) <= MATRIX_LIMIT,
-    }
-
-
 def _of_language(run: Results) -> dict[str, Any]:
     curves = figures.perplexity_curves(run.history) if run.history else ""
     return {"curves": curves, "is_regression": False}
@@ -142,8 +129,19 @@ def _of_signal(run: Results) -> dict[str, Any]:
 
 
 def _of_estimator(run: Results) -> dict[str, Any]:
-    is_regression = run.metrics["kind"] == "regression"
-    return {"is_regression": is_regression, "curves": _loss_curves(run.history)}
+    test, details = run.metrics["test"], run.details
+    baselines = [*run.metrics["comparisons"], *run.metrics["baselines"]]
+    if run.metrics["kind"] == "regression":
+        return {"is_regression": True, "baselines": baselines, "curves": _loss_curves(run.history)}
+    results = _results(run.metrics, baselines)
+    return {
+        "is_regression": False,
+        "baselines": baselines,
+        "comparison": figures.comparison(results, details["nouns"]) if baselines else "",
+        "curves": _curves(run.history, run.metrics, details["noun"]) if run.history else "",
+        "confusions": _largest_confusions(test),
+        "is_matrix_shown": len(test["per_class"]) <= MATRIX_LIMIT,
+    }
 
 
 class Page(NamedTuple):
@@ -154,7 +152,7 @@ class Page(NamedTuple):
 
 
 PAGES = {
-    "text": Page("text.html", _of_text),
+    "text": Page("estimator.html", _of_estimator),
     "language": Page("language.html", _of_language),
     "molecule": Page("molecule.html", _of_molecule),
     "signal": Page("signal.html", _of_signal),
@@ -207,11 +205,9 @@ def _environment() -> Environment:
     return environment
 
 
-def _results(
-    metrics: dict[str, Any], details: dict[str, Any], baselines: Sequence[dict[str, Any]]
-) -> list[figures.Result]:
-    name = details["model"]["name"]
-    rows = [(name, metrics["test"], True), *((b["name"], b, False) for b in baselines)]
+def _results(metrics: dict[str, Any], baselines: Sequence[dict[str, Any]]) -> list[figures.Result]:
+    rows = [(metrics["model"], metrics["test"], True)]
+    rows += [(b["name"], b, False) for b in baselines]
     results = [
         figures.Result(name, row["accuracy"], *row["accuracy_interval"], is_model=is_model)
         for name, row, is_model in rows
@@ -219,7 +215,7 @@ def _results(
     return sorted(results, key=lambda r: -r.accuracy)
 
 
-def _curves(history: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> str:
+def _curves(history: Sequence[dict[str, Any]], metrics: dict[str, Any], noun: str) -> str:
     def curve(key: str) -> list[tuple[float, float]]:
         rows = [row for row in history if row.get(key) is not None]
         return [(row["step"] / metrics["steps_per_epoch"], row[key]) for row in rows]
@@ -230,6 +226,7 @@ def _curves(history: Sequence[dict[str, Any]], metrics: dict[str, Any]) -> str:
         {name: points for name, points in losses.items() if points},
         {name: points for name, points in accuracies.items() if points},
         metrics["best_epoch"],
+        noun,
     )
 
 

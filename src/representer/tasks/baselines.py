@@ -1,4 +1,4 @@
-"""Two baselines for text classifiers, trained on the same split."""
+"""Baselines that are trained on the same split."""
 
 from __future__ import annotations
 
@@ -46,26 +46,39 @@ def majority_class(train_labels: Sequence[int], test_count: int) -> Baseline:
     )
 
 
-def tfidf_logistic_regression(
-    train_tokens: Sequence[Sequence[str]],
-    train_labels: Sequence[int],
-    test_tokens: Sequence[Sequence[str]],
-    valid: tuple[Sequence[Sequence[str]], Sequence[int]] | None = None,
-) -> Baseline:
-    """Train logistic regression on TF-IDF weights of words and pairs of words.
+def constant_prediction(values: NDArray[Any], test_count: int, *, is_regression: bool) -> Baseline:
+    """Predict the mean, or the most frequent class, of the training data ``(N,)``."""
+    if not is_regression:
+        return majority_class(values.tolist(), test_count)
+    started = time.perf_counter()
+    predictions = np.full(test_count, values.mean())
+    seconds = time.perf_counter() - started
+    return Baseline("mean", "Always the mean of the training data.", predictions, seconds)
 
-    The baseline sees the same words as the network, so that any difference is due to the model.
+
+def tfidf(
+    train_tokens: Sequence[Sequence[str]],
+    train_values: Sequence[float] | NDArray[Any],
+    test_tokens: Sequence[Sequence[str]],
+    valid: tuple[Sequence[Sequence[str]], Sequence[float] | NDArray[Any]] | None = None,
+    *,
+    is_regression: bool = False,
+) -> Baseline:
+    """Train logistic or ridge regression on TF-IDF weights of words and pairs of words.
+
+    The baseline gets the same words as the network, so that any difference is due to the model.
 
     Args:
         train_tokens: Words of each training document.
-        train_labels: Their classes; at least two different ones.
+        train_values: Their classes, at least two different ones, or their numbers.
         test_tokens: Words of each test document.
-        valid: Words and classes of the validation documents, which then select C among 1, 10 and
+        valid: Words and values of the validation documents, which then select C among 1, 10 and
             100; without them, C is 10.
+        is_regression: True if values are numbers; ridge regression with penalty 1/C.
     """
     try:
         from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.linear_model import LogisticRegression
+        from sklearn.linear_model import LogisticRegression, Ridge
     except ImportError as error:
         raise MissingExtraError("the TF-IDF baseline", "scikit-learn", "train") from error
     started = time.perf_counter()
@@ -73,22 +86,26 @@ def tfidf_logistic_regression(
     vectorizer = make_vectorizer(
         analyzer=_words_and_pairs, max_features=MAX_TERMS, sublinear_tf=True, dtype=np.float32
     )
-    train = vectorizer.fit_transform(train_tokens)
+    train, values = vectorizer.fit_transform(train_tokens), np.asarray(train_values)
+    candidates = [DEFAULT_C] if valid is None else CANDIDATES
     models = [
-        LogisticRegression(C=c, max_iter=1000).fit(train, np.asarray(train_labels))
-        for c in ([DEFAULT_C] if valid is None else CANDIDATES)
+        (Ridge(alpha=1 / c) if is_regression else LogisticRegression(C=c, max_iter=1000)).fit(
+            train, values
+        )
+        for c in candidates
     ]
-    selected, origin = models[0], ""
+    selected, origin = 0, ""
     if valid is not None:
-        documents, classes = vectorizer.transform(valid[0]), np.asarray(valid[1])
-        selected = max(models, key=lambda model: model.score(documents, classes))
-        origin = ", selected on the validation documents"
-    predictions = selected.predict(vectorizer.transform(test_tokens)).astype(np.int64)
+        documents, known = vectorizer.transform(valid[0]), np.asarray(valid[1])
+        scores = [model.score(documents, known) for model in models]
+        selected, origin = int(np.argmax(scores)), ", selected on the validation documents"
+    name = "ridge regression" if is_regression else "logistic regression"
+    predictions = models[selected].predict(vectorizer.transform(test_tokens))
     return Baseline(
-        "TF-IDF + logistic regression",
-        "Words and pairs of words, weighted by TF-IDF, through logistic regression "
-        f"(C = {selected.C:g}{origin}).",
-        predictions,
+        f"TF-IDF + {name}",
+        f"Words and pairs of words, weighted by TF-IDF, through {name} "
+        f"(C = {candidates[selected]:g}{origin}).",
+        predictions.astype(np.float64 if is_regression else np.int64),
         time.perf_counter() - started,
     )
 

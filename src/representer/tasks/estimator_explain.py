@@ -18,7 +18,7 @@ def entry_of(noun: str, row: int, prediction: str, explanation: Explanation) -> 
 
     Args:
         noun: What the object is.
-        row: Its row in the data, counted from 1.
+        row: Its row in the data, counted from 1, or its line.
         prediction: With its probability or standard deviation.
         explanation: Its contributions.
     """

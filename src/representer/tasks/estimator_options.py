@@ -14,6 +14,7 @@ from representer.estimators.parameters import TrainingParameters
 from representer.tasks.options import option
 
 KINDS = ("auto", "classification", "regression")
+BASELINES = ("none", "simple", "all")
 
 # `seed` and `threads` replace two of them; the others have no meaning on the command line.
 _NOT_OPTIONS = ("random_state", "n_jobs", "callbacks", "verbose", "warm_start")
@@ -34,7 +35,9 @@ class RunConfig:
     test_fraction: float = option(0.1, "fraction of DATA used for testing")
     seed: int = option(0, "random seed of split, weights, order and dropout")
     threads: int = option(0, "CPU threads; 0: default of torch")
-    baselines: bool = option(True, "also train the baselines")
+    baselines: str = option(
+        "simple", "baselines to train too: none, simple ones, or all of the task", choices=BASELINES
+    )
     resume: bool = option(False, "continue from the newest checkpoint of the run folder")
     demo: bool = option(False, "no DATA: synthetic data")
 
@@ -45,8 +48,11 @@ class RunConfig:
         total = getattr(self, "valid_fraction") + self.test_fraction  # noqa: B009
         if total >= 1:
             raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
-        if self.seed < 0:
-            raise ArgumentError("seed", self.seed, "0 or more")
+        for name in ("seed", "threads"):
+            if getattr(self, name) < 0:
+                raise ArgumentError(name, getattr(self, name), "0 or more")
+        if self.baselines not in BASELINES:
+            raise ArgumentError("baselines", self.baselines, "one of " + ", ".join(BASELINES))
         if self.demo and any((self.data, self.valid, self.test)):
             path = self.data or self.valid or self.test
             raise ArgumentError("data", path, "nothing with --demo, which has its own data")
@@ -95,9 +101,10 @@ def config_of(
             if is_option and one.name not in (*without, *own):
                 default: Any = one.default
                 is_list = isinstance(default, tuple)
-                default = ",".join(map(str, default)) if is_list else default
-                copied = field(default=default, metadata=one.metadata)
                 hint = str if is_list else _of_command_line(hints[one.name])
+                if hint is str and default is not None:
+                    default = ",".join(map(str, default)) if is_list else str(default)
+                copied = field(default=default, metadata=one.metadata)
                 own[one.name] = one.name, hint, copied
     about = {
         "__module__": module,
@@ -145,7 +152,12 @@ def refuse_parameters_of_others(config: Any, estimator: type[Any], parameters: t
 
 
 def _of_command_line(hint: Any) -> Any:
-    """Return the type of an option; what may be a number or a text is typed as a text."""
+    """Return the type of an option; what may be a number or a text is typed as a text.
+
+    What may be an object in Python is a path here.
+    """
+    if hint is Any:
+        return str | None
     return str if {float, str} <= set(get_args(hint)) else hint
 
 

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_data import Data, Objects
+from representer.tasks.estimator_data import Data
 from representer.tasks.metrics import Z95, classification_metrics, paired_difference
 from representer.tasks.regression_metrics import regression_metrics, rmse_difference
+from representer.training.training_result import TrainingResult
 
-MISTAKES = 12
+MISTAKES, EXCERPT = 12, 320
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,58 @@ class Predictions:
     values: NDArray[Any]
     probabilities: NDArray[np.float64] | None = None
     deviations: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A trained network as the results show it.
+
+    Attributes:
+        name: Name of the model.
+        predictions: For the test objects.
+        training: Result of the training.
+        steps_per_epoch: Batches of the training objects.
+        parameters: Number of parameters by part, and of ``"all"``.
+    """
+
+    name: str
+    predictions: Predictions
+    training: TrainingResult
+    steps_per_epoch: int
+    parameters: dict[str, int]
+
+
+def metrics_of(
+    task: str,
+    data: Data,
+    outcome: Outcome,
+    others: Sequence[Outcome] = (),
+    baselines: Sequence[Baseline] = (),
+) -> dict[str, Any]:
+    """Return metrics.json: the test metrics of the model, of other networks and of baselines."""
+    truth, names, training = data.values["test"], data.names, outcome.training
+    predictions, best, steps = outcome.predictions, training.best, outcome.steps_per_epoch
+    about = "Trained with the same settings."
+    beside = [
+        Baseline(other.name, about, other.predictions.values, other.training.seconds)
+        for other in others
+    ]
+    return {
+        "task": task,
+        "kind": "regression" if data.is_regression else "classification",
+        "model": outcome.name,
+        "test": figures_of(truth, predictions, names),
+        "valid": best,
+        "best_epoch": (best["step"] if best else training.step) / steps,
+        "epochs": training.step / steps,
+        "steps": training.step,
+        "steps_per_epoch": steps,
+        "stopped_by": training.reason,
+        "seconds": training.seconds,
+        "parameters": outcome.parameters,
+        "comparisons": [compared(truth, predictions, one, names) for one in beside],
+        "baselines": [compared(truth, predictions, one, names) for one in baselines],
+    }
 
 
 def figures_of(
@@ -72,7 +125,7 @@ def verdict(metrics: dict[str, Any], nouns: str) -> str:
     """
     is_regression = metrics["kind"] == "regression"
     parts = []
-    for baseline in metrics["baselines"]:
+    for baseline in (*metrics["comparisons"], *metrics["baselines"]):
         difference, low, high = baseline["difference"]
         is_ahead, is_behind = (high < 0, low > 0) if is_regression else (low > 0, high < 0)
         relation = "ahead of" if is_ahead else "behind" if is_behind else "level with"
@@ -90,7 +143,8 @@ def verdict(metrics: dict[str, Any], nouns: str) -> str:
 def summary(metrics: dict[str, Any]) -> str:
     """Return the closing table for the terminal."""
     rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
-    rows += [(row["name"], row, row["seconds"]) for row in metrics["baselines"]]
+    others = (*metrics["comparisons"], *metrics["baselines"])
+    rows += [(row["name"], row, row["seconds"]) for row in others]
     width = max(len(name) for name, _, _ in rows)
     if metrics["kind"] == "regression":
         lines = [f"{'':<{width}}        RMSE    95 % interval             MAE      R²  training"]
@@ -113,8 +167,11 @@ def summary(metrics: dict[str, Any]) -> str:
 
 
 def mistakes(data: Data, predictions: Predictions, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the test objects with the most confident errors, or with the largest errors."""
-    part: Objects = data.parts["test"]
+    """Return the test objects with the most confident errors, or with the largest errors.
+
+    Objects that are texts are shown with their beginning.
+    """
+    part = data.parts["test"]
     truth, predicted = data.values["test"], predictions.values
     if predictions.probabilities is not None:
         wrong = np.flatnonzero(predicted != truth)
@@ -124,12 +181,18 @@ def mistakes(data: Data, predictions: Predictions, names: Sequence[str]) -> list
         rows = np.argsort(-np.abs(predicted - truth), kind="stable")
     return [
         {
-            "row": data.rows["test"][i] + 1,
+            "number": part.numbers[i],
             "truth": part.labels[i],
             "predicted": shown(predictions, i, names),
+            "text": _excerpt(part.objects[i]),
         }
         for i in rows[:MISTAKES].tolist()
     ]
+
+
+def _excerpt(one: Any) -> str:
+    words = " ".join(one.split()) if isinstance(one, str) else ""
+    return words if len(words) <= EXCERPT else words[:EXCERPT].rsplit(" ", 1)[0] + " …"
 
 
 def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:

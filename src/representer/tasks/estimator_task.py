@@ -1,82 +1,93 @@
 """``fit`` for a task that trains an estimator on labeled objects.
 
-A task gives a reader, two estimators, baselines and a demo; everything else is here and in
+A task gives a reader, two estimators, baselines, facts and a demo; everything else is here and in
 `estimator_use`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from representer.errors import ArgumentError, DataError
 from representer.estimators.base import Estimator
-from representer.estimators.fitting import Examples
-from representer.printable import show
+from representer.estimators.fitting import Examples, batch_size_for
+from representer.estimators.joint import NETWORK
+from representer.printable import say, show
 from representer.report import write_report
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data, Objects, are_fractions, divided
-from representer.tasks.estimator_options import (
-    defaults,
-    parameters_of,
-    refuse_parameters_of_others,
+from representer.tasks.estimator_hooks import (
+    Facts,
+    Model,
+    Trained,
+    alone,
+    by_class,
+    no_resources,
+    silent,
 )
-from representer.tasks.estimator_results import (
-    Predictions,
-    compared,
-    figures_of,
-    mistakes,
-    summary,
-    verdict,
-)
-from representer.tasks.estimator_use import EstimatorUse, names_of
+from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
+from representer.tasks.estimator_results import Outcome, metrics_of, mistakes, summary, verdict
+from representer.tasks.estimator_use import EstimatorUse, predictions_of
 from representer.tasks.options import as_yaml, command_of, determining
 from representer.training.fingerprint import fingerprint
 from representer.training.trainer_config import TrainerConfig
-from representer.training.training_result import TrainingResult
 
 # A run may be resumed with other values of these; the trainer checks its own settings.
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
-    "data", "valid", "test", "out", "baselines", "resume", "demo", "device", "time_limit",
+    "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo", "device",
+    "time_limit",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EstimatorTask(EstimatorUse):
     """All functions of a task; the other arguments are those of `EstimatorUse`.
 
     Args:
         name: As in ``representer fit NAME``.
-        nouns: Several of them.
-        config: Dataclass with the options of ``fit``.
+        nouns: Several objects: "graphs".
         parameters: Dataclass with the parameters of both estimators.
         classifier: The class of the classifier.
         regressor: The class of the regressor.
+        defaults: From the options of ``fit`` to the defaults of its preset or demo.
         demo: Returns synthetic objects.
-        demo_options: Defaults of the demo.
-        baselines: From training objects, their values, test objects and ``is_regression``.
-        describe: Returns facts on objects for the report.
+        baselines: From the options of ``fit`` and the data.
+        describe: Returns facts on the objects, from the options of ``fit`` and the data.
+        resources: Reads parameters of the estimator from files, from the options of ``fit`` and
+            the inputs.
+        describe_model: From the options of ``fit``, the data, the estimator and its new network.
+        title: Of the report, from the options of ``fit`` and the data; None for a general one.
+        networks: From the options of ``fit`` to those of each network to train, by its heading;
+            the first is the model, the others are compared with it.
+        closing: Returns what the terminal shows below the results.
     """
 
     name: str
     nouns: str
-    config: type[Any]
     parameters: type[Any]
     classifier: type[Estimator]
     regressor: type[Estimator]
+    defaults: Callable[[Any], dict[str, Any]]
     demo: Callable[[], Objects]
-    demo_options: dict[str, Any]
-    baselines: Callable[..., list[Baseline]]
-    describe: Callable[[Sequence[Any]], dict[str, str]]
+    baselines: Callable[[Any, Data], list[Baseline]]
+    describe: Callable[[Any, Data], Facts]
+    resources: Callable[[Any, Any], dict[str, Any]] = no_resources
+    describe_model: Callable[[Any, Data, Any, Any], Model] = by_class
+    title: Callable[[Any, Data], str] | None = None
+    networks: Callable[[Any], dict[str, Any]] = alone
+    closing: Callable[[Any, RunFolder, Trained], str] = silent
 
     def fit(self, config: Any) -> dict[str, Any]:
         """Train an estimator, test it, and write the run folder.
 
-        Nothing is written before the data have been read and checked.
+        Nothing is written before the data have been read and checked. A finished demo prints its
+        results again, and an interrupted one continues.
 
         Args:
             config: The run.
@@ -89,108 +100,172 @@ class EstimatorTask(EstimatorUse):
         """
         name = "demo" if config.demo else Path(config.data or "").name.partition(".")[0]
         config = replace(config, out=config.out or f"runs/{name or self.name}")
-        data = self._prepare(config)
-        kind = self.regressor if data.is_regression else self.classifier
+        data = self.prepare(config)
+        networks = self.networks(config)
+        with ExitStack() as stack:
+            runs = [stack.enter_context(self._open(one)) for one in networks.values()]
+            trained = []
+            for run, (heading, own) in zip(runs, networks.items(), strict=True):
+                if heading:
+                    print(f"{heading}:")
+                trained.append(self.train(run, own, data, is_silent=bool(trained)))
+            return self.report(runs[0], trained[0], trained[1:])
+
+    def prepare(self, config: Any) -> Data:
+        """Read, check, split and encode the data, without writing anything.
+
+        Raises:
+            DataError: The data cannot be used.
+            ArgumentError: There are no data, or a parameter is out of its range.
+        """
+        for kind in (self.classifier, self.regressor):
+            kind(**parameters_of(config, kind)).check()
+        sources = self._sources(config)
+        is_regression = config.kind == "regression" or (
+            config.kind == "auto" and are_fractions(sources["all"].labels)
+        )
+        kind = self.regressor if is_regression else self.classifier
         refuse_parameters_of_others(config, kind, self.parameters)
-        estimator = kind(**parameters_of(config, kind))
-        estimator.check()
-        estimator.target_ = data.target
+        estimator: Any = kind(**parameters_of(config, kind))
+        sources = {name: self._usable(estimator, one, config) for name, one in sources.items()}
+        for one in sources.values():
+            one.say_notes()
+        fractions = {"valid": config.valid_fraction, "test": config.test_fraction}
+        data = divided(sources, fractions, config.seed, is_regression=is_regression)
         try:
-            estimator.inputs_ = estimator._learn_inputs(data.parts["train"].objects, config.seed)
-            encoded = {
-                part: estimator.inputs_.encode(own.objects) for part, own in data.parts.items()
-            }
+            inputs = estimator._learn_inputs(data.parts["train"].objects, config.seed)
+            encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
         except DataError as error:
             raise DataError(str(error), file=data.parts["train"].source) from None
-        is_repeated_demo = config.demo and Path(config.out).exists()
-        with RunFolder(config.out, resume=config.resume or is_repeated_demo) as run:
-            network = estimator.new_network(config.seed)
-            if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
-                run.write_text("config.yaml", as_yaml(config))
-                run.write_json("splits.json", data.splits())
-            train, valid = (self._examples(data, encoded, part) for part in ("train", "valid"))
-            result = estimator.train_on(
-                run, network, train, valid, config.seed,
-                settings=lambda trainer: self._settings(config, data, trainer),
-                reading=self._reading(config),
-            )  # fmt: skip
-            run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-            predictions = self._predictions(config.out, estimator, data.parts["test"].objects)
-            return self._report(run, config, data, estimator, predictions, result)
+        resources = self.resources(config, inputs)
+        data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
+        facts = self.describe(config, data)
+        for note in facts.notes:
+            say(note)
+        return replace(data, facts=facts.values)
 
-    def _prepare(self, config: Any) -> Data:
-        reading = self._reading(config)
+    def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
+        """Train one network in a folder, or continue its training, and predict the test objects.
+
+        Args:
+            run: The folder.
+            config: Its options.
+            data: The data.
+            is_silent: Leave out the notes on the model.
+        """
+        kind: Any = self.regressor if data.is_regression else self.classifier
+        estimator = kind(**(parameters_of(config, kind) | data.resources))
+        estimator.target_, estimator.inputs_ = data.target, data.inputs
+        network = estimator.new_network(config.seed)
+        model = self.describe_model(config, data, estimator, network)
+        for note in () if is_silent else model.notes:
+            say(note)
+        if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
+            run.write_text("config.yaml", as_yaml(config))
+            run.write_json("splits.json", data.splits())
+        examples = {part: self._examples(data, part) for part in ("train", "valid")}
+        train, valid = examples.values()
+        result = estimator.train_on(
+            run, network, train, valid, config.seed,
+            settings=lambda trainer: self._settings(config, data, trainer),
+            reading=self._reading(config) | data.sources[0][1].reading,
+        )  # fmt: skip
+        if getattr(estimator, "answer", NETWORK) != NETWORK:
+            parts = [(data.parts[part].objects, own.values) for part, own in examples.items()]
+            estimator.join(run, *parts)
+        run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
+        predictions = predictions_of(run.path, estimator, data.parts["test"].objects)
+        counts = {
+            model.parts.get(name, name): sum(p.numel() for p in part.parameters())
+            for name, part in network.named_children()
+        }
+        counts["all"] = sum(p.numel() for p in network.parameters())
+        batch_size = batch_size_for(estimator, len(train.objects))
+        steps = -(-len(train.objects) // batch_size)
+        outcome = Outcome(model.name, predictions, result, steps, counts)
+        return Trained(config, data, estimator, model, outcome)
+
+    def report(
+        self,
+        run: RunFolder,
+        trained: Trained,
+        others: Sequence[Trained] = (),
+        baselines: Sequence[Baseline] | None = None,
+    ) -> dict[str, Any]:
+        """Compare with other networks and baselines, write the results, print the closing table.
+
+        If several processes trained the model, only the first does this; the others return nothing.
+
+        Args:
+            run: The folder.
+            trained: The model.
+            others: Other networks, trained on the same data.
+            baselines: Baselines trained on this split; trained here if None.
+        """
+        if not run.is_writer:
+            return {}
+        config, data, outcome = trained.config, trained.data, trained.outcome
+        if baselines is None:
+            baselines = self.baselines(config, data) if config.baselines != "none" else []
+        outcomes = [other.outcome for other in others]
+        metrics = metrics_of(self.name, data, outcome, outcomes, baselines)
+        details = {
+            "title": self.title(config, data) if self.title else self._title(data),
+            "noun": self.noun,
+            "nouns": self.nouns,
+            "command": command_of(self.name, config, self.defaults(config)),
+            "config": config.to_dict(),
+            "data": data.described(trained.model.facts),
+            "model": {"values": dict(trained.model.values)},
+            "place": data.parts["test"].place,
+            "mistakes": mistakes(data, outcome.predictions, data.names),
+            "verdict": verdict(metrics, self.nouns),
+            "environment": fingerprint(next(trained.estimator.network_.parameters()).device),
+        }
+        run.write_json("details.json", details)
+        run.write_json("metrics.json", metrics)
+        closing = self.closing(self, run, trained)
+        page = write_report(run.path)
+        for text in (summary(metrics), details["verdict"], closing, f"report: {page}"):
+            if text:
+                show(text)
+        return metrics
+
+    def _open(self, config: Any) -> RunFolder:
+        is_repeated_demo = config.demo and Path(config.out).exists()
+        return RunFolder(config.out, resume=config.resume or is_repeated_demo)
+
+    def _sources(self, config: Any) -> dict[str, Objects]:
+        """Return the main objects as ``"all"``, and those of ``"valid"`` and ``"test"``."""
+        reading, is_regression = self._reading(config), config.kind == "regression"
         if config.demo:
             main = self.demo()
         elif config.data is None:
             hint = f"Without data of your own: representer fit {self.name} --demo"
             raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
         else:
-            main = self._objects(config.data, reading, config.kind == "regression")
-        is_regression = config.kind == "regression"
+            main = self._objects(config.data, reading, is_regression)
         if config.kind == "auto":
             is_regression = are_fractions(main.labels)
-        sources = {"all": main}
-        for name in ("valid", "test"):
-            if path := getattr(config, name):
-                sources[name] = self._objects(path, reading, is_regression)
-        fractions = {"valid": config.valid_fraction, "test": config.test_fraction}
-        return divided(sources, fractions, config.seed, is_regression=is_regression)
+        others = {
+            name: self._objects(path, reading | main.reading, is_regression)
+            for name in ("valid", "test")
+            if (path := getattr(config, name))
+        }
+        return {"all": main, **others}
 
     def _reading(self, config: Any) -> dict[str, Any]:
         return {one.name: getattr(config, one.name) for one in fields(self.reading)}
 
-    def _examples(self, data: Data, encoded: dict[str, Any], part: str) -> Examples:
+    def _examples(self, data: Data, part: str) -> Examples:
         values = data.values[part]
-        return Examples(encoded[part], values[:, None] if data.is_regression else values)
+        return Examples(data.encoded[part], values[:, None] if data.is_regression else values)
 
     def _settings(self, config: Any, data: Data, trainer: TrainerConfig) -> dict[str, Any]:
         chosen = determining(config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
-        return {**chosen, "sha256": data.splits()["sha256"]}
+        return {**chosen, "sha256": {role: one.digest for role, one in data.sources}}
 
-    def _report(
-        self, run: RunFolder, config: Any, data: Data, estimator: Any,
-        predictions: Predictions, result: TrainingResult,
-    ) -> dict[str, Any]:  # fmt: skip
-        """Compare with the baselines, write the results, print the closing table."""
-        if not run.is_writer:
-            return {}
-        train, test = data.parts["train"], data.parts["test"]
-        baselines = []
-        if config.baselines:
-            args = train.objects, data.values["train"], test.objects
-            baselines = self.baselines(*args, is_regression=data.is_regression)
-        names, truth = names_of(estimator), data.values["test"]
-        parameters = sum(p.numel() for p in estimator.network_.parameters())
-        metrics = {
-            "task": self.name,
-            "kind": "regression" if data.is_regression else "classification",
-            "model": type(estimator).__name__,
-            "test": figures_of(truth, predictions, names),
-            "valid": result.best,
-            "epochs": result.epoch,
-            "steps": result.step,
-            "stopped_by": result.reason,
-            "seconds": result.seconds,
-            "parameters": parameters,
-            "baselines": [compared(truth, predictions, one, names) for one in baselines],
-        }
-        usual = defaults(self.config, self.demo_options if config.demo else {})
-        source = Path(train.source).name if train.files else train.source
-        details = {
-            "title": f"{source}: {metrics['kind']} of {self.nouns}",
-            "nouns": self.nouns,
-            "command": command_of(self.name, config, usual),
-            "config": config.to_dict(),
-            "data": data.described() | {"facts": self.describe(train.objects)},
-            "mistakes": mistakes(data, predictions, names),
-            "verdict": verdict(metrics, self.nouns),
-            "environment": fingerprint(next(estimator.network_.parameters()).device),
-        }
-        run.write_json("details.json", details)
-        run.write_json("metrics.json", metrics)
-        page = write_report(run.path)
-        for text in (summary(metrics), details["verdict"], f"report: {page}"):
-            if text:
-                show(text)
-        return metrics
+    def _title(self, data: Data) -> str:
+        main = data.sources[0][1]
+        kind = "regression" if data.is_regression else "classification"
+        return f"{Path(main.source).name if main.files else main.source}: {kind} of {self.nouns}"

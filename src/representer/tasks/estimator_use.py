@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.errors import DataError
+from representer.data.tables import left_out
+from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
-from representer.estimators.base import Estimator
+from representer.estimators.base import NOT_FINITE, Estimator
 from representer.estimators.classes import Classes
 from representer.estimators.targets import Numbers
 from representer.printable import say
-from representer.storage.run_files import RunFiles, require_finite
-from representer.tasks.estimator_data import Objects, encode_labels
+from representer.storage.fields import from_values
+from representer.storage.run_files import MODEL, RunFiles, require_finite
+from representer.tasks.estimator_data import Objects, encode_labels, names_of
 from representer.tasks.estimator_explain import entry_of, write_explanations
+from representer.tasks.estimator_hooks import no_reason, nothing_more
 from representer.tasks.estimator_results import Predictions, figures_of, shown
-from representer.tasks.table_file import as_csv, check_output, write_table
+from representer.tasks.table_file import (
+    as_csv,
+    check_output,
+    refuse_same_columns,
+    shown_cell,
+    write_table,
+)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EstimatorUse:
     """The functions of a task that use a trained estimator.
 
@@ -31,11 +40,22 @@ class EstimatorUse:
         noun: One object: "graph".
         reading: Dataclass with the options of reading.
         read: From path, options of reading, ``is_regression`` and ``require_labels`` to objects.
+        remembered: The options of reading whose default is that of the training, with what a
+            value is if one is required.
+        reason: From an estimator, the options of ``fit`` (None after training) and an object to
+            the reason against using it, empty if there is none.
+        remedy: The fix if `fit` can use none of its objects.
+        explained: From an estimator, an object and a number of contributions to what explanations
+            show besides them.
     """
 
     noun: str
     reading: type[Any]
     read: Callable[..., Objects]
+    remembered: Mapping[str, str] = field(default_factory=dict)
+    reason: Callable[[Any, Any, Any], str] = no_reason
+    remedy: str = ""
+    explained: Callable[[Any, Any, int], dict[str, Any]] = nothing_more
 
     def evaluate(self, run: str | Path, data: str | Path, options: Any) -> dict[str, Any]:
         """Evaluate a trained model on labeled objects.
@@ -50,16 +70,19 @@ class EstimatorUse:
         """
         estimator, reading = self._load(run, options)
         objects = self._objects(data, reading, isinstance(estimator.target_, Numbers))
-        names = names_of(estimator)
-        truth = encode_labels(objects, names or None)
+        objects.say_notes()
+        names = names_of(estimator.target_)
+        truth = encode_labels(objects, names)
         predictions = self._checked(run, estimator, objects)
         figures = figures_of(truth, predictions, names)
-        return {"run": str(run), "data": str(data), **figures}
+        return {"run": str(run), "data": str(data), "left_out": len(objects.dropped), **figures}
 
     def predict(
         self, run: str | Path, data: str | Path, output: str | Path | None, options: Any
     ) -> None:
-        """Write the number of each object with its prediction.
+        """Write the rows of the input, in order, or the number of each object, with predictions.
+
+        A row that cannot be used keeps its place without a prediction; stderr says which.
 
         Args:
             run: The run folder.
@@ -73,24 +96,24 @@ class EstimatorUse:
         """
         if output is not None:
             check_output(Path(output), Path(data))
-        estimator, reading = self._load(run, options)
-        is_regression = isinstance(estimator.target_, Numbers)
-        objects = self._objects(data, reading, is_regression, require_labels=False)
-        result, names = self._checked(run, estimator, objects), names_of(estimator)
-        rows: list[list[str]]
-        if result.probabilities is not None:
-            header = [self.noun, "prediction", *(f"probability_{name}" for name in names)]
-            rows = [
-                [names[int(number)], *(f"{chance:.6f}" for chance in chances)]
-                for number, chances in zip(result.values, result.probabilities, strict=True)
-            ]
+        estimator, objects = self._to_predict(run, data, options)
+        predictions = self._checked(run, estimator, objects)
+        added = _columns(predictions, names_of(estimator.target_))
+        rows = dict(zip(objects.lines, _cells(predictions, estimator.target_), strict=True))
+        table = objects.table
+        if table is None:
+            written = {
+                line: [str(row)] for line, row in zip(objects.lines, objects.rows, strict=True)
+            }
+            columns = [self.noun]
         else:
-            header = [self.noun, "prediction", "standard_deviation"]
-            deviations = np.zeros(0) if result.deviations is None else result.deviations
-            pairs = zip(result.values.tolist(), deviations.tolist(), strict=True)
-            rows = [[f"{mean:.9g}", f"{deviation:.9g}"] for mean, deviation in pairs]
-        body = [[str(number), *row] for number, row in enumerate(rows, 1)]
-        write_table(output, as_csv([header, *body]))
+            refuse_same_columns(added, table.columns, objects.source)
+            given = zip(table.lines, table.rows, strict=True)
+            written = {line: [*map(shown_cell, cells)] for line, cells in given}
+            columns = table.columns
+        nothing = [""] * len(added)
+        body = ([*cells, *rows.get(line, nothing)] for line, cells in written.items())
+        write_table(output, as_csv([[*columns, *added], *body]))
 
     def explain(
         self, run: str | Path, data: str | Path, options: Any, *, limit: int, top: int
@@ -110,18 +133,59 @@ class EstimatorUse:
             DataError: The objects cannot be used.
             KindError: The model has no exact contributions, with the reason.
         """
+        estimator, objects = self._to_predict(run, data, options)
+        first = objects.subset(range(min(limit, len(objects))))
+        entries = self.entries(run, estimator, first, top)
+        write_explanations(run, entries)
+        return entries
+
+    def entries(
+        self, run: str | Path, estimator: Any, objects: Objects, top: int
+    ) -> list[dict[str, Any]]:
+        """Return the explanation of each object, as in explanations.json.
+
+        Args:
+            run: The run folder, for messages.
+            estimator: The trained estimator.
+            objects: The objects.
+            top: Number of contributions to list for each.
+        """
+        predictions = self._checked(run, estimator, objects)
+        explanations = estimator.explain(objects.objects, top)
+        names = names_of(estimator.target_)
+        entries = []
+        for i, (one, explanation) in enumerate(zip(objects.objects, explanations, strict=True)):
+            require_finite(run, [explanation.score, explanation.baseline])
+            noun = "line" if objects.is_numbered_by_line else self.noun
+            entry = entry_of(noun, objects.numbers[i], shown(predictions, i, names), explanation)
+            entries.append(entry | self.explained(estimator, one, top))
+        return entries
+
+    def _to_predict(self, run: str | Path, data: Any, options: Any) -> tuple[Any, Objects]:
+        """Return the estimator of a run, and the objects that it can predict."""
         estimator, reading = self._load(run, options)
         is_regression = isinstance(estimator.target_, Numbers)
         objects = self._objects(data, reading, is_regression, require_labels=False)
-        first = objects.subset(range(min(limit, len(objects))))
-        predictions, names = self._checked(run, estimator, first), names_of(estimator)
-        explanations = estimator.explain(first.objects, top)
-        entries = [
-            entry_of(self.noun, row + 1, shown(predictions, row, names), explanation)
-            for row, explanation in enumerate(explanations)
-        ]
-        write_explanations(run, entries)
-        return entries
+        objects = self._usable(estimator, objects)
+        for line in (*objects.notes, left_out(objects.dropped)):
+            if line:
+                say(f"{objects.source}: {line.replace('left out', 'without a prediction')}")
+        return estimator, objects
+
+    def _usable(self, estimator: Any, objects: Objects, config: Any = None) -> Objects:
+        """Return the objects that can be used.
+
+        Raises:
+            DataError: There are none.
+        """
+        result = objects.usable(lambda one: self.reason(estimator, config, one))
+        if not len(result):
+            problem = f"none of the {len(objects)} {self.noun}s can be used"
+            reasons = ", ".join(sorted({row.reason for row in result.dropped}))
+            place: Any = {"file": objects.source, "column": objects.column}
+            fix = self.remedy if config else ""
+            raise DataError(f"{problem} ({reasons})", fix=fix, **place)
+        return result
 
     def _objects(
         self,
@@ -131,18 +195,16 @@ class EstimatorUse:
         *,
         require_labels: bool = True,
     ) -> Objects:
-        result = self.read(
+        return self.read(
             path, **reading, is_regression=is_regression, require_labels=require_labels
         )
-        for note in result.notes:
-            say(f"{result.source}: {note}")
-        return result
 
     def _load(self, run: str | Path, options: Any) -> tuple[Estimator, dict[str, Any]]:
         """Return the estimator of a run and how to read data: as in training, unless options say.
 
         Raises:
             DataError: The run is damaged, or its model has several targets.
+            ArgumentError: A required option of reading is neither given nor known to the run.
         """
         estimator: Any = saving.load(run)
         target = estimator.target_
@@ -152,29 +214,59 @@ class EstimatorUse:
         if not is_single:
             problem = "holds a model of several targets"
             raise DataError(problem, file=run, fix="Use it in Python.")
-        saved = saving.read_description(RunFiles(run)).reading
-        usual = asdict(self.reading())
-        given = {name: value for name, value in asdict(options).items() if value != usual[name]}
-        return estimator, usual | {k: v for k, v in saved.items() if k in usual} | given
+        files, given = RunFiles(run), asdict(options)
+        usual = {one.name: one.default for one in fields(self.reading)}
+        saved = saving.read_description(files).reading
+        known = {name: saved[name] for name in self.remembered if name in saved}
+        trained = files.parsed(MODEL, lambda: from_values(self.reading, known))
+        reading = {
+            name: getattr(trained, name) if value == usual[name] else value
+            for name, value in given.items()
+        }
+        for name, expected in self.remembered.items():
+            if expected and not reading[name]:
+                hint = "The run says nothing about tables: it was saved from Python."
+                raise ArgumentError(name, reading[name], expected, hint=hint)
+        return estimator, reading
 
-    def _checked(self, run: str | Path, estimator: Estimator, objects: Objects) -> Predictions:
+    def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> Predictions:
+        """Return predictions; messages name the source of the objects, or the run."""
         try:
-            return self._predictions(run, estimator, objects.objects)
+            return predictions_of(run, estimator, objects.objects)
         except DataError as error:
-            raise DataError(str(error), file=objects.source) from None
-
-    def _predictions(self, run: str | Path, estimator: Any, objects: Sequence[Any]) -> Predictions:
-        if isinstance(estimator.target_, Numbers):
-            mean, deviation = estimator.predict(objects, return_std=True)
-            mean, deviation = np.ravel(mean), np.ravel(deviation)
-            require_finite(run, mean)
-            return Predictions(mean, deviations=deviation)
-        chances: NDArray[np.float64] = estimator.predict_proba(objects)
-        require_finite(run, chances)
-        return Predictions(chances.argmax(axis=1), chances)
+            is_model = NOT_FINITE in str(error)
+            raise DataError(str(error), file=run if is_model else objects.source) from None
 
 
-def names_of(estimator: Any) -> list[str]:
-    """Return the names of the classes as text; none for numbers."""
-    target = estimator.target_
-    return [str(name) for name in target.names] if isinstance(target, Classes) else []
+def predictions_of(run: str | Path, estimator: Any, objects: Sequence[Any]) -> Predictions:
+    """Return an estimator's predictions for objects.
+
+    Raises:
+        DataError: They are not finite; the message names the run.
+    """
+    if isinstance(estimator.target_, Numbers):
+        mean, deviation = estimator.predict(objects, return_std=True)
+        mean, deviation = np.ravel(mean), np.ravel(deviation)
+        require_finite(run, mean)
+        return Predictions(mean, deviations=deviation)
+    chances: NDArray[np.float64] = estimator.predict_proba(objects)
+    require_finite(run, chances)
+    return Predictions(chances.argmax(axis=1), chances)
+
+
+def _columns(predictions: Predictions, names: Sequence[str]) -> list[str]:
+    if predictions.probabilities is None:
+        return ["prediction", "standard_deviation"]
+    return ["prediction", *(f"probability_{name}" for name in names)]
+
+
+def _cells(predictions: Predictions, target: Any) -> list[list[str]]:
+    if predictions.probabilities is not None:
+        names = names_of(target)
+        return [
+            [names[int(number)], *(f"{chance:.6f}" for chance in chances)]
+            for number, chances in zip(predictions.values, predictions.probabilities, strict=True)
+        ]
+    deviations = np.zeros(0) if predictions.deviations is None else predictions.deviations
+    pairs = zip(predictions.values.tolist(), deviations.tolist(), strict=True)
+    return [[f"{mean:.9g}", f"{deviation:.9g}"] for mean, deviation in pairs]

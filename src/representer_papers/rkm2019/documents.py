@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from representer.tasks.recipe import Recipe, Request
-from representer.tasks.text.text_config import PRESETS, TextConfig, defaults
+from representer.tasks.text.text_task import PRESETS, TextConfig, defaults_of
 from representer_papers.rkm2019.table2 import COLUMNS, REPORTED, ROWS, SOURCE
 
 if TYPE_CHECKING:
-    from representer.data.text import WordVectors
     from representer.storage.run_folder import RunFolder
-    from representer.tasks.text.text_data import TextData
+    from representer.tasks.estimator_data import Data
     from representer_papers.rkm2019.datasets import Located
 
 FILTER_LENGTHS = (1, 3)
@@ -48,7 +47,7 @@ def reproduce(request: Request) -> Path:
                 [Run(Path(config.out or ""), config) for config in configs],
                 partial(_load, configs[0]),
                 partial(_train, baselines),
-                {baselines: lambda path, read: write_baselines(path, read[0])},
+                {baselines: write_baselines},
             )
     return write_table(request, places)
 
@@ -66,28 +65,24 @@ DOCUMENTS = Recipe(
 )
 
 
-def _load(config: TextConfig) -> tuple[TextData, WordVectors | None]:
-    from representer.data.text import read_vectors
-    from representer.tasks.text.text_data import prepare
+def _load(config: TextConfig) -> Data:
+    from representer.tasks.text.text_flow import FLOW
 
-    data = prepare(config)
-    return data, read_vectors(config.vectors, data.vocabulary) if config.vectors else None
+    return FLOW.prepare(config)
 
 
-def _train(
-    baselines: Path, run: RunFolder, config: TextConfig, read: tuple[TextData, WordVectors | None]
-) -> None:
-    from representer.tasks.text.text_fit import evaluate_and_report, train
+def _train(baselines: Path, run: RunFolder, config: TextConfig, data: Data) -> None:
+    from representer.tasks.text.text_flow import FLOW
     from representer_papers.shared.baselines import read_baselines
 
-    trained = train(run, config, *read)
-    evaluate_and_report(run, read[0], trained, baselines=read_baselines(baselines))
+    trained = FLOW.train(run, config, data)
+    FLOW.report(run, trained, baselines=read_baselines(baselines))
 
 
 def _config(
     request: Request, place: Located, folder: Path, cell: str, n: int, seed: int
 ) -> TextConfig:
-    options = defaults(request.preset, demo=False, cell=cell)
+    options = defaults_of(TextConfig(preset=request.preset, cell=cell))
     settings = {name: options[name] for name in PRESETS[request.preset]}
     if request.preset == "authors_code":
         settings["max_length"] = place.dataset.padded_length
@@ -108,6 +103,6 @@ def _config(
         vectors=request.vectors,
         threads=request.threads,
         preset=request.preset,
-        baselines=False,
+        baselines="none",
     )
     return replace(config, **settings)

@@ -9,14 +9,14 @@ import numpy as np
 
 from representer.storage import atomic
 from representer.tasks.baselines import Baseline
+from representer.tasks.estimator_data import Data
 from representer.tasks.metrics import wilson_interval
-from representer.tasks.text.text_data import TextData
-from representer.tasks.text.text_results import train_baselines
+from representer.tasks.text.text_flow import train_baselines
 
 
-def write_baselines(path: Path, data: TextData) -> None:
+def write_baselines(path: Path, data: Data) -> None:
     """Train the baselines and write their figures, their predictions and the split's sizes."""
-    truth = np.asarray(data.test.labels)
+    truth = data.values["test"]
     rows = []
     for baseline in train_baselines(data):
         right = int((baseline.predictions == truth).sum())
@@ -30,7 +30,7 @@ def write_baselines(path: Path, data: TextData) -> None:
                 "predictions": baseline.predictions.tolist(),
             }
         )
-    sizes = {"train": len(data.train), "valid": len(data.valid), "test": len(data.test)}
+    sizes = {name: len(part) for name, part in data.parts.items()}
     atomic.write_json(path, {"sizes": sizes, "baselines": rows})
 
 

@@ -19,7 +19,7 @@ from representer_papers.string_graph2017.treebank import DATASETS
 
 if TYPE_CHECKING:
     from representer.data.text import WordVectors
-    from representer.tasks.text.text_data import TextData
+    from representer.tasks.estimator_data import Data
     from representer_papers.string_graph2017.treebank import Located
 
 # Tiny sizes that check the setup.
@@ -47,11 +47,13 @@ def reproduce(request: Request) -> Path:
         configs = [_config(request, place, cell, s) for s in request.seeds for cell in cells]
         runs = [Run(home / config.name, config, "epochs") for config in configs]
 
-        def load(place: Located = place) -> tuple[TextData, WordVectors | None]:
+        def load(place: Located = place) -> tuple[Data, WordVectors | None]:
             from representer.data.text import read_vectors
 
             data = read(place)
-            vectors = read_vectors(request.vectors, data.vocabulary) if request.vectors else None
+            vectors = None
+            if request.vectors:
+                vectors = read_vectors(request.vectors, data.inputs.vocabulary)
             return data, vectors
 
         beside = {home / "baselines.json": lambda path, read: write_baselines(path, read[0])}

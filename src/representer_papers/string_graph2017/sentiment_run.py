@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -13,26 +13,25 @@ from torch import Tensor
 
 from representer.data.text import Vocabulary, WordVectors, equal_lengths
 from representer.estimators import TextClassifier, saving
-from representer.estimators.fitting import outputs_of, training_task
-from representer.estimators.targets import Classes
+from representer.estimators.fitting import Examples, training_task
 from representer.estimators.text import TextInputs
 from representer.models import StackedClassifier, StackedClassifierConfig
 from representer.storage.run_folder import RunFolder
-from representer.tasks.text.text_config import ReadOptions
-from representer.tasks.text.text_data import TextData
-from representer.tasks.text.text_model import examples_of
-from representer.tasks.text.text_results import Predictions, metrics_of
+from representer.tasks.estimator_data import Data
+from representer.tasks.estimator_results import Outcome, metrics_of
+from representer.tasks.estimator_use import predictions_of
 from representer.training import generators
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
 from representer_papers.string_graph2017.sentiment_config import SentimentConfig
+from representer_papers.string_graph2017.treebank import with_vocabulary
 
 
 def run(
     threads: int | None,
     folder: RunFolder,
     config: SentimentConfig,
-    read: tuple[TextData, WordVectors | None],
+    read: tuple[Data, WordVectors | None],
 ) -> dict[str, Any]:
     """Train one model, or resume its training, and return its metrics.
 
@@ -49,14 +48,12 @@ def run(
     data, vectors = read
     data, matrix, cover = with_vectors(config, data, vectors)
     model = build(config, data, matrix)
-    estimator = TextClassifier()
-    estimator.target_ = Classes(data.classes.names)
-    estimator.inputs_ = inputs = _EqualLengths(data.vocabulary, "blanks", None)
-    reading = asdict(ReadOptions(text="text", label="label"))
-    saving.describe(folder, estimator, model, reading)
-    train, valid, test = (examples_of(data, part) for part in (data.train, data.valid, data.test))
-    target, size = estimator.target_, config.batch_size
-    task = training_task(inputs, target, train, valid, size, config.seed)
+    estimator: Any = TextClassifier()
+    estimator.target_ = data.target
+    estimator.inputs_ = inputs = _EqualLengths(data.inputs.vocabulary, "blanks", None)
+    saving.describe(folder, estimator, model, {"text": "text", "label": "label"})
+    train, valid = (Examples(data.encoded[name], data.values[name]) for name in ("train", "valid"))
+    task = training_task(inputs, data.target, train, valid, config.batch_size, config.seed)
     trainer = Trainer(
         model,
         task,
@@ -66,12 +63,12 @@ def run(
     )
     result = trainer.fit()
     trainer.restore_best()
-    model.eval()
-    found = target.probabilities(outputs_of(model, inputs, test.objects))
+    estimator.network_ = model.eval()
+    predictions = predictions_of(folder.path, estimator, data.parts["test"].objects)
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in _parts(model)}
-    predictions = Predictions(config.cell, found, result, {**counts, "all": sum(counts.values())})
-    metrics = metrics_of(data, predictions, (), (), len(task.batches(0)))
-    return metrics | {"cover": cover}
+    counts["all"] = sum(counts.values())
+    outcome = Outcome(config.cell, predictions, result, len(task.batches(0)), counts)
+    return metrics_of("text", data, outcome) | {"cover": cover}
 
 
 class _EqualLengths(TextInputs):
@@ -85,8 +82,8 @@ class _EqualLengths(TextInputs):
 
 
 def with_vectors(
-    config: SentimentConfig, data: TextData, vectors: WordVectors | None
-) -> tuple[TextData, Tensor | None, dict[str, float]]:
+    config: SentimentConfig, data: Data, vectors: WordVectors | None
+) -> tuple[Data, Tensor | None, dict[str, float]]:
     """Return the data with its final vocabulary, the embedding matrix, and the vectors' coverage.
 
     Vectors are normalized to length 1. Words without a vector are unknown, with a row of zeros,
@@ -99,30 +96,30 @@ def with_vectors(
         vectors: Word vectors; None if they are learned.
     """
     if vectors is None or config.embedding == "learned":
-        return replace(data, vocabulary=Vocabulary.build(data.train.tokens)), None, {}
+        return with_vocabulary(data, Vocabulary.build(_words(data, "train"))), None, {}
     scale = math.sqrt(3 / vectors.dimensions)
     nothing = torch.Generator()
-    _, coverage = vectors.align(data.vocabulary, nothing)
-    trained = {word for tokens in data.train.tokens for word in tokens}
+    _, coverage = vectors.align(data.inputs.vocabulary, nothing)
+    trained = {word for tokens in _words(data, "train") for word in tokens}
     own = coverage.words | (trained if config.embedding == "tuned" else set())
     marks = len(Vocabulary.MARKS)
-    kept = [word for word in data.vocabulary.words[marks:] if word in own]
+    kept = [word for word in data.inputs.vocabulary.words[marks:] if word in own]
     vocabulary = Vocabulary((*Vocabulary.MARKS, *kept))
     matrix, _ = vectors.align(vocabulary, generators.generator(config.seed, "vectors"), scale)
     rows = [row for row, word in enumerate(vocabulary.words) if word in coverage.words]
     norms = matrix[rows].norm(dim=1, keepdim=True)
     matrix[rows] /= norms.clamp(min=torch.finfo(norms.dtype).tiny)
     matrix[Vocabulary.UNKNOWN] = 0
-    counts = Counter(word for tokens in data.test.tokens for word in tokens)
+    counts = Counter(word for tokens in _words(data, "test") for word in tokens)
     cover = {"types": coverage.types, "running": coverage.running(counts)}
-    return replace(data, vocabulary=vocabulary), matrix, cover
+    return with_vocabulary(data, vocabulary), matrix, cover
 
 
-def build(config: SentimentConfig, data: TextData, matrix: Tensor | None) -> StackedClassifier:
+def build(config: SentimentConfig, data: Data, matrix: Tensor | None) -> StackedClassifier:
     """Return the classifier with initial weights that depend on the seed alone."""
     chosen = StackedClassifierConfig(
-        vocabulary_size=len(data.vocabulary),
-        num_classes=len(data.classes),
+        vocabulary_size=len(data.inputs.vocabulary),
+        num_classes=data.target.width,
         embedding_size=config.embedding_size if matrix is None else matrix.shape[1],
         hidden_size=config.hidden_size,
         decay=config.decay,  # type: ignore[arg-type]
@@ -153,9 +150,13 @@ def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfi
     )
 
 
-def _settings(config: SentimentConfig, data: TextData) -> dict[str, Any]:
+def _settings(config: SentimentConfig, data: Data) -> dict[str, Any]:
     settings = {k: v for k, v in asdict(config).items() if k != "epochs"}  # the trainer checks it
-    return {**settings, "sha256": sorted(data.digests.values())}
+    return {**settings, "sha256": sorted(part.digest for part in data.parts.values())}
+
+
+def _words(data: Data, part: str) -> list[list[str]]:
+    return [data.inputs.words(text) for text in data.parts[part].objects]
 
 
 def _parts(model: StackedClassifier) -> list[tuple[str, torch.nn.Module]]:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from representer_papers.shared.datasets import existing, located, missing
 
 if TYPE_CHECKING:
-    from representer.data.tables import LabelMap
-    from representer.data.text import Table
-    from representer.tasks.text.text_data import Part, TextData
+    from representer.data.text import Vocabulary
+    from representer.tasks.estimator_data import Data
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
     return located(root, names, DATASETS, find)
 
 
-def read(place: Located) -> TextData:
+def read(place: Located) -> Data:
     """Read the parts of a data set, with the vocabulary of all parts.
 
     The text is already tokenized, so it is split at spaces.
@@ -92,31 +90,23 @@ def read(place: Located) -> TextData:
     Raises:
         DataError: If a file is invalid; the error names the file and the line.
     """
-    from representer.data.tables import LabelMap
     from representer.data.text import Vocabulary, read_labeled_lines
-    from representer.tasks.text.text_config import ReadOptions
-    from representer.tasks.text.text_data import TextData
+    from representer.estimators.classes import Classes
+    from representer.tasks.estimator_data import Data, encode_labels
+    from representer.tasks.text.text_flow import objects_of
 
+    labels = place.dataset.labels
     paths = {"train": place.train, "valid": place.valid, "test": place.test}
-    tables = {n: read_labeled_lines(p, place.dataset.labels) for n, p in paths.items()}
-    classes = LabelMap(place.dataset.labels)
-    parts = {name: _part(table, classes) for name, table in tables.items()}
-    words = Vocabulary.build([tokens for part in parts.values() for tokens in part.tokens])
-    digests = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths.values()}
-    sizes = {name: len(part) for name, part in parts.items()}
-    left_out = {name: len(table.dropped) for name, table in tables.items()}
-    return TextData(
-        **parts,
-        classes=classes,
-        vocabulary=words,
-        report={"sizes": sizes, "left_out": left_out},
-        digests=digests,
-        reading=ReadOptions(text="text", label="label", header=False),
-    )
+    parts = {n: objects_of(read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
+    values = {name: encode_labels(part, labels) for name, part in parts.items()}
+    words = Vocabulary.build([text.split() for part in parts.values() for text in part.objects])
+    return with_vocabulary(Data(Classes(labels), parts, values, list(parts.items())), words)
 
 
-def _part(table: Table, classes: LabelMap) -> Part:
-    from representer.tasks.text.text_data import Part, encode_labels
+def with_vocabulary(data: Data, vocabulary: Vocabulary) -> Data:
+    """Return the data with another vocabulary."""
+    from representer.estimators.text import TextInputs
 
-    tokens = [text.split() for text in table.texts]
-    return Part(table.source, table.texts, table.lines, tokens, encode_labels(table, classes))
+    inputs = TextInputs(vocabulary, "blanks", None)
+    encoded = {name: inputs.encode(part.objects) for name, part in data.parts.items()}
+    return replace(data, inputs=inputs, encoded=encoded)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from representer.data.tables import Dropped
+from representer.data.tables import Dropped, left_out
 from representer.data.text import Table, check_labels
 from representer.errors import DataError
 
@@ -30,7 +30,7 @@ def test_the_error_without_labels_lists_the_columns():
 
 def test_dropped_rows_are_summarized_by_reason():
     dropped = [Dropped(line, "empty text") for line in (3, 5, 8)] + [Dropped(9, "empty label")]
-    assert table(["a"], dropped).dropped_summary(most_lines=2) == (
+    assert left_out(dropped, most_lines=2) == (
         "4 rows left out: 3 empty text (lines 3, 5, ...), 1 empty label (line 9)"
     )
-    assert table(["a"]).dropped_summary() == ""
+    assert left_out([]) == ""

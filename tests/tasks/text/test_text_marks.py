@@ -3,8 +3,8 @@ from __future__ import annotations
 from representer.tasks.text.text_marks import as_text, sentence
 
 ENTRY = {
-    "line": 7, "prediction": "sea", "probability": 0.98, "evidence": 1.5, "constant": 0.5,
-    "words": ["old", "wave", "and", "tide"], "contributions": [0.0, 0.75, 0.0, 0.25],
+    "noun": "line", "row": 7, "prediction": "sea (98 %)", "score": 1.5, "constant": 0.5,
+    "words": ["old", "wave", "and", "tide"], "by_word": [0.0, 0.75, 0.0, 0.25],
     "marked": [False, True, False, True],
     "ngrams": [{"positions": [1, 3], "text": "wave … tide", "contribution": 0.9, "unit": 2}],
     "units": {"2": {"text": "wave/salt · tide/sail", "half_life": 1.5}},

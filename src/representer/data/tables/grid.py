@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,3 +44,25 @@ class Grid:
     header: bool
     numbered: bool
     notes: list[str]
+
+
+def left_out(dropped: Sequence[Dropped], most_lines: int = 5) -> str:
+    """Return the number of rows left out, with reasons and lines.
+
+    Args:
+        dropped: The rows.
+        most_lines: Maximum number of lines printed for each reason.
+
+    Returns:
+        For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``, or an
+        empty string if nothing was left out.
+    """
+    if not dropped:
+        return ""
+    parts = []
+    for reason, count in Counter(row.reason for row in dropped).items():
+        lines = [str(row.line) for row in dropped if row.reason == reason]
+        shown = ", ".join(lines[:most_lines]) + (", ..." if count > most_lines else "")
+        parts.append(f"{count} {reason} (line{'s' if count > 1 else ''} {shown})")
+    total = len(dropped)
+    return f"{total} row{'s' if total > 1 else ''} left out: {', '.join(parts)}"

@@ -42,26 +42,6 @@ class Table:
         """Return the number of documents."""
         return len(self.texts)
 
-    def dropped_summary(self, most_lines: int = 5) -> str:
-        """Summarize the dropped rows, with reasons and lines.
-
-        Args:
-            most_lines: Maximum number of lines printed for each reason.
-
-        Returns:
-            For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``,
-            or an empty string if no row was dropped.
-        """
-        if not self.dropped:
-            return ""
-        parts = []
-        for reason, count in Counter(row.reason for row in self.dropped).items():
-            lines = [str(row.line) for row in self.dropped if row.reason == reason]
-            shown = ", ".join(lines[:most_lines]) + (", ..." if count > most_lines else "")
-            parts.append(f"{count} {reason} (line{'s' if count > 1 else ''} {shown})")
-        total = len(self.dropped)
-        return f"{total} row{'s' if total > 1 else ''} left out: {', '.join(parts)}"
-
 
 def check_labels(table: Table) -> dict[str, int]:
     """Check that a classifier can be trained on a table.

@@ -17,7 +17,7 @@ from representer.estimators.graph_reading import PlainGraph
 from representer.kernels import WeisfeilerLehmanKernel
 from representer.kernels.graphs import Graph
 from representer.printable import say
-from representer.tasks.baselines import Baseline, majority_class
+from representer.tasks.baselines import Baseline, constant_prediction
 
 CANDIDATES = (0.1, 1.0, 10.0, 100.0)
 FOLDS, DEPTH = 5, 3
@@ -39,20 +39,11 @@ def graph_baselines(
         test: Test graphs.
         is_regression: True if values are numbers.
     """
-    constant = (
-        _mean(values, len(test)) if is_regression else majority_class(values.tolist(), len(test))
-    )
+    constant = constant_prediction(values, len(test), is_regression=is_regression)
     if len(train) > MOST:
         say(f"the kernel baseline is left out: {len(train)} training graphs are more than {MOST}")
         return [constant]
     return [_kernel_machine(train, values, test, is_regression=is_regression), constant]
-
-
-def _mean(values: NDArray[Any], test_count: int) -> Baseline:
-    started = time.perf_counter()
-    predictions = np.full(test_count, values.mean())
-    seconds = time.perf_counter() - started
-    return Baseline("mean", "Always the mean of the training data.", predictions, seconds)
 
 
 def _kernel_machine(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from representer.data.graphs import read_graph_file
 from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.graph_parameters import GraphRegressorParameters
 from representer.estimators.graph_reading import PlainGraph
-from representer.tasks.estimator_data import Objects
+from representer.tasks.baselines import Baseline
+from representer.tasks.estimator_data import Data, Objects
+from representer.tasks.estimator_hooks import Facts
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.graph.graph_baselines import graph_baselines
-from representer.tasks.graph.graph_task import DEMO, GraphConfig, GraphReading
+from representer.tasks.graph.graph_task import GraphReading, defaults_of
 
 DEMO_GRAPHS = 300
 
@@ -57,17 +60,25 @@ def rings_and_chains(seed: int = 0) -> Objects:
     return Objects(source, source, graphs, labels, range(1, DEMO_GRAPHS + 1))
 
 
-def facts(graphs: Sequence[PlainGraph]) -> dict[str, str]:
-    """Return the sizes of graphs and the kinds of their features, for the report."""
+def describe(config: Any, data: Data) -> Facts:
+    """Return the sizes of the training graphs and the kinds of their features, for the report."""
+    graphs: Sequence[PlainGraph] = data.parts["train"].objects
     nodes = [graph.count for graph in graphs]
     edges = [graph.edge_index.shape[1] for graph in graphs]
     with_edges = next((graph.edges for graph in graphs if graph.edge_index.size), None)
-    return {
+    values = {
         "nodes per graph": f"median {int(np.median(nodes))}, maximum {max(nodes)}",
         "directed edges per graph": f"median {int(np.median(edges))}, maximum {max(edges)}",
         "node features": _kind(graphs[0].nodes) or "their degrees, as labels",
         "edge features": _kind(with_edges) or "none",
     }
+    return Facts(values)
+
+
+def baselines(config: Any, data: Data) -> list[Baseline]:
+    """Train the baselines on the training graphs, and predict the test graphs."""
+    train, test = data.parts["train"].objects, data.parts["test"].objects
+    return graph_baselines(train, data.values["train"], test, is_regression=data.is_regression)
 
 
 def _kind(values: object) -> str:
@@ -80,15 +91,15 @@ FLOW = EstimatorTask(
     name="graph",
     noun="graph",
     nouns="graphs",
-    config=GraphConfig,
     reading=GraphReading,
     parameters=GraphRegressorParameters,
     classifier=GraphClassifier,
     regressor=GraphRegressor,
     read=read,
+    remembered={"features": ""},
+    defaults=defaults_of,
     demo=rings_and_chains,
-    demo_options=DEMO,
-    baselines=graph_baselines,
-    describe=facts,
+    baselines=baselines,
+    describe=describe,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain

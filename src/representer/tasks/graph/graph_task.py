@@ -31,13 +31,19 @@ DEMO: dict[str, Any] = {
     "hidden_size": 16, "depth": 3, "epochs": 12, "lr": 5e-3, "test_fraction": 0.2, "threads": 1,
 }  # fmt: skip
 
+
+def defaults_of(given: Any) -> dict[str, Any]:
+    """Return the defaults of all options, given those of the command line."""
+    return defaults(GraphConfig, DEMO if given.demo else {})
+
+
 _HOME = "representer.tasks.graph.graph_flow"
 GRAPH = Task(
     name="graph",
     summary="Train a model of graphs on a TU folder or a JSONL file of labeled graphs.",
     noun="graphs",
     config=GraphConfig,
-    defaults=lambda given: defaults(GraphConfig, DEMO if given.demo else {}),
+    defaults=defaults_of,
     options={
         "evaluate": (GraphReading,),
         "predict": (GraphReading,),

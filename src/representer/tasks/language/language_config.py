@@ -37,7 +37,6 @@ class CorpusOptions:
     batch_size: int = option(32, "parallel streams")
     epochs: int = option(10, "passes over the training text")
     patience: int = option(5, "stop after this many epochs without improvement; 0: never")
-    baselines: bool = option(True, "count n-grams to compare with")
     seed: int = option(0, "random seed of weights, segments and dropout")
     preset: str | None = option(
         None,

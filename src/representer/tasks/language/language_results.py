@@ -40,7 +40,7 @@ def metrics_of(
         "stopped_by": training.reason,
         "seconds": training.seconds,
         "parameters": {**counts, "all": sum(counts.values())},
-        "baselines": baselines_of(data) if config.baselines else [],
+        "baselines": baselines_of(data) if config.baselines != "none" else [],
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from representer.printable import printable
+from representer.tasks import estimator_explain
 
 STRONG, PLAIN = "\x1b[1;4m", "\x1b[0m"
 
@@ -17,12 +18,13 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
         entry: Entry returned by ``explain``.
         styled: Print matched words bold and underlined; otherwise in brackets.
     """
-    words, constant = sum(entry["contributions"]), entry["constant"]
-    sure = f"{100 * entry['probability']:.0f} %"
+    if "words" not in entry:
+        return estimator_explain.as_text(entry, styled=styled)
+    words, constant = sum(entry["by_word"]), entry["constant"]
     lines = [
-        f"line {entry['line']}: {printable(entry['prediction'])} ({sure})",
+        f"{entry['noun']} {entry['row']}: {printable(entry['prediction'])}",
         f"  {sentence(entry['words'], entry['marked'], styled=styled)}",
-        f"  evidence {entry['evidence']:+.3f}: words {words:+.3f}, constant {constant:+.3f}",
+        f"  evidence {entry['score']:+.3f}: words {words:+.3f}, constant {constant:+.3f}",
     ]
     if entry["layers"] > 1:
         lines.append(

@@ -1,0 +1,237 @@
+"""``fit``, ``evaluate``, ``predict`` and ``explain`` of texts: reader, baselines, facts, demo."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from representer.data.tables import read_grid
+from representer.data.tables.columns import requested
+from representer.data.text import (
+    Table,
+    Vocabulary,
+    assemble,
+    code_lines,
+    read_vectors,
+    tokenize,
+    truncation,
+)
+from representer.data.text.code_lines import SWAPPED
+from representer.errors import KindError
+from representer.estimators import TextClassifier, TextRegressor
+from representer.estimators.text import TextInputs
+from representer.estimators.text_parameters import TextParameters
+from representer.functional import Cell
+from representer.models.cells import TITLES
+from representer.nn import StringKernelRNN
+from representer.printable import printable
+from representer.report.page import EXPLAINED
+from representer.storage import atomic
+from representer.storage.run_folder import RunFolder
+from representer.tasks.baselines import Baseline, constant_prediction, tfidf
+from representer.tasks.cells_table import memory_equation, output_equation
+from representer.tasks.estimator_data import Data, Objects
+from representer.tasks.estimator_hooks import Facts, Model, Trained
+from representer.tasks.estimator_task import EstimatorTask
+from representer.tasks.text.text_explain import explained
+from representer.tasks.text.text_task import TextConfig, TextReading, defaults_of
+
+PARTS = {"embedding": "word vectors", "head": "classifier"}
+BESIDE, TOP = "lstm", 8  # of the demo: the second cell, and the n-grams that are shown
+
+
+def read(
+    path: str | Path, *, text: str | None, label: str | None, is_regression: bool,
+    require_labels: bool, **layout: Any,
+) -> Objects:  # fmt: skip
+    """Read the texts and labels of a table; see `read_table`."""
+    label = label if require_labels else None
+    grid = read_grid(path, requested(text) + requested(label), **layout)
+    table = assemble(grid, str(Path(path)), text, label, require_label=require_labels)
+    objects = objects_of(table, (Path(path),))
+    return objects if require_labels else replace(objects, table=grid, notes=grid.notes)
+
+
+def objects_of(table: Table, files: tuple[Path, ...] = ()) -> Objects:
+    """Return the texts and labels of a table."""
+    return Objects(
+        source=table.source,
+        labels_file=table.source,
+        objects=table.texts,
+        labels=table.labels or [None] * len(table),
+        lines=table.lines,
+        files=files,
+        notes=table.notes,
+        dropped=table.dropped,
+        reading={
+            "text": table.text_column, "label": table.label_column, "header": table.header
+        },
+        column=table.text_column,
+        label_column=table.label_column,
+        is_numbered_by_line=True,
+    )  # fmt: skip
+
+
+def too_short(estimator: Any, config: TextConfig | None, text: str) -> str:
+    """Return a reason if a text has too few words, after training if it has none."""
+    words = tokenize(text, getattr(estimator, "inputs_", estimator).tokenizer)
+    return "" if len(words) >= (config.min_length if config else 1) else "too short"
+
+
+def describe(config: TextConfig, data: Data) -> Facts:
+    """Return the columns, the vocabulary and the lengths of the texts."""
+    reading, vocabulary = data.sources[0][1].reading, data.inputs.vocabulary
+    texts = [text for part in data.parts.values() for text in part.objects]
+    lengths = sorted(len(tokenize(text, config.tokenizer)) for text in texts)
+    cut = truncation(lengths, config.max_length)
+    tested = [number for document in data.encoded["test"] for number in document]
+    unknown = tested.count(Vocabulary.UNKNOWN) / max(1, len(tested))
+    plural = "" if config.min_count == 1 else "s"
+    values = {
+        "text column": str(reading["text"]),
+        "label column": str(reading["label"]),
+        "vocabulary": f"{len(vocabulary) - len(Vocabulary.MARKS):,} words that occur at least "
+        f"{config.min_count} time{plural} in training",
+        "unknown words": f"{unknown:.1%} of the words of the test documents",
+        "length": f"median {lengths[len(lengths) // 2]} words; {cut}",
+        "word vectors": "learned from scratch",
+    }
+    notes = [str(cut)]
+    if config.demo:
+        notes.append(
+            f"{len(data.parts['train'])} lines of code to train on; in half of them, two tokens "
+            "are swapped. Which ones? Only the order of the tokens tells."
+        )
+    return Facts(values, notes)
+
+
+def resources(config: TextConfig, inputs: TextInputs) -> dict[str, Any]:
+    """Return the word vectors."""
+    if not config.vectors:
+        return {}
+    return {"vectors": read_vectors(config.vectors, inputs.vocabulary)}
+
+
+def describe_model(config: TextConfig, data: Data, estimator: Any, network: Any) -> Model:
+    """Return the name and the equations of the cell, and the coverage of the word vectors."""
+    values = {
+        "cell": TITLES[config.cell],
+        **_equations(network.cell),
+        "head": f"mean over time → {network.config.head_size} ReLU → {network.config.num_classes}",
+    }
+    if not config.vectors:
+        return Model(TITLES[config.cell], values, PARTS)
+    words = (data.inputs.words(text) for text in data.parts["train"].objects)
+    counts = Counter(word for document in words for word in document)
+    coverage = f"{estimator.coverage_}; {estimator.coverage_.running(counts):.1%} of running words"
+    notes = [f"{config.vectors}: {coverage}"]
+    return Model(TITLES[config.cell], values, PARTS, {"word vectors": coverage}, notes)
+
+
+def _equations(layer: Any) -> dict[str, str]:
+    """Return the equations of the memory cell and of the output."""
+    if isinstance(layer, StringKernelRNN):
+        memory = "c_{j,t} = λ c_{j,t−1} + c_{j−1,t−1} ⊙ W_j x_t"
+        return {"memory cell": memory, "output": f"h_t = {layer.activation or ''}(c_{{n,t}})"}
+    cell: Cell | None = getattr(layer, "cell", None)
+    if cell is None:
+        return {}
+    return {"memory cell": memory_equation(cell), "output": output_equation(cell)}
+
+
+def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
+    """Train both baselines on the words that the network reads, and predict the test texts.
+
+    Args:
+        data: Data of the run.
+        tuned: Select the regularization on the validation texts.
+    """
+    words = {
+        name: [data.inputs.words(text) for text in part.objects]
+        for name, part in data.parts.items()
+    }
+    train, is_regression = data.values["train"], data.is_regression
+    valid = (words["valid"], data.values["valid"]) if tuned else None
+    return [
+        tfidf(words["train"], train, words["test"], valid, is_regression=is_regression),
+        constant_prediction(train, len(words["test"]), is_regression=is_regression),
+    ]
+
+
+def title(config: TextConfig, data: Data) -> str:
+    """Return the title of the report: the columns of the table."""
+    main = data.sources[0][1]
+    text, label = str(main.reading["text"]), main.reading["label"]
+    if config.demo:
+        return f"{main.source[:1].upper()}{main.source[1:]}: original, or with two tokens swapped"
+    if not main.reading["header"]:
+        text, label = f"column {text.replace(',', ' and ')}", f"column {label}"
+    return f"{Path(main.source).name}: {label} from {text}"
+
+
+def networks(config: TextConfig) -> dict[str, TextConfig]:
+    """Return the configuration, in the demo with that of an LSTM of the same width beside it."""
+    if not config.demo:
+        return {"": config}
+    beside = replace(config, cell=BESIDE, out=str(Path(config.out or "") / BESIDE))
+    return {config.cell: config, beside.cell: beside}
+
+
+def explain_one(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
+    """Return the explanation of the demo's first swapped test line, and write it for the report."""
+    test = trained.data.parts["test"]
+    if not trained.config.demo:
+        return ""
+    first = test.subset([list(test.labels).index(SWAPPED)])
+    try:
+        (entry,) = task.entries(run.path, trained.estimator, first, TOP)
+    except KindError as error:
+        return f"No explanation: {error}"
+    atomic.write_json(run.path / EXPLAINED, [entry])
+    others = entry["others"]
+    rows = [(printable(one["what"]), one["contribution"]) for one in entry["contributions"]]
+    total = sum(value for _, value in rows) + others["contribution"] + entry["constant"]
+    if others["count"]:
+        rows.append((f"{others['count']} other n-grams", others["contribution"]))
+    name = entry["prediction"].rpartition(" (")[0]
+    rows += [("biases", entry["constant"]), ("sum", total)]
+    rows.append((f'score of the network for "{printable(name)}"', entry["score"]))
+    width = max(len(what) for what, _ in rows)
+    return "\n".join(
+        [
+            "\nThe first test line with two swapped tokens:\n",
+            f"  {' '.join(entry['words'])}\n",
+            f'The prediction is "{name}" {entry["prediction"][len(name) + 1 :]}, by these '
+            "n-grams and their exact contributions:\n",
+            *(f"  {what:<{width}}  {value:+10.6f}" for what, value in rows),
+            "",
+        ]
+    )
+
+
+FLOW = EstimatorTask(
+    name="text",
+    noun="document",
+    nouns="documents",
+    reading=TextReading,
+    read=read,
+    remembered={"text": "the column with the texts", "label": ""},
+    reason=too_short,
+    remedy="Is this the right column? Otherwise lower min_length.",
+    explained=explained,
+    parameters=TextParameters,
+    classifier=TextClassifier,
+    regressor=TextRegressor,
+    defaults=defaults_of,
+    demo=lambda: objects_of(code_lines()),
+    baselines=lambda config, data: train_baselines(data, tuned=config.demo),
+    describe=describe,
+    resources=resources,
+    describe_model=describe_model,
+    title=title,
+    networks=networks,
+    closing=explain_one,
+)
+fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
