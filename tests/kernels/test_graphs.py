@@ -65,7 +65,7 @@ def test_data_is_converted_to_float64_and_scalar_features_are_accepted():
         (
             [Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0, 1], [1, 2]]))],
             ArgumentError,
-            r"X\[0\].edge_index\[1, 1\] is 2; expected 0 to 1, the nodes there are",
+            r"X\[0\].edge_index\[1, 1\] is 2; expected 0 to 1, the nodes",
         ),
         (
             [Data(x=torch.ones(2, 1), edge_index=NONE, edge_attr=torch.ones(3, 1))],

@@ -151,6 +151,11 @@ def test_only_tensors_with_gradients_have_one_in_the_schemas():
     )
 
 
+def test_the_axis_named_batch_is_the_one_that_vmap_extends():
+    assert [row.batch_axis() for row in TABLE.rows] == [1, None, 0]
+    assert [row.batch_axis() for row in TABLE.returned] == [1, 2]
+
+
 @pytest.mark.parametrize("keep", [False, True])
 def test_results_have_the_shapes_of_the_table(keep: bool):
     p = Operands(X, None, None, keep)

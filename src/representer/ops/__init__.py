@@ -1,4 +1,4 @@
-"""Operators: what ``functional`` means, computed fast, on a choice of backends."""
+"""Operators: the equations of ``functional``, computed fast on several backends."""
 
 from representer.ops import gated_scan as _gated_scan
 from representer.ops import kbrn_scan as _kbrn_scan

@@ -71,6 +71,20 @@ class Sample:
     constants: tuple[str, ...] = ()
 
 
+def normal(seed: int, dtype: torch.dtype) -> Callable[..., Tensor]:
+    """Return a function that draws normal tensors, for samples.
+
+    It takes a shape and ``scale=``; the numbers are the same in every dtype.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*shape: int, scale: float = 1.0) -> Tensor:
+        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
+        return drawn.to(dtype)
+
+    return draw
+
+
 @dataclass
 class Op:
     """An operation with one definition and several backends.

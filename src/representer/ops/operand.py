@@ -1,4 +1,4 @@
-"""One operand of an op: what it declares, and the check of a tensor against it."""
+"""One operand of an op: its declaration, and the check of a tensor against it."""
 
 from __future__ import annotations
 

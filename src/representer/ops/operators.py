@@ -148,7 +148,7 @@ class Operators:
         table, p = self.table, self.table.decode(inputs[:-1])
         results = (output,) if isinstance(output, Tensor) else output
         ctx.options, ctx.backend = inputs[len(table.rows) : -1], inputs[-1]
-        ctx.set_materialize_grads(False)  # zeros for what is kept would be as large as it is
+        ctx.set_materialize_grads(False)  # zeros for the kept tensors would be as large as they
         ctx.mark_non_differentiable(*results[len(table.graded) :])
         ctx.save_for_backward(
             *(x for row, x in zip(table.returned, results, strict=True) if row.operand.saved),

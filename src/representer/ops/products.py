@@ -1,6 +1,6 @@
-"""The parts of the scans that cover all steps at once: input products, and sums over steps.
+"""Parts of the scans that cover all steps at once: input products and sums over steps.
 
-Shapes: T time, B batch, I features, G products with the input, R of them that see h, H units.
+Shapes: T time, B batch, I features, G products with the input, R of them that depend on h, H units.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Table:
             for the gradient operator.
         results: Named tuple type of the results, those with gradients first.
         sizes: Checks the options of a call, and returns the sizes that they determine.
-        check: Checks what the rows cannot express, given the operands and the sizes; it may add
+        check: Checks conditions beyond the rows, given the operands and the sizes; it may add
             sizes for the results.
     """
 
@@ -165,7 +165,7 @@ class Table:
             ArgumentError: If an option is out of range.
         """
         if "keep" in self.options and not p.keep:
-            raise ArgumentError("keep", p.keep, "true, as the gradient needs what it keeps")
+            raise ArgumentError("keep", p.keep, "true for the gradient")
         sizes = self._numbers | self._sizes(p)
         check_floating(self.rows[0].name, p[0])
         like = p[0], p[0].dtype, p[0].device

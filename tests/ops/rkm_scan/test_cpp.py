@@ -21,7 +21,7 @@ def test_every_cell_of_the_library_is_known():
 def test_a_cell_that_is_not_known_is_refused_with_its_numbers():
     cell = Cell("dynamic", "dynamic", True, feedback="gates")
     operands = tensors(cell, (5, 3, 4), "", torch.float64)
-    with pytest.raises(RuntimeError, match="has no kernel for 4 gates of which 3 see h"):
+    with pytest.raises(RuntimeError, match="has no kernel for 4 gates of which 3 depend on h"):
         rkm_scan(**operands, cell=cell, backend="cpp")
     assert rkm_scan(**operands, cell=cell)[0].shape == (5, 3, 4)  # on another backend
 

@@ -120,10 +120,10 @@ def test_threads_share_the_units_and_two_runs_give_the_same_bits(threads):
 def test_an_edge_to_a_node_that_there_is_not_is_named(end, edge, node, backend):
     given = operands()
     given["edge_index"][end, edge] = node
-    message = rf"edge_index\[{end}, {edge}\] is {node}; expected 0 to 4, the nodes there are"
+    message = rf"edge_index\[{end}, {edge}\] is {node}; expected 0 to 4, the nodes"
     with pytest.raises(ArgumentError, match=message):
         walk_aggregate(**given, activation="tanh", backend=backend)
-    with pytest.raises(ArgumentError, match="expected no edges, since there is no node"):
+    with pytest.raises(ArgumentError, match="expected no edges, since there are no nodes"):
         walk_aggregate(torch.zeros(0, 2), torch.zeros(2, 1).long(), backend=backend)
 
 

@@ -11,7 +11,7 @@ from representer import functional
 from representer.ops import core
 from representer.ops.gated_scan import cpp, reference
 from representer.ops.gated_scan.arguments import Operands, Results
-from representer.ops.op import Backend, Op, Sample
+from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.table import Table
 
 
@@ -53,16 +53,12 @@ def gated_scan(
 
 def _samples() -> Iterator[Sample]:
     def make(dtype: torch.dtype, decay: str, time: int, batch: int, units: int):
-        generator = torch.Generator().manual_seed(time + batch + units)
-
-        def normal(*shape: int) -> Tensor:
-            return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-
+        draw = normal(time + batch + units, dtype)
         shape = {"scalar": (), "vector": (units,), "full": (time, batch, units)}[decay]
         return {
-            "u": normal(time, batch, units),
-            "f": torch.sigmoid(normal(*shape)),
-            "c0": normal(batch, units),
+            "u": draw(time, batch, units),
+            "f": torch.sigmoid(draw(*shape)),
+            "c0": draw(batch, units),
         }
 
     for decay in ("scalar", "vector", "full"):

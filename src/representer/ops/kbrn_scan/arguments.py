@@ -54,7 +54,7 @@ class Results(NamedTuple):
 
 
 def sizes(p: Any) -> dict[str, int]:
-    """Check the Green function, its bandwidth, and what is added to variances.
+    """Check the Green function, its bandwidth and epsilon.
 
     Raises:
         ArgumentError: If there is no such function, or a number is not positive.

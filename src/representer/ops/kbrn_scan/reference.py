@@ -1,10 +1,10 @@
-"""kbrn_scan in torch: a loop that holds only what is sequential, and its gradient written out.
+"""kbrn_scan in torch: a loop over the sequential part, and its gradient by hand.
 
     dh_t = gradient of the output + U^T da_{t+1}
     dn_t = gain f'(gain n_t + offset) dh_t
     da_t = (dn_t - mean(dn_t) - n_t mean(dn_t n_t)) / sqrt(var_t + eps)
 
-the means over the batch, and without them where its statistics were not taken. The slopes of all
+the means over the batch, and without them where its statistics were not used. The slopes of all
 steps are known before the loop; the gradients of centers and coefficients follow after it.
 
 Shapes: T time, B batch, H units, K centers.

@@ -1,4 +1,4 @@
-"""The inputs on which kbrn_scan is tested and timed: every Green function, every option."""
+"""Samples of kbrn_scan for tests and benchmarks: every Green function, every option."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from representer.functional.kernel_activation import GREENS
-from representer.ops.op import Sample
+from representer.ops.op import Sample, normal
 
 SIZES = ((1, 1, 1), (2, 1, 17), (6, 3, 4), (3, 2, 5))  # T, B, H
 OPTIONS = ("", "line norm", "batch", "norm lengths", "line batch lengths")
@@ -42,27 +42,22 @@ def tensors(
         scale: Of the coefficients.
     """
     time, batch, units = sizes
-    generator = torch.Generator().manual_seed(time * 100 + batch * 10 + units)
-
-    def normal(*shape: int, scale: float = 1.0) -> Tensor:
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
-        return drawn.to(dtype)
-
+    draw = normal(time * 100 + batch * 10 + units, dtype)
     count = 7
-    centers = normal(units, count)
+    centers = draw(units, count)
     centers[:, 2] = centers[:, 0]  # two at one place
     arguments = {
-        "z": normal(time, batch, units),
-        "h0": normal(batch, units, scale=0.3),
+        "z": draw(time, batch, units),
+        "h0": draw(batch, units, scale=0.3),
         "centers": centers,
-        "coefficients": normal(units, count, scale=scale),
-        "weight": normal(units, units, scale=0.5 * units**-0.5),
+        "coefficients": draw(units, count, scale=scale),
+        "weight": draw(units, units, scale=0.5 * units**-0.5),
     }
     if "line" in words:
-        arguments["line"] = normal(units, 2, scale=0.3)
+        arguments["line"] = draw(units, 2, scale=0.3)
     if "norm" in words or "batch" in words:
-        arguments["norm"] = 1 + normal(2, units, scale=0.3)
-        mean, var = normal(time, batch, units), 0.5 + normal(time, batch, units).square()
+        arguments["norm"] = 1 + draw(2, units, scale=0.3)
+        mean, var = draw(time, batch, units), 0.5 + draw(time, batch, units).square()
         arguments["statistics"] = torch.stack((mean, var))
     if "lengths" in words:
         arguments["lengths"] = torch.tensor([time - 2, time, 1])[:batch]

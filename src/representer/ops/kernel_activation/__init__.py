@@ -1,4 +1,4 @@
-"""f_i(a) = sum_k chi_ik g(a - c_ik) on every backend, by a search, not a sum (M18 (6))."""
+"""f_i(a) = sum_k chi_ik g(a - c_ik) on every backend, by a search instead of a sum (M18 (6))."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def kernel_activation(
     r"""Evaluate a kernel expansion for every feature: f_i(a) = sum_k chi_ik g(a - c_ik).
 
     For ``"abs"``, ``"relu"`` and ``"cubic"`` the centers are sorted, and f is a polynomial between
-    two of them: an input costs a search, O(log K), and memory does not grow with K. So do the
-    gradients, for which the inputs of each interval are summed up once. The Gaussian is summed over
-    all centers.
+    two of them: an input costs a search, O(log K), and memory does not grow with K. The same holds
+    for the gradients, for which the inputs of each interval are summed once. The Gaussian is summed
+    over all centers.
 
     Args:
         input: a.

@@ -1,10 +1,10 @@
-r"""kernel_activation in torch: one sort, and sums over all that lie before.
+r"""kernel_activation in torch: one sort, and sums over the smaller values.
 
 On the side above its center g is u^m, and on the side below it is s u^m,
 
     relu  m = 1, s = 0        abs  m = 1, s = -1        cubic  m = 3, s = -1
 
-so that values, slopes and the gradients of centers and coefficients are all of one form,
+so that values, slopes, and gradients of centers and coefficients have one form,
 
     low * sum_{q < p} w_q (p - q)^r + high * sum_{q > p} w_q (p - q)^r
 

@@ -62,7 +62,7 @@ def rkm_scan(
 
     Raises:
         ShapeError: If the shapes do not fit.
-        KindError: If dtypes or devices do not, or the cell needs what is not given.
+        KindError: If dtypes or devices do not, or the cell needs an operand that is missing.
         ArgumentError: If a length is negative or larger than T.
         BackendError: If the requested backend cannot run the call.
 

@@ -8,7 +8,7 @@ from representer.errors import ArgumentError
 from representer.functional.cell import Cell
 from representer.ops.operand import LENGTHS, Operand
 
-NOTHING, ALL, CELLS = 0, 1, 2  # what is kept for the gradient; with CELLS it recomputes the gates
+NOTHING, ALL, CELLS = 0, 1, 2  # kept for the gradient, which recomputes the gates from CELLS
 
 
 def _is_static(p: Any) -> bool:

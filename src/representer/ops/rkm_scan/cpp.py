@@ -12,7 +12,15 @@ from representer.ops.products import input_products
 from representer.ops.rkm_scan.arguments import Operands, Results
 from representer.ops.rkm_scan.products import finish, gates_of
 
-KNOWN = {(1, 0), (1, 1), (2, 0), (2, 2), (3, 2), (3, 3), (4, 4)}  # gates, and those that see h
+KNOWN = {
+    (1, 0),
+    (1, 1),
+    (2, 0),
+    (2, 2),
+    (3, 2),
+    (3, 3),
+    (4, 4),
+}  # gates, and those that depend on h
 FUSED = 2**22  # bytes of packed weights up to which the input product runs inside the loop
 
 
@@ -71,5 +79,5 @@ def refuses(p: Operands) -> str:
     gates = p.z.shape[2] if p.input_weight is None else len(p.input_weight)
     seen = 0 if p.weight is None else len(p.weight)
     if (gates, seen) not in KNOWN:
-        return f"has no kernel for {gates} gates of which {seen} see h"
+        return f"has no kernel for {gates} gates of which {seen} depend on h"
     return core.refuses(p.z.dtype)

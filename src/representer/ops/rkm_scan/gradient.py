@@ -12,7 +12,7 @@ to the first:
 The factors of g and e do not depend on later steps: they are computed for a block of steps at
 once, as many as stay in the cache. With layer norm, g passes through its gradient first.
 
-Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), H units.
+Shapes: T time, B batch, G pre-activations, R those that depend on h (the last ones), H units.
 """
 
 from __future__ import annotations

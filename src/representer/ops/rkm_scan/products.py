@@ -1,6 +1,6 @@
 """The parts of rkm_scan that are not sequential: gates, norms, and sums over all steps at once.
 
-Shapes: T time, B batch, I features, G pre-activations, R those that see h (the last), H units.
+Shapes: T time, B batch, I features, G pre-activations, R those that depend on h, H units.
 """
 
 from __future__ import annotations

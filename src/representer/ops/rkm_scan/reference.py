@@ -1,10 +1,10 @@
-"""rkm_scan in torch: a loop that holds only what is sequential.
+"""rkm_scan in torch: a loop over the sequential part alone.
 
 The gradient is that of the whole sequence, written out (no autograd graph per step). Everything
 that does not depend on a later step's gradient is computed for all steps at once, before or after
 the loop; inside stand one product with the recurrent matrices and a few elementwise operations.
 
-Shapes: T time, B batch, G pre-activations, R those that see h (the last ones), H units.
+Shapes: T time, B batch, G pre-activations, R those that depend on h (the last ones), H units.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The inputs on which rkm_scan is tested and timed: every cell, every option, odd sizes."""
+"""Samples of rkm_scan for tests and benchmarks: every cell, every option, odd sizes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from representer.functional import cell as cells
 from representer.functional.cell import Cell
 from representer.installed import installed
-from representer.ops.op import Sample
+from representer.ops.op import Sample, normal
 
 RKM = Cell("static", "static", False, output="tanh", memory="output")
 CELLS: dict[str, Cell] = {
@@ -55,31 +55,26 @@ def tensors(
 ) -> dict[str, Tensor]:
     """Return random arguments for a cell; ``options`` adds input, norm, hold, lengths."""
     time, batch, units = sizes
-    generator = torch.Generator().manual_seed(time * 100 + batch * 10 + units)
-
-    def normal(*shape: int, scale: float = 1.0) -> Tensor:
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
-        return drawn.to(dtype)
-
-    z = normal(time, batch, len(cell.gates), units, scale=0.5)
+    draw = normal(time * 100 + batch * 10 + units, dtype)
+    z = draw(time, batch, len(cell.gates), units, scale=0.5)
     arguments = {
         "z": z - 2 if cell.output in ("gaussian", "inverse") else z,  # away from poles and blow-up
-        "h0": normal(batch, units, scale=0.3),
-        "c0": normal(batch, units, scale=0.3),
+        "h0": draw(batch, units, scale=0.3),
+        "c0": draw(batch, units, scale=0.3),
     }
     if "input" in options:
         shape = (len(cell.gates), units, 2)
-        arguments |= {"z": normal(time, batch, 2), "input_weight": normal(*shape, scale=0.3)}
-        arguments["bias"] = (normal(*shape[:2]) - 4) / 2  # as far from blow-up as z above
+        arguments |= {"z": draw(time, batch, 2), "input_weight": draw(*shape, scale=0.3)}
+        arguments["bias"] = (draw(*shape[:2]) - 4) / 2  # as far from blow-up as z above
     if cell.recurrent_gates:
-        arguments["weight"] = normal(len(cell.recurrent_gates), units, units, scale=units**-0.5 / 2)
+        arguments["weight"] = draw(len(cell.recurrent_gates), units, units, scale=units**-0.5 / 2)
     if "static" in (cell.input_gate, cell.forget_gate):
-        arguments["static"] = torch.sigmoid(normal(2, units))
+        arguments["static"] = torch.sigmoid(draw(2, units))
     if "norm" in options:
         gain = 0.3 if cell.output == "inverse" else 1.0  # z / (2 - z) has a pole at 2
-        arguments["norm"] = gain * (1 + normal(2, units, scale=0.2))
+        arguments["norm"] = gain * (1 + draw(2, units, scale=0.2))
     if "hold" in options:
-        arguments["hold"] = torch.sigmoid(normal(2, time, batch, units))
+        arguments["hold"] = torch.sigmoid(draw(2, time, batch, units))
     if "lengths" in options:
         arguments["lengths"] = torch.tensor([time - 3, time, 1])[:batch]
     return arguments

@@ -1,7 +1,7 @@
-"""One time step of a few sequences on the compiled core, with as little as possible around it.
+"""One time step of a few sequences on the compiled core, with as little overhead as possible.
 
-For streaming without gradients: no operator dispatch, no copies, no packed weights. What it
-computes is one step of ``rkm_scan`` with ``input_weight``.
+For streaming without gradients: no operator dispatch, no copies, no packed weights. It computes
+one step of ``rkm_scan`` with ``input_weight``.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Step:
     def __call__(
         self, x: Tensor, h0: Tensor, c0: Tensor, operands: Operands
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Take a step; the caller has seen that everything ``is_ready``.
+        """Take a step on tensors that are checked with ``is_ready`` and ``fits``.
 
         Args:
             x: Input ``(B, I)``.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer import functional
 from representer.ops import core
-from representer.ops.op import Backend, Op, Sample
+from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.separable_convolution import cpp, reference
 from representer.ops.separable_convolution.arguments import Operands, Results, check, sizes
 from representer.ops.table import Table
@@ -61,15 +61,11 @@ def separable_convolution(
 def _samples() -> Iterator[Sample]:
     def make(dtype: torch.dtype, *sizes: int) -> dict[str, Tensor]:
         samples, batch, channels, filters, n = sizes
-        generator = torch.Generator().manual_seed(sum(sizes))
-
-        def normal(*shape: int) -> Tensor:
-            return torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)
-
+        draw = normal(sum(sizes), dtype)
         return {
-            "x": normal(samples, batch, channels),
-            "mix": normal(2, filters, channels),
-            "taps": normal(2, filters, n),
+            "x": draw(samples, batch, channels),
+            "mix": draw(2, filters, channels),
+            "taps": draw(2, filters, n),
         }
 
     steps = ((1, 1), (3, 1), (2, 2), (2, 3), (3, 2), (5, 1))

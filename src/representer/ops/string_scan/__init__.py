@@ -61,7 +61,7 @@ def string_scan(
 
     Raises:
         ShapeError: If the shapes do not fit.
-        KindError: If dtypes or devices do not, or the chain needs what is not given.
+        KindError: If dtypes or devices do not, or the chain needs an operand that is missing.
         ArgumentError: If a length is negative or larger than T.
         BackendError: If the requested backend cannot run the call.
 

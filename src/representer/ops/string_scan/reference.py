@@ -1,7 +1,7 @@
-"""string_scan in torch: a loop that holds only what is sequential.
+"""string_scan in torch: a loop over the sequential part alone.
 
-The products with the input and the gates that do not see h are computed for all steps at once.
-The gradient is that of the whole sequence, written out (no autograd graph per step).
+The products with the input, and the gates that do not depend on h, are computed for all steps at
+once. The gradient is that of the whole sequence, written by hand (no autograd graph per step).
 
 Shapes: T time, B batch, n order, P = n plus the gates, S = n or 2 n with the masses, H units.
 """

@@ -1,4 +1,4 @@
-"""The inputs on which string_scan is tested and timed: every chain, every option, odd sizes."""
+"""Samples of string_scan for tests and benchmarks: every chain, every option, odd sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from representer.functional.string_chain import StringChain
-from representer.ops.op import Sample
+from representer.ops.op import Sample, normal
 
 CHAINS: dict[str, StringChain] = {
     "first": StringChain(1),
@@ -69,42 +69,37 @@ def tensors(
     ``options`` adds input, carry (beside input), mask, lengths, and a decay that is a vector.
     """
     time, batch, units = sizes
-    generator = torch.Generator().manual_seed(time * 100 + batch * 10 + units)
-
-    def normal(*shape: int, scale: float = 1.0) -> Tensor:
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
-        return drawn.to(dtype)
-
+    draw = normal(time * 100 + batch * 10 + units, dtype)
     products, n = len(chain.products), chain.order
-    # exponentials and poles of what adds up need small terms; masses start from what they may be
+    # exponentials and poles of sums need small terms; masses are positive
     scale = 0.1 if chain.activation in ("exponential", "inverse", "gaussian") else 0.7
-    c0 = normal(batch, chain.states, units, scale=0.3)
+    c0 = draw(batch, chain.states, units, scale=0.3)
     if chain.has_mass:
         c0 = torch.cat((c0[:, :n], 0.5 + c0[:, n:].abs()), dim=1)
     features = units if chain.highway and "carry" not in options else 2
-    x = normal(time, batch, products, units, scale=scale)
+    x = draw(time, batch, products, units, scale=scale)
     if "input" in options:
-        x = normal(time, batch, features)
-    arguments = {"x": x, "h0": normal(batch, units, scale=0.3), "c0": c0}
+        x = draw(time, batch, features)
+    arguments = {"x": x, "h0": draw(batch, units, scale=0.3), "c0": c0}
     if "input" in options:
         scale *= features**-0.5
-        arguments["input_weight"] = normal(products, units, features, scale=scale)
-        arguments["bias"] = normal(max(1, products - n), units)
+        arguments["input_weight"] = draw(products, units, features, scale=scale)
+        arguments["bias"] = draw(max(1, products - n), units)
     if not chain.is_gated:
-        arguments["decay"] = torch.sigmoid(normal(units) if "vector" in options else normal())
+        arguments["decay"] = torch.sigmoid(draw(units) if "vector" in options else draw())
     if chain.is_state_gated:
-        arguments["weight"] = normal(units, units, scale=units**-0.5)
+        arguments["weight"] = draw(units, units, scale=units**-0.5)
     if chain.highway and ("input" not in options or "carry" in options):
-        arguments["carry"] = normal(time, batch, units)
+        arguments["carry"] = draw(time, batch, units)
     if "mask" in options:
-        arguments["mask"] = 2.0 * (normal(batch, units) > 0).to(dtype)
+        arguments["mask"] = 2.0 * (draw(batch, units) > 0).to(dtype)
     if "lengths" in options:
         arguments["lengths"] = torch.tensor([time - 3, time, 1])[:batch]
     return arguments
 
 
 def every_way(order: int) -> Iterator[StringChain]:
-    """Yield chains of one order in which every two of the other fields meet."""
+    """Yield chains of one order with every pair of values of the other fields."""
     plain = StringChain(order)
     for combine in ("multiply", "add", "add_exact"):
         for normalized in ("no", "paper", "exact"):

@@ -1,7 +1,7 @@
-"""One time step of a few sequences of a string-kernel cell, with as little as possible around it.
+"""One time step of a few sequences of a string-kernel cell, with as little overhead as possible.
 
-For streaming without gradients: no operator dispatch and no checks but those that memory needs.
-What it computes is one step of ``string_scan`` with ``input_weight``.
+For streaming without gradients: no operator dispatch, and only the checks that memory needs. It
+computes one step of ``string_scan`` with ``input_weight``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Step:
     Args:
         chain: The chain.
         units: H.
-        is_learned: Whether a decay that is no gate has one value for each unit.
+        is_learned: Whether a decay that is not a gate has one value for each unit.
     """
 
     def __init__(self, chain: StringChain, units: int, is_learned: bool) -> None:
@@ -59,7 +59,7 @@ class Step:
     def __call__(
         self, x: Tensor, h0: Tensor, c0: Tensor, operands: Operands
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Take a step; the caller has seen that everything ``is_ready``.
+        """Take a step on tensors that are checked with ``is_ready`` and ``fits``.
 
         Args:
             x: Input ``(B, I)``.

@@ -27,18 +27,18 @@ def walk_aggregate(
     activation: str = "identity",
     backend: str | None = None,
 ) -> Tensor:
-    r"""Sum what the neighbors of each node send, along the edges u → v.
+    r"""Sum the messages of the neighbors of each node along the edges u → v.
 
     .. math::
         y_v = \sum_{e = (u, v)} g_e \odot \tau(x_u + B a_e) \odot (F a_e), \qquad
         g_e = s \, \sigma(p_u + q_v + G a_e)
 
-    The factor F a, the shift B a and the gate are left out where they are not given. Messages are
-    not kept for the gradient, and the core does not write them to memory at all. On a CPU two runs
-    give the same bits.
+    Without F, B or the gates, the factor F a, the shift B a or the gate is left out. Messages are
+    not kept for the gradient, and the core does not write them to memory. On a CPU two runs give
+    the same bits.
 
     Args:
-        nodes: x, what a node sends.
+        nodes: x, the message of each node.
         edge_index: u and v of each edge; an edge may occur several times, or be a loop.
         edge_attr: a, the features of the edges.
         shift: B.
@@ -58,8 +58,7 @@ def walk_aggregate(
 
     Raises:
         ShapeError: If the shapes do not fit.
-        KindError: If dtypes or devices do not, or a part of a gate or the edges' features are
-            missing.
+        KindError: If dtypes or devices do not, or half of a gate or the edge features are missing.
         ArgumentError: If an edge joins a node that does not exist.
         BackendError: If the requested backend cannot run the call.
 

@@ -60,10 +60,10 @@ def sizes(p: Operands) -> dict[str, int]:
 
 
 def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None:
-    """Check that every edge joins nodes that there are.
+    """Check that the ends of every edge are nodes.
 
     Raises:
-        ArgumentError: If one does not; it names the edge.
+        ArgumentError: If one is not; the message names the edge.
     """
     if not edge_index.numel():
         return
@@ -75,5 +75,5 @@ def check_ends(edge_index: Tensor, nodes: int, name: str = "edge_index") -> None
     raise ArgumentError(
         f"{name}[{end}, {edge}]",
         int(edge_index[end, edge]),
-        f"0 to {nodes - 1}, the nodes there are" if nodes else "no edges, since there is no node",
+        f"0 to {nodes - 1}, the nodes" if nodes else "no edges, since there are no nodes",
     )

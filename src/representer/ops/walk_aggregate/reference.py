@@ -55,7 +55,7 @@ def gradients(p: Operands, dy: Tensor, requested: Container[str]) -> dict[str, T
     t = tau.value(z)
     f = None if p.factor is None else of(p.factor)
     dt = upstream if f is None else upstream * f
-    messages: dict[str, Tensor] = {}  # gradients of what the edges' features are multiplied to
+    messages: dict[str, Tensor] = {}  # gradients of the products with edge features
     found: dict[str, Tensor] = {}
     if p.source_gate is not None and p.target_gate is not None:
         gate = p.source_gate[source] + p.target_gate[target]

@@ -40,9 +40,9 @@ def walk_rounds(
         y_v = \sum_{l \ge \text{first}} c_n^{(l)}[v]
 
     where :math:`(i, o, p_1, …, p_n)` and the gate's two halves are the columns of
-    :math:`h^{(l)} W^\top + c`; the gate is as in ``walk_aggregate``. It is what
-    :class:`~representer.nn.WLKernelNN` computes, with one product a round where layer by layer
-    there are six. Nothing of the size of edges × units is kept.
+    :math:`h^{(l)} W^\top + c`; the gate is as in ``walk_aggregate``. This is what
+    :class:`~representer.nn.WLKernelNN` computes, with one product in each round instead of six.
+    Nothing of the size of edges × units is kept.
 
     Args:
         labels: h of the first round.
@@ -54,7 +54,7 @@ def walk_rounds(
         neighbors: U.
         shift: B.
         factor: F_2 … F_n.
-        edge_gate: G; without it there is no gate.
+        edge_gate: G; None for no gate.
         depth: L, rounds.
         first: The first round whose walks are read.
         scale: s, the value of an open gate.

@@ -6,8 +6,8 @@ With Z = P's gradient, filled part by part, a round is
     dz = sigma' o dh',  down = dz,  dinner from the sum's gradient of U^T dz,
     dh = Z W,  dW += Z^T h,  dc += Z^T 1
 
-All products with the labels of a round are one, and so are those of its gradient: the sums read and
-write columns of one matrix.
+All products with the labels of a round are one product, and so are those of its gradient: the sums
+read and write columns of one matrix.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
     # (N, R); own holds the argument of sigma afterwards, except for relu in the core
     products: Tensor
     sums: Tensor  # (n - 1, N, H), of c_2 … c_n
-    told: Tensor  # (N, d), the sum for the relabeling
+    message: Tensor  # (N, d), the sum for the relabeling
 
     @staticmethod
     def of(p: Operands, memory: Tensor) -> Rows:
@@ -105,9 +105,9 @@ def forward(p: Operands, new: Results) -> Results:
             last = rows.products[:, at.walks[-1]]
             y = y.addcmul_(last, rows.sums[-1]) if len(rows.sums) else y.add_(last)
         if level < p.depth - 1:
-            rows.told.copy_(evaluate(_relabel(p, at, rows)))
-            z = rows.products[:, at.own].addmm_(rows.told, p.neighbors.mT)
-            h = hidden[level] if p.keep else torch.empty_like(rows.told)
+            rows.message.copy_(evaluate(_relabel(p, at, rows)))
+            z = rows.products[:, at.own].addmm_(rows.message, p.neighbors.mT)
+            h = hidden[level] if p.keep else torch.empty_like(rows.message)
             _activate(p.activation, z, h)
     return new
 
@@ -129,7 +129,7 @@ def backward(
         h = kept.hidden[level - 1] if level else p.labels
         if level < p.depth - 1:
             dz = _sloped(p.activation, rows.products[:, at.own], kept.hidden[level], dh)
-            found["neighbors"].addmm_(dz.mT, rows.told)
+            found["neighbors"].addmm_(dz.mT, rows.message)
             Z[:, at.own] = dz
             parts = gradients(_relabel(p, at, rows), dz @ p.neighbors, requested)
             Z[:, at.inner] = parts["nodes"]

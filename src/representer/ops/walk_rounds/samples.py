@@ -1,4 +1,4 @@
-"""The inputs on which walk_rounds is tested and timed: every option, odd sizes, odd graphs."""
+"""Samples of walk_rounds for tests and benchmarks: every option, odd sizes, odd graphs."""
 
 from __future__ import annotations
 
