@@ -36,13 +36,13 @@ def test_errors_are_averaged_over_the_splits_of_a_kind(molecules):
     runs = {
         "random": [
             {"model": "WL, mean of 5", "test": figures(1.0, 0.5),
-             "baselines": [{"name": "mean", "test": figures(2.0, 1.5)}]},
+             "comparisons": [], "baselines": [{"name": "mean", "test": figures(2.0, 1.5)}]},
             {"model": "WL, mean of 5", "test": figures(3.0, 0.7),
-             "baselines": [{"name": "mean", "test": figures(4.0, 1.5)}]},
+             "comparisons": [], "baselines": [{"name": "mean", "test": figures(4.0, 1.5)}]},
         ],
         "scaffold": [
             {"model": "WL, mean of 5", "test": figures(5.0, 0.9),
-             "baselines": [{"name": "mean", "test": figures(6.0, 2.5)}]},
+             "comparisons": [], "baselines": [{"name": "mean", "test": figures(6.0, 2.5)}]},
         ],
     }  # fmt: skip
     lines = molecules.errors_table(runs).splitlines()

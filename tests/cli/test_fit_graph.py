@@ -100,7 +100,7 @@ def test_a_regression_is_detected_and_predicted_with_deviations(run, folder, reg
     assert isinstance(estimator, GraphRegressor)
     assert (estimator.members, estimator.decay) == (2, "0.5")
     predicted = rows_of(out)
-    assert all(float(row["standard_deviation"]) > 0 for row in predicted)
+    assert all(float(row["uncertainty"]) > 0 for row in predicted)
     truth = [graph["share"] for graph in chains(60)]
     errors = [float(r["prediction"]) - t for r, t in zip(predicted, truth, strict=True)]
     evaluated = json.loads(run("evaluate", regressor, folder / "numbers.jsonl").out)
@@ -156,7 +156,7 @@ def test_the_demo_trains_and_its_command_repeats_it(run, tmp_path):
     details = json.loads((tmp_path / "demo" / "details.json").read_text())
     assert details["command"].startswith("representer fit graph --demo --out ")
     assert details["command"].endswith("--epochs 2")
-    assert details["data"]["labels"] == {"chain": 105, "ring": 105}
+    assert details["data"]["labels"][""] == {"chain": 105, "ring": 105}
 
 
 def test_invalid_inputs_of_fit_graph_are_rejected(run, folder, classifier, regressor, tmp_path):

@@ -16,15 +16,15 @@ import threading
 import pytest
 from rdkit import Chem
 
+from representer import estimators
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules, scaffold
 from representer.errors import DataError
+from representer.estimators import MoleculeRegressor
 from representer.storage import checkpoint
 from representer.storage.failpoints import VARIABLE
-from representer.tasks.molecule.molecule_config import MoleculeConfig
-from representer.tasks.molecule.molecule_data import prepare
-from representer.tasks.molecule.molecule_model import training_task
-from representer.tasks.molecule.molecule_run import load_run
+from representer.tasks.molecule.molecule_flow import FLOW
+from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.training.training_files import read_weights
 
 TINY = [
@@ -62,7 +62,7 @@ def fitted(molecules, name: str, *words: str):
 
 @pytest.fixture(scope="module")
 def numbers(molecules):
-    return fitted(molecules, "numbers", "--target", "atoms,rings")
+    return fitted(molecules, "numbers", "--target", "atoms,rings", "--baselines", "all")
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +87,11 @@ def test_a_run_holds_everything_that_was_promised(numbers):
     metrics = json.loads((numbers / "metrics.json").read_text())
     assert list(metrics["test"]) == ["atoms", "rings"]
     assert metrics["test"]["rings"]["count"] < metrics["test"]["atoms"]["count"] == 12
-    first, *others = [b["name"] for b in metrics["baselines"]]
-    assert first.startswith("GINE, ")
-    assert others == ["WL subtree kernel, ridge", "ECFP, random forest", "mean"]
-    for baseline in metrics["baselines"]:
+    (gine,) = metrics["comparisons"]
+    assert gine["name"].startswith("GINE, ")
+    names = [b["name"] for b in metrics["baselines"]]
+    assert names == ["WL subtree kernel, ridge", "ECFP, random forest", "mean"]
+    for baseline in (gine, *metrics["baselines"]):
         assert baseline["test"].keys() == baseline["difference"].keys() == metrics["test"].keys()
 
 
@@ -98,7 +99,7 @@ def test_counting_atoms_is_learned_better_than_the_mean(numbers):
     metrics = json.loads((numbers / "metrics.json").read_text())
     difference = metrics["baselines"][-1]["difference"]["atoms"]
     assert difference[0] < 0
-    ridge = metrics["baselines"][1]["test"]["atoms"]["rmse"]
+    ridge = metrics["baselines"][0]["test"]["atoms"]["rmse"]
     assert ridge < 1.0  # the kernel counts atoms
 
 
@@ -111,8 +112,9 @@ def test_parts_hold_each_molecule_once(numbers):
 def test_the_report_has_tables_plots_and_drawn_walks(numbers, classes):
     page = (numbers / "report.html").read_text(encoding="utf-8")
     for part in (
-        "Explained predictions", "Largest errors", "Learning curves", "ECFP, random forest",
+        "Explained predictions", "Largest errors: atoms", "Learning curves", "ECFP, random forest",
         "Predicted against true values", "molecule with its walks", "<th>used for</th>",
+        "Test results: rings", "SMILES column", "rings, training part",
     ):  # fmt: skip
         assert part in page
     assert "<script" not in page
@@ -177,7 +179,7 @@ def test_many_molecules_are_predicted_by_the_ensemble(run, molecules, tmp_path, 
 
     monkeypatch.setattr(last_layer_gp, "MOST", 10)
     out = tmp_path / "run"
-    words = ["--target", "atoms", "--baselines", "false", "--epochs", "1"]
+    words = ["--target", "atoms", "--baselines", "none", "--epochs", "1"]
     assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 0
     assert not (out / "process.safetensors").exists()
     assert json.loads((out / "metrics.json").read_text())["model"].endswith("mean of 2")
@@ -187,12 +189,12 @@ def test_many_molecules_are_predicted_by_the_ensemble(run, molecules, tmp_path, 
     path.write_text("smiles\nCCO\n")
     assert run("explain", out, path).code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
-    assert entry["gp"] == 0
-    assert entry["evidence"] == pytest.approx(entry["prediction"], rel=1e-4)
+    assert {one["what"] for one in entry["contributions"]} == {"C0–C1", "C1–C0", "C1–O2", "O2–C1"}
+    assert entry["others"]["count"] == 0
 
 
-def test_the_answers_may_be_those_of_the_ensemble(run, numbers, molecules):
-    words = ["--target", "atoms,rings", "--answers", "ensemble", "--baselines", "false"]
+def test_a_resumed_run_may_predict_by_the_ensemble_alone(run, numbers, molecules):
+    words = ["--target", "atoms,rings", "--uncertainty", "ensemble", "--baselines", "none"]
     out = molecules.parent / "ensemble"
     shutil.copytree(numbers, out)
     outcome = run("fit", "molecule", molecules, "--out", out, *TINY, *words, "--resume")
@@ -221,21 +223,10 @@ def test_uncertainties_that_cannot_be_are_refused(numbers, tmp_path, changed, me
     described = json.loads(path.read_text()) | changed
     path.write_text(json.dumps({k: v for k, v in described.items() if v is not None}))
     with pytest.raises(DataError, match=r"its SHA-256 is not that of manifest\.json"):
-        load_run(out)
+        estimators.load(out)
     (out / "manifest.json").unlink()
     with pytest.raises(DataError, match=message):
-        load_run(out)
-
-
-def test_an_epoch_has_an_order_of_its_own(molecules):
-    task, again = (
-        training_task(config, prepare(config))
-        for config in [MoleculeConfig(data=str(molecules), target="atoms")] * 2
-    )
-    orders = [[place for batch in task.batches(e) for place, _ in batch] for e in range(3)]
-    assert len({tuple(order) for order in orders}) == 3
-    assert all(sorted(order) == list(range(48)) for order in orders)
-    assert again.batches(2) == task.batches(2)
+        estimators.load(out)
 
 
 def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
@@ -245,7 +236,6 @@ def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
         chances = [float(row[f"probability_{name}"]) for name in "01"]
         assert sum(chances) == pytest.approx(1, abs=2e-6)
         assert row["prediction"] == "01"[chances[1] > chances[0]]
-        assert float(row["uncertainty"]) == pytest.approx(min(chances), abs=2e-6)
 
 
 BAD = 'smiles,x\nCCO,"1,2"\nC(C,2\n,3\nO(C)(C)C,4\nC,5\n'
@@ -264,7 +254,7 @@ def test_an_invalid_row_is_named_or_on_request_kept_without_a_prediction(run, nu
     rows = rows_of(found.out)
     assert [bool(row["prediction_atoms"]) for row in rows] == [True, False, False, False, True]
     assert rows[0]["x"] == "1,2"
-    for part in ("line 3 (invalid", "line 4 (empty SMILES)", "line 5 (invalid", "O, 3, is greater"):
+    for part in ("(line 3)", "1 empty SMILES (line 4)", "(line 5)", "O, 3, is greater"):
         assert part in found.err
 
 
@@ -275,24 +265,29 @@ def test_explain_names_walks_whose_contributions_sum_to_the_prediction(
     path.write_text("smiles\nCCO\nC\n[Na+].CC(=O)[O-]\n")
     out = run("explain", numbers, path, "--top", "3")
     assert out.code == 0, out.err
-    assert "line 2: CCO" in out.out
+    assert "line 2: atoms: " in out.out
+    assert ", CCO\n" in out.out
     entries = json.loads((numbers / "explanations.json").read_text())
-    assert [len(entry["walks"]) for entry in entries] == [3, 0, 3]
-    for entry in entries:
-        assert entry["evidence"] + entry["gp"] == pytest.approx(entry["prediction"], rel=1e-4)
-        whole = sum(entry["atoms"]) + entry["constant"]
-        assert whole == pytest.approx(entry["evidence"], rel=1e-5)
-        assert "drawing" not in entry  # a report draws from the SMILES
+    predicted = rows_of(run("predict", numbers, path).out)
+    for entry, row, count in zip(entries, predicted, (3, 1, 3), strict=True):
+        assert len(entry["contributions"]) == count  # of one atom, the Gaussian process alone
+        listed = sum(one["contribution"] for one in entry["contributions"])
+        total = entry["constant"] + listed + entry["others"]["contribution"]
+        assert total == pytest.approx(entry["score"], rel=1e-9)
+        assert entry["score"] == pytest.approx(float(row["prediction_atoms"]), rel=1e-6)
+    whole = sum(entries[1]["atoms"]) + sum(one for _, one in entries[1]["bonds"])
+    assert whole == 0  # a single atom has no walks
     assert "[Na+].CC(=O)[O-]" in (numbers / "report.html").read_text(encoding="utf-8")
     (numbers / "explanations.json").unlink()
     assert run("explain", classes, path, "--limit", "1").code == 0
     (entry,) = json.loads((classes / "explanations.json").read_text())
-    assert entry["prediction"] in ("0", "1")
+    assert entry["prediction"][0] in "01"
+    assert len(entry["atoms"]) == 3
     (classes / "explanations.json").unlink()
     run("report", classes)
     refused = run("explain", numbers / "gine", path)
     assert refused.code == 2
-    assert "GINE; expected wl or random-walk" in refused.error
+    assert "gine; expected wl or random-walk" in refused.error
 
 
 def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, tmp_path):
@@ -302,16 +297,17 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, t
     assert run("explain", out, molecules, "--limit", "1").code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
     script = "<svg><script>alert(1)</script></svg>"
-    hostile = entry | {
-        "drawing": script, "picture": script, "target": script, "prediction": script,
-        "unit": entry["unit"] | {"drawing": script, "picture": script},
-    }  # fmt: skip
+    hostile = entry | {"drawing": script, "picture": script, "prediction": script}
     (out / "explanations.json").write_text(json.dumps([hostile]))
     assert run("report", out).code == 0
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page
     assert "&lt;script&gt;" in page
-    for changes in ({"atoms": [0.0] * 99}, {"bonds": [[99, 1.0]]}, {"smiles": "C<b>"}, {"unit": 5}):
+    unnamed = {name: value for name, value in hostile.items() if name != "smiles"}
+    (out / "explanations.json").write_text(json.dumps([unnamed]))
+    assert run("report", out).code == 0
+    assert "<script" not in (out / "report.html").read_text(encoding="utf-8")
+    for changes in ({"atoms": [0.0] * 99}, {"bonds": [[99, 1.0]]}, {"smiles": "C<b>"}):
         (out / "explanations.json").write_text(json.dumps([entry | changes]))
         refused = run("report", out)
         assert refused.code == 2
@@ -327,11 +323,15 @@ def test_a_report_shows_no_markup_that_lies_in_a_file(run, numbers, molecules, t
         ("smiles,y\nC,1\n", [], "--target is None; expected the column"),
         ("", ["--target", "y"], "bad.csv"),
         ("smiles,y\n", ["--target", "y"], "bad.csv"),
-        ("smiles,y\nC,1\nCC,tall\n", ["--target", "y"], "line 3, column 'y': 'tall' is not a fin"),
+        (
+            "smiles,y\nC,1\nCC,tall\n",
+            ["--target", "y"],
+            "line 3, column 'y': the label is 'tall'; exp",
+        ),
         ("smiles,y\nC,1\nC1C,2\n", ["--target", "y"], "line 3, column 'smiles': invalid SMILES"),
         ("smiles,y\nC,1\n,2\n", ["--target", "y"], "line 3, column 'smiles': empty SMILES"),
         ("smiles,y\nC,1\nCC,2\n", ["--target", "y"], "2 molecules in 2 groups cannot be divided"),
-        ("smiles,y\nC,1\nCC,1\nCCC,1\nCCCC,1\nO,1\n", ["--target", "y"], "one value alone"),
+        ("smiles,y\nC,1\nCC,1\nCCC,1\nCCCC,1\nO,1\n", ["--target", "y"], "has the one value 1"),
     ],
 )
 def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
@@ -346,17 +346,18 @@ def test_a_bad_file_leaves_no_folder(run, tmp_path, text, words, message):
 def test_skipped_rows_are_listed_in_the_run(run, molecules, tmp_path):
     path, out = tmp_path / "bad.csv", tmp_path / "run"
     path.write_text(molecules.read_text() + "x,C(C,1,1,1,a\n")
-    words = ["--target", "atoms", "--baselines", "false", "--epochs", "1", "--skip-invalid"]
+    words = ["--target", "atoms", "--baselines", "none", "--epochs", "1", "--skip-invalid"]
     outcome = run("fit", "molecule", path, "--out", out, *TINY, *words)
     assert outcome.code == 0
-    assert "line 62 (invalid SMILES 'C(C'" in outcome.err
+    assert "1 row left out: 1 invalid SMILES 'C(C'" in outcome.err
+    assert "(line 62)" in outcome.err
     (row,) = rows_of((out / "skipped.csv").read_text())
     assert row["line"] == "62"
     assert json.loads((out / "metrics.json").read_text())["baselines"] == []
 
 
 def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_path, monkeypatch):
-    words = ["--target", "atoms", "--baselines", "false", "--network", "random-walk"]
+    words = ["--target", "atoms", "--baselines", "none", "--network", "random-walk"]
     whole = fitted(molecules, "whole", *words)
     from representer.training.progress import Progress
 
@@ -383,7 +384,8 @@ def test_a_run_that_was_stopped_reaches_the_same_weights(run, molecules, tmp_pat
 def test_a_killed_run_reaches_the_same_weights(run, numbers, molecules, tmp_path):
     """SIGKILL in the middle of a save, then --resume: as if nothing had happened."""
     out = tmp_path / "run"
-    words = ["fit", "molecule", molecules, "--out", out, *TINY, "--target", "atoms,rings"]
+    words = ["fit", "molecule", molecules, "--out", out, *TINY, "--target", "atoms,rings",
+             "--baselines", "all"]  # fmt: skip
     killed = subprocess.run(
         [sys.executable, "-m", "representer", *map(str, words)],
         env={**os.environ, VARIABLE: "ckpt.written:3:kill"}, capture_output=True, check=False,
@@ -406,33 +408,14 @@ def test_options_of_other_tasks_are_refused(run, numbers, trained, molecules, ta
     )
     refused = run("evaluate", trained, table, "--smiles", "text")
     assert "--smiles is 'text'; expected nothing" in refused.error
-    assert "is not a language model" in run("generate", numbers).error
+    assert "the run is one of molecules; expected one of running" in run("generate", numbers).error
     refused = run("evaluate", numbers, molecules, "--cache-share", "0.5")
     assert "--cache-share is 0.5; expected nothing" in refused.error
 
 
-def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced(molecules):
-    config = MoleculeConfig(
-        data=str(molecules), target="atoms", batch_size=10, lr_decay=0.5, lr_decay_every=40,
-        balance=2.0,
-    )  # fmt: skip
-    data = prepare(config)
-    task = training_task(config, data)
-    assert task.lr_scale is not None
-    count = len(data.train)
-    batches = [batch for epoch in range(3) for batch in task.batches(epoch)]
-    seen = 0
-    for batch in batches:
-        assert task.lr_scale(batch) == 0.5 ** (seen // 40)
-        seen += len(batch)
-    assert seen == 3 * count
-    places = [place for batch in batches for place, _ in batch]
-    assert len(set(places)) < count or max(map(places.count, places)) > 3
-
-
 def test_a_scaffold_split_has_no_scaffold_in_two_parts(molecules):
-    data = prepare(MoleculeConfig(data=str(molecules), target="atoms", split="scaffold"))
-    kinds = [{scaffold(s) for s in data.part(name).smiles} for name in ("train", "valid", "test")]
+    data = FLOW.prepare(MoleculeConfig(data=str(molecules), target="atoms", split="scaffold"))
+    kinds = [{scaffold(s) for s in part.objects} for part in data.parts.values()]
     assert sum(map(len, kinds)) == len(set().union(*kinds))
 
 
@@ -440,15 +423,43 @@ def test_files_of_their_own_are_parts_as_they_are(molecules, tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("smiles,atoms\nOCC,3\nCCC,3\n")
     again = MoleculeConfig(data=str(molecules), target="atoms", test=str(other), valid=str(other))
-    parts = prepare(again)
-    assert (len(parts.train), len(parts.valid), len(parts.test)) == (60, 2, 2)
+    assert [len(part) for part in FLOW.prepare(again).parts.values()] == [60, 2, 2]
 
 
 def test_a_molecule_on_both_sides_is_reported(molecules, tmp_path, capsys):
     other = tmp_path / "other.csv"
     other.write_text("smiles,atoms\n[Cl-].[Na+],2\nCCCCCCCC,8\n")
-    prepare(MoleculeConfig(data=str(molecules), target="atoms", test=str(other)))
+    FLOW.prepare(MoleculeConfig(data=str(molecules), target="atoms", test=str(other)))
     assert "1 molecules of the test file are training molecules, too" in capsys.readouterr().err
+
+
+def test_targets_that_are_not_standardized_stay_in_their_unit(molecules):
+    data = FLOW.prepare(MoleculeConfig(data=str(molecules), target="atoms", standardize=False))
+    assert data.target.scales == (1.0,)
+
+
+def test_python_reads_the_run_and_the_command_line_reads_what_python_saved(
+    run, numbers, molecules, tmp_path
+):
+    model = estimators.load(numbers)
+    assert isinstance(model, MoleculeRegressor)
+    given = rows_of(molecules.read_text())
+    mean, std = model.predict([row["smiles"] for row in given], return_std=True)
+    found = rows_of(run("predict", numbers, molecules).out)
+    assert [float(row["prediction_rings"]) for row in found] == pytest.approx(mean[:, 1], rel=1e-6)
+    assert [float(row["uncertainty_atoms"]) for row in found] == pytest.approx(std[:, 0], rel=1e-6)
+    model.save(tmp_path / "saved")
+    again = rows_of(run("predict", tmp_path / "saved", molecules).out)  # it knows no names
+    assert [row["prediction_2"] for row in again] == [row["prediction_rings"] for row in found]
+    refused = run("evaluate", tmp_path / "saved", molecules)
+    assert "--target is None; expected the column" in refused.error
+
+
+def test_a_run_of_version_0_1_0_is_refused(run, molecules, tmp_path):
+    (tmp_path / "model.json").write_text('{"task": "molecule", "model": {}}')
+    refused = run("predict", tmp_path, molecules)
+    assert refused.code == 2
+    assert "was written by version 0.1.0" in refused.error
 
 
 def test_the_command_of_the_run_makes_it_again(numbers):
@@ -476,4 +487,4 @@ def test_the_demo_beats_its_baselines_of_no_structure(run, tmp_path):
 def test_other_numbers_of_targets_than_the_model_has_are_refused(run, numbers, molecules):
     outcome = run("evaluate", numbers, molecules, "--target", "atoms")
     assert outcome.code == 2
-    assert "the targets are atoms; the model has atoms, rings" in outcome.error
+    assert "the targets are atoms; the model has 2" in outcome.error

@@ -254,7 +254,7 @@ def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_pat
     with csv_file.open(newline="") as file:
         *predicted, last = csv.DictReader(file)
     assert last["prediction"] == ""
-    assert all(float(row["standard_deviation"]) > 0 for row in predicted)
+    assert all(float(row["uncertainty"]) > 0 for row in predicted)
     assert run("explain", out, data, "--limit", "1").code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
     assert float(predicted[0]["prediction"]) == pytest.approx(entry["score"], rel=1e-5)

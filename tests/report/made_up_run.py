@@ -32,6 +32,7 @@ def write_made_up_run(folder: Path, names: list[str] = NAMES, count: int = 760) 
         "epochs": 6.0,
         "steps_per_epoch": 190,
         "seconds": 81.3,
+        "targets": [],
         "test": test,
         "valid": test,
         "comparisons": [],
@@ -89,7 +90,7 @@ def details(names: list[str]) -> dict[str, Any]:
                  "kept": 7600, "dropped": dropped}
             ],
             "train": 6080, "valid": 760, "test": 760,
-            "labels": {n: 1520 + i for i, n in enumerate(names)},
+            "labels": {"": {n: 1520 + i for i, n in enumerate(names)}},
             "facts": {"text column": "title, description", "length": "median 38 words"},
         },
         "noun": "document", "nouns": "documents", "place": "line",
@@ -98,6 +99,7 @@ def details(names: list[str]) -> dict[str, Any]:
                 "memory cell": "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}", "output": "h_t = o_t ⊙ c_t",
             },
         },
+        "points": {},
         "mistakes": [{**mistake, "text": text}] * 8,
         "environment": {"python": "3.11", "torch": "2.13.0", "threads": 2},
     }  # fmt: skip

@@ -19,7 +19,6 @@ from representer.tasks.estimator_data import (
     Objects,
     are_fractions,
     divided,
-    encode_labels,
 )
 from representer.tasks.estimator_options import (
     RunConfig,
@@ -32,9 +31,11 @@ from representer.tasks.estimator_results import (
     compared,
     figures_of,
     mistakes,
+    predictions_of_baseline,
     summary,
     verdict,
 )
+from representer.tasks.estimator_targets import Column, encode_labels
 from representer.tasks.graph.graph_task import GraphConfig
 
 
@@ -157,23 +158,25 @@ def test_unusable_labels_are_refused():
 
 def test_the_interval_of_a_regression_covers_what_it_says():
     truth, mean = np.zeros(4), np.array([0.0, 1.0, 1.9, 2.1])
-    figures = figures_of(truth, Predictions(mean, deviations=np.ones(4)), [])
-    assert figures["coverage_95"] == 0.75
+    figures = figures_of(Column("", truth, []), Predictions(mean, deviations=np.ones(4)))
+    assert figures["coverage"]["0.95"] == 0.75
 
 
 def test_the_verdict_names_who_is_ahead():
     truth = np.array([0, 1] * 50)
-    right = Predictions(truth, np.eye(2)[truth])
+    right = [Predictions(truth, np.eye(2)[truth])]
     wrong = Baseline("constant", "Always 0.", np.zeros(100, dtype=np.int64), 0.0)
-    metrics = {"kind": "classification", "model": "M", "test": {"count": 100}, "comparisons": []}
-    metrics["baselines"] = [compared(truth, right, wrong, ["a", "b"])]
+    columns = [Column("", truth, ["a", "b"])]
+    other = compared(columns, right, predictions_of_baseline(wrong, columns))
+    metrics = {
+        "kind": "classification", "model": "M", "targets": [], "test": {"count": 100},
+        "comparisons": [], "baselines": [{"name": "constant"} | other],
+    }  # fmt: skip
     assert "M is ahead of constant (+50.0 points" in verdict(metrics, "graphs")
     numbers = np.linspace(0, 1, 100)
-    worse = Baseline("mean", "The mean.", np.full(100, 0.5), 0.0)
-    metrics |= {
-        "kind": "regression",
-        "baselines": [compared(numbers, Predictions(numbers), worse, [])],
-    }
+    columns = [Column("", numbers, [])]
+    other = compared(columns, [Predictions(numbers)], [Predictions(np.full(100, 0.5))])
+    metrics |= {"kind": "regression", "baselines": [{"name": "mean"} | other]}
     assert "M is ahead of mean (RMSE -0.29" in verdict(metrics, "graphs")
 
 
@@ -182,7 +185,7 @@ def test_only_an_interval_without_zero_puts_a_model_ahead_or_behind():
         return {"name": name, "difference": [(low + high) / 2, low, high]}
 
     metrics = {
-        "kind": "classification", "model": "M", "test": {"count": 300},
+        "kind": "classification", "model": "M", "targets": [], "test": {"count": 300},
         "comparisons": [other("A", -0.01, 0.02)],
         "baselines": [other("B", 0.01, 0.02), other("C", -0.03, -0.01)],
     }  # fmt: skip
@@ -197,7 +200,7 @@ def test_only_an_interval_without_zero_puts_a_model_ahead_or_behind():
 def test_the_closing_table_has_a_line_for_each():
     figures = {"accuracy": 0.5, "accuracy_interval": [0.4, 0.6], "macro_f1": 0.25}
     metrics = {
-        "kind": "classification", "model": "M", "test": figures, "seconds": 2.0,
+        "kind": "classification", "model": "M", "targets": [], "test": figures, "seconds": 2.0,
         "comparisons": [{"name": "C", "seconds": 1.0, **figures}],
         "baselines": [{"name": "B", "seconds": 1.0, **figures}],
     }  # fmt: skip
@@ -211,9 +214,9 @@ def test_the_most_confident_errors_come_first_and_correct_objects_are_left_out()
     texts = ["right", "unsure", "x " * 400, "sure"]
     part = Objects("a", "a", texts, ["a", "a", "b", "b"], [2, 3, 4, 9], is_numbered_by_line=True)
     values = np.array([0, 0, 1, 1])
-    data = Data(Classes(("a", "b")), {"test": part}, {"test": values}, [])
+    data = Data(Classes(("a", "b")), {"test": part}, {"test": values}, [("all", part)])
     found = np.array([[0.99, 0.01], [0.4, 0.6], [0.7, 0.3], [0.9, 0.1]])
-    shown = mistakes(data, Predictions(found.argmax(1), found), ["a", "b"])
+    shown = mistakes(data, Predictions(found.argmax(1), found))
     assert [m["number"] for m in shown] == [9, 4, 3]
     assert shown[0] == {"number": 9, "truth": "b", "predicted": "a (90 %)", "text": "sure"}
     assert shown[1]["text"].endswith(" …")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from representer.estimators.parameters import (
@@ -13,6 +14,7 @@ from representer.estimators.parameters import (
     require_choices,
     require_integers,
 )
+from representer.numbers import parse_number
 
 NETWORKS = ("wl", "random-walk", "gine")
 READOUTS = ("sum", "last")
@@ -71,7 +73,5 @@ class GraphRegressorParameters(GraphParameters):
 
 
 def _is_decay(value: Any) -> bool:
-    try:
-        return 0 <= float(value) < math.inf
-    except (TypeError, ValueError):
-        return False
+    number = parse_number(value) if isinstance(value, str) else value
+    return isinstance(number, Real) and 0 <= float(number) < math.inf

@@ -58,6 +58,7 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     """The networks for molecules, see `MoleculeClassifier`."""
 
     _noun: ClassVar[str] = "molecule"
+    _task: ClassVar[str] = "molecule"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: MoleculeInputs
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from representer.errors import DataError, MissingExtraError
 from representer.report import figures, signal_figures
+from representer.report.targets import by_target
 from representer.storage import atomic
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import RunFiles
@@ -94,27 +95,16 @@ def _of_language(run: Results) -> dict[str, Any]:
     return {"curves": curves, "is_regression": False}
 
 
-def _of_molecule(run: Results) -> dict[str, Any]:
-    return {
-        "names": list(run.metrics["test"]),
-        "explained": [_drawn(entry) for entry in run.explained or run.details["drawings"]],
-        "parity": {
-            name: figures.parity(rows, name) for name, rows in run.details["points"].items()
-        },
-        "curves": _loss_curves(run.history),
-    }
-
-
 def _drawn(entry: dict[str, Any]) -> dict[str, Any]:
-    """Add pictures to an explanation, drawn from the SMILES and never read from a file."""
+    """Add the picture to an explanation, drawn from the SMILES and never read from a file."""
+    if "smiles" not in entry:
+        return {name: value for name, value in entry.items() if name != "picture"}
     from markupsafe import Markup
 
     from representer.data.molecules import parse_smiles
     from representer.report.molecule_drawing import draw_shares
 
-    molecule = parse_smiles(entry["smiles"])
-    unit = {**entry["unit"], "picture": Markup(draw_shares(molecule, entry["unit"]))}
-    return {**entry, "unit": unit, "picture": Markup(draw_shares(molecule, entry))}
+    return {**entry, "picture": Markup(draw_shares(parse_smiles(entry["smiles"]), entry))}
 
 
 def _of_signal(run: Results) -> dict[str, Any]:
@@ -129,16 +119,34 @@ def _of_signal(run: Results) -> dict[str, Any]:
 
 
 def _of_estimator(run: Results) -> dict[str, Any]:
-    test, details = run.metrics["test"], run.details
-    baselines = [*run.metrics["comparisons"], *run.metrics["baselines"]]
-    if run.metrics["kind"] == "regression":
-        return {"is_regression": True, "baselines": baselines, "curves": _loss_curves(run.history)}
-    results = _results(run.metrics, baselines)
+    is_regression = run.metrics["kind"] == "regression"
+    curves = _loss_curves(run.history) if is_regression else ""
+    if run.history and not is_regression:
+        curves = _curves(run.history, run.metrics, run.details["noun"])
     return {
-        "is_regression": False,
+        "is_regression": is_regression,
+        "targets": [_of_target(run, *own) for own in by_target(run.metrics).items()],
+        "curves": curves,
+        "explained": [_drawn(entry) for entry in run.explained],
+    }
+
+
+def _of_target(run: Results, name: str, metrics: dict[str, Any]) -> dict[str, Any]:
+    test, baselines = metrics["test"], [*metrics["comparisons"], *metrics["baselines"]]
+    points = run.details["points"].get(name)
+    shown = {
+        "name": name,
+        "test": test,
         "baselines": baselines,
-        "comparison": figures.comparison(results, details["nouns"]) if baselines else "",
-        "curves": _curves(run.history, run.metrics, details["noun"]) if run.history else "",
+        "parity": figures.parity(points, name or "value") if points else "",
+        "comparison": "",
+    }
+    if metrics["kind"] == "regression":
+        return shown
+    results = _results(metrics, baselines)
+    comparison = figures.comparison(results, run.details["nouns"]) if baselines else ""
+    return shown | {
+        "comparison": comparison,
         "confusions": _largest_confusions(test),
         "is_matrix_shown": len(test["per_class"]) <= MATRIX_LIMIT,
     }
@@ -154,7 +162,7 @@ class Page(NamedTuple):
 PAGES = {
     "text": Page("estimator.html", _of_estimator),
     "language": Page("language.html", _of_language),
-    "molecule": Page("molecule.html", _of_molecule),
+    "molecule": Page("estimator.html", _of_estimator),
     "signal": Page("signal.html", _of_signal),
     "graph": Page("estimator.html", _of_estimator),
 }

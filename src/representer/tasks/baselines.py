@@ -24,14 +24,16 @@ class Baseline:
     Attributes:
         name: Short name for tables.
         description: What it does, in one sentence.
-        predictions: Classes or numbers of the test documents ``(N,)``.
+        predictions: Classes or numbers of the test objects ``(N,)``, of several targets ``(N, K)``.
         seconds: Time of training and prediction.
+        probabilities: Of the classes of each target ``(N, C)``, if the baseline has them.
     """
 
     name: str
     description: str
     predictions: NDArray[Any]
     seconds: float
+    probabilities: Sequence[NDArray[np.float64]] = ()
 
 
 def majority_class(train_labels: Sequence[int], test_count: int) -> Baseline:

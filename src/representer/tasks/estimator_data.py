@@ -13,13 +13,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.data.tables import Dropped, Grid, LabelMap, left_out, split
+from representer.data.tables import Dropped, Grid, left_out, split
 from representer.data.tables.source import open_regular
 from representer.errors import DataError
-from representer.estimators.classes import Classes
 from representer.estimators.targets import Numbers
 from representer.numbers import parse_number
 from representer.printable import say
+from representer.tasks.estimator_targets import (
+    Column,
+    Target,
+    columns_of,
+    encode_labels,
+    find_classes,
+    find_target,
+)
 from representer.training import generators
 
 PARTS = ("train", "valid", "test")
@@ -33,7 +40,7 @@ class Objects:
         source: Path of the file or folder, or what the objects are.
         labels_file: The file with the labels, for messages.
         objects: As the estimator takes them.
-        labels: The label of each as text, None if it has none.
+        labels: The label of each as text, None if it has none; see `targets`.
         lines: Line of each label, for messages.
         files: All files that were read.
         notes: Remarks for the user.
@@ -41,6 +48,8 @@ class Objects:
         reading: Options of reading, as detected.
         column: The column of the objects, for messages.
         label_column: The column of the labels, for messages.
+        targets: Names of the targets; each label is then a tuple with a text for each of them,
+            which is empty where unknown if there are several.
         table: All rows of a table, which predictions are added to.
         is_numbered_by_line: True if users find an object by its line, not by its row.
         rows: Row of each object in its file, from 1.
@@ -49,7 +58,7 @@ class Objects:
     source: str
     labels_file: str
     objects: Sequence[Any]
-    labels: Sequence[str | None]
+    labels: Sequence[Any]
     lines: Sequence[int]
     files: tuple[Path, ...] = ()
     notes: Sequence[str] = ()
@@ -57,6 +66,7 @@ class Objects:
     reading: dict[str, Any] = field(default_factory=dict)
     column: str | None = None
     label_column: str | None = None
+    targets: Sequence[str] = ()
     table: Grid | None = None
     is_numbered_by_line: bool = False
     rows: Sequence[int] = ()
@@ -67,6 +77,13 @@ class Objects:
 
     def __len__(self) -> int:
         return len(self.objects)
+
+    @property
+    def columns(self) -> list[tuple[str | None, Sequence[str | None]]]:
+        """The column and the labels of each target."""
+        if not self.targets:
+            return [(self.label_column, self.labels)]
+        return [(name, [cells[k] for cells in self.labels]) for k, name in enumerate(self.targets)]
 
     @property
     def numbers(self) -> Sequence[int]:
@@ -105,7 +122,7 @@ class Objects:
         """Return the source, and the rows that were left out, for the report."""
         lines: dict[str, list[int]] = {}
         for row in self.dropped:
-            lines.setdefault(row.reason, []).append(row.line)
+            lines.setdefault(row.reason.partition(" '")[0], []).append(row.line)
         return {
             "file": self.source,
             "role": role,
@@ -140,7 +157,7 @@ class Data:
     Attributes:
         target: The classes, or the standardized numbers.
         parts: Training, validation and test objects, by name.
-        values: Their encoded labels: numbers of classes, or numbers ``(N,)``.
+        values: Their encoded labels: numbers of classes, or numbers, ``(N,)`` or ``(N, K)``.
         sources: Each file or folder that was read, with its role.
         inputs: How objects become batches, learned from the training objects.
         encoded: The objects of each part as the network's inputs.
@@ -148,7 +165,7 @@ class Data:
         resources: Parameters of the estimator that were read from files.
     """
 
-    target: Classes | Numbers
+    target: Target
     parts: dict[str, Objects]
     values: dict[str, NDArray[Any]]
     sources: list[tuple[str, Objects]]
@@ -163,9 +180,13 @@ class Data:
         return isinstance(self.target, Numbers)
 
     @property
-    def names(self) -> list[str]:
-        """Names of the classes; none for numbers."""
-        return names_of(self.target)
+    def targets(self) -> Sequence[str]:
+        """Names of the targets; none for a single target without a name."""
+        return self.sources[0][1].targets
+
+    def columns(self, part: str) -> list[Column]:
+        """Return each target of a part."""
+        return columns_of(self.targets, self.values[part], self.target)
 
     def splits(self) -> dict[str, Any]:
         """Return the rows or lines of each part, counted from 1, as in splits.json."""
@@ -174,6 +195,11 @@ class Data:
             for name, part in self.parts.items()
         }
         return {"sha256": {one.source: one.digest for _, one in self.sources}, **parts}
+
+    def skipped(self) -> list[tuple[str, str, str]]:
+        """Return skipped.csv: the rows that were left out, below a header if there are any."""
+        rows = [(o.source, str(r.line), r.reason) for _, o in self.sources for r in o.dropped]
+        return [("file", "line", "reason"), *rows] if rows else []
 
     def described(self, facts: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return counts, sources and facts, also those given, for the report."""
@@ -185,20 +211,18 @@ class Data:
             "facts": {**self.facts, **(facts or {})},
         }
 
-    def _labels(self) -> dict[str, Any]:
-        train = self.values["train"]
-        if isinstance(self.target, Classes):
-            counts = Counter(train.tolist())
-            return {str(name): counts[number] for number, name in enumerate(self.target.names)}
-        return {
-            "mean": float(train.mean()), "standard deviation": float(train.std()),
-            "minimum": float(train.min()), "maximum": float(train.max()),
-        }  # fmt: skip
-
-
-def names_of(target: Any) -> list[str]:
-    """Return the names of the classes as text; none for numbers."""
-    return [str(name) for name in target.names] if isinstance(target, Classes) else []
+    def _labels(self) -> dict[str, dict[str, Any]]:
+        labels: dict[str, dict[str, Any]] = {}
+        for column in self.columns("train"):
+            known = column.truth[column.known()]
+            counts = Counter(known.tolist())
+            labels[column.name] = {
+                name: counts[number] for number, name in enumerate(column.classes)
+            } or {
+                "mean": float(known.mean()), "standard deviation": float(known.std()),
+                "minimum": float(known.min()), "maximum": float(known.max()),
+            }  # fmt: skip
+        return labels
 
 
 def are_fractions(labels: Sequence[str | None]) -> bool:
@@ -209,7 +233,12 @@ def are_fractions(labels: Sequence[str | None]) -> bool:
 
 
 def divided(
-    sources: dict[str, Objects], fractions: dict[str, float], seed: int, *, is_regression: bool
+    sources: dict[str, Objects],
+    fractions: dict[str, float],
+    seed: int,
+    *,
+    is_regression: bool,
+    split_by: Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None,
 ) -> Data:
     """Split the parts without their own data from the main ones, and encode all labels.
 
@@ -218,15 +247,23 @@ def divided(
         fractions: Of validation and test.
         seed: Determines the split.
         is_regression: True if labels are numbers.
+        split_by: From objects and the fractions of all parts to the positions in each part; by
+            default the split is random, and classes keep their proportions.
 
     Raises:
         DataError: A label cannot be used, or there are too few objects.
     """
     main = sources["all"]
-    names = [] if is_regression else _classes(main)
-    encoded = {name: encode_labels(one, names) for name, one in sources.items()}
+    classes = [] if is_regression else find_classes(main)
+    encoded = {name: encode_labels(one, classes) for name, one in sources.items()}
     own = {name: share for name, share in fractions.items() if name not in sources}
-    division = _positions(main, encoded["all"], own, seed, is_regression)
+    if split_by and own:
+        try:
+            division = split_by(main, (1 - sum(own.values()), *own.values()))
+        except DataError as error:
+            raise DataError(str(error), file=main.source) from None
+    else:
+        division = _positions(main, encoded["all"], own, seed, is_regression)
     of_part = dict(zip(("train", *own), division, strict=True))
     parts, values = {}, {}
     for name in PARTS:
@@ -234,45 +271,8 @@ def divided(
         positions = of_part.get(name, range(len(sources[source])))
         parts[name] = sources[source].subset(positions)
         values[name] = encoded[source][list(positions)]
-    try:
-        target = Numbers.find(values["train"]) if is_regression else Classes(tuple(names))
-    except DataError as error:
-        problem = str(error).replace("y has", "the training part has")
-        raise DataError(problem, file=main.labels_file) from None
-    if not is_regression and len(set(values["train"].tolist())) < 2:
-        fix = "Add examples of the other classes."
-        raise DataError("only one class is left to train on", file=main.labels_file, fix=fix)
+    target = find_target(main, values["train"], classes)
     return Data(target, parts, values, list(sources.items()))
-
-
-def encode_labels(source: Objects, names: Sequence[str]) -> NDArray[Any]:
-    """Return the number of each class, or without classes the numbers themselves ``(N,)``.
-
-    Raises:
-        DataError: A label is not one of the classes or not a finite number; with file and line.
-    """
-    values: list[float] = []
-    classes = LabelMap(tuple(names)) if names else None
-    for label, line in zip(source.labels, source.lines, strict=True):
-        place: Any = {"file": source.labels_file, "line": line, "column": source.label_column}
-        if classes:
-            values.append(classes.encode(label or "", **place))
-            continue
-        number = parse_number(label) if label is not None else None
-        if number is None or not math.isfinite(number):
-            problem = f"the label is {label!r:.60}; expected a finite number"
-            raise DataError(problem, **place)
-        values.append(number)
-    return np.array(values, dtype=np.int64 if names else np.float64)
-
-
-def _classes(main: Objects) -> list[str]:
-    names = list(LabelMap.build(label for label in main.labels if label).names)
-    if len(names) < 2:
-        problem = f"all {len(main)} labels are {names[0]!r:.60}"
-        fix = "A classifier needs at least two classes; are these the right labels?"
-        raise DataError(problem, file=main.labels_file, column=main.label_column, fix=fix)
-    return names
 
 
 def _positions(

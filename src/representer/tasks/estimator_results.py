@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.estimators.calibration import coverage, likelihood
+from representer.report.targets import by_target
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
-from representer.tasks.metrics import Z95, classification_metrics, paired_difference
+from representer.tasks.estimator_targets import Column
+from representer.tasks.metrics import classification_metrics, paired_difference
 from representer.tasks.regression_metrics import regression_metrics, rmse_difference
 from representer.training.training_result import TrainingResult
 
-MISTAKES, EXCERPT = 12, 320
+MISTAKES, EXCERPT, POINTS = 12, 320, 2000
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,12 @@ class Predictions:
     probabilities: NDArray[np.float64] | None = None
     deviations: NDArray[np.float64] | None = None
 
+    def at(self, positions: NDArray[np.intp]) -> Predictions:
+        """Return the predictions at some positions."""
+        others = (self.probabilities, self.deviations)
+        at = (None if part is None else part[positions] for part in others)
+        return Predictions(self.values[positions], *at)
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -39,14 +48,14 @@ class Outcome:
 
     Attributes:
         name: Name of the model.
-        predictions: For the test objects.
+        predictions: For the test objects, of each target.
         training: Result of the training.
         steps_per_epoch: Batches of the training objects.
         parameters: Number of parameters by part, and of ``"all"``.
     """
 
     name: str
-    predictions: Predictions
+    predictions: Sequence[Predictions]
     training: TrainingResult
     steps_per_epoch: int
     parameters: dict[str, int]
@@ -60,18 +69,15 @@ def metrics_of(
     baselines: Sequence[Baseline] = (),
 ) -> dict[str, Any]:
     """Return metrics.json: the test metrics of the model, of other networks and of baselines."""
-    truth, names, training = data.values["test"], data.names, outcome.training
-    predictions, best, steps = outcome.predictions, training.best, outcome.steps_per_epoch
+    columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
+    best, steps = training.best, outcome.steps_per_epoch
     about = "Trained with the same settings."
-    beside = [
-        Baseline(other.name, about, other.predictions.values, other.training.seconds)
-        for other in others
-    ]
     return {
         "task": task,
         "kind": "regression" if data.is_regression else "classification",
         "model": outcome.name,
-        "test": figures_of(truth, predictions, names),
+        "targets": list(data.targets),
+        "test": figures_by_target(columns, predictions),
         "valid": best,
         "best_epoch": (best["step"] if best else training.step) / steps,
         "epochs": training.step / steps,
@@ -80,42 +86,99 @@ def metrics_of(
         "stopped_by": training.reason,
         "seconds": training.seconds,
         "parameters": outcome.parameters,
-        "comparisons": [compared(truth, predictions, one, names) for one in beside],
-        "baselines": [compared(truth, predictions, one, names) for one in baselines],
+        "comparisons": [
+            {"name": one.name, "description": about, "seconds": one.training.seconds}
+            | compared(columns, predictions, one.predictions)
+            for one in others
+        ],
+        "baselines": [
+            {"name": one.name, "description": one.description, "seconds": one.seconds}
+            | compared(columns, predictions, predictions_of_baseline(one, columns))
+            for one in baselines
+        ],
     }
 
 
-def figures_of(
-    truth: NDArray[Any], predictions: Predictions, names: Sequence[str]
+def figures_by_target(
+    columns: Sequence[Column], predictions: Sequence[Predictions]
 ) -> dict[str, Any]:
+    """Return the metrics of a single target, or of each by its name; see `figures_of`.
+
+    Targets without a true value are left out.
+    """
+    figures = {}
+    for column, own in zip(columns, predictions, strict=True):
+        if len(rows := column.known()):
+            figures[column.name] = figures_of(column.at(rows), own.at(rows))
+    return figures if columns[0].name else figures[""]
+
+
+def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
     """Return the metrics of a classification or, with the coverage of intervals, a regression."""
+    truth = column.truth
     if predictions.probabilities is not None:
-        return classification_metrics(truth, predictions.probabilities, names)
+        figures = classification_metrics(truth, predictions.probabilities, column.classes)
+        return figures | {"auc": _auc(truth, predictions.probabilities)}
     figures = regression_metrics(truth, predictions.values)
     if predictions.deviations is not None:
-        is_inside = np.abs(predictions.values - truth) <= Z95 * predictions.deviations
-        figures["coverage_95"] = float(is_inside.mean())
+        intervals = predictions.values, predictions.deviations, truth
+        figures["coverage"] = coverage(*intervals)
+        figures["log_loss"] = likelihood(*intervals)
+        figures["mean_deviation"] = float(predictions.deviations.mean())
     return figures
 
 
+def _auc(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:
+    """Return the area under the ROC curve; None unless there are two classes, both present."""
+    if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
+        return None
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(truth, chances[:, 1]))
+
+
+def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> list[Predictions]:
+    """Return the predictions of a baseline for each target."""
+    table = baseline.predictions.reshape(len(baseline.predictions), -1)
+    result = []
+    for k, column in enumerate(columns):
+        values, chances = table[:, k], None
+        if column.classes:
+            values = values.astype(np.int64)
+            one_hot = np.eye(len(column.classes))
+            chances = baseline.probabilities[k] if baseline.probabilities else one_hot[values]
+        result.append(Predictions(values, chances))
+    return result
+
+
 def compared(
-    truth: NDArray[Any], predictions: Predictions, baseline: Baseline, names: Sequence[str]
+    columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions]
 ) -> dict[str, Any]:
-    """Return the test metrics of a baseline and the paired difference to the model."""
-    described = {
-        "name": baseline.name,
-        "description": baseline.description,
-        "seconds": baseline.seconds,
-    }
-    if predictions.probabilities is not None:
-        one_hot = np.eye(len(names))[baseline.predictions]
-        figures = classification_metrics(truth, one_hot, names)
-        kept = {k: figures[k] for k in ("accuracy", "accuracy_interval", "macro_f1")}
-        pair = predictions.values == truth, baseline.predictions == truth
-        return {**described, **kept, "difference": list(paired_difference(*pair))}
-    difference = rmse_difference(truth, predictions.values, baseline.predictions)
-    figures = regression_metrics(truth, baseline.predictions)
-    return {**described, **figures, "difference": list(difference)}
+    """Return the test metrics of another model and the paired difference, of each target.
+
+    Args:
+        columns: The targets.
+        predictions: Of the model.
+        others: Of the other model.
+    """
+    figures, differences = {}, {}
+    for column, own, other in zip(columns, predictions, others, strict=True):
+        rows = column.known()
+        if not len(rows):
+            continue
+        known, model, beside = column.at(rows), own.at(rows), other.at(rows)
+        listed = figures_of(known, beside)
+        if model.probabilities is not None:
+            kept = ("count", "accuracy", "accuracy_interval", "macro_f1", "auc")
+            listed = {name: listed[name] for name in kept}
+            pair = model.values == known.truth, beside.values == known.truth
+            difference = paired_difference(*pair)
+        else:
+            difference = rmse_difference(known.truth, model.values, beside.values)
+        figures[column.name], differences[column.name] = listed, list(difference)
+    if columns[0].name:
+        return {"test": figures, "difference": differences}
+    return {**figures[""], "difference": differences[""]}
 
 
 def verdict(metrics: dict[str, Any], nouns: str) -> str:
@@ -123,6 +186,15 @@ def verdict(metrics: dict[str, Any], nouns: str) -> str:
 
     The model is "ahead" or "behind" where the 95 % interval of the paired difference excludes 0.
     """
+    sentences = [
+        (f"{name}: " if name else "") + sentence
+        for name, own in by_target(metrics).items()
+        if (sentence := _verdict(own, nouns))
+    ]
+    return " ".join(sentences)
+
+
+def _verdict(metrics: dict[str, Any], nouns: str) -> str:
     is_regression = metrics["kind"] == "regression"
     parts = []
     for baseline in (*metrics["comparisons"], *metrics["baselines"]):
@@ -141,7 +213,12 @@ def verdict(metrics: dict[str, Any], nouns: str) -> str:
 
 
 def summary(metrics: dict[str, Any]) -> str:
-    """Return the closing table for the terminal."""
+    """Return the closing table for the terminal, of each target."""
+    targets = by_target(metrics).items()
+    return "\n".join((f"{name}\n" if name else "") + _summary(own) for name, own in targets)
+
+
+def _summary(metrics: dict[str, Any]) -> str:
     rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
     others = (*metrics["comparisons"], *metrics["baselines"])
     rows += [(row["name"], row, row["seconds"]) for row in others]
@@ -166,28 +243,47 @@ def summary(metrics: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def mistakes(data: Data, predictions: Predictions, names: Sequence[str]) -> list[dict[str, Any]]:
+def mistakes(data: Data, predictions: Predictions) -> list[dict[str, Any]]:
     """Return the test objects with the most confident errors, or with the largest errors.
 
-    Objects that are texts are shown with their beginning.
+    Objects that are texts are shown with their beginning. Of several targets, these are the errors
+    of the first one.
+
+    Args:
+        data: The data.
+        predictions: Of the first target.
     """
-    part = data.parts["test"]
-    truth, predicted = data.values["test"], predictions.values
+    part, column = data.parts["test"], data.columns("test")[0]
+    known, predicted = column.known(), predictions.values
     if predictions.probabilities is not None:
-        wrong = np.flatnonzero(predicted != truth)
+        wrong = known[predicted[known] != column.truth[known]]
         confidence = predictions.probabilities[wrong, predicted[wrong]]
         rows = wrong[np.argsort(-confidence, kind="stable")]
     else:
-        rows = np.argsort(-np.abs(predicted - truth), kind="stable")
+        errors = np.abs(predicted[known] - column.truth[known])
+        rows = known[np.argsort(-errors, kind="stable")]
+    labels = part.columns[0][1]
     return [
         {
             "number": part.numbers[i],
-            "truth": part.labels[i],
-            "predicted": shown(predictions, i, names),
+            "truth": labels[i],
+            "predicted": shown(predictions, i, column.classes),
             "text": _excerpt(part.objects[i]),
         }
         for i in rows[:MISTAKES].tolist()
     ]
+
+
+def points(data: Data, predictions: Sequence[Predictions]) -> dict[str, list[list[float]]]:
+    """Return true value, prediction and deviation of test objects by target, for the plot."""
+    result = {}
+    for column, own in zip(data.columns("test"), predictions, strict=True):
+        if own.deviations is not None:
+            rows = column.known()[:POINTS]
+            parts = (column.truth, own.values, own.deviations)
+            table = np.stack([part[rows] for part in parts], axis=1)
+            result[column.name] = table.round(5).tolist()
+    return result
 
 
 def _excerpt(one: Any) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,16 +33,24 @@ from representer.tasks.estimator_hooks import (
     silent,
 )
 from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
-from representer.tasks.estimator_results import Outcome, metrics_of, mistakes, summary, verdict
+from representer.tasks.estimator_results import (
+    Outcome,
+    metrics_of,
+    mistakes,
+    points,
+    summary,
+    verdict,
+)
 from representer.tasks.estimator_use import EstimatorUse, predictions_of
 from representer.tasks.options import as_yaml, command_of, determining
+from representer.tasks.table_file import as_csv
 from representer.training.fingerprint import fingerprint
 from representer.training.trainer_config import TrainerConfig
 
 # A run may be resumed with other values of these; the trainer checks its own settings.
 _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
     "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo", "device",
-    "time_limit",
+    "time_limit", "skip_invalid", "uncertainty",
 )  # fmt: skip
 
 
@@ -66,6 +75,8 @@ class EstimatorTask(EstimatorUse):
         networks: From the options of ``fit`` to those of each network to train, by its heading;
             the first is the model, the others are compared with it.
         closing: Returns what the terminal shows below the results.
+        split_by: From the options of ``fit``, objects and the fractions of all parts to the
+            positions in each part; None for a random split.
     """
 
     name: str
@@ -82,6 +93,7 @@ class EstimatorTask(EstimatorUse):
     title: Callable[[Any, Data], str] | None = None
     networks: Callable[[Any], dict[str, Any]] = alone
     closing: Callable[[Any, RunFolder, Trained], str] = silent
+    split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
 
     def fit(self, config: Any) -> dict[str, Any]:
         """Train an estimator, test it, and write the run folder.
@@ -131,7 +143,12 @@ class EstimatorTask(EstimatorUse):
         for one in sources.values():
             one.say_notes()
         fractions = {"valid": config.valid_fraction, "test": config.test_fraction}
-        data = divided(sources, fractions, config.seed, is_regression=is_regression)
+        split_by = self.split_by and partial(self.split_by, config)
+        data = divided(
+            sources, fractions, config.seed, is_regression=is_regression, split_by=split_by
+        )
+        if is_regression:
+            data = replace(data, target=estimator._find_target(data.values["train"]))
         try:
             inputs = estimator._learn_inputs(data.parts["train"].objects, config.seed)
             encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
@@ -163,6 +180,8 @@ class EstimatorTask(EstimatorUse):
         if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
             run.write_text("config.yaml", as_yaml(config))
             run.write_json("splits.json", data.splits())
+            if skipped := data.skipped():
+                run.write_text("skipped.csv", as_csv(skipped))
         examples = {part: self._examples(data, part) for part in ("train", "valid")}
         train, valid = examples.values()
         result = estimator.train_on(
@@ -218,7 +237,8 @@ class EstimatorTask(EstimatorUse):
             "data": data.described(trained.model.facts),
             "model": {"values": dict(trained.model.values)},
             "place": data.parts["test"].place,
-            "mistakes": mistakes(data, outcome.predictions, data.names),
+            "mistakes": mistakes(data, outcome.predictions[0]),
+            "points": points(data, outcome.predictions),
             "verdict": verdict(metrics, self.nouns),
             "environment": fingerprint(next(trained.estimator.network_.parameters()).device),
         }
@@ -259,7 +279,8 @@ class EstimatorTask(EstimatorUse):
 
     def _examples(self, data: Data, part: str) -> Examples:
         values = data.values[part]
-        return Examples(data.encoded[part], values[:, None] if data.is_regression else values)
+        table = values.reshape(len(values), -1) if data.is_regression else values
+        return Examples(data.encoded[part], table)
 
     def _settings(self, config: Any, data: Data, trainer: TrainerConfig) -> dict[str, Any]:
         chosen = determining(config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)

@@ -8,21 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
 from representer.estimators.base import NOT_FINITE, Estimator
-from representer.estimators.classes import Classes
 from representer.estimators.targets import Numbers
 from representer.printable import say
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
-from representer.tasks.estimator_data import Objects, encode_labels, names_of
+from representer.tasks.estimator_data import Objects
 from representer.tasks.estimator_explain import entry_of, write_explanations
 from representer.tasks.estimator_hooks import no_reason, nothing_more
-from representer.tasks.estimator_results import Predictions, figures_of, shown
+from representer.tasks.estimator_results import Predictions, figures_by_target, shown
+from representer.tasks.estimator_targets import classes_of, columns_of, count_of, encode_labels
 from representer.tasks.table_file import (
     as_csv,
     check_output,
@@ -71,11 +70,16 @@ class EstimatorUse:
         estimator, reading = self._load(run, options)
         objects = self._objects(data, reading, isinstance(estimator.target_, Numbers))
         objects.say_notes()
-        names = names_of(estimator.target_)
-        truth = encode_labels(objects, names)
+        target = estimator.target_
+        if len(objects.columns) != (count := count_of(target)):
+            columns = ", ".join(str(name) for name, _ in objects.columns)
+            problem = f"the targets are {columns}; the model has {count}"
+            raise DataError(problem, file=objects.source, fix="Name the targets of the training.")
+        values = encode_labels(objects, classes_of(target))
         predictions = self._checked(run, estimator, objects)
-        figures = figures_of(truth, predictions, names)
-        return {"run": str(run), "data": str(data), "left_out": len(objects.dropped), **figures}
+        figures = figures_by_target(columns_of(objects.targets, values, target), predictions)
+        about = {"run": str(run), "data": str(data), "left_out": len(objects.dropped)}
+        return about | ({"targets": figures} if objects.targets else figures)
 
     def predict(
         self, run: str | Path, data: str | Path, output: str | Path | None, options: Any
@@ -98,8 +102,7 @@ class EstimatorUse:
             check_output(Path(output), Path(data))
         estimator, objects = self._to_predict(run, data, options)
         predictions = self._checked(run, estimator, objects)
-        added = _columns(predictions, names_of(estimator.target_))
-        rows = dict(zip(objects.lines, _cells(predictions, estimator.target_), strict=True))
+        added, rows = _columns(objects, predictions, classes_of(estimator.target_))
         table = objects.table
         if table is None:
             written = {
@@ -152,12 +155,14 @@ class EstimatorUse:
         """
         predictions = self._checked(run, estimator, objects)
         explanations = estimator.explain(objects.objects, top)
-        names = names_of(estimator.target_)
+        names = (classes_of(estimator.target_) or [[]])[0]
+        first = f"{objects.targets[0]}: " if len(objects.targets) > 1 else ""
         entries = []
         for i, (one, explanation) in enumerate(zip(objects.objects, explanations, strict=True)):
             require_finite(run, [explanation.score, explanation.baseline])
             noun = "line" if objects.is_numbered_by_line else self.noun
-            entry = entry_of(noun, objects.numbers[i], shown(predictions, i, names), explanation)
+            prediction = first + shown(predictions[0], i, names)
+            entry = entry_of(noun, objects.numbers[i], prediction, explanation)
             entries.append(entry | self.explained(estimator, one, top))
         return entries
 
@@ -203,17 +208,10 @@ class EstimatorUse:
         """Return the estimator of a run and how to read data: as in training, unless options say.
 
         Raises:
-            DataError: The run is damaged, or its model has several targets.
+            DataError: The run is damaged.
             ArgumentError: A required option of reading is neither given nor known to the run.
         """
         estimator: Any = saving.load(run)
-        target = estimator.target_
-        is_single = isinstance(target, Classes) or (
-            isinstance(target, Numbers) and target.width == 1
-        )
-        if not is_single:
-            problem = "holds a model of several targets"
-            raise DataError(problem, file=run, fix="Use it in Python.")
         files, given = RunFiles(run), asdict(options)
         usual = {one.name: one.default for one in fields(self.reading)}
         saved = saving.read_description(files).reading
@@ -229,7 +227,7 @@ class EstimatorUse:
                 raise ArgumentError(name, reading[name], expected, hint=hint)
         return estimator, reading
 
-    def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> Predictions:
+    def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> list[Predictions]:
         """Return predictions; messages name the source of the objects, or the run."""
         try:
             return predictions_of(run, estimator, objects.objects)
@@ -238,35 +236,42 @@ class EstimatorUse:
             raise DataError(str(error), file=run if is_model else objects.source) from None
 
 
-def predictions_of(run: str | Path, estimator: Any, objects: Sequence[Any]) -> Predictions:
-    """Return an estimator's predictions for objects.
+def predictions_of(run: str | Path, estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
+    """Return an estimator's predictions of each target.
 
     Raises:
-        DataError: They are not finite; the message names the run.
+        CheckpointError: They are not finite; the message names the run.
     """
     if isinstance(estimator.target_, Numbers):
         mean, deviation = estimator.predict(objects, return_std=True)
-        mean, deviation = np.ravel(mean), np.ravel(deviation)
         require_finite(run, mean)
-        return Predictions(mean, deviations=deviation)
-    chances: NDArray[np.float64] = estimator.predict_proba(objects)
-    require_finite(run, chances)
-    return Predictions(chances.argmax(axis=1), chances)
+        columns = (part.reshape(len(part), -1).T for part in (mean, deviation))
+        return [Predictions(own, deviations=off) for own, off in zip(*columns, strict=True)]
+    chances = estimator.predict_proba(objects)
+    tables = chances if isinstance(chances, list) else [chances]
+    for table in tables:
+        require_finite(run, table)
+    return [Predictions(table.argmax(axis=1), table) for table in tables]
 
 
-def _columns(predictions: Predictions, names: Sequence[str]) -> list[str]:
-    if predictions.probabilities is None:
-        return ["prediction", "standard_deviation"]
-    return ["prediction", *(f"probability_{name}" for name in names)]
-
-
-def _cells(predictions: Predictions, target: Any) -> list[list[str]]:
-    if predictions.probabilities is not None:
-        names = names_of(target)
-        return [
-            [names[int(number)], *(f"{chance:.6f}" for chance in chances)]
-            for number, chances in zip(predictions.values, predictions.probabilities, strict=True)
-        ]
-    deviations = np.zeros(0) if predictions.deviations is None else predictions.deviations
-    pairs = zip(predictions.values.tolist(), deviations.tolist(), strict=True)
-    return [[f"{mean:.9g}", f"{deviation:.9g}"] for mean, deviation in pairs]
+def _columns(
+    objects: Objects, predictions: Sequence[Predictions], classes: Sequence[Sequence[str]]
+) -> tuple[list[str], dict[int, list[str]]]:
+    """Return the names of the added columns, and their cells by line."""
+    names = objects.targets if len(objects.targets) == len(predictions) else ()
+    ends = [f"_{name}" for name in names or range(1, len(predictions) + 1)]
+    added: list[str] = []
+    parts: list[list[list[str]]] = []
+    for k, own in enumerate(predictions):
+        end = ends[k] if len(predictions) > 1 else ""
+        if own.probabilities is None:
+            added += [f"prediction{end}", f"uncertainty{end}"]
+            deviations = np.zeros(0) if own.deviations is None else own.deviations
+            pairs = zip(own.values.tolist(), deviations.tolist(), strict=True)
+            parts.append([[f"{mean:.9g}", f"{deviation:.9g}"] for mean, deviation in pairs])
+            continue
+        added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
+        rows = zip(own.values, own.probabilities, strict=True)
+        parts.append([[classes[k][int(c)], *(f"{p:.6f}" for p in chances)] for c, chances in rows])
+    joined = ([cell for part in row for cell in part] for row in zip(*parts, strict=True))
+    return added, dict(zip(objects.lines, joined, strict=True))

@@ -37,12 +37,17 @@ def test_texts_labels_and_lines_belong_together(data: str):
     for name, part in prepared.parts.items():
         numbers = prepared.values[name].tolist()
         for text, number, line in zip(part.objects, numbers, part.lines, strict=True):
-            assert source[line - 1] == {"text": text, "label": prepared.names[number]}
+            assert source[line - 1] == {
+                "text": text,
+                "label": prepared.columns("test")[0].classes[number],
+            }
 
 
 def test_more_than_ten_integer_classes_are_in_numerical_order(tmp_path: Path):
     rows = [(f"word{i % 12}", str(i % 12)) for i in range(120)]
-    assert prepare(data=write(tmp_path / "a.jsonl", rows)).names == [str(i) for i in range(12)]
+    assert prepare(data=write(tmp_path / "a.jsonl", rows)).columns("test")[0].classes == [
+        str(i) for i in range(12)
+    ]
 
 
 def test_the_vocabulary_is_that_of_the_training_part_with_the_least_count(data: str):

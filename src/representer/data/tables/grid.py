@@ -46,6 +46,9 @@ class Grid:
     notes: list[str]
 
 
+MOST_REASONS = 20  # which may quote the row
+
+
 def left_out(dropped: Sequence[Dropped], most_lines: int = 5) -> str:
     """Return the number of rows left out, with reasons and lines.
 
@@ -64,5 +67,7 @@ def left_out(dropped: Sequence[Dropped], most_lines: int = 5) -> str:
         lines = [str(row.line) for row in dropped if row.reason == reason]
         shown = ", ".join(lines[:most_lines]) + (", ..." if count > most_lines else "")
         parts.append(f"{count} {reason} (line{'s' if count > 1 else ''} {shown})")
-    total = len(dropped)
+    total, hidden = len(dropped), len(parts) - MOST_REASONS
+    if hidden > 0:
+        parts[MOST_REASONS:] = [f"and for {hidden} other reasons"]
     return f"{total} row{'s' if total > 1 else ''} left out: {', '.join(parts)}"

@@ -1,0 +1,193 @@
+"""``fit``, ``evaluate``, ``predict`` and ``explain`` of molecules: reader, facts and drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from representer.data.molecules import (
+    MoleculeTable,
+    assembled_molecules,
+    canonical,
+    molecules_of,
+    parse_smiles,
+    split_molecules,
+)
+from representer.data.molecules.table import SMILES_NAMES
+from representer.data.tables import read_grid
+from representer.errors import ArgumentError
+from representer.estimators import MoleculeClassifier, MoleculeRegressor, last_layer_gp
+from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+from representer.explain import WalkContribution
+from representer.printable import printable
+from representer.report.molecule_drawing import spread_walks
+from representer.report.page import EXPLAINED
+from representer.storage import atomic
+from representer.storage.run_folder import RunFolder
+from representer.tasks import estimator_explain
+from representer.tasks.estimator_data import Data, Objects
+from representer.tasks.estimator_hooks import Facts, Model, Trained
+from representer.tasks.estimator_task import EstimatorTask
+from representer.tasks.molecule.molecule_baselines import train_baselines
+from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of
+
+GINE = "gine"
+NAMES = {
+    "wl": "WL kernel network", "random-walk": "random-walk kernel network", GINE: "GINE"
+}  # fmt: skip
+OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
+DRAWN, WALKS = 6, 5  # test molecules in the report, and the walks listed for each
+
+
+def read(
+    path: str | Path, *, smiles: str | None, target: str | None, skip_invalid: bool,
+    is_regression: bool, require_labels: bool, **layout: Any,
+) -> Objects:  # fmt: skip
+    """Read the molecules and targets of a table; see `read_molecules`."""
+    if require_labels and target is None:
+        raise ArgumentError("target", None, "the column with the values to learn")
+    wanted = target if require_labels else None
+    columns = [smiles or SMILES_NAMES[0], *([wanted] if wanted else [])]
+    grid = read_grid(path, columns, header=True, **layout)
+    table = molecules_of(grid, str(Path(path)), smiles, wanted, skip_invalid=skip_invalid)
+    objects = objects_of(table, (Path(path),))
+    if require_labels:
+        return objects
+    return replace(objects, table=grid, targets=tuple(target.split(",")) if target else ())
+
+
+def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
+    """Return the molecules and targets of a table."""
+    return Objects(
+        source=table.source,
+        labels_file=table.source,
+        objects=table.smiles,
+        labels=table.targets,
+        lines=table.lines,
+        files=files,
+        notes=table.notes,
+        dropped=table.dropped,
+        reading={"smiles": table.smiles_column, "target": ",".join(table.target_columns)},
+        targets=table.target_columns,
+        is_numbered_by_line=True,
+    )
+
+
+def split_by(
+    config: MoleculeConfig, objects: Objects, fractions: Sequence[float]
+) -> Sequence[Sequence[int]]:
+    """Return the positions in each part; all copies of a molecule are in one part."""
+    return split_molecules(objects.objects, fractions, config.seed, config.split)
+
+
+def describe(config: MoleculeConfig, data: Data) -> Facts:
+    """Return the sizes of the molecules, and what is unusual about some of them."""
+    molecules = [smiles for part in data.parts.values() for smiles in part.objects]
+    graphs = [graph for part in data.encoded.values() for graph in part]
+    atoms = sorted(len(graph.x) for graph in graphs)
+    other = OTHER_ELEMENT[config.features]
+    train, test = data.parts["train"], data.parts["test"]
+    shared = 0  # a split is disjoint
+    if test.source != train.source:
+        known = {canonical(smiles) for smiles in train.objects}
+        shared = sum(canonical(smiles) in known for smiles in test.objects)
+    values = {
+        "SMILES column": data.sources[0][1].reading["smiles"],
+        "split": config.split,
+        "atoms": f"median {atoms[len(atoms) // 2]}, maximum {atoms[-1]}",
+        "single atoms": f"{sum(count == 1 for count in atoms):,}",
+        "molecules of several components": f"{sum('.' in smiles for smiles in molecules):,}",
+        "molecules with an element outside the list of atom features": (
+            f"{sum(bool(graph.x[:, other].any()) for graph in graphs):,}"
+        ),
+    }
+    if not shared:
+        return Facts(values)
+    note = f"{shared} molecules of the test file are training molecules, too"
+    return Facts(values | {"test molecules that are training molecules": f"{shared:,}"}, [note])
+
+
+def describe_model(config: MoleculeConfig, data: Data, estimator: Any, network: Any) -> Model:
+    """Return the name of the network, with its members and the Gaussian process."""
+    name = NAMES[config.network]
+    if config.members > 1:
+        name += f", mean of {config.members}"
+    values = data.values["train"]
+    has_gp = data.is_regression and config.uncertainty == "gp"
+    if has_gp and len(values) <= last_layer_gp.MOST and not np.isnan(values).all(axis=0).any():
+        name += " and a Gaussian process"
+    return Model(name, {"network": name, "units": str(config.hidden_size)})
+
+
+def networks(config: MoleculeConfig) -> dict[str, MoleculeConfig]:
+    """Return the configuration, and on request that of GINE of the same size beside it."""
+    if config.baselines != "all" or config.network == GINE:
+        return {"": config}
+    beside = replace(config, network=GINE, out=str(Path(config.out or "") / GINE))
+    return {config.network: config, GINE: beside}
+
+
+def explained(estimator: Any, smiles: str, top: int) -> dict[str, Any]:
+    """Return what a picture of a molecule shows: its walks, spread over atoms and bonds."""
+    (explanation,) = estimator.explain([smiles])
+    walks = [
+        WalkContribution(one.where, one.contribution)
+        for one in explanation.contributions
+        if one.part == "network"
+    ]
+    return {"smiles": smiles, **spread_walks(parse_smiles(smiles), walks)}
+
+
+def draw_examples(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
+    """Explain a few test molecules for the report, evenly spread over sizes up to 30 atoms."""
+    if trained.config.network == GINE:
+        return ""
+    test = trained.data.parts["test"]
+    sizes = sorted((len(graph.x), i) for i, graph in enumerate(trained.data.encoded["test"]))
+    fitting = [i for size, i in sizes if 4 <= size <= 30] or [i for _, i in sizes]
+    places = np.linspace(0, len(fitting) - 1, min(DRAWN, len(fitting))).astype(int)
+    chosen = test.subset([fitting[place] for place in dict.fromkeys(places.tolist())])
+    entries = task.entries(run.path, trained.estimator, chosen, WALKS)
+    atomic.write_json(run.path / EXPLAINED, entries)
+    return ""
+
+
+def title(config: MoleculeConfig, data: Data) -> str:
+    """Return the title of the report: the targets of the table."""
+    source = data.sources[0][1].source
+    name = source if config.demo else Path(source).name
+    return f"{name}: {', '.join(data.targets)} from the molecule"
+
+
+def as_text(entry: dict[str, Any], *, styled: bool) -> str:
+    """Return an explanation as lines for the terminal, with the SMILES."""
+    first, _, rest = estimator_explain.as_text(entry, styled=styled).partition("\n")
+    return f"{first}, {printable(entry['smiles'])}\n{rest}"
+
+
+FLOW = EstimatorTask(
+    name="molecule",
+    noun="molecule",
+    nouns="molecules",
+    reading=MoleculeReading,
+    read=read,
+    remembered={"smiles": "", "target": ""},
+    explained=explained,
+    parameters=MoleculeRegressorParameters,
+    classifier=MoleculeClassifier,
+    regressor=MoleculeRegressor,
+    defaults=defaults_of,
+    demo=lambda: objects_of(assembled_molecules()),
+    baselines=train_baselines,
+    describe=describe,
+    describe_model=describe_model,
+    title=title,
+    networks=networks,
+    closing=draw_examples,
+    split_by=split_by,
+)
+fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain

@@ -1,0 +1,54 @@
+"""The options of ``fit molecule``: ranges, presets, and the task's own defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from representer.errors import ArgumentError
+from representer.estimators import MoleculeClassifier, MoleculeRegressor
+from representer.estimators.molecule_parameters import MoleculeRegressorParameters
+from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
+from representer.tasks.molecule.molecule_task import MoleculeConfig, defaults_of
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"task": "ranking"}, "task is 'ranking'; expected one of regression, classification"),
+        ({"split": "time"}, "split is 'time'; expected one of random, scaffold"),
+        ({"valid_fraction": 0.5, "test_fraction": 0.5}, r"valid_fraction \+ test_fraction is 1.0"),
+        ({"demo": True, "target": "y"}, "target is 'y'; expected nothing with --demo"),
+    ],
+)
+def test_a_value_out_of_its_range_is_refused(wrong, expected):
+    with pytest.raises(ArgumentError, match=expected):
+        MoleculeConfig(**wrong)
+
+
+@pytest.mark.parametrize("decay", ["fast", "-1", "1_000", "١٢"])
+def test_a_decay_is_a_number_in_plain_notation(decay):
+    chosen = parameters_of(MoleculeConfig(decay=decay), MoleculeRegressor)
+    with pytest.raises(ArgumentError, match="expected a non-negative number, learned or gated"):
+        MoleculeRegressor(**chosen).check()
+
+
+@pytest.mark.parametrize("preset", ["paper", "authors_code"])
+def test_the_presets_have_the_papers_schedule(preset):
+    config = MoleculeConfig(**defaults_of(MoleculeConfig(preset=preset)))
+    steps = 51 * config.lr_decay_every // config.batch_size  # the rate is 1e-3 · 0.9^51 = 5e-6
+    assert config.lr * config.lr_decay**51 < 5e-6 < config.lr * config.lr_decay**50
+    assert config.max_steps == steps == 255_000
+    assert (config.members, config.standardize, config.balance) == (1, False, 0.05)
+    assert (config.readout, config.gate_scale) == {
+        "paper": ("sum", 1.0), "authors_code": ("last", 10.0)
+    }[preset]  # fmt: skip
+
+
+def test_a_preset_sets_no_options_that_a_classification_lacks():
+    given = MoleculeConfig(preset="paper", task="classification")
+    config = MoleculeConfig(**defaults_of(given) | {"task": "classification"})
+    refuse_parameters_of_others(config, MoleculeClassifier, MoleculeRegressorParameters)
+    with pytest.raises(ArgumentError, match=r"balance is 0\.5; expected nothing"):
+        refuse_parameters_of_others(
+            MoleculeConfig(balance=0.5), MoleculeClassifier, MoleculeRegressorParameters
+        )
