@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from representer.errors import ArgumentError
+from representer.errors import ArgumentError, KindError
 from representer.ops.operand import LENGTHS, Operand
 from representer.ops.table import Table
 
@@ -174,6 +174,16 @@ def test_gradients_have_the_shapes_of_the_operands_as_far_as_they_are_requested(
     assert TABLE.gradient_shapes(p, sizes, ()) == [(0,), (4, 4)]
     with pytest.raises(ArgumentError, match="keep is False"):
         TABLE.check_backward((X,), (states,), p._replace(keep=False))
+
+
+def test_a_required_tensor_that_is_none_is_refused_on_every_path():
+    states = torch.ones(2, 3, 4)
+    with pytest.raises(KindError, match=r"c0 is None; expected a tensor \(3, 4\)"):
+        torch.ops.representer.gated_scan(states, X[0, 0], None, None, False, "reference")
+    with pytest.raises(KindError, match=r"c0 is None; expected a tensor"):
+        torch.ops.representer.gated_scan_backward(
+            states, X[0], states, X.new_empty(0), X[0, 0], None, None, False, "reference"
+        )
 
 
 def test_values_of_integers_are_checked_against_the_sizes():

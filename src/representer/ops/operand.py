@@ -99,16 +99,14 @@ def check_operand(
     """Check one operand, and record the sizes that it determines."""
     name, operand, is_optional, fixed, _ = row
     main, dtype, device = like
-    if is_optional:
-        needed = None if operand.needed is None else operand.needed(p)
-        if tensor is None:
-            if needed:
-                wanted = f"a tensor {_text(axes or row.axes_in(p), sizes)} in this call"
-                raise KindError(name, "None", wanted)
-            return
-        if needed is not None and not needed:
-            raise KindError(name, f"a tensor {tuple(tensor.shape)}", "None in this call")
-    assert tensor is not None
+    needed = operand.needed(p) if is_optional and operand.needed is not None else not is_optional
+    if tensor is None:
+        if needed:  # torch passes None for any tensor of a schema
+            wanted = f"a tensor {_text(axes or row.axes_in(p), sizes)} in this call"
+            raise KindError(name, "None", wanted)
+        return
+    if is_optional and operand.needed is not None and needed is False:
+        raise KindError(name, f"a tensor {tuple(tensor.shape)}", "None in this call")
     alternatives = axes or (fixed if operand.instead is None else row.axes_in(p))
     known = len(sizes)
     if not _binds(tensor.shape, alternatives, sizes):

@@ -129,7 +129,7 @@ class Table:
         check_floating(self.rows[0].name, p[0])
         like = p[0], p[0].dtype, p[0].device
         for row, tensor in zip(self.rows, p, strict=False):
-            if tensor is not None or row.operand.needed is not None:
+            if tensor is not None or not row.is_optional or row.operand.needed is not None:
                 check_operand(row, tensor, p, sizes, like, is_strict)
         self._check(p, sizes)
         return sizes
