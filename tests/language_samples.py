@@ -30,7 +30,7 @@ def small_config(**changes: Any) -> Any:
     """A run of a second."""
     values: dict[str, Any] = {
         "hidden_size": 6, "batch_size": 4, "unroll": 7, "epochs": 2, "threads": 1, "lr": 0.02,
-        "evaluation_rows": 2, "baselines": False, "out": "run",
+        "evaluation_rows": 2, "baselines": "none", "out": "run",
     }  # fmt: skip
     return LanguageConfig(**{**values, **changes})
 

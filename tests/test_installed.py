@@ -63,7 +63,7 @@ entry_point(["doctor"])
 entry_point(["fit", "--help"])
 TextParameters(cell="toy-cell").check()
 pathlib.Path("t.csv").write_text("text,label\\n" + "good film,pos\\nbad day,neg\\n" * 20)
-tiny = "--epochs 1 --hidden-size 4 --embedding-size 4 --baselines false --out run".split()
+tiny = "--epochs 1 --hidden-size 4 --embedding-size 4 --baselines none --out run".split()
 assert entry_point(["fit", "text", "t.csv", "--cell", "toy-cell", *tiny]) == 0
 """
 

@@ -106,7 +106,7 @@ def make_targets(folder: Path) -> list[Target]:
                  "--cell", "string-kernel"],
         "language": [text, *small, "--unroll", "8"],
         "molecule": [molecules, *small, "--depth", "2", "--members", "2", "--target", "length",
-                     "--baselines", "false", *shares],
+                     "--baselines", "none", *shares],
         "graph": [graphs, *small, "--depth", "2", "--baselines", "none", *shares],
         "signal": [signals, *small, "--filter-length", "20", "--stride", "15", "--baselines",
                    "false", "--jobs", "1"],

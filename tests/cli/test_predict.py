@@ -160,7 +160,7 @@ def test_classes_of_a_run_saved_from_python_may_be_numbers(run, tmp_path):
     for command in ("predict", "explain"):
         outcome = run(command, tmp_path / "run", tmp_path / "a.csv", "--text", "text")
         assert outcome.code == 0, outcome.err
-        assert "0.5" in outcome.out
+        assert "1.5" in outcome.out
 
 
 def test_a_run_of_the_command_line_is_loaded_in_python(trained):

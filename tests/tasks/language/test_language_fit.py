@@ -128,7 +128,7 @@ def test_a_run_of_the_first_version_is_refused_with_its_version(text, tmp_path):
 
 
 def test_each_metric_is_that_of_its_part(text, tmp_path):
-    config = small_config(data=text, baselines=True)
+    config = small_config(data=text, baselines="simple")
     metrics = fit(tmp_path / "run", config)
     own = LanguageModel.load(tmp_path / "run")
     data = prepare(config, estimator_of(config))
