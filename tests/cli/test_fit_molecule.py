@@ -150,6 +150,13 @@ def test_predict_keeps_every_row_and_says_how_sure_it_is(run, numbers, molecules
         assert float(row["uncertainty_rings"]) > 0
 
 
+def test_smiles_of_the_command_line_are_predicted_without_a_file(run, numbers):
+    (row,) = rows_of(run("predict", numbers, "--input", "CCO").out)
+    assert row["molecule"] == "CCO"
+    assert math.isfinite(float(row["prediction_atoms"]))
+    assert "--input" in run("predict", numbers, "--input", "C(C").error
+
+
 def test_a_prediction_belongs_to_its_row(run, numbers, molecules, tmp_path):
     head, *rows = molecules.read_text().splitlines()
     turned = tmp_path / "turned.csv"

@@ -167,3 +167,23 @@ def test_a_run_of_the_command_line_is_loaded_in_python(trained):
     model = estimators.load(trained)
     assert model.predict(["wave tide"]).shape == (1,)
     assert model.explain(["wave tide"])[0].score
+
+
+def test_texts_of_the_command_line_are_predicted_and_explained_without_a_file(run, trained, table):
+    words = ["--input", "wave tide", "--input", "", "--input=moon, star"]
+    header, *rows = csv.reader(run("predict", trained, *words).out.splitlines())
+    assert header == ["document", "prediction", "probability_sea", "probability_sky"]
+    assert [row[:2] for row in rows] == [["wave tide", "sea"], ["", ""], ["moon, star", "sky"]]
+    explained = run("explain", trained, "--input", "wave tide")
+    assert explained.out.startswith("document 1: sea (")
+    for given, expected in (
+        ([], "error: DATA is None; expected a file or a folder. For a single text: --input TEXT"),
+        ([table, "--input", "wave"], "error: --input is 'wave'; expected nothing beside DATA."),
+    ):
+        assert run("predict", trained, *given).error == expected
+
+
+def test_a_single_text_is_refused_for_a_task_without_strings(run, tmp_path):
+    (tmp_path / "model.json").write_text('{"task": "graph"}')
+    refused = run("predict", tmp_path, "--input", "x").error
+    assert "--input is 'x'; expected a file or a folder as DATA" in refused

@@ -9,7 +9,8 @@ from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
 from representer.report.targets import by_target
-from representer.tasks.estimator_data import Data, Objects
+from representer.tasks.estimator_data import Data
+from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_results import (
     Predictions,
     compared,

@@ -16,10 +16,10 @@ from representer.estimators.graph_parameters import GraphRegressorParameters
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import (
     Data,
-    Objects,
     are_fractions,
     divided,
 )
+from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_options import (
     RunConfig,
     config_of,

@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from representer.cli.parser import add_number
-from representer.cli.run_options import add_run_and_options, task_and_options
+from representer.cli.run_options import add_run_and_options, data_of, task_and_options
 from representer.errors import ArgumentError
 
 SUMMARY = (
@@ -29,6 +29,7 @@ def run(arguments: Any) -> None:
             raise ArgumentError(name, arguments[name], "a positive integer")
     amount = {"limit": arguments.limit, "top": arguments.top}
     task, options = task_and_options(arguments, "explain")
-    entries = task.function("explain")(arguments.run, arguments.data, *options, **amount)
+    data = data_of(task, arguments)
+    entries = task.function("explain")(arguments.run, data, *options, **amount)
     as_text, styled = task.function("as_text"), sys.stdout.isatty()
     print("\n\n".join(as_text(entry, styled=styled) for entry in entries))

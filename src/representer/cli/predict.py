@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from representer.cli.run_options import add_run_and_options, task_and_options
+from representer.cli.run_options import add_run_and_options, data_of, task_and_options
 
 SUMMARY = "Predict the texts or molecules of a table, graphs, or recordings, with a trained model."
 
@@ -21,4 +21,5 @@ def add_arguments(parser: Any) -> None:
 def run(arguments: Any) -> None:
     """Write the rows of the input, in order, each with a prediction and its confidence."""
     task, options = task_and_options(arguments, "predict")
-    task.function("predict")(arguments.run, arguments.data, arguments.output, *options)
+    data = data_of(task, arguments)
+    task.function("predict")(arguments.run, data, arguments.output, *options)

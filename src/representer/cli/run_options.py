@@ -10,15 +10,43 @@ from representer.errors import ArgumentError
 from representer.tasks.registry import TASKS, task_of_run
 from representer.tasks.task import Task
 
+WITH_STRINGS = ("predict", "explain")  # the commands with --input
+
 
 def add_run_and_options(parser: Any, command: str) -> None:
     """Add the run, the data, and the options that a task has for the command."""
     nouns = [task.noun for task in TASKS.values() if command in task.options]
     described = f"{', '.join(nouns[:-1])} or {nouns[-1]}: a file or a folder"
     parser.add_argument("run", type=str, help="run folder", metavar="RUN")
-    parser.add_argument("data", type=str, help=described, metavar="DATA")
+    if command in WITH_STRINGS:
+        parser.add_argument("data", nargs="?", type=str | None, help=described, metavar="DATA")
+        parser.add_argument(
+            "--input", action="append", type=str, metavar="TEXT",
+            help="a single text, instead of DATA; may be repeated",
+        )  # fmt: skip
+    else:
+        parser.add_argument("data", type=str, help=described, metavar="DATA")
     for kind in _kinds(command):
         add_options(parser, kind, skip={action.dest for action in parser._actions})
+
+
+def data_of(task: Task, arguments: Any) -> str | list[str]:
+    """Return the path of the data, or the strings of ``--input``.
+
+    Raises:
+        ArgumentError: If there are neither or both, or the task does not take strings.
+    """
+    if arguments.input is None:
+        if arguments.data is None:
+            hint = "For a single text: --input TEXT" if task.takes_strings else ""
+            raise ArgumentError("data", None, "a file or a folder", hint=hint)
+        return arguments.data
+    if not task.takes_strings:
+        expected = f"a file or a folder as DATA, since the model is one of {task.noun}"
+        raise ArgumentError("input", arguments.input[0], expected)
+    if arguments.data is not None:
+        raise ArgumentError("input", arguments.input[0], "nothing beside DATA")
+    return arguments.input
 
 
 def task_and_options(arguments: Any, command: str) -> tuple[Task, list[Any]]:

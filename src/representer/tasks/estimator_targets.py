@@ -16,7 +16,7 @@ from representer.estimators.targets import Numbers
 from representer.numbers import parse_number
 
 if TYPE_CHECKING:
-    from representer.tasks.estimator_data import Objects
+    from representer.tasks.estimator_objects import Objects
 
 Target = Classes | ClassTable | Numbers
 

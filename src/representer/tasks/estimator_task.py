@@ -22,7 +22,7 @@ from representer.report import write_report
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_data import Data, Objects, are_fractions, divided
+from representer.tasks.estimator_data import Data, are_fractions, divided
 from representer.tasks.estimator_hooks import (
     Facts,
     Model,
@@ -32,6 +32,7 @@ from representer.tasks.estimator_hooks import (
     no_resources,
     silent,
 )
+from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
 from representer.tasks.estimator_results import (
     Outcome,

@@ -17,9 +17,9 @@ from representer.estimators.targets import Numbers
 from representer.printable import say
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
-from representer.tasks.estimator_data import Objects
 from representer.tasks.estimator_explain import entry_of, write_explanations
 from representer.tasks.estimator_hooks import no_reason, nothing_more
+from representer.tasks.estimator_objects import Objects, strings_of
 from representer.tasks.estimator_results import Predictions, figures_by_target, shown
 from representer.tasks.estimator_targets import classes_of, columns_of, count_of, encode_labels
 from representer.tasks.table_file import (
@@ -29,6 +29,8 @@ from representer.tasks.table_file import (
     shown_cell,
     write_table,
 )
+
+Inputs = str | Path | Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,7 @@ class EstimatorUse:
         read: From path, options of reading, ``is_regression`` and ``require_labels`` to objects.
         remembered: The options of reading whose default is that of the training, with what a
             value is if one is required.
+        strings: From strings of the command line, `noun` and options of reading to objects.
         reason: From an estimator, the options of ``fit`` (None after training) and an object to
             the reason against using it, empty if there is none.
         remedy: The fix if `fit` can use none of its objects.
@@ -52,6 +55,7 @@ class EstimatorUse:
     reading: type[Any]
     read: Callable[..., Objects]
     remembered: Mapping[str, str] = field(default_factory=dict)
+    strings: Callable[[Sequence[str], str, dict[str, Any]], Objects] = strings_of
     reason: Callable[[Any, Any, Any], str] = no_reason
     remedy: str = ""
     explained: Callable[[Any, Any, int], dict[str, Any]] = nothing_more
@@ -82,7 +86,7 @@ class EstimatorUse:
         return about | ({"targets": figures} if objects.targets else figures)
 
     def predict(
-        self, run: str | Path, data: str | Path, output: str | Path | None, options: Any
+        self, run: str | Path, data: Inputs, output: str | Path | None, options: Any
     ) -> None:
         """Write the rows of the input, in order, or the number of each object, with predictions.
 
@@ -90,7 +94,7 @@ class EstimatorUse:
 
         Args:
             run: The run folder.
-            data: The objects.
+            data: The objects: a path, or strings.
             output: CSV file, written atomically; stdout if None.
             options: How to read the objects.
 
@@ -99,7 +103,7 @@ class EstimatorUse:
             StorageError: The output cannot be written.
         """
         if output is not None:
-            check_output(Path(output), Path(data))
+            check_output(Path(output), Path(data) if isinstance(data, str | Path) else None)
         estimator, objects = self._to_predict(run, data, options)
         predictions = self._checked(run, estimator, objects)
         added, rows = _columns(objects, predictions, classes_of(estimator.target_))
@@ -119,7 +123,7 @@ class EstimatorUse:
         write_table(output, as_csv([[*columns, *added], *body]))
 
     def explain(
-        self, run: str | Path, data: str | Path, options: Any, *, limit: int, top: int
+        self, run: str | Path, data: Inputs, options: Any, *, limit: int, top: int
     ) -> list[dict[str, Any]]:
         """Explain the predictions for the first objects.
 
@@ -127,7 +131,7 @@ class EstimatorUse:
 
         Args:
             run: The run folder.
-            data: The objects.
+            data: The objects: a path, or strings.
             options: How to read them.
             limit: Number of objects.
             top: Number of contributions to list for each.
@@ -166,11 +170,15 @@ class EstimatorUse:
             entries.append(entry | self.explained(estimator, one, top))
         return entries
 
-    def _to_predict(self, run: str | Path, data: Any, options: Any) -> tuple[Any, Objects]:
+    def _to_predict(self, run: str | Path, data: Inputs, options: Any) -> tuple[Any, Objects]:
         """Return the estimator of a run, and the objects that it can predict."""
-        estimator, reading = self._load(run, options)
-        is_regression = isinstance(estimator.target_, Numbers)
-        objects = self._objects(data, reading, is_regression, require_labels=False)
+        is_path = isinstance(data, str | Path)
+        estimator, reading = self._load(run, options, is_path=is_path)
+        if is_path:
+            is_regression = isinstance(estimator.target_, Numbers)
+            objects = self._objects(data, reading, is_regression, require_labels=False)
+        else:
+            objects = self.strings(data, self.noun, reading)
         objects = self._usable(estimator, objects)
         for line in (*objects.notes, left_out(objects.dropped)):
             if line:
@@ -204,7 +212,9 @@ class EstimatorUse:
             path, **reading, is_regression=is_regression, require_labels=require_labels
         )
 
-    def _load(self, run: str | Path, options: Any) -> tuple[Estimator, dict[str, Any]]:
+    def _load(
+        self, run: str | Path, options: Any, *, is_path: bool = True
+    ) -> tuple[Estimator, dict[str, Any]]:
         """Return the estimator of a run and how to read data: as in training, unless options say.
 
         Raises:
@@ -222,7 +232,7 @@ class EstimatorUse:
             for name, value in given.items()
         }
         for name, expected in self.remembered.items():
-            if expected and not reading[name]:
+            if is_path and expected and not reading[name]:
                 hint = "The run says nothing about tables: it was saved from Python."
                 raise ArgumentError(name, reading[name], expected, hint=hint)
         return estimator, reading

@@ -17,12 +17,12 @@ from representer.printable import printable
 from representer.storage import atomic
 
 
-def check_output(output: Path, data: Path) -> None:
+def check_output(output: Path, data: Path | None) -> None:
     """Refuse an output that could not be written, before any work is done.
 
     Args:
         output: The file to write.
-        data: The input, which must not be overwritten.
+        data: The input, which must not be overwritten; None if it is no file.
 
     Raises:
         DataError: If the output is a directory, its directory is missing, or it is the input.
@@ -31,7 +31,7 @@ def check_output(output: Path, data: Path) -> None:
         raise DataError("is a directory", file=output, fix="Give -o the name of a file.")
     if not output.parent.is_dir():
         raise DataError("there is no such folder", file=output.parent, fix="Make it first.")
-    if data.exists() and output.exists() and output.samefile(data):
+    if data is not None and data.exists() and output.exists() and output.samefile(data):
         raise DataError("is the input", file=output, fix="Give -o another name.")
 
 

@@ -31,6 +31,7 @@ class Task:
             ``predict(run, data, output, *options)``, ``explain(run, data, *options, limit, top)``
             and ``as_text(entry, styled)`` of an explained row.
         packages: Optional packages that they need.
+        takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Task:
     options: Mapping[str, tuple[type[Any], ...]]
     functions: Mapping[str, str]
     packages: tuple[str, ...] = ()
+    takes_strings: bool = False
 
     def function(self, name: str) -> Callable[..., Any]:
         """Return one of the functions, importing its module.

@@ -29,8 +29,9 @@ from representer.report.page import EXPLAINED
 from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
 from representer.tasks import estimator_explain
-from representer.tasks.estimator_data import Data, Objects
+from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import Facts, Model, Trained
+from representer.tasks.estimator_objects import Objects, strings_of
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of
@@ -57,7 +58,16 @@ def read(
     objects = objects_of(table, (Path(path),))
     if require_labels:
         return objects
-    return replace(objects, table=grid, targets=tuple(target.split(",")) if target else ())
+    return replace(objects, table=grid, targets=_names(target))
+
+
+def strings(smiles: Sequence[str], noun: str, reading: dict[str, Any]) -> Objects:
+    """Return molecules of the command line; their targets are those of the run."""
+    return replace(strings_of(smiles, noun, reading), targets=_names(reading["target"]))
+
+
+def _names(target: str | None) -> tuple[str, ...]:
+    return tuple(target.split(",")) if target else ()
 
 
 def objects_of(table: MoleculeTable, files: tuple[Path, ...] = ()) -> Objects:
@@ -175,6 +185,7 @@ FLOW = EstimatorTask(
     nouns="molecules",
     reading=MoleculeReading,
     read=read,
+    strings=strings,
     remembered={"smiles": "", "target": ""},
     explained=explained,
     parameters=MoleculeRegressorParameters,

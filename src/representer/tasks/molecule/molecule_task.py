@@ -138,4 +138,5 @@ MOLECULE = Task(
         "accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2", "torch_geometric",
         "rdkit",
     ),
+    takes_strings=True,
 )  # fmt: skip

@@ -32,8 +32,9 @@ from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline, constant_prediction, tfidf
 from representer.tasks.cells_table import memory_equation, output_equation
-from representer.tasks.estimator_data import Data, Objects
+from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import Facts, Model, Trained
+from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.text.text_explain import explained
 from representer.tasks.text.text_task import TextConfig, TextReading, defaults_of

@@ -131,4 +131,5 @@ TEXT = Task(
         "as_text": f"{_HOME}.text_marks:as_text",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
+    takes_strings=True,
 )
