@@ -92,13 +92,14 @@ def read(place: Located) -> Data:
     """
     from representer.data.text import Vocabulary, read_labeled_lines
     from representer.estimators.classes import Classes
-    from representer.tasks.estimator_data import Data, encode_labels
+    from representer.tasks.estimator_data import Data
+    from representer.tasks.estimator_targets import encode_labels
     from representer.tasks.text.text_flow import objects_of
 
     labels = place.dataset.labels
     paths = {"train": place.train, "valid": place.valid, "test": place.test}
     parts = {n: objects_of(read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
-    values = {name: encode_labels(part, labels) for name, part in parts.items()}
+    values = {name: encode_labels(part, [labels]) for name, part in parts.items()}
     words = Vocabulary.build([text.split() for part in parts.values() for text in part.objects])
     return with_vocabulary(Data(Classes(labels), parts, values, list(parts.items())), words)
 
