@@ -115,22 +115,6 @@ class RunFiles:
         values = self.json(name)
         return self.parsed(name, lambda: from_values(kind, values))
 
-    def describe(self, task: str, noun: str, kind: type[Kind]) -> Kind:
-        """Return model.json as a dataclass.
-
-        Args:
-            task: The task that the run must be of.
-            noun: What a model of this task is called.
-            kind: The dataclass.
-
-        Raises:
-            DataError: The run is of another task, or the file is damaged.
-        """
-        if task_of(self.folder) != task:
-            path = self.folder / MODEL
-            raise DataError(f"is not a {noun}", file=path, fix="Name another run folder.")
-        return self.read(MODEL, kind)
-
     def parsed(self, name: str, parse: Callable[[], Any]) -> Any:
         """Return the content of a file, parsed by `parse`.
 

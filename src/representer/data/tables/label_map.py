@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,30 +71,6 @@ class LabelMap:
                 fix=f"{did_you_mean(label, self.names)}Correct the label or remove the row.",
             )
         return number
-
-    def decode(self, number: int) -> str:
-        """Return the name of a class."""
-        return self.names[number]
-
-    def to_json(self) -> str:
-        """Return the names as JSON."""
-        return json.dumps({"labels": self.names}, ensure_ascii=False)
-
-    @classmethod
-    def from_json(cls, text: str, *, file: str | Path | None = None) -> LabelMap:
-        """Read the output of :meth:`to_json`.
-
-        Raises:
-            DataError: If the text is not a list of classes.
-        """
-        try:
-            names = json.loads(text)["labels"]
-            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-                raise TypeError("labels is not a list of strings")
-            return cls(tuple(names))
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            fix = "LabelMap.to_json writes it; copy it from the run folder again."
-            raise DataError(f"is not a list of classes ({error})", file=file, fix=fix) from None
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
