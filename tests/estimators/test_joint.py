@@ -63,6 +63,29 @@ def test_both_is_the_weighted_sum_of_the_two_scores():
     assert sum(both.share_.values()) == 1
 
 
+@pytest.mark.parametrize("answer", ["kernel", "network"])
+def test_a_part_of_both_predicts_as_the_estimator_that_has_only_this_part(answer):
+    both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
+    alone = TextClassifier(**SMALL, answer=answer).fit(TEXTS, LABELS)
+    part = both.part(answer)
+    assert np.array_equal(part.predict_proba(TEXTS), alone.predict_proba(TEXTS))
+    assert not np.array_equal(part.predict_proba(TEXTS), both.predict_proba(TEXTS))
+    assert (part.answer, both.answer) == (answer, "both")
+    assert part.share_ == alone.share_
+    numbers = TextRegressor(**SMALL).fit(TEXTS, NUMBERS).part(answer)
+    expected = TextRegressor(**SMALL, answer=answer).fit(TEXTS, NUMBERS)
+    got, wanted = (one.predict(TEXTS[:9], return_std=True) for one in (numbers, expected))
+    assert np.array_equal(got, wanted)
+
+
+def test_an_estimator_returns_itself_as_its_own_part_and_refuses_one_that_it_lacks(fitted):
+    assert fitted.part(fitted.answer) is fitted
+    if fitted.answer != "both":
+        other = {"kernel": "network", "network": "kernel"}[fitted.answer]
+        with pytest.raises(ArgumentError, match=f"answer is '{other}'; expected '{fitted.answer}'"):
+            fitted.part(other)
+
+
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_numbers_are_predicted_with_a_deviation(answer):
     model = TextRegressor(**SMALL, answer=answer).fit(TEXTS, NUMBERS)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,30 @@ class JointEstimator(Estimator):
         """The part of the spread of the scores that each half makes up."""
         check_is_fitted(self)
         return {KERNEL: self.pool_.share, NETWORK: 1 - self.pool_.share}
+
+    def part(self, answer: str) -> Self:
+        """Return one part of an estimator that was fitted with ``answer="both"``.
+
+        It shares the fitted kernel machine or network, and predicts as an estimator with this
+        `answer` does that was fitted to the same data with the same seed.
+
+        Args:
+            answer: ``"kernel"`` or ``"network"``; ``"both"`` returns the estimator itself.
+
+        Raises:
+            ArgumentError: The estimator has no such part.
+        """
+        check_is_fitted(self)
+        fitted = {KERNEL: self.machine_ is not None, NETWORK: self.network_ is not None}
+        known = [name for name in (KERNEL, NETWORK) if fitted[name]]
+        if answer == self.answer:
+            return self
+        if answer not in known:
+            raise ArgumentError("answer", answer, " or ".join(map(repr, known)))
+        one = copy.copy(self)
+        one.answer = answer
+        one.pool_ = self.pool_.only_kernel() if answer == KERNEL else self.pool_.only_network()
+        return one
 
     # ---- how it is done
 

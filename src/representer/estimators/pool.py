@@ -35,12 +35,16 @@ class Pool:
         network: b.
         share: The kernel's part of the spread of s, between 0 and 1.
         loss: Of s on the validation objects.
+        kernel_loss: Of the kernel machine alone on them; None if there is no machine.
+        network_loss: Of the network alone on them; None if there is no network.
     """
 
     kernel: float
     network: float
     share: float
     loss: float
+    kernel_loss: float | None = None
+    network_loss: float | None = None
 
     @classmethod
     def fit(
@@ -60,12 +64,12 @@ class Pool:
             network: Scores of the network ``(N, W)``; None if there is no network.
             values: Encoded targets.
         """
+        alone = [
+            None if scores is None else target.metrics(scores, values)["valid_loss"]
+            for scores in (kernel, network)
+        ]
         if kernel is None or network is None:
-            scores = network if kernel is None else kernel
-            assert scores is not None
-            loss = target.metrics(scores, values)["valid_loss"]
-            return cls(float(kernel is not None), float(network is not None),
-                       float(kernel is not None), loss)  # fmt: skip
+            return cls._alone(*alone)
         parts = np.stack([kernel, network])
         weights = _weights(target, parts, values, np.array([0.5, 0.5]))
         spread = weights * np.array([_spread(part) for part in parts])
@@ -74,7 +78,23 @@ class Pool:
             kept = np.array([1.0, 0.0]) if share > 0.5 else np.array([0.0, 1.0])
             weights, share = _weights(target, parts, values, kept) * kept, float(kept[0])
         loss = target.metrics(np.tensordot(weights, parts, 1), values)["valid_loss"]
-        return cls(float(weights[0]), float(weights[1]), share, loss)
+        return cls(float(weights[0]), float(weights[1]), share, loss, *alone)
+
+    @classmethod
+    def _alone(cls, kernel_loss: float | None, network_loss: float | None) -> Self:
+        """Return the weights of the part that has a loss, without the other one."""
+        loss = network_loss if kernel_loss is None else kernel_loss
+        assert loss is not None
+        is_kernel = float(kernel_loss is not None)
+        return cls(is_kernel, 1 - is_kernel, is_kernel, loss, kernel_loss, network_loss)
+
+    def only_kernel(self) -> Self:
+        """Return the weights of the kernel machine alone."""
+        return self._alone(self.kernel_loss, None)
+
+    def only_network(self) -> Self:
+        """Return the weights of the network alone."""
+        return self._alone(None, self.network_loss)
 
     def scores(
         self, kernel: NDArray[np.float64] | None, network: NDArray[np.float64] | None
@@ -100,7 +120,8 @@ class Pool:
         return pool
 
     def _check(self) -> None:
-        numbers = np.array([self.kernel, self.network, self.loss])
+        losses = (self.loss, self.kernel_loss or 0.0, self.network_loss or 0.0)
+        numbers = np.array([self.kernel, self.network, *losses])
         if not (np.isfinite(numbers) & (numbers >= 0)).all() or not 0 <= self.share <= 1:
             raise ValueError("the weights are out of their range")
 
