@@ -10,6 +10,9 @@
 .PHONY: setup demo test test-all check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
+# many tests start processes of their own: compile each module once, whatever the environment says
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 BIN := .venv/bin
 # warnings of the installer about package indices on other machines are noise here
@@ -40,10 +43,10 @@ demo: $(INSTALLED)
 	$(BIN)/representer fit text --demo --out runs/demo --resume
 
 test: $(READY) check
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY) check
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not gpu"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style

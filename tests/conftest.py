@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Iterator
 
@@ -12,6 +13,12 @@ import torch
 from process_state import differences, snapshot
 
 torch.set_num_threads(1)  # the tests' sizes are tiny, and several workers share the cores
+
+
+def pytest_collection_finish() -> None:
+    """Leave the collected tests and imported packages out of later garbage collections."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -1,18 +1,19 @@
 """Run the fast tests in random orders, with several numbers of workers, on each instruction set.
 
-``python tools/test_orders.py --out docs/results/test-orders.md`` runs whatever the page does not
-have yet for the current commit's sources, and writes each run's command and closing line.
+``python tools/test_orders.py --out docs/results/test-orders.md`` runs the rows that the page does
+not have yet and writes each one's closing line. Orders and numbers of workers are combined in full;
+the instruction sets take turns, so that each of them meets each number of workers.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import re
 import subprocess
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 from representer.ops import core
@@ -21,7 +22,8 @@ HEAD = """# The fast tests in random orders
 
 Written by `{command}`. Each row is one run of `pytest` over the whole fast suite: the order of all
 tests is shuffled by the seed, and `REPRESENTER_INSTRUCTION_SET` selects the instruction set of the
-C++ core. A fixture fails every test that leaves process-wide state changed.
+C++ core; the sets take turns, so that each of them meets each number of workers. A fixture fails
+every test that leaves process-wide state changed.
 
 | instruction set | workers | seed | closing line | commit |
 | --- | ---: | ---: | --- | --- |
@@ -39,10 +41,9 @@ def main() -> int:
     commit = _output("git", "describe", "--always", "--dirty")
     rows = _rows(chosen.out)
     failed = False
-    grid = itertools.product(
-        range(1, chosen.seeds + 1), chosen.sets.split(","), map(int, chosen.workers.split(","))
-    )
-    for seed, name, workers in grid:
+    counts, sets = [int(count) for count in chosen.workers.split(",")], chosen.sets.split(",")
+    for turn, (seed, workers) in enumerate(product(range(1, chosen.seeds + 1), counts)):
+        name = sets[(turn + (turn // len(counts))) % len(sets)]
         if (name, workers, seed) in rows:
             continue
         code, line = run(name, workers, seed)
