@@ -39,7 +39,7 @@ COVERED_BY = {
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
     "tests/tasks/test_estimator_task.py": (
         "tasks/estimator_data", "tasks/estimator_hooks", "tasks/estimator_objects",
-        "tasks/estimator_options", "tasks/estimator_results",
+        "tasks/estimator_options", "tasks/estimator_preparation", "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": (

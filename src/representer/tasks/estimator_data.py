@@ -28,6 +28,9 @@ from representer.training import generators
 
 PARTS = ("train", "valid", "test")
 
+# From objects and the fractions of all parts to the positions in each part.
+Split = Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]]
+
 
 @dataclass(frozen=True)
 class Data:
@@ -117,7 +120,7 @@ def divided(
     seed: int,
     *,
     is_regression: bool,
-    split_by: Callable[[Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None,
+    split_by: Split | None = None,
 ) -> Data:
     """Split the parts without their own data from the main ones, and encode all labels.
 

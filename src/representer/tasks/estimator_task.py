@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from representer.errors import ArgumentError, DataError
-from representer.estimators.base import Estimator
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.joint import NETWORK
 from representer.printable import say, show
@@ -22,18 +19,16 @@ from representer.report import write_report
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_data import Data, are_fractions, divided
+from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import (
-    Facts,
     Model,
     Trained,
     alone,
     by_class,
-    no_resources,
     silent,
 )
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
+from representer.tasks.estimator_options import parameters_of
+from representer.tasks.estimator_preparation import EstimatorPreparation
 from representer.tasks.estimator_results import (
     Outcome,
     metrics_of,
@@ -42,7 +37,7 @@ from representer.tasks.estimator_results import (
     summary,
     verdict,
 )
-from representer.tasks.estimator_use import EstimatorUse, predictions_of
+from representer.tasks.estimator_use import predictions_of
 from representer.tasks.options import as_yaml, command_of, determining
 from representer.tasks.table_file import as_csv
 from representer.training.fingerprint import fingerprint
@@ -56,45 +51,25 @@ _OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatorTask(EstimatorUse):
-    """All functions of a task; the other arguments are those of `EstimatorUse`.
+class EstimatorTask(EstimatorPreparation):
+    """All functions of a task; the other arguments are those of `EstimatorPreparation`.
 
     Args:
-        name: As in ``representer fit NAME``.
-        nouns: Several objects: "graphs".
-        parameters: Dataclass with the parameters of both estimators.
-        classifier: The class of the classifier.
-        regressor: The class of the regressor.
         defaults: From the options of ``fit`` to the defaults of its preset or demo.
-        demo: Returns synthetic objects.
         baselines: From the options of ``fit`` and the data.
-        describe: Returns facts on the objects, from the options of ``fit`` and the data.
-        resources: Reads parameters of the estimator from files, from the options of ``fit`` and
-            the inputs.
         describe_model: From the options of ``fit``, the data, the estimator and its new network.
         title: Of the report, from the options of ``fit`` and the data; None for a general one.
         networks: From the options of ``fit`` to those of each network to train, by its heading;
             the first is the model, the others are compared with it.
         closing: Returns what the terminal shows below the results.
-        split_by: From the options of ``fit``, objects and the fractions of all parts to the
-            positions in each part; None for a random split.
     """
 
-    name: str
-    nouns: str
-    parameters: type[Any]
-    classifier: type[Estimator]
-    regressor: type[Estimator]
     defaults: Callable[[Any], dict[str, Any]]
-    demo: Callable[[], Objects]
     baselines: Callable[[Any, Data], list[Baseline]]
-    describe: Callable[[Any, Data], Facts]
-    resources: Callable[[Any, Any], dict[str, Any]] = no_resources
     describe_model: Callable[[Any, Data, Any, Any], Model] = by_class
     title: Callable[[Any, Data], str] | None = None
     networks: Callable[[Any], dict[str, Any]] = alone
     closing: Callable[[Any, RunFolder, Trained], str] = silent
-    split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
 
     def fit(self, config: Any) -> dict[str, Any]:
         """Train an estimator, test it, and write the run folder.
@@ -123,44 +98,6 @@ class EstimatorTask(EstimatorUse):
                     print(f"{heading}:")
                 trained.append(self.train(run, own, data, is_silent=bool(trained)))
             return self.report(runs[0], trained[0], trained[1:])
-
-    def prepare(self, config: Any) -> Data:
-        """Read, check, split and encode the data, without writing anything.
-
-        Raises:
-            DataError: The data cannot be used.
-            ArgumentError: There are no data, or a parameter is out of its range.
-        """
-        for kind in (self.classifier, self.regressor):
-            kind(**parameters_of(config, kind)).check()
-        sources = self._sources(config)
-        is_regression = config.kind == "regression" or (
-            config.kind == "auto" and are_fractions(sources["all"].labels)
-        )
-        kind = self.regressor if is_regression else self.classifier
-        refuse_parameters_of_others(config, kind, self.parameters)
-        estimator: Any = kind(**parameters_of(config, kind))
-        sources = {name: self._usable(estimator, one, config) for name, one in sources.items()}
-        for one in sources.values():
-            one.say_notes()
-        fractions = {"valid": config.valid_fraction, "test": config.test_fraction}
-        split_by = self.split_by and partial(self.split_by, config)
-        data = divided(
-            sources, fractions, config.seed, is_regression=is_regression, split_by=split_by
-        )
-        if is_regression:
-            data = replace(data, target=estimator._find_target(data.values["train"]))
-        try:
-            inputs = estimator._learn_inputs(data.parts["train"].objects, config.seed)
-            encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
-        except DataError as error:
-            raise DataError(str(error), file=data.parts["train"].source) from None
-        resources = self.resources(config, inputs)
-        data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
-        facts = self.describe(config, data)
-        for note in facts.notes:
-            say(note)
-        return replace(data, facts=facts.values)
 
     def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
         """Train one network in a folder, or continue its training, and predict the test objects.
@@ -255,28 +192,6 @@ class EstimatorTask(EstimatorUse):
     def _open(self, config: Any) -> RunFolder:
         is_repeated_demo = config.demo and Path(config.out).exists()
         return RunFolder(config.out, resume=config.resume or is_repeated_demo)
-
-    def _sources(self, config: Any) -> dict[str, Objects]:
-        """Return the main objects as ``"all"``, and those of ``"valid"`` and ``"test"``."""
-        reading, is_regression = self._reading(config), config.kind == "regression"
-        if config.demo:
-            main = self.demo()
-        elif config.data is None:
-            hint = f"Without data of your own: representer fit {self.name} --demo"
-            raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
-        else:
-            main = self._objects(config.data, reading, is_regression)
-        if config.kind == "auto":
-            is_regression = are_fractions(main.labels)
-        others = {
-            name: self._objects(path, reading | main.reading, is_regression)
-            for name in ("valid", "test")
-            if (path := getattr(config, name))
-        }
-        return {"all": main, **others}
-
-    def _reading(self, config: Any) -> dict[str, Any]:
-        return {one.name: getattr(config, one.name) for one in fields(self.reading)}
 
     def _examples(self, data: Data, part: str) -> Examples:
         values = data.values[part]
