@@ -23,6 +23,7 @@ SOURCES = sorted(path for path in SRC.rglob("*") if path.suffix in (".py", ".cpp
 COVERED_BY = {
     "tests/kernels/test_gram_file.py": ("kernels/gram_journal",),
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),
+    "tests/kernels/test_subtree_kernel.py": ("kernels/color_counts", "kernels/subtree_names"),
     "tests/kernels/test_ngram_kernel.py": ("kernels/ngram_weights", "kernels/text_kernel"),
     "tests/estimators/test_joint.py": ("estimators/kernel_machine", "estimators/pool"),
     "tests/cli/test_main.py": ("cli/errors",),

@@ -1,4 +1,4 @@
-"""The Weisfeiler-Lehman kernel through features for graphs that come later."""
+"""The subtree kernel: its definition, features for graphs to come, parts by color, its file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import torch
 
 from representer.errors import ArgumentError
 from representer.kernels import WeisfeilerLehmanKernel
-from representer.kernels.graphs import Graph
+from representer.kernels.graphs import Graph, Labels
+from representer.kernels.ngram_kernel import dense
 from representer.kernels.subtree_kernel import SubtreeKernel
 
 RNG = np.random.default_rng(0)
@@ -17,51 +18,135 @@ RNG = np.random.default_rng(0)
 def graph() -> Graph:
     count, edges = int(RNG.integers(1, 8)), int(RNG.integers(0, 12))
     ends = torch.from_numpy(RNG.integers(0, count, (2, edges)))
-    labels = ["ab"[i] for i in RNG.integers(0, 2, count)]
+    labels: Labels = ["ab"[i] for i in RNG.integers(0, 2, count)]
     return Graph(labels, ends, RNG.integers(0, 2, edges).tolist())
 
 
-GRAPHS = [graph() for _ in range(12)]
+def both_ways(one: Graph) -> tuple[Graph, Graph]:
+    return one, Graph(one.nodes, one.edge_index.flip(0), one.edges)
+
+
+GRAPHS = [graph() for _ in range(24)]
+SIZES = np.array([[float(len(one))] for one in GRAPHS])
+
+
+def overlaps_of_level(graphs: list[Graph], level: int, *, edges: bool) -> np.ndarray:
+    """The definition, from the counts of the exact Weisfeiler-Lehman kernel."""
+    plain = [Graph(g.nodes, g.edge_index, g.edges if edges else None) for g in graphs]
+    kernel = WeisfeilerLehmanKernel(depth=level, edges=edges)
+    counts = dense(kernel.counts(plain))
+    if level:
+        before = WeisfeilerLehmanKernel(depth=level - 1, edges=edges).counts(plain)
+        counts = counts[:, dense(before).shape[1] :]
+    pairs = counts[:, None], counts[None]
+    return np.minimum(*pairs).sum(-1) / np.maximum(*pairs).sum(-1)
 
 
 @pytest.mark.parametrize("edges", [False, True])
 @pytest.mark.parametrize("depth", [0, 1, 3])
-def test_it_is_the_normalized_weisfeiler_lehman_kernel(depth, edges):
-    exact = WeisfeilerLehmanKernel(depth=depth, edges=edges).cosine()
-    plain = [Graph(g.nodes, g.edge_index, g.edges if edges else None) for g in GRAPHS]
-    kernel = SubtreeKernel(depth, edges).fit(GRAPHS)
-    np.testing.assert_allclose(kernel(GRAPHS), exact(plain), atol=1e-12)
-    np.testing.assert_allclose(kernel(GRAPHS[:4], GRAPHS[4:]), exact(plain)[:4, 4:], atol=1e-12)
+def test_it_is_the_mean_overlap_of_the_colors_of_every_level(depth, edges):
+    levels = [overlaps_of_level(GRAPHS, level, edges=edges) for level in range(depth + 1)]
+    kernel = SubtreeKernel((depth,), edges=edges).fit(GRAPHS)
+    np.testing.assert_allclose(kernel(GRAPHS), np.mean(levels, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(kernel(GRAPHS[:4], GRAPHS[4:]), kernel(GRAPHS)[:4, 4:], rtol=1e-12)
     np.testing.assert_allclose(kernel.diag(GRAPHS), 1)
 
 
-@pytest.mark.parametrize("damped", [False, True])
-def test_the_parts_of_all_nodes_sum_to_the_features(damped):
-    kernel = SubtreeKernel(2, edges=True, damped=damped).fit(GRAPHS[:6])
-    for one, row in zip(GRAPHS, kernel.transform(GRAPHS).toarray(), strict=True):
-        total = np.zeros_like(row)
-        for part in kernel.occurrences(one):
-            total[part.column] += part.value
-        np.testing.assert_allclose(total, row, atol=1e-12)
+def test_views_have_levels_of_their_own():
+    kernel = SubtreeKernel((2, 1), both_ways).fit(GRAPHS)
+    alone = [SubtreeKernel((d,), lambda g, v=v: (both_ways(g)[v],)).fit(GRAPHS) for v, d in
+             enumerate((2, 1))]  # fmt: skip
+    expected = (3 * alone[0](GRAPHS) + 2 * alone[1](GRAPHS)) / 5
+    np.testing.assert_allclose(kernel(GRAPHS), expected, rtol=1e-12)
 
 
-def test_a_color_that_was_not_seen_has_no_feature_and_neither_has_what_contains_it():
+def test_a_graph_with_colors_of_its_own_is_as_similar_as_if_they_were_known():
+    every, some = SubtreeKernel().fit(GRAPHS), SubtreeKernel().fit(GRAPHS[:9])
+    np.testing.assert_allclose(some(GRAPHS[9:], GRAPHS[:9]), every(GRAPHS[9:], GRAPHS[:9]))
+
+
+def test_features_are_exact_coordinates_if_every_graph_is_a_landmark():
+    kernel = SubtreeKernel((2,)).fit(GRAPHS, SIZES)
+    coordinates = kernel.transform(GRAPHS) @ kernel.whitening()
+    # the whitening adds 1e-8 to the diagonal
+    np.testing.assert_allclose(coordinates @ coordinates.T, kernel(GRAPHS), atol=1e-6)
+    few = SubtreeKernel((2,), most=5).fit(GRAPHS)
+    assert few.transform(GRAPHS).shape == (24, 5)
+    near = few.transform(GRAPHS) @ few.whitening()
+    assert ((near**2).sum(1) < 1 + 1e-6).all()
+
+
+def test_the_level_that_explains_the_targets_gets_the_weight():
+    labels = np.array([[float(list(one.nodes).count("a"))] for one in GRAPHS])
+    kernel = SubtreeKernel((3,)).fit(GRAPHS, labels)
+    assert kernel.weights_[0] > 10 * kernel.weights_[1:].max()
+    noise = np.random.default_rng(0).normal(size=(24, 1))
+    assert SubtreeKernel((3,)).fit(GRAPHS, noise).noise_ > 5 * kernel.noise_
+
+
+def test_parts_of_colors_sum_to_the_linear_function_and_are_named():
+    kernel = SubtreeKernel((2, 1), both_ways).fit(GRAPHS[:12], SIZES[:12])
+    coefficients = RNG.normal(size=kernel.width)
+    for one in GRAPHS:
+        parts = kernel.parts(one, coefficients)
+        total = sum(part.value for part in parts)
+        assert total == pytest.approx(kernel.transform([one])[0] @ coefficients, abs=1e-12)
+    path = torch.tensor([[0, 1, 1, 2, 3], [1, 0, 2, 1, 1]])
+    branched = Graph(list("CCON"), path, ["", "", "=", "=", ""])
+    kernel = SubtreeKernel((2,), edges=True).fit([branched])
+    names = {part.what: part.where for part in kernel.parts(branched, np.ones(1))}
+    assert names["C"] == (0, 1)
+    assert names["C(=O,C,N)"] == (1,)
+    assert names["O(=C(=O,C,N))"] == (2,)
+    star = Graph(list("CHHHHH"), torch.stack([torch.arange(1, 6), torch.zeros(5).long()]))
+    parts = SubtreeKernel((1,)).fit([star]).parts(star, np.ones(1))
+    assert [part.what for part in parts if part.where == (0,)] == ["C", "C(5×H)"]
+
+
+def test_a_color_that_was_not_seen_has_no_part_and_neither_has_what_contains_it():
     path = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
     known, other = Graph(["a", "a", "a"], path, None), Graph(["a", "a", "z"], path, None)
-    kernel = SubtreeKernel(2).fit([known])
-    found = {(part.level, part.node) for part in kernel.occurrences(other)}
-    assert found == {(0, 0), (0, 1), (1, 0)}  # node 1 has the neighbor z, and so on
+    kernel = SubtreeKernel((2,)).fit([known])
+    found = {(part.what, part.where) for part in kernel.parts(other, np.ones(1))}
+    assert found == {("a", (0, 1)), ("a(a)", (0,))}  # node 1 has the neighbor z, and so on
 
 
 def test_what_was_fitted_is_restored():
-    kernel = SubtreeKernel(2, edges=True).fit(GRAPHS[:6])
-    other = SubtreeKernel(2, edges=True).restore(*kernel.fitted())
-    assert np.array_equal(other.transform(GRAPHS).toarray(), kernel.transform(GRAPHS).toarray())
-    tokens, arrays = kernel.fitted()
-    with pytest.raises(ValueError, match="colors of level 1 are repeated"):
-        kernel.restore(tokens | {"level 1": tokens["level 1"] * 2}, arrays)
+    kernel = SubtreeKernel((2,), edges=True).fit(GRAPHS[:6], SIZES[:6])
+    other = SubtreeKernel((2,), edges=True).restore(*kernel.fitted())
+    assert np.array_equal(other.transform(GRAPHS), kernel.transform(GRAPHS))
 
 
-def test_a_depth_out_of_its_range_is_refused():
-    with pytest.raises(ArgumentError, match="depth is -1; expected 0 or more"):
-        SubtreeKernel(-1)
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("1", lambda own: [*own, own[0]], "colors of block 1 are repeated"),
+        ("weights", lambda own: own[:2], "the weights are not 4 numbers"),
+        ("1.counts", lambda own: 0 * own, "the counts of colors are damaged"),
+        ("1.counts", lambda own: 9 * own, "exceed the number of nodes"),
+        ("1.colors", lambda own: own + 99, "a color is out of the range"),
+        ("1.ends", lambda own: own[::-1].copy(), "the counts of colors are damaged"),
+    ],
+)
+def test_values_that_do_not_fit_are_refused(name, change, message):
+    tokens, arrays = SubtreeKernel((2,)).fit(GRAPHS[:6]).fitted()
+    own = tokens if name in tokens else arrays
+    own[name] = change(own[name])
+    with pytest.raises(ValueError, match=message):
+        SubtreeKernel((2,)).restore(tokens, arrays)
+
+
+def test_numbers_of_nodes_are_labels():
+    from torch_geometric.data import Data
+
+    ends = torch.tensor([[0, 1], [1, 0]])
+    ones = [Data(x=torch.tensor([[0.1, 2.0], [x, 3.0]]), edge_index=ends) for x in (0.1, 0.2)]
+    gram = SubtreeKernel((0,), edges=False).fit(ones)(ones)
+    np.testing.assert_allclose(gram, [[1, 1 / 3], [1 / 3, 1]])
+
+
+def test_arguments_out_of_their_range_are_refused():
+    with pytest.raises(ArgumentError, match=r"depths is \(-1,\); expected integers of at least 0"):
+        SubtreeKernel((-1,))
+    with pytest.raises(ArgumentError, match="most is 0; expected a positive integer"):
+        SubtreeKernel(most=0)

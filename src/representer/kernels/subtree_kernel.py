@@ -1,61 +1,94 @@
-"""The Weisfeiler-Lehman subtree kernel through features that are learned once: counts of colors."""
+"""A kernel of graphs by the subtrees around their nodes, with features for graphs to come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy.linalg import solve_triangular
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.kernels.graphs import Graph, read_graphs
+from representer.kernels.color_counts import ColorCounts
+from representer.kernels.evidence import JITTER, block_weights
+from representer.kernels.graphs import Graph, Labels, read_graphs
 from representer.kernels.kernel import Kernel, Objects
-from representer.kernels.ngram_kernel import dense, unit_rows
+from representer.kernels.subtree_names import SubtreeNames
 
 UNKNOWN = -1
-Colors = dict[str, int]
+LANDMARKS = 1500  # the cost of a machine on them grows with their cube
+SEARCHED = 800  # graphs by which the weights are found
 
 
 class Subtree(NamedTuple):
-    """The part of a graph's features that one node makes up at one level.
+    """The part of a linear function of a graph's features that one color makes up.
 
     Attributes:
-        column: Its color's feature.
-        level: Number of relabelings.
-        node: The root of the subtree.
-        value: Its part of the feature's value.
+        what: The subtree, such as ``C(C,O)``: a node and its neighbors, level by level.
+        where: The nodes of this color.
+        value: The part.
     """
 
-    column: int
-    level: int
-    node: int
+    what: str
+    where: tuple[int, ...]
     value: float
 
 
-class SubtreeKernel(Kernel):
-    r"""``WeisfeilerLehmanKernel(depth=…).cosine()``, with features for graphs that come later.
+def as_one_view(one: Any) -> tuple[Graph, ...]:
+    """Return a PyG ``Data`` or networkx graph as the only view; equal numbers are equal labels."""
+    (graph,) = read_graphs([one]).items
+    edges = None if graph.edges is None else _labels(graph.edges)
+    return (Graph(_labels(graph.nodes), graph.edge_index, edges),)
 
-    A color stands for a node's label and, level by level, the colors of its neighbors: the subtree
-    of the paths that lead to it. `fit` numbers the colors of the training graphs; a color that it
-    has not seen has no feature.
+
+class SubtreeKernel(Kernel):
+    r"""A weighted sum of overlaps of colors, one for each level of relabeling.
+
+    .. math::
+        k(G, G') = \sum_l a_l \frac{\sum_c \min(n_c, n'_c)}{\sum_c \max(n_c, n'_c)}
+
+    with :math:`n_c` the number of nodes of G that have the color c at level l. A color stands for
+    a node's label and, level by level, the colors of its neighbors: the subtree of the paths that
+    lead to it. An object may be several graphs, its views, such as two labelings of a molecule;
+    each view has levels of its own.
+
+    `fit` numbers the colors of some graphs. A color that they lack counts in the denominator alone.
+    With targets, `fit` also finds the weights of the levels, by the marginal likelihood of a
+    Gaussian process, which makes the choice of a depth superfluous.
 
     Args:
-        depth: L, number of relabelings.
+        depths: Number of relabelings of each view.
+        views: From an object to its views.
         edges: Relabel with the labels of the edges, too.
-        damped: Count log(1 + c) instead of c.
+        most: Number of graphs of `fit` that are kept as landmarks. A graph's features are its
+            kernel values with them. If all are kept, linear functions of the features are all
+            functions that a kernel machine can learn.
+
+    Attributes:
+        weights_: :math:`a_l` of each level of each view.
+        noise_: Variance of the noise of standardized targets; 1 without targets.
 
     References:
         Lei et al., Deriving Neural Architectures from Sequence and Graph Kernels, ICML 2017, (10).
         Shervashidze et al., Weisfeiler-Lehman Graph Kernels, JMLR 2011.
+        Ralaivola et al., Graph Kernels for Chemical Informatics, Neural Networks 2005, for the
+        overlap, the min-max kernel.
     """
 
-    def __init__(self, depth: int = 3, edges: bool = False, damped: bool = False) -> None:
-        self.depth = depth
+    def __init__(
+        self,
+        depths: tuple[int, ...] = (3,),
+        views: Callable[[Any], Sequence[Graph]] = as_one_view,
+        edges: bool = True,
+        most: int = LANDMARKS,
+    ) -> None:
+        self.depths = depths
+        self.views = views
         self.edges = edges
-        self.damped = damped
+        self.most = most
         self._check()
 
     @property
@@ -66,90 +99,141 @@ class SubtreeKernel(Kernel):
     def __call__(self, X: Iterable[Any], Y: Iterable[Any] | None = None) -> NDArray[np.float64]:
         """Return the Gram matrix of X with Y, or of X with itself."""
         check_is_fitted(self)
-        left = self.transform(X)
-        return dense(left @ (left if Y is None else self.transform(Y)).T)
+        left = self._counts(X)
+        return self._gram(left, left if Y is None else self._counts(Y))
 
     def diag(self, X: Iterable[Any]) -> NDArray[np.float64]:
-        """Return k(x, x) of each graph: 1 if one of its colors is known."""
+        """Return k(x, x) of each graph: the sum of all weights."""
         check_is_fitted(self)
-        return np.asarray(self.transform(X).power(2).sum(axis=1)).ravel()
+        return np.full(len(list(X)), self.weights_.sum())
 
-    def fit(
-        self, X: Iterable[Any], labels: NDArray[np.int64] | None = None, classes: int = 0
-    ) -> Self:
-        """Number the colors of some graphs; their classes have no influence."""
+    def fit(self, X: Iterable[Any], targets: NDArray[np.float64] | None = None) -> Self:
+        """Number the colors of some graphs, keep landmarks, and weight the levels.
+
+        Args:
+            X: The graphs.
+            targets: Numbers of each graph ``(N, C)``; without them, all levels weigh the same.
+        """
         self._check()
-        self.colors_: list[Colors] = [{} for _ in range(self.depth + 1)]
-        for graph in read_graphs(X).items:
-            for _ in self._levels(graph, is_learning=True):
-                pass
+        objects = list(X)
+        self.colors_ = [dict[str, int]() for _ in range(self._blocks)]
+        counts = self._counts(objects, is_learning=True)
+        order = np.random.default_rng(0).permutation(len(objects))
+        self.landmarks_ = _at(counts, order[: self.most])
+        self.weights_, self.noise_ = np.full(self._blocks, 1 / self._blocks), 1.0
+        if targets is not None:
+            rows = np.sort(order[:SEARCHED])
+            blocks = [one.overlaps(one) for one in _at(counts, rows)]
+            self.weights_, self.noise_ = block_weights(blocks, targets[rows])
         return self
 
     @property
     def width(self) -> int:
-        """Number of features."""
-        return sum(map(len, self.colors_))
+        """Number of features: of landmarks."""
+        return len(self.landmarks_[0])
 
-    def transform(self, X: Iterable[Any]) -> sparse.csr_array:
-        """Return the features ``(N, F)``, whose inner products are the kernel."""
-        graphs = read_graphs(X).items
-        columns = [self._columns(graph) for graph in graphs]
-        rows = np.repeat(np.arange(len(graphs)), [len(own) for own in columns])
-        joined = np.concatenate(columns) if columns else np.zeros(0, np.int64)
-        entries = np.ones(len(joined)), (rows, joined)
-        counts = sparse.coo_array(entries, shape=(len(graphs), self.width)).tocsr()
-        if self.damped:
-            counts.data = np.log1p(counts.data)
-        return unit_rows(sparse.csr_array(counts))
+    def transform(self, X: Iterable[Any]) -> NDArray[np.float64]:
+        """Return the features ``(N, F)``, the kernel values with the landmarks."""
+        check_is_fitted(self)
+        return self._gram(self._counts(X), self.landmarks_)
 
-    def occurrences(self, X: Any) -> list[Subtree]:
-        """Return each node's part of the features of a graph, level by level."""
-        values = self.transform([X])
-        own = dict(zip(values.indices.tolist(), values.data.tolist(), strict=True))
-        (graph,) = read_graphs([X]).items
-        counts = np.bincount(self._columns(graph), minlength=self.width)
-        start, result = 0, []
-        for level, colors in enumerate(self._levels(graph)):
-            for node, color in enumerate(colors):
-                if color != UNKNOWN:
-                    column = start + color
-                    result.append(Subtree(column, level, node, own[column] / int(counts[column])))
-            start += len(self.colors_[level])
+    def whitening(self) -> NDArray[np.float64]:
+        """Return the matrix ``(F, F)`` from features to coordinates.
+
+        The inner products of the coordinates of graphs are their kernel values, if one of the two
+        is a landmark, and approximate them otherwise.
+        """
+        gram = self._gram(self.landmarks_, self.landmarks_)
+        gram.flat[:: len(gram) + 1] += JITTER * max(1.0, self.weights_.sum())
+        root = np.linalg.cholesky(gram)
+        return solve_triangular(root, np.eye(len(gram)), lower=True).T
+
+    def parts(self, one: Any, coefficients: NDArray[np.float64]) -> list[Subtree]:
+        """Return the parts of a linear function of a graph's features, one for each color.
+
+        The denominators of the overlaps depend on all colors and are treated as constants, so that
+        the parts sum to the function.
+
+        Args:
+            one: The graph.
+            coefficients: Of the features ``(F,)``.
+        """
+        result, block = [], 0
+        for graph, depth in zip(self.views(one), self.depths, strict=True):
+            name = SubtreeNames(graph, has_edges=self.edges)
+            for level, colors in enumerate(self._levels(graph, block, depth)):
+                known = self.landmarks_[block + level]
+                own = ColorCounts.of([colors], known.width)
+                for color, value in own.parts(known, coefficients).items():
+                    nodes = tuple(np.flatnonzero(colors == color).tolist())
+                    value *= float(self.weights_[block + level])
+                    result.append(Subtree(name(nodes[0], level), nodes, value))
+            block += depth + 1
         return result
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
-        return {f"level {i}": list(own) for i, own in enumerate(self.colors_)}, {}
+        tokens, arrays = {}, {"weights": np.append(self.weights_, self.noise_)}
+        for block, (colors, own) in enumerate(zip(self.colors_, self.landmarks_, strict=True)):
+            tokens[f"{block}"] = list(colors)
+            arrays |= {f"{block}.{name}": part for name, part in own.arrays().items()}
+        return tokens, arrays
 
-    def restore(self, tokens: dict[str, Sequence[str]], arrays: dict[str, NDArray[Any]]) -> Self:
+    def restore(self, tokens: Mapping[str, Sequence[str]], arrays: dict[str, NDArray[Any]]) -> Self:
         """Set what `fit` finds.
 
         Raises:
-            ValueError: A color stands twice.
-            KeyError: A level is missing.
+            ValueError: The values do not fit together.
+            KeyError: One is missing.
         """
-        self.colors_ = []
-        for level in range(self.depth + 1):
-            known = tokens[f"level {level}"]
+        weights = arrays["weights"]
+        if weights.shape != (self._blocks + 1,) or not (weights >= 0).all():
+            raise ValueError(f"the weights are not {self._blocks + 1} numbers of at least 0")
+        self.weights_, self.noise_ = weights[:-1], float(weights[-1])
+        self.colors_, self.landmarks_ = [], []
+        for block in range(self._blocks):
+            known = tokens[f"{block}"]
             self.colors_.append({key: number for number, key in enumerate(known)})
             if len(self.colors_[-1]) != len(known):
-                raise ValueError(f"colors of level {level} are repeated")
+                raise ValueError(f"colors of block {block} are repeated")
+            parts = {name: arrays[f"{block}.{name}"] for name in ColorCounts.ARRAYS}
+            self.landmarks_.append(ColorCounts.from_arrays(**parts, width=len(known)))
+        if len({len(own) for own in self.landmarks_}) != 1:
+            raise ValueError("the levels have different numbers of landmarks")
         return self
 
-    def _columns(self, graph: Graph) -> NDArray[np.int64]:
-        start, columns = 0, []
-        for level, colors in enumerate(self._levels(graph)):
-            columns.append(start + colors[colors != UNKNOWN])
-            start += len(self.colors_[level])
-        return np.concatenate(columns)
+    @property
+    def _blocks(self) -> int:
+        return sum(self.depths) + len(self.depths)
 
-    def _levels(self, graph: Graph, *, is_learning: bool = False) -> Iterator[NDArray[np.int64]]:
+    def _gram(
+        self, left: Sequence[ColorCounts], right: Sequence[ColorCounts]
+    ) -> NDArray[np.float64]:
+        result = np.zeros((len(left[0]), len(right[0])))
+        for weight, own, other in zip(self.weights_.tolist(), left, right, strict=True):
+            result += weight * own.overlaps(other)
+        return result
+
+    def _counts(self, X: Iterable[Any], *, is_learning: bool = False) -> list[ColorCounts]:
+        """Return the counts of colors of each level of each view."""
+        colors: list[list[NDArray[np.int64]]] = [[] for _ in range(self._blocks)]
+        for one in X:
+            block = 0
+            for graph, depth in zip(self.views(one), self.depths, strict=True):
+                for own in self._levels(graph, block, depth, is_learning=is_learning):
+                    colors[block].append(own)
+                    block += 1
+        return [ColorCounts.of(own, len(k)) for own, k in zip(colors, self.colors_, strict=True)]
+
+    def _levels(
+        self, graph: Graph, block: int, depth: int, *, is_learning: bool = False
+    ) -> Iterator[NDArray[np.int64]]:
         """Yield the colors of the nodes at every level, `UNKNOWN` if they are new."""
         keys = [repr(label) for label in graph.nodes]
         sources, targets = graph.edge_index.tolist()
         kinds = [repr(label) for label in graph.edges] if self.edges and graph.edges else None
-        for level in range(self.depth + 1):
-            known = self.colors_[level]
+        for level in range(depth + 1):
+            known = self.colors_[block + level]
             if is_learning:
                 for key in keys:
                     known.setdefault(key, len(known))
@@ -168,5 +252,18 @@ class SubtreeKernel(Kernel):
             ]
 
     def _check(self) -> None:
-        if type(self.depth) is not int or self.depth < 0:
-            raise ArgumentError("depth", self.depth, "0 or more")
+        depths = self.depths
+        if not depths or any(type(depth) is not int or depth < 0 for depth in depths):
+            raise ArgumentError("depths", depths, "integers of at least 0")
+        if type(self.most) is not int or self.most < 1:
+            raise ArgumentError("most", self.most, "a positive integer")
+
+
+def _labels(values: Tensor | Labels) -> Labels:
+    if not isinstance(values, Tensor):
+        return values
+    return [tuple(row) for row in values.reshape(len(values), -1).tolist()]
+
+
+def _at(counts: Sequence[ColorCounts], rows: NDArray[np.int64]) -> list[ColorCounts]:
+    return [one.at(np.sort(rows)) for one in counts]
