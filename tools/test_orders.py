@@ -16,12 +16,15 @@ import time
 from itertools import product
 from pathlib import Path
 
+import torch
+
 from representer.ops import core
 
 HEAD = """# The fast tests in random orders
 
-Written by `{command}`. Each row is one run of `pytest` over the whole fast suite: the order of all
-tests is shuffled by the seed, and `REPRESENTER_INSTRUCTION_SET` selects the instruction set of the
+Written by `{command}` with torch {torch} on
+{cores} cores. Each row is one run of `pytest` over the whole fast suite: the order of all tests is
+shuffled by the seed, and `REPRESENTER_INSTRUCTION_SET` selects the instruction set of the
 C++ core; the sets take turns, so that each of them meets each number of workers. A fixture fails
 every test that leaves process-wide state changed.
 
@@ -39,6 +42,11 @@ def main() -> int:
     parser.add_argument("--sets", default=",".join(core.USABLE), help="instruction sets")
     chosen = parser.parse_args()
     commit = _output("git", "describe", "--always", "--dirty")
+    head = HEAD.format(
+        command="python tools/test_orders.py --out docs/results/test-orders.md",
+        torch=torch.__version__,
+        cores=os.cpu_count(),
+    )
     rows = _rows(chosen.out)
     failed = False
     counts, sets = [int(count) for count in chosen.workers.split(",")], chosen.sets.split(",")
@@ -50,8 +58,7 @@ def main() -> int:
         print(f"{name}, {workers} workers, seed {seed}: {line}", flush=True)
         failed |= code != 0
         rows[name, workers, seed] = f"| {name} | {workers} | {seed} | {line} | {commit} |"
-        text = HEAD.format(command=f"python tools/test_orders.py --out {chosen.out}")
-        chosen.out.write_text(text + "\n".join(rows[key] for key in sorted(rows)) + "\n")
+        chosen.out.write_text(head + "\n".join(rows[key] for key in sorted(rows)) + "\n")
     return int(failed)
 
 
