@@ -40,7 +40,8 @@ COVERED_BY = {
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
     "tests/tasks/test_estimator_task.py": (
         "tasks/estimator_data", "tasks/estimator_hooks", "tasks/estimator_objects",
-        "tasks/estimator_options", "tasks/estimator_preparation", "tasks/estimator_results",
+        "tasks/closing", "tasks/estimator_options", "tasks/estimator_preparation",
+        "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": (
@@ -177,7 +178,7 @@ COVERED_BY = {
     "tests/training/test_trainer_resume.py": (
         "training/fingerprint", "training/settings",
     ),
-    "tests/cli/test_fit_text.py": ("cli/fit",),
+    "tests/cli/test_fit_text.py": ("cli/fit", "tasks/estimator_resume"),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_results", "tasks/language/language_use",
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -13,21 +12,27 @@ import pytest
 from cli.conftest import TINY, write_table
 from representer.cli.main import entry_point
 
+ALONE = ["--answer", "network"]
+
 
 @pytest.fixture(scope="module")
 def string_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the string kernel; tests only read it, or explain into it."""
     folder = tmp_path_factory.mktemp("string")
-    words = ["--cell", "string-kernel", "--decay", "input", "--baselines", "none"]
+    words = ["--cell", "string-kernel", "--decay", "input", "--baselines", "none", *ALONE]
     data = write_table(folder / "table.csv")
     assert entry_point(["fit", "text", str(data), "--out", str(folder / "run"), *TINY, *words]) == 0
     return folder / "run"
 
 
-@pytest.fixture
-def copied(trained, tmp_path) -> Path:
-    """A copy of the RKM run, since explaining writes into it."""
-    return Path(shutil.copytree(trained, tmp_path / "run"))
+@pytest.fixture(scope="module")
+def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the default cell; tests only explain into it."""
+    folder = tmp_path_factory.mktemp("network")
+    words = [*TINY, *ALONE, "--baselines", "none"]
+    data = write_table(folder / "table.csv")
+    assert entry_point(["fit", "text", str(data), "--out", str(folder / "run"), *words]) == 0
+    return folder / "run"
 
 
 def marked_in(line: str) -> list[str]:
@@ -60,17 +65,17 @@ def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
     assert (string_run / "report.html").read_text(encoding="utf-8") == page
 
 
-def test_a_cell_with_a_memory_shows_its_ledger(run, copied, table):
-    outcome = run("explain", copied, table, "--limit", "1")
+def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
+    outcome = run("explain", network_run, table, "--limit", "1")
     assert outcome.code == 0, outcome.err
     assert "input gate" in outcome.out
     assert len(outcome.out.strip().splitlines()) == 4 + 5
-    assert "kept to the end" in (copied / "report.html").read_text(encoding="utf-8")
+    assert "kept to the end" in (network_run / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("cell", ["string-kernel", "rkm-cifg"])
 def test_several_layers_and_directions_are_explained_down_to_the_words(run, table, tmp_path, cell):
-    words = ["--cell", cell, "--num-layers", "2", "--bidirectional", "--baselines", "none"]
+    words = ["--cell", cell, "--num-layers", "2", "--bidirectional", "--baselines", "none", *ALONE]
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
     outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2")
     assert outcome.code == 0, outcome.err

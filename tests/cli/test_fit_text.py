@@ -102,14 +102,59 @@ def test_the_command_of_the_report_names_what_was_chosen(trained):
     assert "--max-length" not in command  # the default
 
 
-def test_the_closing_table_has_model_and_baselines(run, table, tmp_path):
-    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY)
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [("both", "kernel + RKM-CIFG"), ("network", "RKM-CIFG"), ("kernel", "kernel")],
+)
+def test_the_closing_table_names_what_predicted_and_the_baselines(
+    run, table, tmp_path, answer, name
+):
+    outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, "--answer", answer)
     closing = outcome.out.splitlines()[-5:]
     assert [line.split("  ")[0] for line in closing[:3]] == [
-        "RKM-CIFG", "TF-IDF + logistic regression", "majority class"
+        name, "TF-IDF + logistic regression", "majority class"
     ]  # fmt: skip
-    assert closing[3].startswith("On 6 test documents, RKM-CIFG is level with TF-IDF")
+    assert closing[3].startswith(f"On 6 test documents, {name} is level with TF-IDF")
     assert closing[-1] == f"report: {tmp_path / 'run/report.html'}"
+
+
+def test_a_kernel_alone_has_neither_network_nor_checkpoints_and_every_command_uses_it(
+    run, table, tmp_path
+):
+    out = tmp_path / "run"
+    words = ["fit", "text", table, "--out", out, *TINY, "--answer", "kernel"]
+    assert run(*words).code == 0
+    names = {path.name for path in out.iterdir()}
+    assert {"kernel.json", "kernel.safetensors", "pool.json", "report.html"} <= names
+    assert not {"model.safetensors", "checkpoints"} & names
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert set(metrics["parts"]) == {"kernel"}
+    assert metrics["seconds"] == metrics["parts"]["kernel"]["seconds"] > 0
+    assert metrics["parameters"]["kernel"] == metrics["parameters"]["all"] > 0
+    evaluated = json.loads(run("evaluate", out, table).out)
+    assert evaluated["accuracy"] == 1
+    rows = csv.DictReader(run("predict", out, table).out.splitlines())
+    assert [row["prediction"] for row in rows] == ["sea", "sky"] * 30
+    assert "wave" in run("explain", out, "--input", "wave tide").out
+    assert run("report", out).code == 0
+    before = digest(out / "kernel.safetensors")
+    assert run(*words, "--resume").code == 0
+    assert digest(out / "kernel.safetensors") == before
+    refused = run(*words[:-1], "both", "--resume")
+    assert "--answer is 'both'; expected 'kernel', with which the run in" in refused.error
+    write_table(table, seed=1)
+    assert "sha256" in run(*words, "--resume").error
+    assert digest(out / "kernel.safetensors") == before
+
+
+def test_the_kernel_reaches_the_run_of_both(trained):
+    metrics = json.loads((trained / "metrics.json").read_text())
+    assert list(metrics["parts"]) == ["kernel", "network"]
+    parts = metrics["parts"].values()
+    assert sum(part["share"] for part in parts) == 1
+    assert metrics["seconds"] == sum(part["seconds"] for part in parts)
+    own = [count for name, count in metrics["parameters"].items() if name != "all"]
+    assert sum(own) == metrics["parameters"]["all"]
 
 
 def test_a_run_is_never_overwritten(run, table, trained):
@@ -221,9 +266,12 @@ def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_
     assert lines[-1] == f"report: {out / 'report.html'}"
     total, score = (line.rsplit(maxsplit=1)[1] for line in lines[-4:-2])
     assert total == score  # the contributions sum to the logit of a forward pass
-    assert lines[-3].startswith("  score of the network for ")
+    assert lines[-3].startswith("  score of the model for ")
     (entry,) = json.loads((out / "explanations.json").read_text())
-    assert f"  {' '.join(entry['words'])}" in lines
+    named = {one["what"] for one in entry["contributions"]}
+    assert named <= {line.rsplit(maxsplit=1)[0].strip() for line in lines if line}
+    shown = lines[lines.index("The first test line with two swapped tokens:") + 2].strip()
+    assert shown in few().texts
     assert "epoch 1" in first.out
     assert "epoch 1" not in second.out  # nothing was trained again
 
@@ -258,8 +306,9 @@ def test_texts_with_numbers_are_regressed_and_used_by_every_command(run, tmp_pat
     assert run("explain", out, data, "--limit", "1").code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
     assert float(predicted[0]["prediction"]) == pytest.approx(entry["score"], rel=1e-5)
-    # the network is in float32
-    assert sum(entry["by_word"]) + entry["constant"] == pytest.approx(entry["score"], rel=1e-5)
+    listed = sum(one["contribution"] for one in entry["contributions"])
+    total = entry["constant"] + listed + entry["others"]["contribution"]
+    assert total == pytest.approx(entry["score"], rel=1e-5)  # the network is in float32
     assert "It is the predicted number." in (out / "report.html").read_text()
     assert run(*words[: -len(TINY)], "--kind", "classification").code == 2
 

@@ -9,6 +9,7 @@ from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
 from representer.report.targets import by_target
+from representer.tasks.closing import summary, verdict
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_results import (
@@ -17,8 +18,6 @@ from representer.tasks.estimator_results import (
     figures_by_target,
     mistakes,
     points,
-    summary,
-    verdict,
 )
 from representer.tasks.estimator_targets import (
     Column,

@@ -14,6 +14,7 @@ from representer.estimators import GraphClassifier
 from representer.estimators.classes import Classes
 from representer.estimators.graph_parameters import GraphRegressorParameters
 from representer.tasks.baselines import Baseline
+from representer.tasks.closing import summary, verdict
 from representer.tasks.estimator_data import (
     Data,
     are_fractions,
@@ -32,8 +33,6 @@ from representer.tasks.estimator_results import (
     figures_of,
     mistakes,
     predictions_of_baseline,
-    summary,
-    verdict,
 )
 from representer.tasks.estimator_targets import Column, encode_labels
 from representer.tasks.graph.graph_task import GraphConfig

@@ -7,7 +7,7 @@ and the network; everything else is here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -32,6 +32,7 @@ from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.targets import Target, as_sequence, require_same_length
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
+from representer.training.metrics_log import METRICS_JSONL, as_jsonl
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
@@ -174,18 +175,52 @@ class Estimator(NetworkEstimator):
             )  # fmt: skip
             require_same_length(*valid)
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
-        if self.has_network:
-            network = self.new_network(seed)
-            self._start_from(start, network)
-            encode = self.inputs_.encode
-            examples = [
-                Examples(encode(objects) if len(objects) else [], values)
-                for objects, values in (train, valid)
-            ]
-            self.train_on(run, network, examples[0], examples[1], seed)
-        self.join(run, train, valid)
+        network = self.new_network(seed) if self.has_network else None
+        self._start_from(start, network)
+        self.fit_parts(run, network, {"train": train, "valid": valid}, seed)
         self.n_features_in_ = 1
         return self
+
+    def fit_parts(
+        self,
+        run: RunFolder,
+        network: nn.Module | None,
+        parts: Mapping[str, LabeledObjects],
+        seed: int,
+        *,
+        encoded: Mapping[str, Sequence[Any]] | None = None,
+        settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
+        reading: dict[str, Any] | None = None,
+    ) -> TrainingResult | None:
+        """Train the network, if there is one, and fit what predicts beside it.
+
+        Args:
+            run: The folder for checkpoints, metrics and what is fitted.
+            network: With its initial weights; None if a kernel machine alone predicts.
+            parts: Objects and encoded targets of ``"train"`` and ``"valid"``.
+            seed: Of the order of the examples and of dropout.
+            encoded: Objects of the parts as inputs of the network, if they are known already.
+            settings: What else determines a run that is resumed, from the trainer's configuration.
+            reading: How the command line read the training data.
+
+        Returns:
+            The result of the network's training.
+        """
+        result = None
+        if network is None:
+            self.network_, self.history_ = None, []
+            if run.is_saved:
+                saving.describe(run, self, None, reading)
+                run.write_text(METRICS_JSONL, as_jsonl([]))
+        else:
+            train, valid = (
+                Examples(encoded[name] if encoded else self._encode(objects), values)
+                for name, (objects, values) in ((name, parts[name]) for name in ("train", "valid"))
+            )
+            about = {"settings": settings, "reading": reading}
+            result = self.train_on(run, network, train, valid, seed, **about)
+        self.join(run, parts["train"], parts["valid"])
+        return result
 
     def join(self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects) -> None:
         """Fit what predicts beside the network, after it was trained.
@@ -195,6 +230,9 @@ class Estimator(NetworkEstimator):
             train: Training objects and their encoded targets.
             valid: Validation objects and their encoded targets.
         """
+
+    def _encode(self, objects: Sequence[Any]) -> Sequence[Any]:
+        return self.inputs_.encode(objects) if len(objects) else []
 
     def new_network(self, seed: int) -> nn.Module:
         """Return the network with its initial weights, which depend on the seed alone."""

@@ -1,9 +1,23 @@
-"""An explained prediction: contributions that sum to the score."""
+"""The parts of an estimator, and an explained prediction: contributions that sum to the score."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+KERNEL, NETWORK, BOTH = "kernel", "network", "both"
+
+
+class Part(NamedTuple):
+    """A fitted part of an estimator.
+
+    Attributes:
+        share: Its part of the spread of the scores, between 0 and 1; 0 if it was dropped.
+        seconds: Time of fitting; None where it was not measured, as after `load`.
+    """
+
+    share: float
+    seconds: float | None
 
 
 class Contribution(NamedTuple):

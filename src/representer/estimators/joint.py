@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators import kernel_machine, pool
 from representer.estimators.base import Estimator, LabeledObjects
 from representer.estimators.classes import Classes
-from representer.estimators.explanation import Contribution
+from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Contribution, Part
 from representer.estimators.fitting import outputs_of
 from representer.estimators.kernel_machine import ExplicitKernel, KernelMachine
 from representer.estimators.pool import Pool
@@ -22,7 +23,6 @@ from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 
 Explained = tuple[float, float, list[Contribution]]
-KERNEL, NETWORK, BOTH = "kernel", "network", "both"
 
 
 class JointEstimator(Estimator):
@@ -89,6 +89,17 @@ class JointEstimator(Estimator):
         one.pool_ = self.pool_.only_kernel() if answer == KERNEL else self.pool_.only_network()
         return one
 
+    @property
+    def parts_(self) -> dict[str, Part]:
+        """The fitted parts by name; one that added nothing has the share 0."""
+        check_is_fitted(self)
+        seconds: dict[str, float | None] = {}
+        if self.machine_ is not None and self.answer != NETWORK:
+            seconds[KERNEL] = self.machine_.seconds
+        if self.has_network:
+            seconds[NETWORK] = self._seconds
+        return {name: Part(self.share_[name], own) for name, own in seconds.items()}
+
     # ---- how it is done
 
     @property
@@ -103,9 +114,6 @@ class JointEstimator(Estimator):
         the machine again to both parts.
         """
         self.machine_ = None
-        if not self.has_network:
-            no_network: Any = None
-            self.network_, self.history_ = no_network, []
         target = self.target_
         has_kernel = self.answer != NETWORK
         if has_kernel and not self._is_for_kernel(train[1], valid[1]):
@@ -126,6 +134,13 @@ class JointEstimator(Estimator):
         self.pool_ = Pool.fit(target, scores[0], scores[1], valid[1])
         if run.is_saved:
             self._save_fitted(run)
+
+    def _count_parameters(self, names: Mapping[str, str]) -> dict[str, int]:
+        counts = super()._count_parameters(names)
+        if self.machine_ is None:
+            return counts
+        size = self.machine_.size
+        return {KERNEL: size} | counts | {"all": counts["all"] + size}
 
     def _is_for_kernel(self, *values: NDArray[Any]) -> bool:
         """Return True for one target of classes, or numbers that are all known."""

@@ -112,6 +112,17 @@ class KernelMachine:
     def _scores(self, features: sparse.csr_array) -> NDArray[np.float64]:
         return np.asarray(features @ self.coefficients.T) + self.intercepts
 
+    @property
+    def size(self) -> int:
+        """Number of coefficients and intercepts."""
+        return self.coefficients.size + self.intercepts.size
+
+    @property
+    def description(self) -> str:
+        """The kernel, the number of its features, and the penalty."""
+        name, width = type(self.kernel).__name__, self.coefficients.shape[1]
+        return f"{name}, a linear model on {width:,} features with C = {self.penalty:g}"
+
     def write(self, run: RunFolder) -> None:
         """Write what `read` reads into a run folder."""
         tokens, arrays = self.kernel.fitted()

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from representer.errors import ArgumentError
 from representer.estimators import saving
+from representer.estimators.explanation import NETWORK, Part
 from representer.estimators.fitting import restored_state
 from representer.estimators.parameters import TrainingParameters
 from representer.storage import checkpoint
@@ -25,6 +26,7 @@ from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from representer.storage.run_files import RunFiles
@@ -35,6 +37,8 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
 
     _task: ClassVar[str] = ""  # on the command line
     _config: ClassVar[type[Any]]  # of the network's configuration
+    _seconds: float | None = None  # of the network's training
+    network_: Any  # the trained module; None where a kernel machine alone predicts
     _input_tags: ClassVar[tuple[str, ...]] = ()  # of scikit-learn's InputTags, those that hold
 
     # ---- what a subclass gives
@@ -83,6 +87,12 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
 
     # ---- what a user calls
 
+    @property
+    def parts_(self) -> dict[str, Part]:
+        """The fitted parts by name: ``"kernel"``, ``"network"`` or both."""
+        check_is_fitted(self)
+        return {NETWORK: Part(1.0, self._seconds)}
+
     def save(self, folder: str | Path) -> None:
         """Write the fitted estimator into a new folder, without pickle; `load` reads it.
 
@@ -119,6 +129,21 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
 
     # ---- how it is done
 
+    def _count_parameters(self, names: Mapping[str, str]) -> dict[str, int]:
+        """Return the number of parameters of each submodule by its name, and of ``"all"``.
+
+        Args:
+            names: Other names of some submodules.
+        """
+        network: nn.Module | None = self.network_
+        if network is None:
+            return {"all": 0}
+        parts = {names.get(name, name): part for name, part in network.named_children()}
+        return {
+            name: sum(p.numel() for p in part.parameters())
+            for name, part in (*parts.items(), ("all", network))
+        }
+
     def _seed(self) -> int:
         return seed_of(self.random_state)
 
@@ -126,14 +151,17 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
         """Return the estimator that training starts from, or None."""
         return type(self).load(str(self.warm_start)) if self.warm_start else None
 
-    def _start_from(self, start: Self | None, network: nn.Module) -> None:
+    def _start_from(self, start: Self | None, network: nn.Module | None) -> None:
         """Copy the weights of the estimator that training starts from, if there is one.
 
         Raises:
-            ArgumentError: Its network has other sizes.
+            ArgumentError: It has no network, or one of other sizes.
         """
-        if start is None:
+        if start is None or network is None:
             return
+        if start.network_ is None:
+            expected = "a run with a network"
+            raise ArgumentError("warm_start", str(self.warm_start), expected)
         weights = start.network_.state_dict()
         try:
             require_same_forms(forms_of(weights), forms_of(network.state_dict()))
@@ -175,7 +203,7 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
             result = trainer.fit()
             trainer.restore_best()
         self.network_ = network.eval()
-        self.history_ = result.rows
+        self.history_, self._seconds = result.rows, result.seconds
         return result
 
 

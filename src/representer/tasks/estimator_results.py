@@ -1,16 +1,16 @@
-"""Results of a task that trains an estimator: metrics.json, details.json, and the closing table."""
+"""Results of a task that trains an estimator, for metrics.json and details.json."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from representer.estimators.calibration import coverage, likelihood
-from representer.report.targets import by_target
+from representer.estimators.explanation import NETWORK, Part
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_targets import Column
@@ -44,21 +44,42 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A trained network as the results show it.
+    """A trained model as the results show it.
 
     Attributes:
         name: Name of the model.
         predictions: For the test objects, of each target.
-        training: Result of the training.
+        training: Result of the network's training; None without a network.
         steps_per_epoch: Batches of the training objects.
         parameters: Number of parameters by part, and of ``"all"``.
+        parts: Kernel and network, see `NetworkEstimator.parts_`.
     """
 
     name: str
     predictions: Sequence[Predictions]
-    training: TrainingResult
+    training: TrainingResult | None
     steps_per_epoch: int
     parameters: dict[str, int]
+    parts: Mapping[str, Part] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """Time of training all parts."""
+        if not self.parts:
+            return self.training.seconds if self.training else 0.0
+        return sum(part.seconds or 0.0 for part in self.parts.values())
+
+
+def model_name(parts: Mapping[str, Part], network: str) -> str:
+    """Return the name of what predicts: the parts that were not dropped.
+
+    Args:
+        parts: Kernel and network.
+        network: Name of the network.
+    """
+    return " + ".join(
+        network if name == NETWORK else name for name, part in parts.items() if part.share > 0
+    )
 
 
 def metrics_of(
@@ -70,7 +91,6 @@ def metrics_of(
 ) -> dict[str, Any]:
     """Return metrics.json: the test metrics of the model, of other networks and of baselines."""
     columns, predictions, training = data.columns("test"), outcome.predictions, outcome.training
-    best, steps = training.best, outcome.steps_per_epoch
     about = "Trained with the same settings."
     return {
         "task": task,
@@ -78,16 +98,12 @@ def metrics_of(
         "model": outcome.name,
         "targets": list(data.targets),
         "test": figures_by_target(columns, predictions),
-        "valid": best,
-        "best_epoch": (best["step"] if best else training.step) / steps,
-        "epochs": training.step / steps,
-        "steps": training.step,
-        "steps_per_epoch": steps,
-        "stopped_by": training.reason,
-        "seconds": training.seconds,
+        **_training(training, outcome.steps_per_epoch),
+        "seconds": outcome.seconds,
+        "parts": {name: part._asdict() for name, part in outcome.parts.items()},
         "parameters": outcome.parameters,
         "comparisons": [
-            {"name": one.name, "description": about, "seconds": one.training.seconds}
+            {"name": one.name, "description": about, "seconds": one.seconds}
             | compared(columns, predictions, one.predictions)
             for one in others
         ],
@@ -96,6 +112,21 @@ def metrics_of(
             | compared(columns, predictions, predictions_of_baseline(one, columns))
             for one in baselines
         ],
+    }
+
+
+def _training(training: TrainingResult | None, steps: int) -> dict[str, Any]:
+    """Return how the network was trained; nothing without one."""
+    if training is None:
+        return {"valid": None}
+    best = training.best
+    return {
+        "valid": best,
+        "best_epoch": (best["step"] if best else training.step) / steps,
+        "epochs": training.step / steps,
+        "steps": training.step,
+        "steps_per_epoch": steps,
+        "stopped_by": training.reason,
     }
 
 
@@ -179,68 +210,6 @@ def compared(
     if columns[0].name:
         return {"test": figures, "difference": differences}
     return {**figures[""], "difference": differences[""]}
-
-
-def verdict(metrics: dict[str, Any], nouns: str) -> str:
-    """Return a sentence that compares the model with each baseline.
-
-    The model is "ahead" or "behind" where the 95 % interval of the paired difference excludes 0.
-    """
-    sentences = [
-        (f"{name}: " if name else "") + sentence
-        for name, own in by_target(metrics).items()
-        if (sentence := _verdict(own, nouns))
-    ]
-    return " ".join(sentences)
-
-
-def _verdict(metrics: dict[str, Any], nouns: str) -> str:
-    is_regression = metrics["kind"] == "regression"
-    parts = []
-    for baseline in (*metrics["comparisons"], *metrics["baselines"]):
-        difference, low, high = baseline["difference"]
-        is_ahead, is_behind = (high < 0, low > 0) if is_regression else (low > 0, high < 0)
-        relation = "ahead of" if is_ahead else "behind" if is_behind else "level with"
-        interval = f"RMSE {difference:+.3g}, 95 % interval {low:+.3g} to {high:+.3g}"
-        if not is_regression:
-            points = (100 * number for number in (difference, low, high))
-            interval = "{:+.1f} points, 95 % interval {:+.1f} to {:+.1f}".format(*points)
-        parts.append(f"{relation} {baseline['name']} ({interval})")
-    if not parts:
-        return ""
-    listed = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-    return f"On {metrics['test']['count']} test {nouns}, {metrics['model']} is {listed}."
-
-
-def summary(metrics: dict[str, Any]) -> str:
-    """Return the closing table for the terminal, of each target."""
-    targets = by_target(metrics).items()
-    return "\n".join((f"{name}\n" if name else "") + _summary(own) for name, own in targets)
-
-
-def _summary(metrics: dict[str, Any]) -> str:
-    rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
-    others = (*metrics["comparisons"], *metrics["baselines"])
-    rows += [(row["name"], row, row["seconds"]) for row in others]
-    width = max(len(name) for name, _, _ in rows)
-    if metrics["kind"] == "regression":
-        lines = [f"{'':<{width}}        RMSE    95 % interval             MAE      R²  training"]
-        for name, row, seconds in rows:
-            low, high = row["rmse_interval"]
-            r2 = "–" if row["r2"] is None else f"{row['r2']:.3f}"
-            lines.append(
-                f"{name:<{width}}  {row['rmse']:10.4g}  {low:10.4g} – {high:<10.4g}"
-                f"  {row['mae']:8.4g}  {r2:>6}  {seconds:6.1f} s"
-            )
-        return "\n".join(lines)
-    lines = [f"{'':<{width}}  accuracy  95 % interval     macro F1  training"]
-    for name, row, seconds in rows:
-        low, high = (100 * bound for bound in row["accuracy_interval"])
-        lines.append(
-            f"{name:<{width}}  {100 * row['accuracy']:6.2f} %  {low:5.2f} – {high:6.2f} %  "
-            f"{row['macro_f1']:8.3f}  {seconds:6.1f} s"
-        )
-    return "\n".join(lines)
 
 
 def mistakes(data: Data, predictions: Predictions) -> list[dict[str, Any]]:

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from representer.estimators.fitting import Examples, batch_size_for
-from representer.estimators.joint import NETWORK
+from representer.estimators.fitting import batch_size_for
 from representer.printable import say, show
 from representer.report import write_report
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
-from representer.tasks.estimator_data import Data
+from representer.tasks.closing import summary, verdict
+from representer.tasks.estimator_data import PARTS, Data
 from representer.tasks.estimator_hooks import (
     Model,
     Trained,
@@ -29,25 +29,12 @@ from representer.tasks.estimator_hooks import (
 )
 from representer.tasks.estimator_options import parameters_of
 from representer.tasks.estimator_preparation import EstimatorPreparation
-from representer.tasks.estimator_results import (
-    Outcome,
-    metrics_of,
-    mistakes,
-    points,
-    summary,
-    verdict,
-)
+from representer.tasks.estimator_results import Outcome, metrics_of, mistakes, model_name, points
+from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
 from representer.tasks.estimator_use import predictions_of
 from representer.tasks.options import as_yaml, command_of, determining
 from representer.tasks.table_file import as_csv
 from representer.training.fingerprint import fingerprint
-from representer.training.trainer_config import TrainerConfig
-
-# A run may be resumed with other values of these; the trainer checks its own settings.
-_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
-    "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo", "device",
-    "time_limit", "skip_invalid", "uncertainty",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +87,7 @@ class EstimatorTask(EstimatorPreparation):
             return self.report(runs[0], trained[0], trained[1:])
 
     def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
-        """Train one network in a folder, or continue its training, and predict the test objects.
+        """Train a model in a folder, or continue its training, and predict the test objects.
 
         Args:
             run: The folder.
@@ -111,35 +98,37 @@ class EstimatorTask(EstimatorPreparation):
         kind: Any = self.regressor if data.is_regression else self.classifier
         estimator = kind(**(parameters_of(config, kind) | data.resources))
         estimator.target_, estimator.inputs_ = data.target, data.inputs
-        network = estimator.new_network(config.seed)
+        network = estimator.new_network(config.seed) if estimator.has_network else None
         model = self.describe_model(config, data, estimator, network)
         for note in () if is_silent else model.notes:
             say(note)
-        if not checkpoint.steps(run.checkpoints):  # otherwise they exist and must not change
+        if run.resume:
+            require_same_options(run.path, config, data)
+        if network is None or not checkpoint.steps(run.checkpoints):  # else they must not change
             run.write_text("config.yaml", as_yaml(config))
             run.write_json("splits.json", data.splits())
             if skipped := data.skipped():
                 run.write_text("skipped.csv", as_csv(skipped))
-        examples = {part: self._examples(data, part) for part in ("train", "valid")}
-        train, valid = examples.values()
-        result = estimator.train_on(
-            run, network, train, valid, config.seed,
+        result = estimator.fit_parts(
+            run, network,
+            {part: (data.parts[part].objects, self._values(data, part)) for part in PARTS[:2]},
+            config.seed, encoded=data.encoded,
             settings=lambda trainer: self._settings(config, data, trainer),
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
-        if getattr(estimator, "answer", NETWORK) != NETWORK:
-            parts = [(data.parts[part].objects, own.values) for part, own in examples.items()]
-            estimator.join(run, *parts)
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
         predictions = predictions_of(run.path, estimator, data.parts["test"].objects)
-        counts = {
-            model.parts.get(name, name): sum(p.numel() for p in part.parameters())
-            for name, part in network.named_children()
-        }
-        counts["all"] = sum(p.numel() for p in network.parameters())
-        batch_size = batch_size_for(estimator, len(train.objects))
-        steps = -(-len(train.objects) // batch_size)
-        outcome = Outcome(model.name, predictions, result, steps, counts)
+        if machine := getattr(estimator, "machine_", None):
+            model = replace(model, values={**model.values, "kernel": machine.description})
+        count = len(data.parts["train"])
+        outcome = Outcome(
+            name=model_name(estimator.parts_, model.name),
+            predictions=predictions,
+            training=result,
+            steps_per_epoch=-(-count // batch_size_for(estimator, count)),
+            parameters=estimator._count_parameters(model.parts),
+            parts=estimator.parts_,
+        )
         return Trained(config, data, estimator, model, outcome)
 
     def report(
@@ -178,7 +167,7 @@ class EstimatorTask(EstimatorPreparation):
             "mistakes": mistakes(data, outcome.predictions[0]),
             "points": points(data, outcome.predictions),
             "verdict": verdict(metrics, self.nouns),
-            "environment": fingerprint(next(trained.estimator.network_.parameters()).device),
+            "environment": fingerprint(_device(trained.estimator)),
         }
         run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
@@ -193,16 +182,20 @@ class EstimatorTask(EstimatorPreparation):
         is_repeated_demo = config.demo and Path(config.out).exists()
         return RunFolder(config.out, resume=config.resume or is_repeated_demo)
 
-    def _examples(self, data: Data, part: str) -> Examples:
+    def _values(self, data: Data, part: str) -> Any:
         values = data.values[part]
-        table = values.reshape(len(values), -1) if data.is_regression else values
-        return Examples(data.encoded[part], table)
+        return values.reshape(len(values), -1) if data.is_regression else values
 
-    def _settings(self, config: Any, data: Data, trainer: TrainerConfig) -> dict[str, Any]:
-        chosen = determining(config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
+    def _settings(self, config: Any, data: Data, trainer: Any) -> dict[str, Any]:
+        chosen = determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
         return {**chosen, "sha256": {role: one.digest for role, one in data.sources}}
 
     def _title(self, data: Data) -> str:
         main = data.sources[0][1]
         kind = "regression" if data.is_regression else "classification"
         return f"{Path(main.source).name if main.files else main.source}: {kind} of {self.nouns}"
+
+
+def _device(estimator: Any) -> Any:
+    network = estimator.network_
+    return "cpu" if network is None else next(network.parameters()).device

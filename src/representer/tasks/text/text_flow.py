@@ -21,6 +21,7 @@ from representer.data.text import (
 from representer.data.text.code_lines import SWAPPED
 from representer.errors import KindError
 from representer.estimators import TextClassifier, TextRegressor
+from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.text import TextInputs
 from representer.estimators.text_parameters import TextParameters
 from representer.functional import Cell
@@ -117,6 +118,8 @@ def resources(config: TextConfig, inputs: TextInputs) -> dict[str, Any]:
 
 def describe_model(config: TextConfig, data: Data, estimator: Any, network: Any) -> Model:
     """Return the name and the equations of the cell, and the coverage of the word vectors."""
+    if network is None:
+        return Model(TITLES[config.cell])
     values = {
         "cell": TITLES[config.cell],
         **_equations(network.cell),
@@ -174,9 +177,10 @@ def title(config: TextConfig, data: Data) -> str:
 
 def networks(config: TextConfig) -> dict[str, TextConfig]:
     """Return the configuration, in the demo with that of an LSTM of the same width beside it."""
-    if not config.demo:
+    if not config.demo or config.answer == KERNEL:
         return {"": config}
-    beside = replace(config, cell=BESIDE, out=str(Path(config.out or "") / BESIDE))
+    out = str(Path(config.out or "") / BESIDE)
+    beside = replace(config, cell=BESIDE, answer=NETWORK, out=out)
     return {config.cell: config, beside.cell: beside}
 
 
@@ -197,13 +201,13 @@ def explain_one(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
     if others["count"]:
         rows.append((f"{others['count']} other n-grams", others["contribution"]))
     name = entry["prediction"].rpartition(" (")[0]
-    rows += [("biases", entry["constant"]), ("sum", total)]
-    rows.append((f'score of the network for "{printable(name)}"', entry["score"]))
+    rows += [("constant", entry["constant"]), ("sum", total)]
+    rows.append((f'score of the model for "{printable(name)}"', entry["score"]))
     width = max(len(what) for what, _ in rows)
     return "\n".join(
         [
             "\nThe first test line with two swapped tokens:\n",
-            f"  {' '.join(entry['words'])}\n",
+            f"  {' '.join(trained.data.inputs.words(first.objects[0]))}\n",
             f'The prediction is "{name}" {entry["prediction"][len(name) + 1 :]}, by these '
             "n-grams and their exact contributions:\n",
             *(f"  {what:<{width}}  {value:+10.6f}" for what, value in rows),

@@ -11,8 +11,6 @@ from representer.tasks.estimator_options import config_of, defaults
 from representer.tasks.options import option
 from representer.tasks.task import Task
 
-ANSWERS = ("network", "both")
-
 
 @dataclass(frozen=True)
 class TextReading:
@@ -45,9 +43,6 @@ class TextOptions:
     epochs: int = option(10, "passes over the training data")
     batch_size: int = option(32, "texts per step")
     patience: int = option(3, "stop after this many epochs without improvement; 0: never")
-    answer: str = option(
-        "network", "predict with the network, or also with an exact kernel", choices=ANSWERS
-    )
     monitor: str = option(
         "accuracy",
         "validation metric that selects the best epoch (auto: accuracy from 1000 examples on)",
@@ -76,9 +71,9 @@ class TextConfig(_Options):
 # length; those are taken from the released code (40,001 steps of 16 documents). Two details of the
 # code contradict the equations of the paper and are not available: the window that looks one word
 # ahead, and the bias on the candidate.
-_BOTH = {
-    "hidden_size": 300, "embedding_size": 300, "dropout": 0.5, "lr": 1e-3, "tokenizer": "leam",
-    "min_count": 1, "batch_size": 16, "max_steps": 40_001, "epochs": 100_000,
+_BOTH: dict[str, Any] = {
+    "answer": "network", "hidden_size": 300, "embedding_size": 300, "dropout": 0.5, "lr": 1e-3,
+    "tokenizer": "leam", "min_count": 1, "batch_size": 16, "max_steps": 40_001, "epochs": 100_000,
     "evaluate_every": 500, "patience": 0,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
