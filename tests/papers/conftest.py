@@ -1,4 +1,4 @@
-"""Data sets in the form in which they are handed round, made up and tiny."""
+"""Tiny made-up data sets in their common file formats."""
 
 from __future__ import annotations
 

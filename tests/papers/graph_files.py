@@ -1,4 +1,4 @@
-"""Data sets of graphs in the form in which they are handed round, made up and tiny."""
+"""Tiny made-up data sets of graphs in their common text format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The problem of two bits as a recipe: solved, interrupted and gone on with, told in a table."""
+"""The recipe of the two-bits problem: training, resumption, table."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer_papers.kbdnn2018 import long_term, long_term_report, long_term_run
-from representer_papers.kbdnn2018.long_term import LONG_TERM, Setting, settings
+from representer_papers.kbdnn2018 import RECIPES, long_term, long_term_report
+from representer_papers.kbdnn2018.long_term import Setting, settings
 from representer_papers.shared import runs
 
 SETTING = Setting("iff", 4, "kbrn-fitted", "paper", 0, 40, tiny=True)
@@ -25,7 +25,7 @@ def run_of(out, setting):
 
 
 def run_one(out, setting):
-    runs.run_one(run_of(out, setting), (), long_term_run.train)
+    runs.run_one(run_of(out, setting), (), long_term.train)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def metrics(out, setting):
     return json.loads((out / setting.name / "metrics.json").read_text("utf-8"))
 
 
-def test_a_run_stops_when_an_epoch_is_right(solved):
+def test_a_run_stops_once_an_epoch_solves_the_problem(solved):
     out, setting = solved
     found = metrics(out, setting)
     assert found["stopped_by"] == "solved"
@@ -55,9 +55,9 @@ def test_a_run_stops_when_an_epoch_is_right(solved):
     assert run_of(out, replace(setting, updates=10**6)).is_done()  # it is solved
 
 
-def test_an_interrupted_run_reaches_the_same_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(long_term_run, "SAVE", 20)
-    monkeypatch.setattr(long_term_run, "BATCH", 20)
+def test_a_resumed_run_has_the_metrics_of_an_uninterrupted_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(long_term, "SAVE", 20)
+    monkeypatch.setattr(long_term, "BATCH", 20)
     run_one(tmp_path / "whole", SETTING)
     run_one(tmp_path / "parts", replace(SETTING, updates=20))
     assert run_of(tmp_path / "parts", replace(SETTING, updates=20)).is_done()
@@ -68,15 +68,15 @@ def test_an_interrupted_run_reaches_the_same_end(tmp_path, monkeypatch):
     assert whole["stopped_by"] == "updates"
 
 
-def test_sequences_grow_when_their_length_is_solved(tmp_path, monkeypatch):
+def test_sequences_grow_once_their_length_is_solved(tmp_path, monkeypatch):
     monkeypatch.setattr(long_term, "STAGES", (3, 4))
     setting = Setting("or", 5, "kbrn-grown", "paper", 0, 200)
     assert setting.stages == (3, 4, 5)
     assert replace(setting, time=4).stages == (3, 4)
     assert replace(setting, cell="kbrn-fitted").stages == (5,)
-    lengths, draw = [], long_term_run.two_bits
+    lengths, draw = [], long_term.two_bits
     monkeypatch.setattr(
-        long_term_run,
+        long_term,
         "two_bits",
         lambda f, time, *rest: lengths.append(time) or draw(f, time, *rest),
     )
@@ -84,7 +84,7 @@ def test_sequences_grow_when_their_length_is_solved(tmp_path, monkeypatch):
     monkeypatch.setattr(
         torch.nn.utils, "clip_grad_norm_", lambda p, norm: norms.append(norm) or cut(p, norm)
     )
-    monkeypatch.setattr(long_term_run, "SAVE", 30)
+    monkeypatch.setattr(long_term, "SAVE", 30)
     run_one(tmp_path, setting)
     found = metrics(tmp_path, setting)
     assert found["stopped_by"] == "solved"
@@ -97,19 +97,19 @@ def test_sequences_grow_when_their_length_is_solved(tmp_path, monkeypatch):
     assert set(lengths[found["updates"] :]) == {5}  # what it is tested on
 
 
-def test_a_run_is_tested_on_other_sequences_than_it_was_trained_on(tmp_path, monkeypatch):
-    draws, draw = [], long_term_run._batch
+def test_test_sequences_differ_from_training_sequences(tmp_path, monkeypatch):
+    draws, draw = [], long_term._batch
     monkeypatch.setattr(
-        long_term_run, "_batch", lambda *given: draws.append(given[1:4]) or draw(*given)
+        long_term, "_batch", lambda *given: draws.append(given[1:4]) or draw(*given)
     )
-    monkeypatch.setattr(long_term_run, "BATCH", 20)
+    monkeypatch.setattr(long_term, "BATCH", 20)
     run_one(tmp_path, replace(SETTING, cell="lstm", updates=10))
     assert draws[:10] == [("train", update, 20) for update in range(1, 11)]
     assert draws[10:] == [("test", number, 1000) for number in range(5)]
-    assert long_term_run.ENOUGH == 0.99  # as the page says
+    assert long_term.ENOUGH == 0.99  # as the page says
 
 
-def test_points_of_the_figure_are_shares_and_means_by_length():
+def test_the_figure_shows_the_fraction_of_solved_runs_and_mean_updates():
     def run(time, updates, stopped_by="solved"):
         return {"setting": {"time": time}, "updates": updates, "stopped_by": stopped_by}
 
@@ -118,29 +118,29 @@ def test_points_of_the_figure_are_shares_and_means_by_length():
     assert long_term_report._points(runs, solved=False) == [(5, 10.0), (10, 30.0)]
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(tmp_path, capsys):
+def test_a_run_in_use_by_another_process_is_skipped(tmp_path, capsys):
     with RunFolder(tmp_path / SETTING.name):
         run_one(tmp_path, SETTING)
     assert "skipped" in capsys.readouterr().out
 
 
-def test_a_gradient_that_is_no_number_ends_a_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(long_term_run, "BATCH", 20)
-    make = long_term_run.long_term_network
+def test_a_non_finite_gradient_ends_a_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(long_term, "BATCH", 20)
+    make = long_term.long_term_network
 
     def broken(*arguments):
         network = make(*arguments)
         network.readout.weight.data.fill_(float("nan"))
         return network
 
-    monkeypatch.setattr(long_term_run, "long_term_network", broken)
+    monkeypatch.setattr(long_term, "long_term_network", broken)
     run_one(tmp_path, SETTING)
     found = metrics(tmp_path, SETTING)
     assert (found["stopped_by"], found["updates"]) == ("diverged", 1)
 
 
 @pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_a_table_through_the_command_line(tmp_path, capsys, workers: str):
+def test_the_command_writes_a_table_and_keeps_finished_runs(tmp_path, capsys, workers: str):
     command = ["reproduce", "kbrn-long-term", "--smoke", "--out", str(tmp_path)]
     command += ["--threads", workers, "--datasets", "xor", "--cells", "kbrn,lstm-sigmoid"]
     assert entry_point(command) == 0, capsys.readouterr().err
@@ -152,20 +152,22 @@ def test_a_table_through_the_command_line(tmp_path, capsys, workers: str):
     assert entry_point(command) == 0
     assert "-seed0:" not in capsys.readouterr().out  # nothing is run again
     with pytest.raises(ArgumentError, match="Its tiny is True; choose another --out"):
-        LONG_TERM.run(Request(tmp_path, tmp_path, datasets=("xor",), cells=("kbrn",), lengths=(3,)))
+        RECIPES["kbrn-long-term"].run(
+            Request(tmp_path, tmp_path, datasets=("xor",), cells=("kbrn",), lengths=(3,))
+        )
 
 
-def test_solved_runs_are_counted_and_their_functions_drawn(solved, monkeypatch):
+def test_the_table_counts_solved_runs_and_the_figure_has_their_functions(solved, monkeypatch):
     out, setting = solved
     monkeypatch.setattr(long_term_report, "FUNCTIONS", (setting.function,))
-    path = LONG_TERM.run(Request(out, out, table_only=True))
+    path = RECIPES["kbrn-long-term"].run(Request(out, out, table_only=True))
     table = path.read_text("utf-8")
     assert f"| `kbrn-fitted` | 1 of 1 ({metrics(out, setting)['updates']}) |" in table
     assert "Units with |f'| > 1" in table
     assert (out / "functions.svg").read_text("utf-8").count("unit ") == 20
 
 
-def test_without_a_choice_long_sequences_are_for_learned_activations_and_one_function(tmp_path):
+def test_by_default_long_sequences_use_one_function_and_no_lstm(tmp_path):
     asked = settings(Request(tmp_path, tmp_path, seeds=(0, 1)))
     assert len(asked) == 2 * (10 * 4 * 10 + 5 * 8)
     assert {(s.function, s.cell[:4]) for s in asked if s.time > 50} == {
@@ -178,18 +180,7 @@ def test_without_a_choice_long_sequences_are_for_learned_activations_and_one_fun
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [({"datasets": ("nand",)}, "datasets is 'nand'"), ({"cells": ("gru",)}, "cells is 'gru'"),
-     ({"lengths": (1,)}, "lengths is"), ({"preset": "mine"}, "preset is 'mine'"),
-     ({"filter_lengths": (3,)}, "filter_lengths is")],
-)  # fmt: skip
-def test_what_the_recipe_does_not_have_is_refused(tmp_path, asked, message):
-    with pytest.raises(ArgumentError, match=message):
-        LONG_TERM.run(Request(tmp_path, tmp_path / "out", **asked))
-
-
-def test_steep_units_are_counted_among_those_that_learn():
+def test_steep_units_are_counted_only_for_learned_activations():
     runs = [
         {"test": 1.0, "stopped_by": "solved", "steep": n, "setting": {"cell": cell}}
         for cell, n in (("tanh-grown", 0), ("kbrn-grown", 7), ("kbrn-long", 9))

@@ -1,4 +1,4 @@
-"""The networks that M18 compares: their equations, first weights, and what is learned of them."""
+"""The networks that M18 compares: equations, initial weights, learned parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from representer_papers.kbdnn2018.networks import (
-    CELLS,
+    TITLES,
     SigmoidLSTM,
     SigmoidRNN,
     charging_network,
@@ -17,20 +17,20 @@ BITS = torch.randint(0, 2, (5, 9, 1), generator=torch.Generator().manual_seed(0)
 
 
 @pytest.mark.parametrize("preset", ["paper", "authors_code"])
-@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell != "rnn"])
-def test_every_network_predicts_every_sequence(cell: str, preset: str):
+@pytest.mark.parametrize("cell", [cell for cell in TITLES if cell != "rnn"])
+def test_every_network_makes_one_prediction_per_sequence(cell: str, preset: str):
     torch.manual_seed(0)
     network = long_term_network(cell, preset, 4, 6)
-    answer = network(BITS)
-    assert answer.shape == (9,)
-    answer.sum().backward()
+    predictions = network(BITS)
+    assert predictions.shape == (9,)
+    predictions.sum().backward()
     of_f = [p for n, p in network.named_parameters() if "centers" in n or "coefficients" in n]
     assert all((p.grad is None) == cell.startswith("tanh") for p in of_f)
     is_plain = cell.startswith("lstm") and preset == "authors_code"
     assert network.squashes is not is_plain
 
 
-def test_the_units_of_tanh_are_tanh():
+def test_fixed_units_compute_tanh():
     torch.manual_seed(0)
     f = long_term_network("tanh", "paper").layer.activation()
     x = torch.linspace(-3, 3, 61)[:, None].expand(-1, 20)
@@ -38,7 +38,7 @@ def test_the_units_of_tanh_are_tanh():
 
 
 @pytest.mark.parametrize("cell", ["kbrn-long", "kbrn-long-grown", "tanh-long-grown"])
-def test_long_sequences_begin_with_orthogonal_recurrent_and_small_input_weights(cell: str):
+def test_networks_for_long_sequences_have_orthogonal_recurrent_weights(cell: str):
     torch.manual_seed(0)
     part = long_term_network(cell, "paper").layer
     torch.testing.assert_close(part.weight_hh_l0 @ part.weight_hh_l0.T, torch.eye(20))
@@ -46,14 +46,14 @@ def test_long_sequences_begin_with_orthogonal_recurrent_and_small_input_weights(
 
 
 @pytest.mark.parametrize(("preset", "green"), [("paper", "relu"), ("authors_code", "abs")])
-def test_the_presets_have_the_green_functions_of_text_and_code(preset: str, green: str):
+def test_the_presets_use_the_green_functions_of_paper_and_code(preset: str, green: str):
     for network in (long_term_network("kbrn", preset), charging_network("kbrn", preset)):
         f = network.layer.activation()
         assert f.green == green
         assert not f.coefficients.any()
 
 
-def test_the_unit_that_charges_begins_with_weights_of_one_and_carries_what_it_does_not_squash():
+def test_the_charging_unit_has_unit_weights_and_a_state_without_sigmoid():
     network = charging_network("kbrn", "authors_code")
     part = network.layer
     assert part.weight_ih_l0.item() == part.weight_hh_l0.item() == 1.0
@@ -65,12 +65,12 @@ def test_the_unit_that_charges_begins_with_weights_of_one_and_carries_what_it_do
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm", "lstm-sigmoid"])
-def test_the_others_output_is_the_answer(cell: str):
+def test_other_cells_predict_their_output(cell: str):
     network = charging_network(cell, "paper")
     torch.testing.assert_close(network(BITS), network.layer(BITS)[0][..., 0])
 
 
-def test_sigmoid_cells_by_hand():
+def test_sigmoid_cells_follow_their_equations():
     rnn, lstm = SigmoidRNN(1, 1), SigmoidLSTM(1, 1)
     with torch.no_grad():
         for layer in (rnn, lstm):
@@ -88,7 +88,7 @@ def test_sigmoid_cells_by_hand():
     torch.testing.assert_close(lstm(x)[0].flatten(), torch.stack((h, gate2 * s(c2))))
 
 
-def test_the_forget_gates_of_the_lstms_begin_with_a_bias_of_one():
+def test_forget_biases_are_initialized_to_one():
     biases = long_term_network("lstm-sigmoid", "paper", 3).layer.sums.bias
     assert biases.tolist() == [0.0] * 6 + [1.0] * 3 + [0.0] * 3
     layer = long_term_network("lstm", "paper", 3).layer

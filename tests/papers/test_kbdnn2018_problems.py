@@ -1,4 +1,4 @@
-"""The problems of M18 section 4 by hand."""
+"""The problems of M18 section 4."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_parity_of_two_and_four_bits():
 
 
 @pytest.mark.parametrize("preset", CHARGES)
-def test_a_battery_holds_as_many_steps_as_it_was_charged(preset: str):
+def test_a_charge_lasts_as_many_steps_as_its_size(preset: str):
     x, y = charging(300, preset, torch.Generator().manual_seed(0))
     assert x.shape == (30, 300, 1)
     assert set(x.unique().tolist()) - {0.0} == set(
@@ -30,7 +30,7 @@ def test_a_battery_holds_as_many_steps_as_it_was_charged(preset: str):
             assert y[t, b] == (left > 0)
 
 
-def test_the_share_of_ones_is_that_of_the_notes():
+def test_the_fraction_of_ones_is_that_of_the_paper():
     """0.384 for the text's charges and 0.455 for the code's, by simulation."""
     draw = torch.Generator().manual_seed(0)
     assert charging(20_000, "paper", draw)[1].mean().item() == pytest.approx(0.384, abs=0.005)
@@ -40,7 +40,7 @@ def test_the_share_of_ones_is_that_of_the_notes():
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_the_answer_is_a_function_of_the_first_two_bits(function: str):
+def test_the_target_is_a_function_of_the_first_two_bits(function: str):
     x, y = two_bits(function, 7, 400, torch.Generator().manual_seed(0))
     assert x.shape == (7, 400, 1)
     python = {"or": lambda a, b: a or b, "and": lambda a, b: a and b,

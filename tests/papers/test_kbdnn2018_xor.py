@@ -1,20 +1,17 @@
-"""Parity as a recipe: learned, penalized, told in a table and a picture."""
+"""The recipe of parity: training, penalty, table and figure."""
 
 from __future__ import annotations
 
 import json
-import tomllib
-from pathlib import Path
 
 import pytest
 import torch
 
 from representer.cli.main import entry_point
-from representer.errors import ArgumentError
 from representer.tasks.recipe import Request
 from representer_papers.kbdnn2018 import RECIPES
-from representer_papers.kbdnn2018.options import one_thread
-from representer_papers.kbdnn2018.xor import XOR, Setting, train
+from representer_papers.kbdnn2018.xor import Setting, train
+from representer_papers.shared.runs import one_thread
 
 
 def flushes():
@@ -22,16 +19,7 @@ def flushes():
     return torch.full((1,), 1e-310, dtype=torch.float64).mul(1.0).item() == 0
 
 
-def test_the_package_announces_its_recipes():
-    pyproject = Path(__file__).parents[2] / "pyproject.toml"
-    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][
-        "representer.recipes"
-    ]
-    assert announced["kbdnn2018"] == "representer_papers.kbdnn2018"
-    assert {name: recipe.name for name, recipe in RECIPES.items()} == {n: n for n in RECIPES}
-
-
-def test_one_unit_learns_parity_and_the_penalty_takes_coefficients_away():
+def test_one_unit_learns_parity_and_the_penalty_removes_coefficients():
     plain = train(Setting(2, 50, 0.0, 1, 600))
     assert plain["solved"] is not None
     assert plain["solved"] < 600
@@ -41,20 +29,22 @@ def test_one_unit_learns_parity_and_the_penalty_takes_coefficients_away():
     assert penalized["variation"] < plain["variation"]
 
 
-def test_what_is_wrong_at_the_end_is_not_solved():
+def test_a_run_with_wrong_final_outputs_is_not_solved():
     assert train(Setting(4, 5, 0.0, 0, 3))["solved"] is None
 
 
 def test_the_budget_is_a_fraction_of_the_updates(tmp_path, monkeypatch):
     seen, ran = [], train(Setting(2, 5, 0.0, 0, 1))
-    monkeypatch.setattr("representer_papers.kbdnn2018.xor_report.draw", lambda path, runs: None)
+    monkeypatch.setattr("representer_papers.kbdnn2018.xor.draw", lambda path, runs: None)
     monkeypatch.setattr("representer_papers.kbdnn2018.xor.train", lambda s: seen.append(s) or ran)
-    XOR.run(Request(tmp_path, tmp_path / "out", 0.003, seeds=(5,), command="representer"))
+    RECIPES["kbrn-xor"].run(
+        Request(tmp_path, tmp_path / "out", 0.003, seeds=(5,), command="representer")
+    )
     assert {(setting.seed, setting.updates) for setting in seen} == {(5, 3_000)}
     assert len(seen) == 2 * 2 * 3
 
 
-def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, capsys, monkeypatch):
+def test_a_smoke_run_writes_table_and_figure_once(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("representer_papers.kbdnn2018.xor.CENTERS", (5,))
     command = ["reproduce", "kbrn-xor", "--smoke", "--out", str(tmp_path / "out")]
     assert entry_point(command) == 0, capsys.readouterr().err
@@ -72,18 +62,8 @@ def test_a_smoke_run_writes_table_and_picture_and_is_not_made_twice(tmp_path, ca
     assert "1.2e-01" in (tmp_path / "out/table.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(
-    ("asked", "message"),
-    [({"cells": ("lstm",)}, "cells is"), ({"lengths": (5,)}, "lengths is"),
-     ({"preset": "mine"}, "preset is 'mine'")],
-)  # fmt: skip
-def test_what_the_recipe_does_not_have_is_refused(tmp_path, asked, message):
-    with pytest.raises(ArgumentError, match=message):
-        XOR.run(Request(tmp_path, tmp_path / "out", **asked))
-
-
 @pytest.mark.skipif(not torch.set_flush_denormal(False), reason="this processor cannot")
-def test_the_thread_and_the_smallest_numbers_come_back_also_after_an_error():
+def test_one_thread_restores_threads_and_denormals_even_after_an_error():
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     try:

@@ -9,86 +9,99 @@ import pytest
 
 from papers import printed
 from representer.models import CELLS as MODEL_CELLS
-from representer_papers.kbdnn2018 import charging, long_term, long_term_run, networks, xor
+from representer_papers.kbdnn2018 import (
+    FUNCTIONS,
+    charging,
+    long_term,
+    long_term_report,
+    networks,
+    xor,
+)
 from representer_papers.kbdnn2018.problems import CHARGES
-from representer_papers.rkm2019 import documents, language, lfp, table2
+from representer_papers.rkm2019 import RECIPES, language, published
 from representer_papers.rkm2019.datasets import DATASETS as DOCUMENT_SETS
-from representer_papers.string_graph2017 import graph_molecules, sentiment
 from representer_papers.string_graph2017 import language as string_language
+from representer_papers.string_graph2017 import published as string_published
 from representer_papers.string_graph2017.treebank import DATASETS as TREEBANK_SETS
 
 PAGES = Path(__file__).parents[2] / "docs" / "results"
 COLUMNS = [f"{name} {n}-gram" for name in ("ag_news", "dbpedia", "yahoo", "yelp") for n in (1, 3)]
 
 
-def test_table_2_of_l19_is_the_printed_one():
+def test_table_2_of_l19_matches_the_paper():
     expected = {
         (row, column): accuracy
         for row, (_, _, *accuracies) in printed.rows(printed.L19_TABLE_2).items()
         for column, accuracy in zip(COLUMNS, accuracies, strict=True)
     }
-    assert {key: figure.value for key, figure in documents.REPORTED.items()} == expected
-    assert documents.REPORTED is documents.DOCUMENTS.reported
-    assert {figure.unit for figure in documents.REPORTED.values()} == {"% accuracy"}
+    assert {key: figure.value for key, figure in published.DOCUMENTS.items()} == expected
+    assert published.DOCUMENTS is RECIPES["rkm-documents"].reported
+    assert {figure.unit for figure in published.DOCUMENTS.values()} == {"% accuracy"}
 
 
 @pytest.mark.parametrize("row", printed.rows(printed.L19_TABLE_1))
 def test_the_cells_have_the_parameters_of_tables_1_and_2_of_l19(row: str):
     of_state, of_input = printed.rows(printed.L19_TABLE_1)[row]
     for n, thousands in zip((1, 3), printed.rows(printed.L19_TABLE_2)[row], strict=False):
-        layer = MODEL_CELLS[table2.ROWS[row]](300, 300, filter_length=n)
+        layer = MODEL_CELLS[published.ROWS[row]](300, 300, filter_length=n)
         weights = sum(p.numel() for name, p in layer.named_parameters() if "bias" not in name)
         assert weights == 300 * 300 * (n * of_input + of_state)
         assert weights == 1000 * thousands
 
 
-def test_table_3_of_l19_is_the_printed_one():
+def test_table_3_of_l19_matches_the_paper():
     expected = {
-        (table2.ROWS[row], dataset): test
+        (published.ROWS[row], dataset): test
         for row, (_, ptb, _, wikitext) in printed.rows(printed.L19_TABLE_3).items()
         for dataset, test in (("ptb", ptb), ("wikitext-2", wikitext))
     }
     assert {key: figure.value for key, figure in language.REPORTED.items()} == expected
-    best_first = sorted(table2.ROWS.values(), key=lambda cell: expected.get((cell, "ptb"), 1e9))
+    best_first = sorted(published.ROWS.values(), key=lambda cell: expected.get((cell, "ptb"), 1e9))
     assert tuple(best_first[:4]) == language._ORDER
 
 
-def test_table_4_of_l19_is_the_printed_one():
+def test_table_4_of_l19_matches_the_paper():
     expected = {row: accuracy for row, (accuracy,) in printed.rows(printed.L19_TABLE_4).items()}
-    titles = {title.removesuffix(" (SyncNet)"): accuracy for title, accuracy in lfp.CELLS.values()}
+    titles = {
+        title.removesuffix(" (SyncNet)"): accuracy for title, accuracy in published.CELLS.values()
+    }
     assert titles == expected
-    assert {cell: figure.value for (cell, _), figure in lfp.REPORTED.items()} == {
-        cell: accuracy for cell, (_, accuracy) in lfp.CELLS.items()
+    assert {cell: figure.value for (cell, _), figure in published.LFP.items()} == {
+        cell: accuracy for cell, (_, accuracy) in published.CELLS.items()
     }
     assert list(titles.values()) == sorted(expected.values(), reverse=True)
-    for cell, row in zip(lfp.CELLS, titles, strict=True):
-        assert table2.ROWS[row.removeprefix("n-gram ")] == cell
+    for cell, row in zip(published.CELLS, titles, strict=True):
+        assert published.ROWS[row.removeprefix("n-gram ")] == cell
 
 
-def test_table_1_of_l17_is_the_printed_one():
+def test_table_1_of_l17_matches_the_paper():
     expected = {row: ppl for row, (_, ppl) in printed.rows(printed.L17_TABLE_1).items()}
     assert {row: f.value for (row, _), f in string_language.REPORTED.items()} == expected
     assert {dataset for _, dataset in string_language.REPORTED} == {"ptb"}
 
 
-def test_table_2_of_l17_is_the_printed_one():
+def test_table_2_of_l17_matches_the_paper():
     expected = {
         (row, f"{task}, best of 5"): accuracy
         for row, figures in printed.rows(printed.L17_TABLE_2).items()
         for task, accuracy in zip(("fine", "binary"), figures, strict=True)
     }
-    found = {key: f.value for key, f in sentiment.REPORTED.items() if f.source == sentiment.SOURCE}
+    found = {
+        key: f.value
+        for key, f in string_published.SENTIMENT.items()
+        if f.source == string_published.TABLE_2
+    }
     assert found == expected
-    others = {key: f.value for key, f in sentiment.REPORTED.items() if key not in expected}
+    others = {key: f.value for key, f in string_published.SENTIMENT.items() if key not in expected}
     assert others == {  # from the page of the authors' code
         ("gated", "fine, mean"): 52.4, ("gated", "binary, mean"): 89.6,
         ("gated", "fine, validation"): 53.7, ("gated", "binary, validation"): 90.1,
     }  # fmt: skip
 
 
-def test_table_3_of_l17_is_the_printed_one():
+def test_table_3_of_l17_matches_the_paper():
     expected = {row: rmse for row, (rmse,) in printed.rows(printed.L17_TABLE_3).items()}
-    assert {row: f.value for (row, _), f in graph_molecules.REPORTED.items()} == expected
+    assert {row: f.value for (row, _), f in string_published.MOLECULES.items()} == expected
 
 
 def test_the_data_sets_have_their_official_sizes():
@@ -99,18 +112,18 @@ def test_the_data_sets_have_their_official_sizes():
     assert sum(sentences["fine-roots"]) == 11_855  # L17 section 6.2
 
 
-def test_the_settings_of_m18_are_the_printed_ones():
+def test_the_settings_of_m18_match_the_paper():
     assert xor.CENTERS == (50, 100, 300)  # Fig. 2
     assert xor.BITS == (2, 4)
     assert CHARGES["paper"] == (0, 9)
     assert (charging.UPDATES, charging.BATCH, charging.TEST) == (10_000, 500, 25_000)
     assert networks.charging_network("kbrn", "paper").layer.activation().centers.shape == (1, 20)
     assert networks.long_term_network("kbrn", "paper").layer.activation().centers.shape == (20, 100)
-    assert (long_term.UPDATES, long_term_run.BATCH) == (100_000, 500)
+    assert (long_term.UPDATES, long_term.BATCH) == (100_000, 500)
     assert long_term.LONG == (60, 80, 100, 150, 200)  # Fig. 6
     assert long_term.SHORT[-1] == 50  # Fig. 5
-    assert long_term.FUNCTIONS == ("or", "and", "xor", "iff")
-    assert long_term_run.SPAN == 4.0  # Fig. 4
+    assert FUNCTIONS == ("or", "and", "xor", "iff")
+    assert long_term_report.SPAN == 4.0  # Fig. 4
 
 
 def cells_of(page: str, start: str) -> list[str]:
@@ -127,7 +140,7 @@ def test_the_results_pages_quote_the_printed_figures():
     for row, (accuracy,) in printed.rows(printed.L19_TABLE_4).items():
         title = "CNN (SyncNet)" if row == "CNN" else row
         assert cells_of("rkm-lfp.md", title)[1] == f"{accuracy:.2f}"
-    for name, network in graph_molecules.NETWORKS.items():
+    for name, network in string_published.MOLECULE_NETWORKS.items():
         if name != "gine":
             (rmse,) = printed.rows(printed.L17_TABLE_3)[name]
             assert cells_of("graph-molecules.md", network.title)[2] == f"{rmse:.4f}"

@@ -1,4 +1,4 @@
-"""The baselines of a split, kept for all the models that are tested on it."""
+"""The stored baselines of a split."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from representer.tasks.text.text_task import TextConfig
 from representer_papers.shared.baselines import read_baselines, write_baselines
 
 
-def test_what_is_read_back_is_what_was_answered(data, tmp_path):
+def test_stored_baselines_have_their_predictions_and_sizes(data, tmp_path):
     folder = data / "ag_news_csv"
     config = TextConfig(
         data=str(folder / "train.csv"), test=str(folder / "test.csv"), header=False, text="2,3",
@@ -20,9 +20,8 @@ def test_what_is_read_back_is_what_was_answered(data, tmp_path):
     prepared, path = FLOW.prepare(config), tmp_path / "baselines.json"
     write_baselines(path, prepared)
     tfidf, majority = read_baselines(path)
-    assert (
-        tfidf.predictions.tolist() == prepared.values["test"].tolist()
-    )  # a word of each text tells its class
+    # every text has a word that determines its class
+    assert tfidf.predictions.tolist() == prepared.values["test"].tolist()
     assert len(set(majority.predictions.tolist())) == 1
     written = json.loads(path.read_text())
     assert written["sizes"] == {"train": 24, "valid": 6, "test": 10}

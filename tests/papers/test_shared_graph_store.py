@@ -1,4 +1,4 @@
-"""Batches of graphs are those that PyG makes."""
+"""Batches of a graph store equal those of PyG."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def graphs(has_features):
 
 @pytest.mark.parametrize("has_features", [True, False])
 @pytest.mark.parametrize("chosen", [[2, 0, 3], [1], [1, 1, 2], [3, 1, 0, 2]])
-def test_a_batch_is_that_of_pyg(has_features, chosen):
+def test_a_batch_equals_that_of_pyg(has_features, chosen):
     made = graphs(has_features)
     store = GraphStore(GraphStore.of(made, torch.arange(4.0)).tensors())
     ours, theirs = store(chosen), Batch.from_data_list([made[i] for i in chosen])

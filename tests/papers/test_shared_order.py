@@ -11,15 +11,15 @@ def by_seed(**figures):
     return {cell: dict(enumerate(values)) for cell, values in figures.items()}
 
 
-def test_one_seed_has_a_rank_correlation_and_no_test():
-    (line,) = order_lines("1-gram", PAPER, by_seed(A=[0.1], B=[0.2], C=[0.3]))
+def test_a_single_seed_has_a_rank_correlation_and_no_test():
+    (_, line) = order_lines("1-gram", PAPER, by_seed(A=[0.1], B=[0.2], C=[0.3]))
     assert "the paper's order is A > B > C; ours C > B > A" in line
     assert line.endswith("Spearman's rank correlation -1.00.")
 
 
 def test_pairs_that_differ_are_counted_and_those_that_agree_with_the_paper():
     ours = by_seed(A=[0.9, 0.91, 0.92], B=[0.5, 0.52, 0.51], C=[0.501, 0.519, 0.513])
-    (line,) = order_lines("3-gram", PAPER, ours)
+    (_, line) = order_lines("3-gram", PAPER, ours)
     assert "ours A > C > B" in line
     assert "correlation 0.50." in line
     assert "Of 3 pairs of cells, 2 differ by the paired t-test over 3 seeds (p < 0.05)" in line
@@ -28,21 +28,21 @@ def test_pairs_that_differ_are_counted_and_those_that_agree_with_the_paper():
 
 def test_a_difference_against_the_paper_does_not_count_as_agreement():
     ours = by_seed(A=[0.1, 0.11, 0.12], B=[0.5, 0.5, 0.5], C=[0.5, 0.5, 0.5])
-    (line,) = order_lines("3-gram", PAPER, ours)
+    (_, line) = order_lines("3-gram", PAPER, ours)
     assert "2 differ" in line
     assert line.endswith(", 0 of them as in the paper.")
 
 
 def test_a_tie_in_the_paper_agrees_with_no_difference():
     ours = by_seed(A=[0.9, 0.91, 0.92], B=[0.5, 0.52, 0.51], C=[0.7, 0.71, 0.72])
-    (line,) = order_lines("3-gram", {"A": 77.72, "B": 77.72, "C": 77.91}, ours)
+    (_, line) = order_lines("3-gram", {"A": 77.72, "B": 77.72, "C": 77.91}, ours)
     assert "3 differ" in line
     assert line.endswith(", 1 of them as in the paper.")
 
 
 def test_seeds_are_paired_by_their_number():
     ours = {"A": {0: 0.10, 1: 0.50, 2: 0.90}, "B": {2: 0.89, 1: 0.488, 0: 0.09}}
-    (line,) = order_lines("x", {"A": 2.0, "B": 1.0}, ours)
+    (_, line) = order_lines("x", {"A": 2.0, "B": 1.0}, ours)
     assert "1 differ" in line  # by 1, 1.2 and 1 points; in the listed order, by -79, 1.2 and 81
 
 

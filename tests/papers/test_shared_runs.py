@@ -1,4 +1,4 @@
-"""The runs of a table: what is kept, what resumes, what is refused."""
+"""The runs of a table: finished, resumed and refused ones."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ def test_data_is_read_once_and_a_finished_run_is_kept(tmp_path):
     assert go(tmp_path, Config("a"), Config("c")).trained == [("c", 2, "data")]
 
 
-def test_a_larger_length_continues_what_was_stopped_by_it(tmp_path):
+def test_a_larger_length_resumes_runs_that_it_stopped(tmp_path):
     go(tmp_path, Config("a"), Config("converges"))
     assert go(tmp_path, Config("a", 3), Config("converges", 3)).trained == [("a", 3, "data")]
     assert json.loads((tmp_path / "a/recipe.json").read_text())["steps"] == 3
     assert go(tmp_path, Config("a", 2)).trained == []  # a longer run counts
 
 
-def test_an_unfinished_continuation_is_not_taken_for_finished(tmp_path):
+def test_an_unfinished_continuation_is_run_again(tmp_path):
     go(tmp_path, Config("a"))
     (tmp_path / "a/recipe.json").write_text(json.dumps({"name": "a", "steps": 3}))
     assert go(tmp_path, Config("a", 3)).trained == [("a", 3, "data")]
 
 
-def test_other_settings_are_refused_by_name(tmp_path):
+def test_the_error_for_other_settings_names_one(tmp_path):
     go(tmp_path, Config("a"))
     other = [Run(tmp_path / "a", Config("a", 3))]  # no field may differ
     with pytest.raises(ArgumentError, match="Its steps is 2; choose another --out"):

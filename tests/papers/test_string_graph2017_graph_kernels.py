@@ -1,4 +1,4 @@
-"""The recipe of graph classification: data sets, runs, the table, going on, refusals."""
+"""The recipe of graph classification: data sets, runs, resumption, table."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from representer.cli.main import entry_point
 from representer.errors import ArgumentError, DataError
 from representer.kernels import RandomWalkKernel
 from representer.tasks.recipe import Request
-from representer_papers.string_graph2017 import graph_kernels
+from representer_papers.string_graph2017 import RECIPES, graph_kernels, nested_folds
 from representer_papers.string_graph2017 import graph_kernels_table as tables
-from representer_papers.string_graph2017.graph_kernels import GRAPH_KERNELS
-from representer_papers.string_graph2017.graph_sets import FAMILIES, GRAPH_SETS, locate, read
+from representer_papers.string_graph2017.graph_sets import locate, read
 from representer_papers.string_graph2017.nested_folds import (
     count_correct,
     inner_accuracies,
     outer_folds,
 )
+from representer_papers.string_graph2017.published import FAMILIES, GRAPH_SETS
+
+GRAPH_KERNELS = RECIPES["graph-kernels"]
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +55,17 @@ def test_the_graphs_of_a_set_are_read(folder):
     assert data.folds[0] == 0
 
 
-def test_degrees_stand_for_labels_that_are_all_the_same(folder):
+def test_degrees_replace_labels_that_are_all_equal(folder):
     data = read(locate(folder / "tu", ("imdb-b",))[0])
     assert data.has_degrees
     assert data.graphs[0].x.tolist() == [[1], [2], [1]]
     assert data.graphs[1].x.tolist() == [[2]] * 4
 
 
-def test_every_row_has_all_folds(done):
+def test_every_row_has_results_of_all_folds(done):
     out, table = done
     for row in ("walk", "levels", "levels-rbf", "wl-network"):
-        folds = json.loads((out / f"mutag/seed0/{row}.json").read_text())["folds"]
+        folds = json.loads((out / f"mutag/{row}-seed0/metrics.json").read_text())["folds"]
         assert sum(fold["tested"] for fold in folds) == 39  # one graph is in no test fold
         assert all(0 <= fold["right"] <= fold["tested"] for fold in folds)
     lines = table.read_text(encoding="utf-8").splitlines()
@@ -75,15 +77,15 @@ def test_every_row_has_all_folds(done):
     assert any("*GIN-0*" in line and line.endswith("| 89.4 |") for line in lines)
 
 
-def test_paths_and_rings_are_distinguished_by_summed_levels(done):
-    folds = json.loads((done[0] / "mutag/seed0/levels.json").read_text())["folds"]
+def test_summed_levels_distinguish_paths_from_rings(done):
+    folds = json.loads((done[0] / "mutag/levels-seed0/metrics.json").read_text())["folds"]
     assert sum(fold["right"] for fold in folds) >= 36
 
 
-def test_the_kernel_that_was_chosen_is_the_one_tested(folder, done):
+def test_the_selected_kernel_is_tested(folder, done):
     out, data = done[0], read(locate(folder, ("mutag",))[0])
     for seed in (0, 1):
-        rows = json.loads((out / f"mutag/seed{seed}/walk.json").read_text())["folds"]
+        rows = json.loads((out / f"mutag/walk-seed{seed}/metrics.json").read_text())["folds"]
         for row, fold in zip(rows, outer_folds(data.labels, data.folds, seed), strict=True):
             order = int(row["kernel"].removeprefix("n="))
             K = np.asarray(RandomWalkKernel(order, base="delta").cosine()(data.graphs))
@@ -97,65 +99,56 @@ def test_the_kernel_that_was_chosen_is_the_one_tested(folder, done):
 def test_large_sets_have_three_inner_folds_and_others_five(
     folder, tmp_path, monkeypatch, large, inner
 ):
-    made = []
-
-    class Repeat:
-        def __init__(self, request, dataset, data, folder, seed, inner):
-            made.append((seed, inner))
-
-        def run(self, row, grams):
-            pass
-
-    monkeypatch.setattr(graph_kernels, "_Repeat", Repeat)
     monkeypatch.setattr(graph_kernels, "LARGE", large)
-    GRAPH_KERNELS.run(request(folder, tmp_path, smoke=False, cells=("walk",), seeds=(0, 2)))
-    assert made == [(0, inner), (2, inner)]
-    settings = json.loads((tmp_path / "mutag/seed2/settings.json").read_text())
-    assert settings["inner folds"] == inner
+    monkeypatch.setattr(nested_folds, "inner_accuracies", lambda *given: [given[3], 0, 0, 0])
+    GRAPH_KERNELS.run(request(folder, tmp_path, smoke=False, cells=("walk",)))
+    run = json.loads((tmp_path / "mutag/walk-seed0/metrics.json").read_text())
+    assert run["inner folds"] == inner
+    assert {fold["inner accuracy"] for fold in run["folds"]} == {inner}
 
 
-def test_what_is_there_is_not_run_again(folder, done):
+@pytest.mark.parametrize(("budget", "epochs"), [(1.0, 200), (0.4, 80), (0.001, 1)])
+def test_the_budget_is_a_fraction_of_the_epochs_of_a_network(
+    folder, tmp_path, monkeypatch, budget, epochs
+):
+    seen = []
+    monkeypatch.setattr(
+        graph_kernels, "tested_folds", lambda run, settings, *rest: seen.append(settings) or []
+    )
+    monkeypatch.setattr(graph_kernels, "write_table", lambda *given: tmp_path)
+    asked = request(folder, tmp_path, smoke=False, cells=("wl-network",), budget=budget, seeds=(3,))
+    GRAPH_KERNELS.run(asked)
+    GRAPH_KERNELS.run(asked)  # it is finished
+    assert [(own["epochs"], own["seed"], own["row"]) for own in seen] == [(epochs, 3, "wl-network")]
+
+
+def test_finished_runs_are_not_repeated(folder, done):
     out, table = done
     before = table.read_text("utf-8").splitlines()[4:]
-    files = {p: p.stat().st_mtime_ns for p in out.rglob("*.json") if p.name != "settings.json"}
+    files = {p: p.stat().st_mtime_ns for p in out.rglob("*.json")}
     cells = ("walk", "levels", "levels-rbf", "wl-network")
     again = GRAPH_KERNELS.run(request(folder, out, cells=cells))
     assert again.read_text("utf-8").splitlines()[4:] == before
     assert {p: p.stat().st_mtime_ns for p in files} == files
 
 
-def test_a_killed_repeat_continues_from_its_inner_folds(folder, done, monkeypatch):
+def test_an_interrupted_run_keeps_its_inner_folds(folder, done, monkeypatch):
     out = done[0]
-    path = out / "mutag/seed0/levels.json"
+    path = out / "mutag/levels-seed0/metrics.json"
     before = path.read_text()
     path.unlink()
-    module = "representer_papers.string_graph2017.nested_folds.inner_accuracies"
-    monkeypatch.setattr(module, lambda *_: pytest.fail("the inner folds are run again"))
+    failure = lambda *_: pytest.fail("the inner folds are run again")  # noqa: E731
+    monkeypatch.setattr(nested_folds, "inner_accuracies", failure)
     GRAPH_KERNELS.run(request(folder, out, cells=("levels",)))
     assert path.read_text() == before
 
 
-def test_results_of_other_settings_are_refused(folder, done):
-    with pytest.raises(ArgumentError, match=r"Its inner folds is 2; choose another --out"):
+def test_runs_with_other_settings_are_refused(folder, done):
+    with pytest.raises(ArgumentError, match=r"Its smoke is True; choose another --out"):
         GRAPH_KERNELS.run(request(folder, done[0], smoke=False, cells=("walk",)))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cells": ("gcn",)}, "cells is 'gcn'; expected some of walk, walk-inverse"),
-        ({"preset": "authors_code"}, "preset is 'authors_code'; expected 'paper'"),
-        ({"datasets": ("dd",)}, "datasets is 'dd'; expected some of mutag"),
-        ({"vectors": "a.txt"}, "vectors is 'a.txt'; expected nothing"),
-        ({"filter_lengths": (2,)}, "filter_lengths is"),
-    ],
-)
-def test_what_the_table_does_not_have_is_refused(folder, tmp_path, changes, message):
-    with pytest.raises(ArgumentError, match=message):
-        GRAPH_KERNELS.run(request(folder, tmp_path, **changes))
-
-
-def test_a_missing_set_says_where_it_should_be(folder, tmp_path):
+def test_the_error_for_a_missing_data_set_names_its_file(folder, tmp_path):
     with pytest.raises(DataError, match=r"there is no NCI1/NCI1.txt, nor tu/NCI1"):
         GRAPH_KERNELS.run(request(folder, tmp_path, datasets=("nci1",)))
     write_graphs(tmp_path)
@@ -164,7 +157,7 @@ def test_a_missing_set_says_where_it_should_be(folder, tmp_path):
         GRAPH_KERNELS.run(request(tmp_path, tmp_path))
 
 
-def test_folds_that_are_not_ten_are_refused(tmp_path):
+def test_a_file_with_fewer_than_ten_folds_is_refused(tmp_path):
     write_graphs(tmp_path, count=12)
     with pytest.raises(DataError, match=r"fold.txt: has no fold 7; there must be 1 … 10"):
         read(locate(tmp_path, ())[0])
@@ -174,7 +167,7 @@ def repeat(*shares):
     return {"folds": [{"right": share, "tested": 100} for share in shares]}
 
 
-def test_the_table_has_means_and_both_spreads():
+def test_the_table_shows_deviations_over_repeats_and_folds():
     results = [repeat(80, 90), repeat(84, 70)]
     assert tables._cell(results[:1]) == "85.0 (folds ± 7.1; 1)"
     assert tables._cell(results) == "81.0 ± 5.7 (folds ± 8.5; 2)"
@@ -199,7 +192,7 @@ def test_published_figures_name_their_source():
     }  # fmt: skip
 
 
-def test_the_command_runs_it(folder, done, capsys):
+def test_the_command_prints_the_table(folder, done, capsys):
     words = ["reproduce", "graph-kernels", "--data", str(folder), "--smoke", "--threads", "1"]
     assert entry_point([*words, "--datasets", "mutag", "--table-only", "--out", str(done[0])]) == 0
     out = capsys.readouterr().out

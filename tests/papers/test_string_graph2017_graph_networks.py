@@ -1,4 +1,4 @@
-"""The networks on the outer folds: what trains, what chooses the epoch, what is tested."""
+"""The networks on the outer folds: training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from torch_geometric.data import Data
 
 from papers.graph_files import write_graphs
 from representer.storage.run_folder import RunFolder
-from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import graph_networks
 from representer_papers.string_graph2017.graph_networks import GraphClassifier, _run_fold, _store
 from representer_papers.string_graph2017.graph_sets import locate, read
@@ -28,25 +27,25 @@ def fold_of(data):
 
 
 def run_fold(data, out, epochs=3):
-    request = Request(data=out, out=out, smoke=True, threads=1)
+    settings = {"row": "walk-network", "seed": 0, "smoke": True, "epochs": epochs}
     with RunFolder(out / "fold") as folder:
-        return _run_fold(folder, request, "walk-network", _store(data), fold_of(data), 0, 2, epochs)
+        return _run_fold(folder, settings, _store(data), fold_of(data), 2, 1)
 
 
-def test_the_test_fold_is_answered_by_the_best_epoch(data, tmp_path, monkeypatch):
-    asked = []
+def test_the_test_fold_is_predicted_with_the_best_epoch(data, tmp_path, monkeypatch):
+    recorded = []
     logits = graph_networks._logits
 
     def record(model, store, numbers, *check):
-        asked.append((list(numbers), {k: v.clone() for k, v in model.state_dict().items()}))
+        recorded.append((list(numbers), {k: v.clone() for k, v in model.state_dict().items()}))
         found = logits(model, store, numbers, *check)
-        if 1 < len(asked) <= 3:  # the second and third epoch answer all wrongly
+        if 1 < len(recorded) <= 3:  # the second and third epoch predict all graphs wrongly
             found = -100.0 * F.one_hot(store.y[torch.as_tensor(numbers)], found.shape[1])
         return found
 
     monkeypatch.setattr(graph_networks, "_logits", record)
     row = run_fold(data, tmp_path)
-    numbers, weights = asked.pop()
+    numbers, weights = recorded.pop()
     fold = fold_of(data)
     assert numbers == fold.test.tolist()
     assert row["tested"] == len(fold.test)
@@ -56,20 +55,22 @@ def test_the_test_fold_is_answered_by_the_best_epoch(data, tmp_path, monkeypatch
     final = safetensors.torch.load_file(tmp_path / "fold/final.safetensors")
     assert row["epoch"] == 1
     assert not torch.equal(final["output.weight"], best["output.weight"])
-    chosen_by = {tuple(numbers) for numbers, _ in asked}  # the same graphs in every epoch
+    chosen_by = {tuple(numbers) for numbers, _ in recorded}  # the same graphs in every epoch
     assert len(chosen_by) == 1
     assert set(chosen_by.pop()) < set(fold.train.tolist())
 
 
-@pytest.mark.parametrize(("budget", "epochs"), [(1.0, 200), (0.4, 80), (0.001, 1)])
-def test_the_budget_is_a_fraction_of_the_epochs(data, tmp_path, monkeypatch, budget, epochs):
-    seen, row = [], {"right": 1, "tested": 2, "epoch": 1}
-    monkeypatch.setattr(graph_networks, "_run_fold", lambda *given: seen.append(given) or row)
-    request = Request(tmp_path, tmp_path, budget, threads=1)
-    graph_networks.run_network(request, "wl-network", data, tmp_path, 3)
-    assert [given[-3:] for given in seen] == [(3, k, epochs) for k in range(10)]
+def test_every_outer_fold_has_its_own_run_folder(data, tmp_path, monkeypatch):
+    seen = []
+    monkeypatch.setattr(graph_networks, "_run_fold", lambda *given: seen.append(given) or {})
+    settings = {"row": "wl-network", "seed": 3, "smoke": False, "epochs": 1}
     folds = outer_folds(data.labels, data.folds, 3)
-    assert [given[4].test.tolist() for given in seen] == [fold.test.tolist() for fold in folds]
+    with RunFolder(tmp_path / "run") as run:
+        graph_networks.tested_folds(run, settings, data, folds, 1)
+    assert [(given[0].path.name, given[4]) for given in seen] == [
+        (f"fold{k + 1}", k) for k in range(10)
+    ]
+    assert [given[3] for given in seen] == folds
 
 
 def test_the_validation_part_is_not_trained_on(data, tmp_path, monkeypatch):
@@ -88,7 +89,7 @@ def test_the_validation_part_is_not_trained_on(data, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("row", ["walk-network", "wl-network"])
-def test_a_network_does_not_see_the_order_of_nodes(row):
+def test_outputs_do_not_depend_on_the_order_of_nodes(row):
     torch.manual_seed(0)
     model = GraphClassifier(row, 3, 2, 5).eval()
     path = Data(x=torch.tensor([[0.0], [2], [1]]), edge_index=torch.tensor([[0, 1], [1, 2]]))

@@ -1,4 +1,4 @@
-"""The recipe of L17 Table 1 and Fig. 3: sizes, runs, the table, going on, refusals."""
+"""The recipe of L17 Table 1 and Fig. 3: sizes, runs, resumption, table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared import language as shared
 from representer_papers.shared import language_table
-from representer_papers.string_graph2017.language import LANGUAGE, REPORTED, VARIANTS
+from representer_papers.shared.runs import Stored
+from representer_papers.string_graph2017.language import LANGUAGE, VARIANTS
 
 
 def request(tmp_path, **changes):
@@ -36,7 +37,7 @@ def parameters(options) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def test_the_variants_of_fig_3_are_equally_large():
+def test_the_variants_of_fig_3_have_equal_parameter_counts():
     sizes = {v.name: parameters(v.options) for v in VARIANTS}
     assert sizes["state"] == 5_074_430
     assert sizes["large"] == sizes["large-variational"] == 20_345_700
@@ -48,15 +49,7 @@ def test_the_variants_of_fig_3_are_equally_large():
         assert sizes[f"{name}-small"] == pytest.approx(1_487_376, rel=4e-3)
 
 
-def test_the_papers_figures_are_those_of_table_1():
-    printed = {name: figure.value for (name, _), figure in REPORTED.items()}
-    assert printed == {
-        "constant": 84.3, "learned": 76.8, "state": 73.6,
-        "large": 69.2, "large-variational": 65.5, "large-deep": 63.8,
-    }  # fmt: skip
-
-
-def test_a_part_of_the_epochs_ends_with_a_low_rate():
+def test_a_smaller_budget_ends_with_a_low_learning_rate():
     state = next(v for v in VARIANTS if v.name == "state")
     whole, short = shared.shortened(state.options, 1), shared.shortened(state.options, 0.1)
     assert whole == dict(state.options)
@@ -67,7 +60,7 @@ def test_a_part_of_the_epochs_ends_with_a_low_rate():
     assert "lr_decay" not in shared.shortened({"epochs": 10}, 0.5)
 
 
-def test_runs_are_made_once_and_stand_in_the_table(text, tmp_path, capsys):
+def test_runs_are_trained_once_and_appear_in_the_table(text, tmp_path, capsys):
     table = LANGUAGE.run(request(tmp_path, cells=("constant", "state"), seeds=(0, 1)))
     lines = table.read_text(encoding="utf-8").splitlines()
     (head,) = [line for line in lines if line.startswith("| model")]
@@ -99,23 +92,25 @@ def test_runs_are_made_once_and_stand_in_the_table(text, tmp_path, capsys):
     assert (tmp_path / "out/ptb/state-seed1/metrics.json").stat().st_mtime_ns == before
 
 
-def test_the_validation_column_has_the_mean_of_the_best_epochs():
+def test_the_validation_column_is_the_mean_over_best_epochs(tmp_path):
     def run(seed, test, *valid):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
         rows = [{"epoch": n, "valid_perplexity": v} for n, v in enumerate(valid, 1)]
+        (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
         metrics = {"parameters": {"all": 7}, "test": {"perplexity": test}}
-        options = {"epochs": 3}
-        return {"seed": seed, "rows": rows, "metrics": metrics, "options": options, "budget": 0.5}
+        return Stored(folder, {"options": {"epochs": 3}, "budget": 0.5}, metrics)
 
     runs = {0: run(0, 100.0, 130.0, 110.0, 120.0), 2: run(2, 104.0, 120.0, 118.0, 114.0)}
     (variant,) = [v for v in VARIANTS if v.name == "state"]
-    line = language_table._row(shared.DATASETS["ptb"], variant, runs, [0, 1, 2])
+    line = language_table._row("ptb", variant, runs, [0, 1, 2])
     assert line == (
         "| λ gated on x and h, 5m | 7 | 73.6 | 100.00 | not run | 104.00 | 102.00 ± 2.83 | 112.00 "
         "| 3 of 3 (budget 0.5) |"
     )
 
 
-def test_a_run_that_is_not_finished_is_on_the_way(text, tmp_path):
+def test_an_unfinished_run_is_shown_as_running_and_resumes(text, tmp_path):
     LANGUAGE.run(request(tmp_path, cells=("state",)))
     (tmp_path / "out/ptb/state-seed0/metrics.json").unlink()
     table = LANGUAGE.run(request(tmp_path, table_only=True)).read_text("utf-8")
@@ -127,28 +122,13 @@ def test_a_run_that_is_not_finished_is_on_the_way(text, tmp_path):
         LANGUAGE.run(request(tmp_path, cells=("state",), budget=0.5))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"cells": ("gru",)}, "cells is 'gru'; expected some of zero, constant"),
-        ({"preset": "authors_code"}, "preset is 'authors_code'; expected 'paper'"),
-        ({"datasets": ("wikitext-2",)}, "datasets is 'wikitext-2'; expected some of ptb"),
-        ({"filter_lengths": (1,)}, "filter_lengths is"),
-        ({"vectors": "a.txt"}, "vectors is 'a.txt'; expected nothing"),
-    ],
-)
-def test_what_the_table_does_not_have_is_refused(text, tmp_path, changes, message):
-    with pytest.raises(ArgumentError, match=message):
-        LANGUAGE.run(request(tmp_path, **changes))
-
-
-def test_a_missing_text_says_where_it_should_be(tmp_path):
+def test_the_error_for_a_missing_text_names_its_folder(tmp_path):
     (tmp_path / "data").mkdir()
     with pytest.raises(DataError, match=r"ptb: there is no such folder. Put its train, valid"):
         LANGUAGE.run(request(tmp_path))
 
 
-def test_the_command_runs_it(text, tmp_path, capsys):
+def test_the_command_prints_the_table(text, tmp_path, capsys):
     words = ["reproduce", "string-language", "--data", str(text), "--smoke", "--threads", "1"]
     assert entry_point([*words, "--cells", "zero", "--out", str(tmp_path / "out")]) == 0
     assert "λ = 0 (3-gram CNN), 5m" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""The networks of L17 Table 3: their sizes, their equations atom by atom, their first weights."""
+"""The networks of L17 Table 3: sizes, equations, initial weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from representer_papers.string_graph2017.molecule_networks import (
     MoleculeNetwork,
     NeuralFingerprint,
 )
-from representer_papers.string_graph2017.table3 import NETWORKS
+from representer_papers.string_graph2017.published import MOLECULE_NETWORKS as NETWORKS
 
 SMILES = ["CC(=O)Oc1ccccc1", "C", "C1=CSC=C1[SiH3]", "CC#N"]
 
@@ -37,12 +37,12 @@ def of_double(graphs):
         ("gine", 261_909),
     ],
 )
-def test_all_have_as_many_parameters_as_the_authors(row, count):
+def test_parameter_counts_match_those_of_the_authors(row, count):
     model = MoleculeNetwork(row, 82, 6, NETWORKS[row].units)
     assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
-def test_the_fingerprint_is_the_equations_atom_by_atom(store):
+def test_the_fingerprint_follows_its_equations(store):
     torch.manual_seed(0)
     net = NeuralFingerprint(82, 6, 5).double()
     graphs = of_double(store([0, 2]))
@@ -68,7 +68,7 @@ def test_the_fingerprint_is_the_equations_atom_by_atom(store):
     torch.testing.assert_close(net.eval()(graphs), found, rtol=1e-10, atol=1e-10)
 
 
-def test_messages_are_the_equations_bond_by_bond(store):
+def test_loopy_bp_follows_its_equations(store):
     torch.manual_seed(0)
     net = LoopyBP(82, 6, 5).double()
     graphs = of_double(store([2, 1]))
@@ -95,7 +95,7 @@ def test_messages_are_the_equations_bond_by_bond(store):
     torch.testing.assert_close(net(graphs), found, rtol=1e-10, atol=1e-10)
 
 
-def test_the_direction_back_is_found_in_any_order_of_edges(store):
+def test_reverse_edges_are_found_in_any_order_of_edges(store):
     torch.manual_seed(0)
     net = LoopyBP(82, 6, 4)
     graphs = store(range(4))
@@ -107,7 +107,7 @@ def test_the_direction_back_is_found_in_any_order_of_edges(store):
 
 
 @pytest.mark.parametrize("row", ["wl-gated", "wl", "loopy-bp", "gine"])
-def test_a_batch_gives_what_each_molecule_gives_alone(row, store):
+def test_batched_and_single_predictions_agree(row, store):
     torch.manual_seed(0)
     model = MoleculeNetwork(row, 82, 6, 7)
     together = model(store(range(4)))
@@ -116,7 +116,7 @@ def test_a_batch_gives_what_each_molecule_gives_alone(row, store):
     torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-6)
 
 
-def test_first_weights_are_the_authors(store):
+def test_initial_weights_follow_the_authors(store):
     torch.manual_seed(0)
     layer = MoleculeNetwork("wl-gated", 82, 6, 175).body.layer
     relabeling, walks = layer.relabeling, layer.walks[0]
@@ -140,7 +140,7 @@ def test_first_weights_are_the_authors(store):
     assert not network.head[2].bias.any()
 
 
-def test_the_gate_lets_ten_through_and_the_last_round_alone_is_read_out():
+def test_the_gate_is_scaled_by_ten_and_the_last_round_is_read_out():
     gated, plain = (MoleculeNetwork(row, 82, 6, 4).body.layer for row in ("wl-gated", "wl"))
     assert (gated.gate_scale, gated.decay, plain.decay) == (10.0, "gated", 1.0)
     assert {layer.readout for layer in (gated, plain)} == {"last"}

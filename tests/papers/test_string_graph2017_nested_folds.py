@@ -1,4 +1,4 @@
-"""Nested folds: which graphs choose, which test, and that the one does not see the other."""
+"""Nested folds: selection on inner folds, tests on outer folds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gram(labels, noise=0.3):
     return points @ points.T
 
 
-def test_the_first_repeat_has_the_folds_given_and_always_trains_on_the_rest(labels):
+def test_the_first_repeat_uses_the_given_folds(labels):
     given = np.arange(60) % 11
     folds = outer_folds(labels, given, 0)
     assert [set(given[fold.test]) for fold in folds] == [{k} for k in range(1, 11)]
@@ -35,7 +35,7 @@ def test_the_first_repeat_has_the_folds_given_and_always_trains_on_the_rest(labe
         assert set(np.flatnonzero(given == 0)) <= set(fold.train)
 
 
-def test_other_repeats_are_drawn_with_equal_shares_of_the_classes(labels):
+def test_other_repeats_use_random_stratified_folds(labels):
     one, again, other = (outer_folds(labels, np.zeros(60), r) for r in (1, 1, 2))
     assert sorted(np.concatenate([fold.test for fold in one])) == list(range(60))
     assert all(labels[fold.test].sum() == 3 for fold in one)
@@ -43,7 +43,7 @@ def test_other_repeats_are_drawn_with_equal_shares_of_the_classes(labels):
     assert [fold.test.tolist() for fold in one] != [fold.test.tolist() for fold in other]
 
 
-def test_nothing_of_the_test_fold_takes_part_in_the_choice(labels):
+def test_test_labels_do_not_affect_the_selection(labels):
     K, fold = gram(labels), outer_folds(labels, np.arange(60) % 10 + 1, 0)[3]
     accuracies = inner_accuracies(K, labels, fold.train, 3, 0)
     K[fold.test] = K[:, fold.test] = np.nan
@@ -54,12 +54,12 @@ def test_nothing_of_the_test_fold_takes_part_in_the_choice(labels):
     assert max(accuracies) > 0.8
 
 
-def test_what_was_learned_by_heart_does_not_count_in_the_inner_folds(labels):
+def test_inner_accuracies_are_measured_on_held_out_graphs(labels):
     apart = np.eye(60)  # every graph is like itself alone
     assert max(inner_accuracies(apart, labels, np.arange(60), 3, 0)) <= 0.5
 
 
-def test_the_test_counts_count_correct(labels):
+def test_count_correct_counts_correct_test_predictions(labels):
     fold = outer_folds(labels, np.arange(60) % 10 + 1, 0)[0]
     assert count_correct(gram(labels, 0.01), labels, fold, 10.0) == len(fold.test)
     wrong = labels.copy()
@@ -67,13 +67,13 @@ def test_the_test_counts_count_correct(labels):
     assert count_correct(gram(labels, 0.01), wrong, fold, 10.0) == 0
 
 
-def test_of_equals_the_simplest_is_taken():
+def test_ties_select_the_simplest_kernel():
     accuracies = {"a": [0.5, 0.8, 0.8, 0.7], "b": [0.8, 0.1, 0.8, 0.8]}
     assert best(accuracies) == ("a", 10.0, 0.8)
     assert best({"a": [0.1] * 4, "b": [0.1, 0.1, 0.1, 0.2]}) == ("b", 1000.0, 0.2)
 
 
-def test_the_cost_reaches_the_machine(labels, monkeypatch):
+def test_the_svm_gets_every_cost_and_the_limit_of_steps(labels, monkeypatch):
     seen = []
 
     class Machine:
@@ -86,7 +86,7 @@ def test_the_cost_reaches_the_machine(labels, monkeypatch):
         def predict(self, K):
             return np.zeros(len(K))
 
-    monkeypatch.setattr("sklearn.svm.SVC", Machine)
+    monkeypatch.setattr(nested_folds, "SVC", Machine)
     shares = inner_accuracies(gram(labels), labels, np.arange(40), 2, 0)
     assert seen == [(cost, "precomputed", 100_000) for cost in COSTS] * 2
     assert shares == [0.5] * 4

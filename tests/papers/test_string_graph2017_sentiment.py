@@ -1,10 +1,9 @@
-"""L17 Table 2's networks as a recipe: found, run, gone on with, told beside the paper's figures."""
+"""The recipe of L17 Table 2: runs, resumption, table."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,9 +14,6 @@ from representer.errors import ArgumentError
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
 from representer_papers.string_graph2017 import RECIPES
-from representer_papers.string_graph2017.sentiment import SENTIMENT
-from representer_papers.string_graph2017.sentiment_config import CELLS
-from representer_papers.string_graph2017.table2 import REPORTED
 
 
 def words(treebank: Path, out: Path) -> list[str]:
@@ -52,21 +48,6 @@ def row(table: str, name: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_package_announces_its_recipes():
-    pyproject = Path(__file__).parents[2] / "pyproject.toml"
-    announced = tomllib.loads(pyproject.read_text())["project"]["entry-points"][
-        "representer.recipes"
-    ]
-    assert announced["string_graph2017"] == "representer_papers.string_graph2017"
-    assert {name: recipe.name for name, recipe in RECIPES.items()} == {n: n for n in RECIPES}
-
-
-def test_the_papers_figures_are_there():
-    assert REPORTED["gated", "fine, mean"].value == 52.4
-    assert REPORTED["gated", "binary, best of 5"].value == 89.9
-    assert {cell for cell, _ in REPORTED} <= set(CELLS)
-
-
 def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
     assert "Smoke run" in table
     assert (
@@ -80,7 +61,7 @@ def test_a_smoke_run_fills_the_table_through_the_command_line(table, tmp_path):
     assert ours[-1].endswith("of 2")
     assert metrics["test"]["count"] == 11
     assert row(table, "constant-learned")[1] == "none"
-    assert row(table, "TF-IDF + logistic regression")[4] == "100.00"  # a word of each tells
+    assert row(table, "TF-IDF + logistic regression")[4] == "100.00"  # a word determines the class
     assert "`tiny.3d` covers" in table
     assert "–" in row(table, "majority class")
 
@@ -97,7 +78,7 @@ def test_a_run_of_the_table_can_be_evaluated_and_explained(table, tmp_path, caps
     assert entry_point(["predict", str(folder), str(tmp_path / "new.csv")]) == 0
 
 
-def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, command, tmp_path):
+def test_missing_runs_are_run_and_finished_runs_are_kept(table, command, tmp_path):
     out = tmp_path / "out/fine"
     kept, gone = out / "gated-tiny.3d-seed0/metrics.json", out / "constant-learned-seed0"
     before = kept.stat().st_mtime_ns
@@ -108,7 +89,7 @@ def test_what_is_there_is_not_run_again_and_what_is_missing_is(table, command, t
     assert row(again, "constant-learned") == row(table, "constant-learned")
 
 
-def test_an_interrupted_run_reaches_the_same_figures(table, command, tmp_path):
+def test_a_resumed_run_has_the_metrics_of_an_uninterrupted_one(table, command, tmp_path):
     folder = tmp_path / "out/fine/gated-tiny.3d-seed0"
     metrics = json.loads((folder / "metrics.json").read_text())
     newest = max((folder / "checkpoints").iterdir())
@@ -126,7 +107,7 @@ def test_a_larger_budget_continues_runs_that_used_all_their_epochs(treebank, tmp
     monkeypatch.setattr(sentiment, "_SMOKE", small)
 
     def epochs(budget: float) -> float:
-        SENTIMENT.run(
+        RECIPES["string-sentiment"].run(
             Request(treebank, tmp_path / "out", budget, smoke=True, datasets=("binary-roots",),
                     cells=("constant-learned",), threads=1)
         )  # fmt: skip
@@ -138,7 +119,7 @@ def test_a_larger_budget_continues_runs_that_used_all_their_epochs(treebank, tmp
     assert epochs(0.005) == 3  # what there is counts
 
 
-def test_the_table_alone_runs_nothing(table, command, tmp_path, treebank):
+def test_table_only_runs_nothing(table, command, tmp_path, treebank):
     out = tmp_path / "out/fine"
     shutil.rmtree(out / "constant-learned-seed0")
     words = ["reproduce", "string-sentiment", "--data", str(treebank), "--table-only"]
@@ -148,7 +129,7 @@ def test_the_table_alone_runs_nothing(table, command, tmp_path, treebank):
     assert row(again, "gated") == row(table, "gated")
 
 
-def test_a_run_that_another_process_is_at_is_left_to_it(command, tmp_path, capsys):
+def test_a_run_in_use_by_another_process_is_skipped(command, tmp_path, capsys):
     with RunFolder(tmp_path / "out/fine/gated-tiny.3d-seed0"):
         assert entry_point(command) == 0
     assert "is in use by process" in capsys.readouterr().out
@@ -157,32 +138,23 @@ def test_a_run_that_another_process_is_at_is_left_to_it(command, tmp_path, capsy
     assert "| constant-learned |" in table
 
 
-def test_several_seeds_are_shown_one_by_one_with_their_mean(treebank, tmp_path):
+def test_each_seed_is_shown_with_the_mean(treebank, tmp_path):
     request = Request(
         treebank, tmp_path / "out", seeds=(0, 1), smoke=True, datasets=("binary",),
         cells=("constant-learned",), threads=1,
     )  # fmt: skip
-    table = SENTIMENT.run(request).read_text(encoding="utf-8")
+    table = RECIPES["string-sentiment"].run(request).read_text(encoding="utf-8")
     ours = row(table, "constant-learned")
     assert "| seed 0 | seed 1 | mean |" in table
     assert ours[5] == f"{(float(ours[3]) + float(ours[4])) / 2:.2f} ± " + ours[5].split("± ")[1]
     assert float(ours[6]) == max(float(ours[3]), float(ours[4]))
 
 
-def test_runs_with_other_settings_are_not_mixed_in(table, command, capsys):
+def test_runs_with_other_settings_are_refused(table, command, capsys):
     assert entry_point([*command, "--preset", "authors_code"]) == 2
     assert "Its preset is 'paper'; choose another --out" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"cells": ("gru",)}, "cells is 'gru'"),
-        ({"cells": ("gated",)}, "a file of word vectors for gated"),
-        ({"preset": "mine"}, "preset is 'mine'"),
-        ({"filter_lengths": (3,)}, "filter_lengths"),
-    ],
-)
-def test_a_choice_that_is_not_there_is_refused(treebank, tmp_path, change, message):
-    with pytest.raises(ArgumentError, match=message):
-        SENTIMENT.run(Request(treebank, tmp_path / "out", **change))
+def test_a_cell_with_word_vectors_requires_a_file(treebank, tmp_path):
+    with pytest.raises(ArgumentError, match="a file of word vectors for gated"):
+        RECIPES["string-sentiment"].run(Request(treebank, tmp_path / "out", cells=("gated",)))

@@ -1,4 +1,4 @@
-"""One run of the sentiment table: its words, its vectors, its weights."""
+"""One run of the sentiment table: vocabulary, word vectors, weights."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from representer.data.text import Vocabulary, read_vectors
 from representer.estimators import joint
 from representer.storage.run_folder import RunFolder
 from representer_papers.string_graph2017 import sentiment_run
-from representer_papers.string_graph2017.sentiment_config import (
-    CELLS,
-    EMBEDDINGS,
+from representer_papers.string_graph2017.published import SENTIMENT_CELLS
+from representer_papers.string_graph2017.sentiment import preset
+from representer_papers.string_graph2017.sentiment_run import (
     SentimentConfig,
-    preset,
+    build,
+    trainer_config,
+    with_vectors,
 )
-from representer_papers.string_graph2017.sentiment_run import build, trainer_config, with_vectors
 from representer_papers.string_graph2017.treebank import locate, read
 
 TINY = SentimentConfig("fine", "gated", seed=0, epochs=1, vectors="tiny.3d", hidden_size=4)
@@ -34,7 +35,7 @@ def vectors(treebank):
     return read_vectors(treebank / "tiny.3d.txt")
 
 
-def test_frozen_vectors_have_length_1_and_all_other_words_are_one_row_of_zeros(data, vectors):
+def test_frozen_vectors_are_normalized_and_unknown_words_share_a_row_of_zeros(data, vectors):
     chosen, matrix, cover = with_vectors(TINY, data, vectors)
     assert matrix is not None
     assert sorted(chosen.inputs.vocabulary.words[2:]) == ["bad", "dull", "film", "good", "unseen"]
@@ -50,7 +51,7 @@ def test_frozen_vectors_have_length_1_and_all_other_words_are_one_row_of_zeros(d
     assert 0.3 < cover["running"] < 0.6
 
 
-def test_tuned_vectors_leave_no_training_word_without_a_row(data, vectors):
+def test_every_training_word_has_a_row_if_vectors_are_tuned(data, vectors):
     chosen, matrix, _ = with_vectors(replace(TINY, cell="gated-tuned"), data, vectors)
     assert matrix is not None
     assert {"rock", "the", "weak", "unseen"} <= set(chosen.inputs.vocabulary.words)
@@ -61,7 +62,7 @@ def test_tuned_vectors_leave_no_training_word_without_a_row(data, vectors):
     assert model.embedding.weight.requires_grad
 
 
-def test_learned_vectors_are_of_the_training_words_alone(data):
+def test_learned_vectors_cover_only_training_words(data):
     chosen, matrix, cover = with_vectors(replace(TINY, cell="gated-learned"), data, None)
     assert matrix is None
     assert cover == {}
@@ -71,7 +72,7 @@ def test_learned_vectors_are_of_the_training_words_alone(data):
     assert model.config.embedding_size == 7
 
 
-def test_the_first_weights_depend_on_the_seed_alone(data, vectors):
+def test_initial_weights_depend_only_on_the_seed(data, vectors):
     chosen, matrix, _ = with_vectors(TINY, data, vectors)
     first, second = build(TINY, chosen, matrix), build(TINY, chosen, matrix)
     other = build(replace(TINY, seed=1), chosen, matrix)
@@ -110,20 +111,24 @@ def test_the_test_part_is_predicted_with_the_weights_of_the_best_epoch(
     assert not torch.equal(best["output.weight"], final["output.weight"])
 
 
-def test_a_cell_says_its_decay_and_what_becomes_of_the_vectors():
-    said = {c: (replace(TINY, cell=c).decay, replace(TINY, cell=c).embedding) for c in CELLS}
-    assert set(said.values()) == {(d, e) for d in ("state", 0.5) for e in EMBEDDINGS}
+def test_the_name_of_a_cell_determines_its_decay_and_embedding():
+    said = {
+        c: (replace(TINY, cell=c).decay, replace(TINY, cell=c).embedding) for c in SENTIMENT_CELLS
+    }
+    assert set(said.values()) == {
+        (d, e) for d in ("state", 0.5) for e in ("frozen", "tuned", "learned")
+    }
     assert said["constant-tuned"] == (0.5, "tuned")
     assert TINY.name == "gated-tiny.3d-seed0"
 
 
-def test_the_presets_differ_where_paper_and_code_do():
+def test_the_presets_differ_in_readout_and_dropout():
     assert preset("paper", "fine")["readout"] == "last"
     assert preset("authors_code", "fine")["rnn_dropout"] == 0.2
     assert preset("authors_code", "binary")["rnn_dropout"] == 0.1
 
 
-def test_training_is_that_of_the_authors_code():
+def test_the_trainer_has_the_settings_of_the_authors_code():
     """The penalty 1e-6 of all squared weights is Adam's 2e-6, which is of their halves."""
     config = trainer_config(TINY, threads=3)
     assert (config.lr, config.lr_decay, config.weight_decay) == (1e-3, 0.95, 2e-6)

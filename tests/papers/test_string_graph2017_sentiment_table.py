@@ -1,4 +1,4 @@
-"""The sentiment table, of made-up figures."""
+"""The sentiment table, from made-up results."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from representer.tasks.recipe import Request
-from representer_papers.string_graph2017.sentiment_config import SentimentConfig
+from representer_papers.string_graph2017.sentiment_run import SentimentConfig
 from representer_papers.string_graph2017.sentiment_table import write_table
 from representer_papers.string_graph2017.treebank import DATASETS
 
@@ -32,7 +32,7 @@ def table(out: Path) -> list[str]:
     return write_table(request, [DATASETS["fine"]]).read_text(encoding="utf-8").splitlines()
 
 
-def test_a_row_has_each_seed_their_mean_and_best_and_the_validation(tmp_path):
+def test_a_row_shows_each_seed_the_mean_the_best_and_validation(tmp_path):
     for seed, accuracy in ((0, 0.50), (2, 0.40), (10, 0.45)):
         made_up(tmp_path, "gated", seed, accuracy)
     made_up(tmp_path, "gated-learned", 2, 0.30, vectors=None)
@@ -49,7 +49,7 @@ def test_a_row_has_each_seed_their_mean_and_best_and_the_validation(tmp_path):
     assert any("`v` covers 75.0% of the running words" in line for line in lines)
 
 
-def test_the_papers_figures_stand_above_and_other_vectors_have_rows_of_their_own(tmp_path):
+def test_the_papers_rows_come_first_and_each_vector_file_has_its_own_row(tmp_path):
     made_up(tmp_path, "constant", 0, 0.40, vectors="w")
     made_up(tmp_path, "constant", 0, 0.45)
     made_up(tmp_path, "gated", 0, 0.50)
@@ -62,7 +62,7 @@ def test_the_papers_figures_stand_above_and_other_vectors_have_rows_of_their_own
     assert rows[1].endswith("| – | – | 51.2 | – | – |")
 
 
-def test_a_data_set_without_a_finished_run_is_left_out(tmp_path):
+def test_a_data_set_without_a_finished_run_is_omitted(tmp_path):
     made_up(tmp_path, "gated", 0, 0.50)
     (tmp_path / "binary" / "begun").mkdir(parents=True)  # a run without figures yet
     request = Request(tmp_path, tmp_path, table_only=True, command="representer reproduce")
@@ -73,7 +73,7 @@ def test_a_data_set_without_a_finished_run_is_left_out(tmp_path):
     assert "No run is finished" not in text
 
 
-def test_a_table_of_nothing_says_so(tmp_path):
+def test_an_empty_table_states_that_no_run_is_finished(tmp_path):
     lines = table(tmp_path)
     assert lines[-1] == "No run is finished."
     assert not any(line.startswith(("|", "## ")) for line in lines)

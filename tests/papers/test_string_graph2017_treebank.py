@@ -1,4 +1,4 @@
-"""The treebank's files: found, read, refused with the place."""
+"""The reader of the treebank: files, parts, errors with their location."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_all_data_sets_are_found_with_their_parts(treebank):
     assert locate(treebank / "sst", ["fine"])[0].train == fine.train
 
 
-def test_phrases_train_and_sentences_validate_and_test(treebank):
+def test_training_uses_phrases_and_evaluation_sentences(treebank):
     data = read(locate(treebank, ["fine"])[0])
     assert [len(data.parts[name]) for name in ("train", "valid", "test")] == [41, 11, 11]
     assert data.inputs.words(data.parts["train"].objects[1]) == ["weak", "film", ","]
@@ -27,7 +27,7 @@ def test_phrases_train_and_sentences_validate_and_test(treebank):
     assert len(read(locate(treebank, ["fine-roots"])[0]).parts["train"]) == 21
 
 
-def test_what_is_missing_is_named(treebank):
+def test_a_missing_file_is_named(treebank):
     (treebank / "sst/stsa.fine.dev").unlink()
     assert [p.dataset.name for p in locate(treebank, [])] == ["binary", "binary-roots"]
     with pytest.raises(DataError, match=r"there is no stsa\.fine\.dev, nor sst/stsa\.fine\.dev"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 
 from representer.errors import ArgumentError, MissingExtraError
 from representer.installed import installed
@@ -118,6 +119,11 @@ class Recipe:
         if request.preset not in self.presets:
             raise ArgumentError("preset", request.preset, " or ".join(map(repr, self.presets)))
         return self.reproduce(request)
+
+
+def imported(name: str) -> Callable[[Request], Path]:
+    """Return a function by its name, ``module:function``, which is imported when it is called."""
+    return lambda request: resolve_name(name)(request)
 
 
 def installed_recipes() -> dict[str, Recipe]:

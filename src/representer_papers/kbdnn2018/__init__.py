@@ -1,9 +1,45 @@
 """Marra et al., Learning Neuron Non-Linearities with Kernel-Based Deep Neural Networks ("M18")."""
 
-from representer_papers.kbdnn2018.charging import CHARGING
-from representer_papers.kbdnn2018.long_term import LONG_TERM
-from representer_papers.kbdnn2018.xor import XOR
+from representer.tasks.recipe import Recipe, imported
 
-RECIPES = {recipe.name: recipe for recipe in (XOR, CHARGING, LONG_TERM)}
+CHARGING_CELLS = ("kbrn", "kbrn-fitted", "rnn", "lstm", "lstm-sigmoid")
+LONG_TERM_CELLS = (
+    "kbrn", "kbrn-fitted", "kbrn-long", "kbrn-grown", "kbrn-long-grown", "tanh", "tanh-grown",
+    "tanh-long-grown", "lstm", "lstm-sigmoid",
+)  # fmt: skip
+FUNCTIONS = ("or", "and", "xor", "iff")
+_PRESETS = ("paper", "authors_code")
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="kbrn-xor",
+            title="Parity of two and four bits by one unit with a learned activation",
+            source="M18 Fig. 2",
+            reproduce=imported("representer_papers.kbdnn2018.xor:reproduce"),
+            presets=_PRESETS,
+        ),
+        Recipe(
+            name="kbrn-charging",
+            title="The charging problem: one learned unit, a sigmoid unit and LSTMs",
+            source="M18 Fig. 3",
+            reproduce=imported("representer_papers.kbdnn2018.charging:reproduce"),
+            cells=CHARGING_CELLS,
+            presets=_PRESETS,
+        ),
+        Recipe(
+            name="kbrn-long-term",
+            title="A function of the first two bits of sequences of 5 to 200: learned activations, "
+            "LSTMs",
+            source="M18 Figs. 4-6",
+            reproduce=imported("representer_papers.kbdnn2018.long_term:reproduce"),
+            cells=LONG_TERM_CELLS,
+            datasets=FUNCTIONS,
+            presets=_PRESETS,
+            options=("lengths",),
+        ),
+    )
+}
 
 __all__ = ["RECIPES"]

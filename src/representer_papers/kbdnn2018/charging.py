@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from representer.tasks.recipe import Recipe, Request
-from representer_papers.kbdnn2018.options import PRESETS
+import torch
 
-SOURCE = "M18 Fig. 3"
-CELLS = ("kbrn", "kbrn-fitted", "rnn", "lstm", "lstm-sigmoid")
+from representer.nn import KBRN
+from representer.tasks.recipe import Request
+from representer.training import generators
+from representer_papers.kbdnn2018 import CHARGING_CELLS, problems
+from representer_papers.kbdnn2018.networks import TITLES, charging_network
+from representer_papers.kbdnn2018.pictures import panels
+from representer_papers.shared.runs import Run, one_thread, run_missing, stored
+from representer_papers.shared.table import table_head, table_row, write_page
+
 UPDATES, BATCH, TEST = 10_000, 500, 25_000
+AT = (100, 1000, 10_000)
+_ABOUT = (
+    "of which are charged; networks of one unit, 20 centers; Adam at 0.001 on the squared",
+    "error, a new batch of 500 sequences for each update (the paper: 10,000 updates). Figures",
+    "are the accuracy in % over all steps of the test sequences, after the number of updates",
+    "in the column's title. The paper shows curves without figures.",
+)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One curve of the figure.
-
-    Attributes:
-        cell: One of `CELLS`.
-        preset: Settings of the paper or of the authors' code.
-        seed: Seed of the initial weights and the training sequences.
-        updates: Number of updates, each on a new batch.
-        test: Number of test sequences.
-    """
+    """One curve of the figure."""
 
     cell: str
     preset: str
     seed: int
-    updates: int
-    test: int
+    updates: int  # each on a new batch
+    test: int  # number of test sequences
 
     @property
     def name(self) -> str:
@@ -40,15 +46,11 @@ class Setting:
 
 def reproduce(request: Request) -> Path:
     """Train the missing networks, draw the curves, and write the table."""
-    from representer_papers.kbdnn2018.charging_report import write_report
-    from representer_papers.kbdnn2018.options import one_thread
-    from representer_papers.shared.runs import Run, run_missing
-
     updates = 3 if request.smoke else max(1, round(request.budget * UPDATES))
     test = 50 if request.smoke else TEST
     settings = [
         Setting(cell, request.preset, seed, updates, test)
-        for cell in request.cells or CELLS
+        for cell in request.cells or CHARGING_CELLS
         for seed in request.seeds
     ]
     runs = [Run(request.out / setting.name, setting, "updates") for setting in settings]
@@ -67,23 +69,18 @@ def train(setting: Setting) -> dict[str, Any]:
         ``curve``: pairs of updates and test accuracy over all steps; ``function``: the learned
         activation on a grid, where there is one; ``updates`` and ``stopped_by``.
     """
-    import torch
-
-    from representer.nn import KBRN
-    from representer.training import generators
-    from representer_papers.kbdnn2018.networks import charging_network
-    from representer_papers.kbdnn2018.problems import charging
-
     with generators.initializing(setting.seed):
         network = charging_network(setting.cell, setting.preset)
     # every seed is tested on the same sequences
-    tests = charging(setting.test, setting.preset, generators.generator(0, "charging test"))
+    tests = problems.charging(
+        setting.test, setting.preset, generators.generator(0, "charging test")
+    )
     optimizer = torch.optim.Adam(network.parameters(), 1e-3)
     points = {round(setting.updates ** (i / 60)) for i in range(61)}
     curve = []
     for update in range(1, setting.updates + 1):
         draw = generators.generator(setting.seed, "charging", update)
-        x, y = charging(BATCH, setting.preset, draw)
+        x, y = problems.charging(BATCH, setting.preset, draw)
         loss = (network(x) - y).square().sum(0).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -104,11 +101,46 @@ def train(setting: Setting) -> dict[str, Any]:
     return result
 
 
-CHARGING = Recipe(
-    name="kbrn-charging",
-    title="The charging problem: one learned unit, a sigmoid unit and LSTMs",
-    source=SOURCE,
-    reproduce=reproduce,
-    cells=CELLS,
-    presets=PRESETS,
-)
+def write_report(request: Request) -> Path:
+    """Write ``table.md`` and ``accuracy.svg`` from a preset's finished runs; return the path."""
+    found = stored(request.out, f"{request.preset}-*")
+    runs = [(run.settings, run.metrics) for run in found if run.metrics is not None]
+    runs.sort(key=lambda run: (list(TITLES).index(run[0]["cell"]), run[0]["seed"]))
+    heads = [f"after {at:,}" for at in AT]
+    lines = ["", *table_head("network", "seed", "updates", *heads, "last", "best")]
+    for s, metrics in runs:
+        accuracies = [100 * y for _, y in metrics["curve"]]
+        near = [
+            [y for at, y in metrics["curve"] if at <= wanted][-1]
+            if s["updates"] >= wanted
+            else None
+            for wanted in AT
+        ]
+        cells = ["–" if y is None else f"{100 * y:.2f}" for y in near]
+        cells += [f"{accuracies[-1]:.2f}", f"{max(accuracies):.2f}"]
+        title = f"{TITLES[s['cell']]} (`{s['cell']}`)"
+        lines.append(table_row(title, s["seed"], f"{s['updates']:,}", *cells))
+    if runs:
+        ones = 100 * runs[0][1]["ones"]
+        always = f"1 is correct at {ones:.1f} % of the steps, always 0 at {100 - ones:.1f} %"
+        lines += ["", f"Always predicting {always}."]
+        draw(request.out / "accuracy.svg", runs)
+        lines += ["", "![Accuracy during training, and the learned functions](accuracy.svg)"]
+    low, high = problems.CHARGES[request.preset]
+    charges = (
+        f"Preset `{request.preset}`: charges from {low} to {high}. Sequences of 30 steps, three"
+    )
+    return write_page(request, "M18 Fig. 3: the charging problem", (charges, *_ABOUT), lines)
+
+
+def draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    """Plot the first seed's accuracy against updates on a log scale, and its learned functions."""
+    own = {s["cell"]: metrics for s, metrics in runs if s["seed"] == runs[0][0]["seed"]}
+    curves = {cell: [(x, 100 * y) for x, y in found["curve"]] for cell, found in own.items()}
+    functions = {cell: found["function"] for cell, found in own.items() if "function" in found}
+    drawings = [
+        {"title": "accuracy on the test sequences", "lines": curves, "log": True,
+         "xlabel": "updates", "ylabel": "% of steps"},
+        {"title": "learned function of the unit", "lines": functions, "xlabel": "a"},
+    ]  # fmt: skip
+    panels(path, drawings, columns=2, title="The charging problem", size=(3.6, 2.7))

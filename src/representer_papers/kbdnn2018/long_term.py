@@ -5,44 +5,46 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
 
 from representer.errors import ArgumentError
-from representer.tasks.recipe import Recipe, Request
-from representer_papers.kbdnn2018.options import PRESETS
+from representer.nn import KBRN
+from representer.nn.recurrent.kbrn.step_norm import StepNorm
+from representer.storage.checkpoint import Checkpoint, latest, save_step
+from representer.storage.run_folder import RunFolder
+from representer.tasks.recipe import Request
+from representer.training import generators
+from representer.training.freed_memory import keep_freed_memory
+from representer_papers.kbdnn2018 import FUNCTIONS, LONG_TERM_CELLS
+from representer_papers.kbdnn2018.long_term_report import SPAN, write_report
+from representer_papers.kbdnn2018.networks import Network, long_term_network
+from representer_papers.kbdnn2018.problems import two_bits
+from representer_papers.shared.runs import Run, one_thread, run_missing
 
-SOURCE = "M18 Figs. 4-6"
-FUNCTIONS = ("or", "and", "xor", "iff")
-CELLS = (
-    "kbrn", "kbrn-fitted", "kbrn-long", "kbrn-grown", "kbrn-long-grown", "tanh", "tanh-grown",
-    "tanh-long-grown", "lstm", "lstm-sigmoid",
-)  # fmt: skip
 SHORT, LONG = tuple(range(5, 51, 5)), (60, 80, 100, 150, 200)
 UPDATES = 100_000
 STAGES = (10, 25, 50, 100, 200, 500)  # lengths of growing sequences; solving one leads to the next
+BATCH, EPOCH, TEST, SAVE = 500, 10, 5000, 500
+ENOUGH = 0.99
+POINTS = 161
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One run.
+    """One run."""
 
-    Attributes:
-        function: Function of the first two bits.
-        time: T, length of a sequence.
-        cell: One of `CELLS`.
-        preset: Settings of the paper or of the authors' code.
-        seed: Seed of the initial weights and the sequences.
-        updates: Maximum number of updates.
-        tiny: Whether the network is tiny, as in smoke runs.
-    """
-
-    function: str
-    time: int
+    function: str  # of the first two bits
+    time: int  # T, length of a sequence
     cell: str
     preset: str
     seed: int
-    updates: int
-    tiny: bool = False
+    updates: int  # at most
+    tiny: bool = False  # a tiny network, as in smoke runs
 
     @property
     def grows(self) -> bool:
@@ -70,12 +72,8 @@ def reproduce(request: Request) -> Path:
 
     ``threads`` is the number of parallel runs, with one thread each; 0 starts one per processor.
     """
-    from representer_papers.kbdnn2018.long_term_report import write_report
-    from representer_papers.kbdnn2018.long_term_run import train
-    from representer_papers.shared.runs import Run, run_missing
-
-    asked = () if request.table_only else settings(request)
-    runs = [Run(request.out / setting.name, setting, "updates") for setting in asked]
+    chosen = () if request.table_only else settings(request)
+    runs = [Run(request.out / setting.name, setting, "updates") for setting in chosen]
     run_missing(runs, tuple, train, workers=request.threads or os.cpu_count() or 1)
     return write_report(request)
 
@@ -97,20 +95,122 @@ def settings(request: Request) -> list[Setting]:
         for seed in request.seeds
         for time in lengths
         for function in request.datasets or FUNCTIONS
-        for cell in request.cells or CELLS
+        for cell in request.cells or LONG_TERM_CELLS
         if request.lengths
         or time <= max(SHORT)
         or (function == "iff" and not cell.startswith("lstm"))
     ]
 
 
-LONG_TERM = Recipe(
-    name="kbrn-long-term",
-    title="A function of the first two bits of sequences of 5 to 200: learned activations, LSTMs",
-    source=SOURCE,
-    reproduce=reproduce,
-    cells=CELLS,
-    datasets=FUNCTIONS,
-    presets=PRESETS,
-    options=("lengths",),
-)
+def train(folder: RunFolder, setting: Setting, _: tuple[()] = ()) -> dict[str, Any]:
+    """Train a network until the accuracy of an epoch exceeds 99 %, or until it is out of updates.
+
+    The criterion is that of the authors. The optimizer is Adam with a learning rate of 0.001 on the
+    mean squared error, with a new batch for each update; an epoch is ten updates. A non-finite
+    gradient ends the run. Where sequences grow, such an epoch leads to the next length, and all
+    updates count.
+
+    Returns:
+        ``stopped_by`` (solved, updates or diverged), ``updates``, ``accuracy`` of the last epoch,
+        and the results of `_tests`.
+    """
+    keep_freed_memory()
+    with one_thread():
+        return _train(folder, setting)
+
+
+def _train(folder: RunFolder, setting: Setting) -> dict[str, Any]:
+    with generators.initializing(setting.seed):
+        sizes = (4, 5) if setting.tiny else (20, 100)
+        network = long_term_network(setting.cell, setting.preset, *sizes)
+    trained = [p for p in network.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(trained, 1e-3)
+    first, curve, stage = _restore(folder, network, optimizer)
+    stopped_by, accuracy, right, update = "updates", 0.0, 0.0, first
+    for update in range(first + 1, setting.updates + 1):
+        x, y = _batch(setting, "train", update, BATCH, setting.stages[stage])
+        output = network(x)
+        right += float(((output > 0.5) == (y > 0.5)).float().mean()) / EPOCH
+        optimizer.zero_grad()
+        (output - y).square().mean().backward()
+        norm = torch.nn.utils.clip_grad_norm_(trained, setting.clip)
+        if not math.isfinite(float(norm)):
+            stopped_by = "diverged"
+            break
+        optimizer.step()
+        if update % EPOCH == 0:
+            accuracy, right = right, 0.0
+            curve.append([update, round(accuracy, 4)])
+            stage += accuracy > ENOUGH
+            if stage == len(setting.stages):
+                stopped_by = "solved"
+                break
+        if update % SAVE == 0 or update == setting.updates:
+            moments = {str(k): moment for k, moment in optimizer.state_dict()["state"].items()}
+            state = {"network": dict(network.state_dict()), "moments": moments}
+            state |= {"curve": curve, "stage": stage}
+            save_step(folder.checkpoints, Checkpoint(update, state, {}, {}), report=folder.report)
+    return {
+        "stopped_by": stopped_by,
+        "updates": update,
+        "accuracy": round(accuracy, 4),
+        "curve": curve[:: max(1, len(curve) // 100)],
+        **_tests(setting, network),
+    }
+
+
+def _batch(
+    setting: Setting, use: str, number: int, size: int, time: int | None = None
+) -> tuple[Tensor, Tensor]:
+    draw = generators.generator(setting.seed, "two bits", use, number)
+    return two_bits(setting.function, time or setting.time, size, draw)
+
+
+@torch.no_grad()
+def _tests(setting: Setting, network: Network) -> dict[str, Any]:
+    """Return the accuracy on 5,000 new sequences, and the learned functions.
+
+    A normalized network is tested with the statistics of batches of 1,000 (``test``), and with
+    running statistics collected over 20 batches without updates (``test_running``).
+    """
+    network.eval()
+    result: dict[str, Any] = {"test": _accuracy(setting, network)}
+    if not isinstance(network.layer, KBRN):
+        return result
+    norm = cast(StepNorm, network.layer.step_norm_l0)
+    norm.batches.zero_()
+    network.train()
+    for number in range(20):
+        network(_batch(setting, "statistics", number, BATCH)[0])
+    network.eval()
+    network.layer.eval_statistics = "running"
+    result["test_running"] = _accuracy(setting, network)
+    grid = torch.linspace(-SPAN, SPAN, POINTS)
+    values = network.layer.activation()(grid[:, None].expand(-1, network.layer.hidden_size)).T
+    slopes = values.diff(dim=1) / (grid[1] - grid[0])
+    result["steep"] = int((slopes.abs().amax(1) > 1).sum())
+    result["functions"] = [[round(float(v), 3) for v in row[::2]] for row in values]
+    return result
+
+
+def _accuracy(setting: Setting, network: Network) -> float:
+    accuracies = []
+    for number in range(TEST // 1000):
+        x, y = _batch(setting, "test", number, 1000)
+        accuracies.append(((network(x) > 0.5) == (y > 0.5)).float().mean())
+    return round(float(torch.stack(accuracies).mean()), 5)
+
+
+def _restore(
+    folder: RunFolder, network: Network, optimizer: torch.optim.Adam
+) -> tuple[int, list[Any], int]:
+    """Restore the last checkpoint of a run; return its update, its curve and its stage."""
+    checkpoint = latest(folder.path / "checkpoints", report=folder.report)
+    if checkpoint is None:
+        return 0, [], 0
+    network.load_state_dict(checkpoint.state["network"])
+    moments = checkpoint.state["moments"].values()
+    optimizer_state = optimizer.state_dict()
+    optimizer_state["state"] = dict(zip(count(), moments, strict=False))
+    optimizer.load_state_dict(optimizer_state)
+    return checkpoint.step, list(checkpoint.state["curve"]), checkpoint.state["stage"]

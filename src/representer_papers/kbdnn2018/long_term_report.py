@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from representer.tasks.recipe import Request
-from representer_papers.kbdnn2018.long_term import CELLS, FUNCTIONS
-from representer_papers.kbdnn2018.long_term_run import SPAN
-from representer_papers.kbdnn2018.networks import CELLS as TITLES
+from representer_papers.kbdnn2018 import FUNCTIONS
+from representer_papers.kbdnn2018 import LONG_TERM_CELLS as CELLS
+from representer_papers.kbdnn2018.networks import TITLES
 from representer_papers.kbdnn2018.pictures import panels
 from representer_papers.kbdnn2018.problems import SIGNS
 from representer_papers.shared.runs import stored
 from representer_papers.shared.table import table_head, table_row, write_page
 
 Runs = list[dict[str, Any]]
-
+SPAN = 4.0  # functions are drawn on [-SPAN, SPAN]
 _ABOUT = (
     "Sequences of random bits; the target is a function of the first two. Batches of 500, Adam at",
     "0.001 on the mean squared error, 20 units, 100 centers. A run is solved when its accuracy",
@@ -52,11 +51,9 @@ def _section(runs: Runs) -> list[str]:
     times = sorted({run["setting"]["time"] for run in runs})
     lines = table_head("T", *map(str, times))
     for cell in CELLS:
-        own = _matching(runs, cell=cell)
-        if own:
+        if own := _matching(runs, cell=cell):
             lines.append(table_row(f"`{cell}`", *(_solved(_matching(own, time=t)) for t in times)))
-    tested = [run for run in runs if run["stopped_by"] == "solved"]
-    if tested:
+    if tested := [run for run in runs if run["stopped_by"] == "solved"]:
         lines += ["", _about_tests(tested)]
     return lines
 
@@ -74,11 +71,9 @@ def _solved(runs: Runs) -> str:
 def _about_tests(runs: Runs) -> str:
     least = min(run["test"] for run in runs)
     line = f"Test accuracy of solved runs on 5,000 new sequences: at least {100 * least:.2f} %"
-    running = [run["test_running"] for run in runs if "test_running" in run]
-    if running:
+    if running := [run["test_running"] for run in runs if "test_running" in run]:
         line += f"; with running statistics, at least {100 * min(running):.2f} %"
-    steep = [run["steep"] for run in runs if "steep" in run and _is_learned(run)]
-    if steep:
+    if steep := [run["steep"] for run in runs if "steep" in run and _is_learned(run)]:
         line += f". Units with |f'| > 1 on [-4, 4]: {min(steep)} to {max(steep)} of 20"
     return f"{line}."
 
@@ -101,9 +96,8 @@ def _figures(out: Path, runs: Runs) -> list[str]:
         out / "curves.svg", drawings, columns=2, title="Solved runs, and updates", size=(3.4, 2.0)
     )
     lines = ["![Solved runs, and updates](curves.svg)"]
-    shown = [run for run in runs if "functions" in run and run["stopped_by"] == "solved"]
-    shown = [run for run in shown if _is_learned(run)]
-    if shown:
+    solved = [run for run in runs if "functions" in run and run["stopped_by"] == "solved"]
+    if shown := [run for run in solved if _is_learned(run)]:
         run = max(shown, key=lambda r: (r["setting"]["function"] == "iff", r["setting"]["time"]))
         _draw_functions(out / "functions.svg", run)
         s = run["setting"]
@@ -134,10 +128,6 @@ def _draw_functions(path: Path, run: dict[str, Any]) -> None:
     for i, values in enumerate(run["functions"]):
         step = 2 * SPAN / (len(values) - 1)
         points = [(-SPAN + k * step, value) for k, value in enumerate(values)]
-        is_steep = _steepest(values, step) > 1
+        is_steep = max(abs(b - a) / step for a, b in pairwise(values)) > 1
         drawings.append({"title": f"unit {i}", "lines": {"f": points}, "framed": is_steep})
     panels(path, drawings, columns=5, title="The learned functions", size=(1.5, 1.2))
-
-
-def _steepest(values: Sequence[float], step: float) -> float:
-    return max(abs(b - a) / step for a, b in pairwise(values))

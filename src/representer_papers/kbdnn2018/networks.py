@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from representer.nn import KBRN, NgramLSTM
 
-CELLS = {
+TITLES = {
     "kbrn": "learned activations initialized to zero, as in the authors' code",
     "kbrn-fitted": "learned activations initialized to tanh, with g(u) = \\|u\\|",
     "kbrn-long": "`kbrn-fitted` with orthogonal recurrent weights and small input weights",
@@ -65,12 +65,9 @@ class SigmoidLSTM(nn.Module):
 
 
 class Network(nn.Module):
-    """A recurrent layer with an optional linear readout.
+    """A recurrent layer with a readout of the last output, or predictions at every step.
 
-    Args:
-        layer: Recurrent layer with input ``(T, B, I)``.
-        readout: Applied to the last output; None to predict at every step.
-        squashes: Whether predictions pass through the sigmoid.
+    If it ``squashes``, predictions pass through the sigmoid.
     """
 
     def __init__(self, layer: nn.Module, readout: nn.Linear | None, squashes: bool) -> None:
@@ -92,14 +89,12 @@ def long_term_network(cell: str, preset: str, units: int = 20, centers: int = 10
     and the forget bias of 1 of the authors' framework. In the authors' code their readout has no
     sigmoid.
     """
-    layer = _normalized(cell, preset, units, centers)
-    if layer is None:
-        layer = _lstm(cell, units)
+    is_lstm = cell.startswith("lstm")
+    layer = _lstm(cell, units) if is_lstm else _normalized(cell, preset, units, centers)
     readout = nn.Linear(units, 1)
     nn.init.trunc_normal_(readout.weight)
     nn.init.zeros_(readout.bias)
-    plain = preset == "authors_code" and cell.startswith("lstm")
-    return Network(layer, readout, squashes=not plain)
+    return Network(layer, readout, squashes=not (is_lstm and preset == "authors_code"))
 
 
 def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
@@ -121,12 +116,10 @@ def charging_network(cell: str, preset: str, centers: int = 20) -> Network:
     return Network(layer, None, squashes=True)
 
 
-def _normalized(cell: str, preset: str, units: int, centers: int) -> KBRN | None:
+def _normalized(cell: str, preset: str, units: int, centers: int) -> KBRN:
     common: dict[str, Any] = {"num_centers": centers, "eval_statistics": "batch"}
     if cell == "kbrn":
         return KBRN(1, units, init="zeros", green=GREENS[preset], **common)
-    if cell.startswith("lstm"):
-        return None
     start = "orthogonal" if "-long" in cell else "normal"
     layer = KBRN(1, units, init="tanh", limits=(-RANGE, RANGE), start=start, **common)
     if cell.startswith("tanh"):  # a hundred linear pieces equal tanh to four digits
@@ -138,19 +131,16 @@ def _normalized(cell: str, preset: str, units: int, centers: int) -> KBRN | None
 def _lstm(cell: str, units: int) -> nn.Module:
     """Return an LSTM with the initialization of the authors' framework and a forget bias of 1."""
     bound = (6 / (1 + units + 4 * units)) ** 0.5  # one matrix holds input and state of all gates
-    if cell == "lstm-sigmoid":
-        layer: nn.Module = SigmoidLSTM(1, units)
-        biases = cast(SigmoidLSTM, layer).sums.bias
-    else:
+    if cell == "lstm":
         layer = NgramLSTM(1, units, forget_bias=1.0)
-        biases = layer.get_parameter("bias_l0")
-    parameters = dict(layer.named_parameters())
-    if cell != "lstm-sigmoid":  # drawn in the order of the published runs
-        parameters = {n: parameters[n] for n in ("weight_hh_l0", "bias_l0", "weight_ih_l0")}
-    for parameter in parameters.values():
+        # drawn in the order of the published runs
+        for name in ("weight_hh_l0", "bias_l0", "weight_ih_l0"):
+            nn.init.uniform_(layer.get_parameter(name), -bound, bound)
+        nn.init.zeros_(layer.get_parameter("bias_l0"))
+        return layer
+    sigmoid = SigmoidLSTM(1, units)
+    for parameter in sigmoid.parameters():
         nn.init.uniform_(parameter, -bound, bound)
-    nn.init.zeros_(biases)
-    if cell == "lstm-sigmoid":
-        with torch.no_grad():
-            biases[2 * units : 3 * units] = 1.0  # forget gate
-    return layer
+    with torch.no_grad():
+        sigmoid.sums.bias.zero_()[2 * units : 3 * units] = 1.0  # forget gate
+    return sigmoid

@@ -35,8 +35,15 @@ def panels(
         title: Title of the SVG, read by screen readers.
         size: Size of one axes in inches.
     """
-    rows = (len(drawings) + columns - 1) // columns
-    figure, grid = _figure(rows, columns, size)
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("the pictures", "matplotlib", "train") from error
+    rows = -(-len(drawings) // columns)
+    figsize = (columns * size[0], rows * size[1] + 0.4)
+    figure = Figure(figsize=figsize, layout="constrained")
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     colors: dict[str, str] = {}
     for axes, drawing in zip(grid, drawings, strict=False):
         for label, points in drawing.get("lines", {}).items():
@@ -74,24 +81,8 @@ def panels(
             fontsize=7,
             frameon=False,
         )
-    write_text(path, _svg(figure, title))
-
-
-def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, list[Any]]:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("the pictures", "matplotlib", "train") from error
-    width, height = columns * size[0], rows * size[1] + 0.4
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
-
-
-def _svg(figure: Any, title: str) -> str:
-    from matplotlib import rc_context
-
     buffer = io.StringIO()
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": title}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Title": title})
     drawing = buffer.getvalue()
-    return drawing[drawing.index("<svg") :]
+    write_text(path, drawing[drawing.index("<svg") :])

@@ -10,7 +10,7 @@ FUNCTIONS = {"or": (0, 1, 1, 1), "and": (0, 0, 0, 1), "xor": (0, 1, 1, 0), "iff"
 SIGNS = {"or": "∨", "and": "∧", "xor": "⊕", "iff": "≡"}
 
 CHARGES = {"paper": (0, 9), "authors_code": (1, 10)}
-"""Range of the charge added at a step, by preset."""
+"""Smallest and largest charge added at a step, by preset."""
 
 
 def parity(bits: int) -> tuple[Tensor, Tensor]:
@@ -25,16 +25,7 @@ def charging(
     """Return sequences with charges at three steps, and whether any charge is left at each step.
 
     h_t = x_t + max(0, h_{t-1} - 1), y_t = [h_t > 0] (M18 (7)). The three steps are drawn one by
-    one; if two coincide, the later draw counts.
-
-    Args:
-        batch: Number of sequences.
-        preset: Selects the range of charges.
-        generator: Random number generator.
-        time: Number of steps.
-
-    Returns:
-        x ``(T, B, 1)`` and y ``(T, B)``.
+    one; if two coincide, the later draw counts. x is ``(T, B, 1)`` and y ``(T, B)``.
     """
     low, high = CHARGES[preset]
     x = torch.zeros(time, batch)

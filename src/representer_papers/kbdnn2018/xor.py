@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from representer.tasks.recipe import Recipe, Request
-from representer_papers.kbdnn2018.options import PRESETS
+import torch
 
-SOURCE = "M18 Fig. 2"
+from representer.nn import KernelActivation
+from representer.tasks.recipe import Request
+from representer.training import generators
+from representer_papers.kbdnn2018.pictures import panels
+from representer_papers.kbdnn2018.problems import parity
+from representer_papers.shared.runs import Run, one_thread, run_missing, stored
+from representer_papers.shared.table import table_head, table_row, write_page
+
 BITS, CENTERS, PENALTIES = (2, 4), (50, 100, 300), (0.0, 0.00075)
 UPDATES = 1_000_000  # from the authors' code; the paper prints no number
 SMALL = 1e-3
+_HEADS = (
+    "bits", "ℓ1", "centers", "seed", "updates", "solved after", "coefficients", "variation",
+    "error",
+)  # fmt: skip
+_ABOUT = (
+    "One unit y = f(w·z + b) with g(u) = |u|, trained on the whole truth table by Adam at 0.01",
+    "on the mean squared error. *Solved after* is the number of updates after which every row",
+    "stays on the correct side of 1/2. *Coefficients* counts those above 0.001. *Variation* is",
+    "the total variation of f over the range of the pre-activations, extended by a fifth on",
+    "both sides. The paper shows the functions without figures and does not print the number",
+    "of updates.",
+)
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One panel of the figure.
-
-    Attributes:
-        bits: Number of input bits.
-        centers: d, number of centers.
-        penalty: Factor of the sum of absolute coefficients.
-        seed: Seed of the initial weights.
-        updates: Number of updates.
-    """
+    """One panel of the figure."""
 
     bits: int
     centers: int
-    penalty: float
+    penalty: float  # factor of the sum of absolute coefficients
     seed: int
     updates: int
 
@@ -42,10 +53,6 @@ class Setting:
 
 def reproduce(request: Request) -> Path:
     """Train the missing networks, draw the functions, and write the table."""
-    from representer_papers.kbdnn2018.options import one_thread
-    from representer_papers.kbdnn2018.xor_report import write_report
-    from representer_papers.shared.runs import Run, run_missing
-
     updates = 200 if request.smoke else max(1, round(request.budget * UPDATES))
     settings = [
         Setting(bits, centers, penalty, seed, updates)
@@ -72,20 +79,13 @@ def train(setting: Setting) -> dict[str, Any]:
         number of coefficients above 0.001; ``error``: the mean squared error; the function on a
         grid, and the pre-activation of each row; ``updates`` and ``stopped_by``.
     """
-    import torch
-
-    from representer.nn import KernelActivation
-    from representer.training import generators
-    from representer_papers.kbdnn2018.problems import parity
-
     rows, targets = parity(setting.bits)
     with generators.initializing(setting.seed):
         f = KernelActivation(1, setting.centers, init="random")
         linear = torch.nn.Linear(setting.bits, 1)
         torch.nn.init.trunc_normal_(linear.weight)
         torch.nn.init.trunc_normal_(linear.bias)
-    parameters = [*f.parameters(), *linear.parameters()]
-    optimizer = torch.optim.Adam(parameters, 0.01)
+    optimizer = torch.optim.Adam([*f.parameters(), *linear.parameters()], 0.01)
     wrong_at = 0
     for update in range(1, setting.updates + 1):
         outputs = f(linear(rows))[:, 0]
@@ -102,26 +102,50 @@ def train(setting: Setting) -> dict[str, Any]:
         outputs = f(sums[:, None])[:, 0]
         margin = (sums.max() - sums.min()) / 5  # as the authors draw them
         grid = torch.linspace(float(sums.min() - margin), float(sums.max() + margin), 201)
-        error = float((outputs - targets).square().mean())
+        values = f(grid[:, None])
         is_right = bool(((outputs - targets).abs() < 0.5).all())
         return {
             "updates": setting.updates,
             "stopped_by": "updates",
             "solved": wrong_at if is_right else None,
             "large": int((f.coefficients.abs() > SMALL).sum()),
-            "variation": float((f(grid[:, None]).diff(dim=0)).abs().sum()),
-            "error": error,
+            "variation": float(values.diff(dim=0).abs().sum()),
+            "error": float((outputs - targets).square().mean()),
             "grid": [round(float(a), 5) for a in grid],
-            "function": [round(float(y), 5) for y in f(grid[:, None])[:, 0]],
+            "function": [round(float(y), 5) for y in values[:, 0]],
             "sums": [round(float(a), 5) for a in sums],
             "targets": targets.tolist(),
         }
 
 
-XOR = Recipe(
-    name="kbrn-xor",
-    title="Parity of two and four bits by one unit with a learned activation",
-    source=SOURCE,
-    reproduce=reproduce,
-    presets=PRESETS,
-)
+def write_report(request: Request) -> Path:
+    """Write ``table.md`` and ``functions.svg`` from the finished runs; return the table's path."""
+    runs = [(run.settings, run.metrics) for run in stored(request.out) if run.metrics is not None]
+    runs.sort(key=lambda run: tuple(run[0][n] for n in ("seed", "bits", "penalty", "centers")))
+    lines = ["", *table_head(*_HEADS, align="")]
+    for s, found in runs:
+        solved = "not" if found["solved"] is None else found["solved"]
+        shown = s["bits"], f"{s['penalty']:g}", s["centers"], s["seed"], f"{s['updates']:,}"
+        left = f"{found['large']} of {s['centers']}"
+        lines.append(
+            table_row(*shown, solved, left, f"{found['variation']:.2f}", f"{found['error']:.1e}")
+        )
+    if runs:
+        draw(request.out / "functions.svg", runs)
+        lines += ["", "![The learned functions](functions.svg)"]
+    return write_page(request, "M18 Fig. 2: parity by one unit", _ABOUT, lines)
+
+
+def draw(path: Path, runs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> None:
+    """Plot the first seed's functions in the order of Fig. 2, with the truth table as dots."""
+    drawings = []
+    for s, found in runs:
+        if s["seed"] == runs[0][0]["seed"]:
+            penalized = "ℓ1" if s["penalty"] else "no ℓ1"
+            drawing = {
+                "title": f"{s['bits']} bits, d = {s['centers']}, {penalized}",
+                "lines": {"f": list(zip(found["grid"], found["function"], strict=True))},
+                "dots": list(zip(found["sums"], found["targets"], strict=True)),
+            }
+            drawings.append(drawing)
+    panels(path, drawings, columns=3, title="Activations learned for parity, targets as dots")

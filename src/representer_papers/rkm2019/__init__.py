@@ -1,9 +1,35 @@
 """Liang et al., Kernel-Based Approaches for Sequence Modeling, NeurIPS 2019 ("L19")."""
 
-from representer_papers.rkm2019.documents import DOCUMENTS
+from representer.tasks.recipe import Recipe, imported
+from representer.tasks.text.text_task import PRESETS
+from representer_papers.rkm2019 import published
 from representer_papers.rkm2019.language import LANGUAGE
-from representer_papers.rkm2019.lfp import LFP
 
-RECIPES = {recipe.name: recipe for recipe in (DOCUMENTS, LANGUAGE, LFP)}
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe(
+            name="rkm-documents",
+            title="Document classification: seven cells, 1-gram and 3-gram, four data sets",
+            source="L19 Table 2",
+            reproduce=imported("representer_papers.rkm2019.documents:reproduce"),
+            cells=tuple(published.ROWS.values()),
+            datasets=published.COLUMNS,
+            presets=tuple(PRESETS),
+            options=("filter_lengths", "vectors"),
+            reported=published.DOCUMENTS,
+        ),
+        LANGUAGE,
+        Recipe(
+            name="rkm-lfp",
+            title="Neural signals: seven cells with wavelet filters, each subject left out in turn",
+            source="L19 Table 4",
+            reproduce=imported("representer_papers.rkm2019.lfp:reproduce"),
+            cells=(*published.CELLS, published.BASELINE),
+            datasets=("synthetic", "arithmetic", "alcoholism", "condition"),
+            reported=published.LFP,
+        ),
+    )
+}
 
 __all__ = ["RECIPES"]

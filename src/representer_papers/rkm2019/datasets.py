@@ -11,47 +11,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from representer.data.tables.source import physical_lines
 from representer_papers.shared.datasets import existing, located, missing
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """Folder names and official size of a data set.
+    """Folder names and official sizes of a data set."""
 
-    Attributes:
-        name: Name on the command line.
-        title: Name in the paper.
-        folders: Possible names of its folder, the full set first.
-        text_columns: Number of text columns after the class; a file may have fewer.
-        train_rows: Rows of the official training file.
-        test_rows: Rows of the official test file.
-        padded_length: Number of words to which the authors' code pads or cuts a document.
-    """
-
-    name: str
-    title: str
-    folders: tuple[str, ...]
-    text_columns: int
+    name: str  # on the command line
+    title: str  # in the paper
+    folders: tuple[str, ...]  # possible names, the full set first
+    text_columns: int  # after the class; a file may have fewer
     train_rows: int
     test_rows: int
-    padded_length: int
+    padded_length: int  # words to which the authors' code pads or cuts a document
 
 
 @dataclass(frozen=True)
 class Located:
-    """The files of a data set.
-
-    Attributes:
-        dataset: The data set.
-        train: Its training file.
-        test: Its test file.
-        text: Numbers of the text columns.
-    """
+    """The files of a data set."""
 
     dataset: DataSet
     train: Path
     test: Path
-    text: str
+    text: str  # numbers of the text columns
 
 
 DATASETS = {
@@ -83,7 +67,5 @@ def locate(root: Path, names: Sequence[str]) -> list[Located]:
 
 def _text_columns(path: Path, dataset: DataSet) -> str:
     """Return the numbers of the text columns that the file has."""
-    from representer.data.tables.source import physical_lines
-
     width = len(next(csv.reader(physical_lines(path)), []))
     return ",".join(str(column) for column in range(2, 2 + min(dataset.text_columns, width - 1)))

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from representer.tasks.recipe import Recipe, Request
+from representer.storage.run_folder import RunFolder
+from representer.tasks.estimator_data import Data
+from representer.tasks.recipe import Request
+from representer.tasks.text.text_flow import FLOW
 from representer.tasks.text.text_task import PRESETS, TextConfig, defaults_of
-from representer_papers.rkm2019.table2 import COLUMNS, REPORTED, ROWS, SOURCE
-
-if TYPE_CHECKING:
-    from representer.storage.run_folder import RunFolder
-    from representer.tasks.estimator_data import Data
-    from representer_papers.rkm2019.datasets import Located
+from representer_papers.rkm2019.datasets import Located, locate
+from representer_papers.rkm2019.documents_table import write_table
+from representer_papers.rkm2019.published import ROWS
+from representer_papers.shared.baselines import read_baselines, write_baselines
+from representer_papers.shared.runs import Run, run_missing
 
 FILTER_LENGTHS = (1, 3)
 VALID_FRACTION = 0.05  # neither the paper nor the code says how validation data were chosen
@@ -28,11 +29,6 @@ _SMOKE = {
 
 def reproduce(request: Request) -> Path:
     """Run the missing combinations in ``OUT/DATASET/CELL-Ngram-seedK``, and write the table."""
-    from representer_papers.rkm2019.datasets import locate
-    from representer_papers.rkm2019.report import write_table
-    from representer_papers.shared.baselines import write_baselines
-    from representer_papers.shared.runs import Run, run_missing
-
     places = locate(request.data, request.datasets)
     for place in () if request.table_only else places:
         folder = request.out / place.dataset.name
@@ -45,38 +41,15 @@ def reproduce(request: Request) -> Path:
             baselines = folder / f"baselines-seed{seed}.json"
             run_missing(
                 [Run(Path(config.out or ""), config) for config in configs],
-                partial(_load, configs[0]),
+                partial(FLOW.prepare, configs[0]),
                 partial(_train, baselines),
                 {baselines: write_baselines},
             )
     return write_table(request, places)
 
 
-DOCUMENTS = Recipe(
-    name="rkm-documents",
-    title="Document classification: seven cells, 1-gram and 3-gram, four data sets",
-    source=SOURCE,
-    reproduce=reproduce,
-    cells=tuple(ROWS.values()),
-    datasets=COLUMNS,
-    presets=tuple(PRESETS),
-    options=("filter_lengths", "vectors"),
-    reported=REPORTED,
-)
-
-
-def _load(config: TextConfig) -> Data:
-    from representer.tasks.text.text_flow import FLOW
-
-    return FLOW.prepare(config)
-
-
 def _train(baselines: Path, run: RunFolder, config: TextConfig, data: Data) -> None:
-    from representer.tasks.text.text_flow import FLOW
-    from representer_papers.shared.baselines import read_baselines
-
-    trained = FLOW.train(run, config, data)
-    FLOW.report(run, trained, baselines=read_baselines(baselines))
+    FLOW.report(run, FLOW.train(run, config, data), baselines=read_baselines(baselines))
 
 
 def _config(

@@ -8,6 +8,7 @@ from typing import Any
 
 from representer.tasks.language.language_config import PRESETS
 from representer.tasks.recipe import Recipe, Reported, Request
+from representer_papers.shared import language
 from representer_papers.shared.language import Variant
 
 SOURCE = "L19 Table 3"
@@ -52,9 +53,8 @@ _ABOUT = (
 )
 
 
-def variants(dataset: str) -> tuple[Variant, ...]:
+def _variants(options: Mapping[str, Any]) -> tuple[Variant, ...]:
     """Return the rows of the table, four cells in two sizes, with the settings of a text."""
-    options = _OPTIONS[dataset]
     full_size = [
         Variant(cell, title, {**options, "cell": cell}, {"ptb": ptb, "wikitext-2": wikitext})
         for cell, (title, ptb, wikitext) in _PRINTED.items()
@@ -65,9 +65,10 @@ def variants(dataset: str) -> tuple[Variant, ...]:
     return (*full_size, *small)
 
 
-REPORTED: Mapping[tuple[str, str], Reported] = {
+VARIANTS = {name: _variants(options) for name, options in _OPTIONS.items()}
+REPORTED = {
     (variant.name, name): Reported(value, "test perplexity", SOURCE)
-    for variant in variants("ptb")
+    for variant in VARIANTS["ptb"]
     for name, value in variant.paper.items()
 }
 
@@ -77,11 +78,9 @@ def reproduce(request: Request) -> Path:
 
     Select smaller models with ``--cells lstm-small`` and so on.
     """
-    from representer_papers.shared import language
-
     page = "L19 Table 3: language models, perplexity", _ABOUT
     orders = (_ORDER, tuple(f"{name}-small" for name in _ORDER))
-    return language.reproduce(request, page, tuple(_OPTIONS), variants, _PRINTED, orders)
+    return language.reproduce(request, page, VARIANTS, _PRINTED, orders)
 
 
 LANGUAGE = Recipe(
@@ -89,7 +88,7 @@ LANGUAGE = Recipe(
     title="Language models: AWD-LSTM with four cells, Penn Treebank and WikiText-2",
     source=SOURCE,
     reproduce=reproduce,
-    cells=tuple(variant.name for variant in variants("ptb")),
-    datasets=tuple(_OPTIONS),
+    cells=tuple(variant.name for variant in VARIANTS["ptb"]),
+    datasets=tuple(VARIANTS),
     reported=REPORTED,
 )

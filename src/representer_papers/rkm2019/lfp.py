@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from representer.tasks.recipe import Recipe, Reported, Request
+import numpy as np
+import torch
+
+from representer.data.signals import Recordings, default_couplings
+from representer.estimators import SignalClassifier
+from representer.explain import band_importance, combined_lags, phase_lags
+from representer.storage.run_folder import RunFolder
+from representer.tasks.recipe import Request
+from representer.tasks.signal.signal_baseline import band_power_baseline
+from representer.tasks.signal.signal_data import standardized
+from representer.tasks.signal.signal_fold import FoldResult, folder_name, new_estimator
+from representer.tasks.signal.signal_loso import FOLDS, accuracy_by_subject, plan, run_loso
 from representer.tasks.signal.signal_task import SignalConfig
 from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS, SignalSet
+from representer_papers.rkm2019.lfp_table import PREDICTIONS, write_table
+from representer_papers.rkm2019.published import BASELINE, CELLS
 from representer_papers.shared.datasets import wanted
+from representer_papers.shared.runs import Run, run_missing
 
-if TYPE_CHECKING:
-    from representer.data.signals import Recordings
-    from representer.storage.run_folder import RunFolder
-    from representer.tasks.signal.signal_folds import Fold
-
-SOURCE = "L19 Table 4"
-BASELINE = "band-power"
-# By cell: the paper's name and accuracy on the recordings of 29 mice, best first.
-CELLS: Mapping[str, tuple[str, float]] = {
-    "lstm": ("n-gram LSTM", 80.24),
-    "rkm-lstm": ("RKM-LSTM", 79.02),
-    "rkm-cifg": ("RKM-CIFG", 77.58),
-    "linear-kernel-gated": ("Linear Kernel w/ o_t", 76.11),
-    "gated-cnn": ("Gated CNN", 76.02),
-    "cnn": ("CNN (SyncNet)", 73.40),
-    "linear-kernel": ("Linear Kernel", 73.13),
-}
 ROWS = (*CELLS, BASELINE)
 LEAST_FOLDS = 8
-REPORTED = {
-    (cell, "mice"): Reported(accuracy, "% accuracy", SOURCE)
-    for cell, (_, accuracy) in CELLS.items()
-}
 
 
 def reproduce(request: Request) -> Path:
@@ -44,25 +38,26 @@ def reproduce(request: Request) -> Path:
     Each subject is left out in turn. A budget below 1 leaves out groups of subjects instead: the
     number of groups is that fraction of the number of subjects, but at least eight.
     """
-    from representer_papers.rkm2019.lfp_table import write_table
-
     root = request.data if request.data.is_dir() else Path()
     sets = wanted(root, request.datasets, SIGNAL_SETS)
     for signals in () if request.table_only else sets:
-        _run_set(request, signals, request.cells or ROWS)
+        settings = {"baseline": signals.baseline, "options": dict(signals.options)}
+        settings |= {"budget": request.budget, "smoke": request.smoke}
+        runs = [
+            Run(
+                request.out / signals.name / f"{row}-seed{seed}",
+                {"row": row, "seed": seed, **settings},
+            )
+            for seed in request.seeds
+            for row in request.cells or ROWS
+        ]
+        load = partial(signals.recordings, request.data, smoke=request.smoke)
+        run_missing(runs, load, partial(_run, request, signals))
     return write_table(request, sets)
 
 
 def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, seed: int) -> Any:
-    """Return the `SignalConfig` of a model: L19's sizes and the options of the data set.
-
-    Args:
-        signals: The data set.
-        cell: A key of ``CELLS``.
-        request: The request.
-        subjects: Number of subjects.
-        seed: Seed of folds, weights and order.
-    """
+    """Return the configuration of a model: L19's sizes and the options of the data set."""
     groups = max(LEAST_FOLDS, round(request.budget * subjects))
     chosen = SignalConfig(
         cell=cell, filters="wavelet", filter_length=40, hidden_size=30, seed=seed,
@@ -73,36 +68,6 @@ def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, se
     return replace(chosen, hidden_size=4, epochs=1, folds=2) if request.smoke else chosen
 
 
-LFP = Recipe(
-    name="rkm-lfp",
-    title="Neural signals: seven cells with wavelet filters, each subject left out in turn",
-    source=SOURCE,
-    reproduce=reproduce,
-    cells=ROWS,
-    datasets=tuple(SIGNAL_SETS),
-    reported=REPORTED,
-)
-
-
-def _run_set(request: Request, signals: SignalSet, rows: Sequence[str]) -> None:
-    from representer_papers.shared.runs import Run, run_missing
-
-    settings = {"budget": request.budget, "smoke": request.smoke, "options": dict(signals.options)}
-    runs = [
-        Run(
-            request.out / signals.name / f"{row}-seed{seed}",
-            {"row": row, "seed": seed, "baseline": signals.baseline, **settings},
-        )
-        for seed in request.seeds
-        for row in rows
-    ]
-
-    def load() -> Recordings:
-        return signals.recordings(request.data, smoke=request.smoke)
-
-    run_missing(runs, load, partial(_run, request, signals))
-
-
 def _run(
     request: Request,
     signals: SignalSet,
@@ -110,53 +75,68 @@ def _run(
     settings: Mapping[str, Any],
     recordings: Recordings,
 ) -> dict[str, Any]:
-    from representer.tasks.signal.signal_loso import plan, run_loso
-    from representer_papers.rkm2019.lfp_answers import KEY, described
-
     row = settings["row"]
     cell = "rkm-lstm" if row == BASELINE else row  # all rows have the same folds
     subjects = len(set(recordings.subjects.tolist()))
     config = config_of(signals, cell, request, subjects, settings["seed"])
+    figures: dict[str, Any] = {}
     if row == BASELINE:
         config = replace(config, standardize=signals.baseline)
-        figures = _baseline(recordings, plan(recordings, config), config.standardize)
+        result = band_power_baseline(recordings, plan(recordings, config), config.standardize)
+        parameters = None
     else:
-        loso = run_loso(recordings, config, folder.path)
-        figures = {
-            "by_subject": loso.accuracy_by_subject(recordings),
-            "seconds": loso.seconds,
-            "parameters": _parameters(config, recordings),
-            KEY: described(recordings, loso.rows, loso.probabilities),
-        }
+        result = run_loso(recordings, config, folder.path)
+        network = new_estimator(config, recordings, 0).new_network(0)
+        parameters = sum(parameter.numel() for parameter in network.parameters())
         if signals.planted:
-            from representer_papers.rkm2019.lfp_recovery import recovered
-
-            figures["recovered"] = recovered(recordings, config, folder.path, loso.folds)
+            figures["recovered"] = recovered(recordings, config, folder.path, result.folds)
+    predictions = result.probabilities.argmax(axis=1)
     return {
         "classes": len(recordings.classes),
         "folds": len(plan(recordings, config)),
         "config": asdict(config),
+        "by_subject": accuracy_by_subject(recordings, result.rows, predictions),
+        "seconds": result.seconds,
+        "parameters": parameters,
+        PREDICTIONS: {
+            "subjects": recordings.subjects[result.rows].tolist(),
+            "labels": recordings.labels[result.rows].tolist(),
+            "probabilities": result.probabilities.round(6).tolist(),
+        },
         **figures,
     }
 
 
-def _baseline(recordings: Recordings, folds: list[Fold], standardize: str) -> dict[str, Any]:
-    from representer.tasks.signal.signal_baseline import band_power_baseline
-    from representer.tasks.signal.signal_loso import accuracy_by_subject
-    from representer_papers.rkm2019.lfp_answers import KEY, described
+def recovered(
+    recordings: Recordings, config: Any, folder: Path, folds: Sequence[FoldResult]
+) -> dict[str, Any]:
+    """Return the frequency and the phase lags that the models of all folds of a run use.
 
-    result = band_power_baseline(recordings, folds, standardize)
-    predictions = result.probabilities.argmax(axis=1)
+    Returns:
+        ``frequency`` in Hz, the mean over folds, and that of the worst fold; ``lags`` in degrees
+        from the combined evidence of all folds; and the planted values, which are those of the last
+        of ``default_couplings``.
+    """
+    planted = default_couplings(len(recordings.channels))[-1]
+    label = recordings.classes.index(planted.name)
+    centers, evidence = [], []
+    windows, rate = standardized(recordings, config).signals, recordings.sampling_rate
+    for number, fold in enumerate(folds):
+        trained = SignalClassifier.load(folder / FOLDS / folder_name(fold.fold, number))
+        (signals,) = trained.inputs_.collate(trained.inputs_.encode(windows))
+        labels, rows = torch.from_numpy(recordings.labels), torch.from_numpy(fold.rows)
+        importance = band_importance(trained.network_, signals[rows], labels[rows], rate)
+        centers.append(importance.center)
+        # at the recovered frequency: the planted one is unknown to a user
+        frequency = min(max(importance.center, 3.0), rate / 2 - 3.0)
+        evidence.append(phase_lags(trained.network_, signals, label, frequency, rate))
+    lags = combined_lags(evidence).lags.numpy()
+    off = np.degrees(np.angle(np.exp(1j * np.radians(lags - np.asarray(planted.lags)))))
     return {
-        "by_subject": accuracy_by_subject(recordings, result.rows, predictions),
-        "seconds": result.seconds,
-        "parameters": None,
-        KEY: described(recordings, result.rows, result.probabilities),
+        "frequency": float(np.mean(centers)),
+        "frequency error": float(np.mean(centers) - planted.frequency),
+        "worst fold": float(max(centers, key=lambda f: abs(f - planted.frequency))),
+        "lags": lags.tolist(),
+        "largest lag error": math.fabs(max(off.tolist(), key=abs)),
+        "planted": {"frequency": planted.frequency, "lags": list(planted.lags)},
     }
-
-
-def _parameters(config: Any, recordings: Recordings) -> int:
-    from representer.tasks.signal.signal_fold import new_estimator
-
-    network = new_estimator(config, recordings, 0).new_network(0)
-    return sum(parameter.numel() for parameter in network.parameters())

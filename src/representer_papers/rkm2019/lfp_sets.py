@@ -22,25 +22,15 @@ SYNTHETIC: dict[str, Any] = {"subjects": 8, "windows": 500, "seed": 0}
 
 @dataclass(frozen=True)
 class SignalSet:
-    """A set of recordings.
+    """A set of recordings."""
 
-    Attributes:
-        name: Name on the command line.
-        title: Title in the table.
-        read: Function that reads it from the folder of the data sets.
-        options: Options of the models and their training that differ from ``fit signal``.
-        baseline: Standardization of the baseline's features, its best-performing setting.
-        rate: Sampling rate after resampling, in Hz; 0 to keep the original.
-        planted: Whether the recordings have a planted frequency and lags.
-    """
-
-    name: str
-    title: str
-    read: Callable[[Path], Recordings]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    baseline: str = "subject"
-    rate: float = 0.0
-    planted: bool = False
+    name: str  # on the command line
+    title: str  # in the table
+    read: Callable[[Path], Recordings]  # from the folder of the data sets
+    options: Mapping[str, Any] = field(default_factory=dict)  # that differ from fit signal
+    baseline: str = "subject"  # best-performing standardization of the baseline's features
+    rate: float = 0.0  # sampling rate after resampling, in Hz; 0 keeps the original
+    planted: bool = False  # the recordings have a planted frequency and lags
 
     def recordings(self, root: Path, *, smoke: bool = False) -> Recordings:
         """Read and resample the recordings; a smoke run takes four windows per subject and class.

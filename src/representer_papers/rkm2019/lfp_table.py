@@ -7,18 +7,25 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from representer.report import figures
 from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.tasks.signal.signal_paired import paired_over_subjects
-from representer_papers.rkm2019.lfp import BASELINE, CELLS
-from representer_papers.rkm2019.lfp_answers import together
 from representer_papers.rkm2019.lfp_sets import SignalSet
+from representer_papers.rkm2019.published import BASELINE, CELLS
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.runs import stored
-from representer_papers.shared.table import mean, table_head, table_row, write_page
+from representer_papers.shared.table import (
+    mean,
+    metrics_by_seed,
+    table_head,
+    table_row,
+    write_page,
+)
 
 LEVEL = 0.05  # a larger p-value makes two results level
+PREDICTIONS = "predictions"  # key of a run's predictions in its metrics
 Runs = dict[str, dict[int, dict[str, Any]]]  # by row and seed
 _ABOUT = (
     "",
@@ -45,20 +52,12 @@ def write_table(request: Request, sets: Sequence[SignalSet]) -> Path:
     Returns:
         The path of the table.
     """
-    runs = {signals.name: _results(request.out / signals.name) for signals in sets}
+    runs: dict[str, Runs] = {s.name: metrics_by_seed(request.out / s.name, "row") for s in sets}
     lines = ["", *_summary(sets, runs)]
     for signals in sets:
         if results := runs[signals.name]:
             lines += ["", *_section(request, signals, results)]
     return write_page(request, "L19 Table 4: neural signals", _ABOUT, lines)
-
-
-def _results(folder: Path) -> Runs:
-    runs: Runs = {}
-    for _, settings, metrics in stored(folder):
-        if metrics is not None:
-            runs.setdefault(settings["row"], {})[settings["seed"]] = metrics
-    return runs
 
 
 def _summary(sets: Sequence[SignalSet], runs: dict[str, Runs]) -> list[str]:
@@ -90,8 +89,7 @@ def _section(request: Request, signals: SignalSet, rows: Runs) -> list[str]:
         row: {seed: 100 * statistics.mean(run["by_subject"].values()) for seed, run in runs.items()}
         for row, runs in cells.items()
     }
-    order = order_lines(signals.title, {row: CELLS[row][1] for row in means}, means)
-    lines += ["", *order] if order else []
+    lines += order_lines(signals.title, {row: CELLS[row][1] for row in means}, means)
     lines += _memory(cells)
     if BASELINE in rows and cells:
         best = max(means, key=lambda row: statistics.mean(means[row].values()))
@@ -101,30 +99,45 @@ def _section(request: Request, signals: SignalSet, rows: Runs) -> list[str]:
         drawn = figures.subjects(ours, baseline, 1 / some["classes"])
         atomic.write_text(request.out / figure, drawn)
         lines += ["", f"![Accuracy of {best} by subject, beside the baseline]({figure})"]
-    return lines + _together(rows) + _recovery(cells)
+    return lines + _ensembles(rows) + _recovery(cells)
 
 
-def _together(rows: Runs) -> list[str]:
-    """Return the table of the ensembles over seeds, beside the baseline."""
-    ensembles = together(rows)
-    baseline = ensembles.pop(BASELINE, None)
-    if not ensembles:
+def ensemble_accuracy(runs: Mapping[int, Mapping[str, Any]]) -> dict[str, float] | None:
+    """Return each subject's accuracy with the ensemble over seeds, by their mean probabilities.
+
+    Every window is predicted by models that were trained without its subject, whatever groups the
+    folds of a seed leave out. None if there are fewer than two seeds, or if some of them predicted
+    other windows or have no stored predictions.
+    """
+    stored = [run[PREDICTIONS] for run in runs.values() if PREDICTIONS in run]
+    windows = [(own["subjects"], own["labels"]) for own in stored]
+    if len(stored) < max(2, len(runs)) or any(own != windows[0] for own in windows):
+        return None
+    probabilities = np.mean([own["probabilities"] for own in stored], axis=0)
+    subjects, labels = np.asarray(stored[0]["subjects"]), np.asarray(stored[0]["labels"])
+    right = probabilities.argmax(axis=1) == labels
+    return {str(s): float(right[subjects == s].mean()) for s in dict.fromkeys(subjects.tolist())}
+
+
+def _ensembles(rows: Runs) -> list[str]:
+    """Return the table of the ensembles over seeds, the best first, beside the baseline."""
+    every = {row: own for row, runs in rows.items() if (own := ensemble_accuracy(runs)) is not None}
+    baseline = every.pop(BASELINE, None)
+    if not every:
         return []
+    heads = "seeds", "accuracy", "minus the baseline", "subjects better, worse", "p"
     lines = ["", "Ensembles over the seeds (mean of the models' probabilities):", ""]
-    lines += table_head(
-        "", "seeds", "accuracy", "minus the baseline", "subjects better, worse", "p"
-    )
-    for name, by_subject in ensembles.items():
+    lines += table_head("", *heads)
+    for name in sorted(every, key=lambda row: -statistics.mean(every[row].values())):
         compared = ["", "", ""]
         if baseline is not None:
-            test = paired_over_subjects(by_subject, baseline)
+            test = paired_over_subjects(every[name], baseline)
             counts = f"{test['better']}, {test['worse']}"
             compared = [f"{100 * test['mean']:+.1f}", counts, f"{test['p']:.3f}"]
-        lines.append(table_row(_TITLES[name], len(rows[name]), _percent(by_subject), *compared))
+        lines.append(table_row(_TITLES[name], len(rows[name]), _percent(every[name]), *compared))
     if baseline is not None:
-        lines.append(
-            table_row(_TITLES[BASELINE], len(rows[BASELINE]), _percent(baseline), "", "", "")
-        )
+        shown = len(rows[BASELINE]), _percent(baseline), "", "", ""
+        lines.append(table_row(_TITLES[BASELINE], *shown))
     return lines
 
 

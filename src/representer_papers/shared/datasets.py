@@ -18,12 +18,7 @@ class MissingError(DataError):
 
 
 def wanted(root: Path, names: Sequence[str], known: Mapping[str, D]) -> list[D]:
-    """Return the requested data sets.
-
-    Args:
-        root: The folder given by ``--data``.
-        names: The names given by ``--datasets``; empty for all.
-        known: The data sets of the experiment, by name.
+    """Return the requested data sets, or all of them without a request.
 
     Raises:
         ArgumentError: If a name is unknown.
@@ -43,11 +38,7 @@ def located(
 ) -> list[L]:
     """Return the files of the requested data sets; without a request, of all that exist.
 
-    Args:
-        root: As in :func:`wanted`.
-        names: As in :func:`wanted`.
-        known: As in :func:`wanted`.
-        find: Finds the files of a data set below the folder, or raises `MissingError`.
+    ``find`` raises `MissingError` for a data set without files.
 
     Raises:
         ArgumentError: If a name is unknown.

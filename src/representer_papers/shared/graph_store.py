@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class GraphBatch(NamedTuple):
-    """A batch of graphs as one disconnected graph, the input of graph layers.
+    """A batch of graphs as one disconnected graph, the input of graph layers."""
 
-    Attributes:
-        x: Features of the nodes ``(N, d)``.
-        edge_index: Source and target ``(2, E)``.
-        edge_attr: Features of the edges ``(E, K)``, or None.
-        batch: The graph of each node ``(N,)``.
-        y: Target of each graph.
-    """
-
-    x: Tensor
-    edge_index: Tensor
-    edge_attr: Tensor | None
-    batch: Tensor
-    y: Tensor
+    x: Tensor  # (N, d)
+    edge_index: Tensor  # (2, E)
+    edge_attr: Tensor | None  # (E, K)
+    batch: Tensor  # graph of each node (N,)
+    y: Tensor  # target of each graph
 
 
 class GraphStore:
@@ -42,12 +34,7 @@ class GraphStore:
 
     @classmethod
     def of(cls, graphs: Sequence[Any], y: Tensor) -> GraphStore:
-        """Concatenate graphs.
-
-        Args:
-            graphs: PyG ``Data`` with ``x``, ``edge_index`` and optionally ``edge_attr``.
-            y: Target of each graph.
-        """
+        """Concatenate PyG graphs with targets ``y``."""
         tensors = {
             "x": torch.cat([graph.x.to(torch.uint8) for graph in graphs]),
             "edge_index": torch.cat([graph.edge_index for graph in graphs], dim=1),
@@ -84,6 +71,22 @@ class GraphStore:
         ends = stored["edge_index"][:, edges] + first_node[graph_of_edge]
         x = stored["x"][nodes].float()
         return GraphBatch(x, ends, features, graph_of_node, self.y[chosen])
+
+
+def outputs_in_batches(
+    model: nn.Module,
+    store: GraphStore,
+    numbers: Sequence[int] | np.ndarray,
+    size: int,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[GraphBatch, Tensor]]:
+    """Yield batches of the numbered graphs with the model's outputs; ``check`` runs in between."""
+    for start in range(0, len(numbers), size):
+        graphs = store(numbers[start : start + size])
+        with torch.no_grad():
+            outputs = model(graphs)
+        yield graphs, outputs
+        check()
 
 
 def _starts(sizes: Tensor) -> Tensor:

@@ -2,83 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from representer.data.language import find_parts
 from representer.errors import DataError
-from representer.storage.run_folder import RunFolder
 from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared.datasets import wanted
-from representer_papers.shared.runs import Run, run_missing
 
+if TYPE_CHECKING:
+    from representer.storage.run_folder import RunFolder
+
+TEXTS = {"ptb": "Penn Treebank", "wikitext-2": "WikiText-2"}
+"""Titles of the texts by the name of their folder."""
 FULL_RATE, LAST_RATE = 0.4, 0.02
 
 
 @dataclass(frozen=True)
-class DataSet:
-    """A text and its published sizes.
-
-    Attributes:
-        name: Name on the command line and of the folder.
-        title: Title in the table.
-        vocabulary: Number of distinct tokens in the training part.
-        tokens: Number of tokens in train, valid and test, ends of lines included.
-    """
-
-    name: str
-    title: str
-    vocabulary: int
-    tokens: tuple[int, int, int]
-
-
-DATASETS = {
-    "ptb": DataSet("ptb", "Penn Treebank", 10_000, (929_589, 73_760, 82_430)),
-    "wikitext-2": DataSet("wikitext-2", "WikiText-2", 33_278, (2_088_628, 217_646, 245_569)),
-}
-
-
-@dataclass(frozen=True)
 class Variant:
-    """A row of a table.
+    """A row of a table."""
 
-    Attributes:
-        name: Name for ``--cells``.
-        title: Title in the table.
-        options: Fields of `LanguageConfig` that differ from its defaults.
-        paper: The paper's test perplexity by data set.
-    """
-
-    name: str
+    name: str  # for --cells
     title: str
-    options: Mapping[str, Any]
-    paper: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, Any]  # fields of LanguageConfig that differ from its defaults
+    paper: Mapping[str, float] = field(default_factory=dict)  # test perplexity by text
 
 
-def locate(request: Request, names: Sequence[str]) -> list[tuple[DataSet, Path]]:
-    """Return the requested data sets with their folders.
-
-    Args:
-        request: The request.
-        names: Names of the recipe's data sets.
+def locate(request: Request, names: Sequence[str]) -> dict[str, Path]:
+    """Return the folders of the requested texts, out of those of the recipe.
 
     Raises:
         ArgumentError: If a name is unknown.
         DataError: If a folder or one of its parts is missing.
     """
-    places = []
-    for dataset in wanted(request.data, request.datasets, {name: DATASETS[name] for name in names}):
-        folder = request.data / dataset.name
+    from representer.data.language import find_parts
+
+    folders = {}
+    for name in wanted(request.data, request.datasets, {name: name for name in names}):
+        folder = request.data / name
         if not folder.is_dir():
-            fix = f"Put its train, valid and test files into {dataset.name}/ below --data."
+            fix = f"Put its train, valid and test files into {name}/ below --data."
             raise DataError("there is no such folder", file=folder, fix=fix)
         find_parts(folder)
-        places.append((dataset, folder))
-    return places
+        folders[name] = folder
+    return folders
 
 
 def shortened(options: Mapping[str, Any], budget: float) -> dict[str, Any]:
@@ -102,36 +72,33 @@ def shortened(options: Mapping[str, Any], budget: float) -> dict[str, Any]:
 def reproduce(
     request: Request,
     page: tuple[str, Sequence[str]],
-    datasets: Sequence[str],
-    variants: Callable[[str], Sequence[Variant]],
+    variants: Mapping[str, Sequence[Variant]],
     default: Collection[str],
     orders: Sequence[Sequence[str]],
 ) -> Path:
-    """Run the missing models of a table in ``OUT/DATASET/VARIANT-seedK``, and write it.
+    """Run the missing models of a table in ``OUT/TEXT/VARIANT-seedK``, and write it.
 
     Args:
         request: The request.
         page: Title of the page and lines below it.
-        datasets: Names of the recipe's texts.
-        variants: Function that returns the rows with the settings for a text.
+        variants: The rows with the settings for each text.
         default: Names of the rows that run by default.
         orders: Names of rows in the order in which the paper ranks them, best first.
     """
     from representer_papers.shared.language_table import write_language_table
+    from representer_papers.shared.runs import Run, run_missing
 
-    places = locate(request, datasets)
-    for dataset, folder in () if request.table_only else places:
-        rows = [v for v in variants(dataset.name) if v.name in (request.cells or default)]
+    folders = locate(request, tuple(variants))
+    for name, folder in () if request.table_only else folders.items():
+        rows = [v for v in variants[name] if v.name in (request.cells or default)]
         runs = [
-            Run(
-                request.out / dataset.name / f"{row.name}-seed{seed}", _settings(request, row, seed)
-            )
+            Run(request.out / name / f"{row.name}-seed{seed}", _settings(request, row, seed))
             for seed in request.seeds
             for row in rows
         ]
         run_missing(runs, lambda folder=folder: folder, partial(_train, request.threads))
-    shown = [dataset for dataset, _ in places]
-    return write_language_table(request, page, shown, variants(datasets[0]), orders)
+    shown = {name: variants[name] for name in folders}
+    return write_language_table(request, page, shown, orders)
 
 
 def _settings(request: Request, variant: Variant, seed: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import statistics
 from collections.abc import Mapping, Sequence
@@ -10,19 +11,26 @@ from typing import Any
 
 from representer.storage import atomic
 from representer.tasks.recipe import Request
-from representer_papers.shared.language import DataSet, Variant
+from representer_papers.shared.language import TEXTS, Variant
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.runs import stored
-from representer_papers.shared.table import mean, table_head, table_row, write_page
+from representer_papers.shared.runs import Stored
+from representer_papers.shared.table import (
+    by_seed,
+    mean,
+    seed_cells,
+    seeds_of,
+    table_head,
+    table_row,
+    write_page,
+)
 
-Runs = dict[str, dict[int, dict[str, Any]]]
+Runs = dict[str, dict[int, Stored]]
 
 
 def write_language_table(
     request: Request,
     page: tuple[str, Sequence[str]],
-    datasets: Sequence[DataSet],
-    variants: Sequence[Variant],
+    variants: Mapping[str, Sequence[Variant]],
     orders: Sequence[Sequence[str]],
 ) -> Path:
     """Write ``table.md`` from all runs of the folder, unfinished ones included.
@@ -30,98 +38,89 @@ def write_language_table(
     Args:
         request: The request.
         page: Title of the page and lines below it.
-        datasets: Each gets a section if it has runs.
-        variants: Each gets a row if it has runs.
+        variants: The rows of each text; those without runs are omitted.
         orders: Names of variants in the order in which the paper ranks them, best first.
 
     Returns:
-        The path of the page; each section has a figure ``DATASET.svg`` beside it.
+        The path of the page; each section has a figure ``TEXT.svg`` beside it.
     """
     lines = []
-    for dataset in datasets:
-        runs = _runs(request.out / dataset.name, variants)
+    for text, rows in variants.items():
+        found = by_seed(request.out / text, "variant")
+        runs: Runs = {row.name: _with_log(found.get(row.name, {})) for row in rows}
         if any(runs.values()):
-            lines += ["", *_section(dataset, variants, runs, orders)]
-            write_curves(request.out / f"{dataset.name}.svg", variants, runs)
-            lines += ["", f"![Validation perplexity by epoch]({dataset.name}.svg)"]
+            lines += ["", *_section(text, rows, runs, orders)]
+            write_curves(request.out / f"{text}.svg", rows, runs)
+            lines += ["", f"![Validation perplexity by epoch]({text}.svg)"]
     return write_page(request, *page, lines)
 
 
-def _runs(folder: Path, variants: Sequence[Variant]) -> Runs:
-    """Return the settings of each run, its log, and its figures if it is finished."""
-    runs: Runs = {variant.name: {} for variant in variants}
-    for path, settings, metrics in stored(folder):
-        log = path / "metrics.jsonl"
-        if settings["variant"] in runs and log.exists():
-            rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-            described = {**settings, "rows": rows, "metrics": metrics}
-            runs[settings["variant"]][settings["seed"]] = described
-    return runs
+def _with_log(runs: dict[int, Stored]) -> dict[int, Stored]:
+    return {seed: run for seed, run in runs.items() if (run.folder / "metrics.jsonl").exists()}
+
+
+def _log(run: Stored) -> list[dict[str, Any]]:
+    lines = (run.folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def _section(
-    dataset: DataSet, variants: Sequence[Variant], runs: Runs, orders: Sequence[Sequence[str]]
+    text: str, variants: Sequence[Variant], runs: Runs, orders: Sequence[Sequence[str]]
 ) -> list[str]:
-    seeds = sorted({seed for by_seed in runs.values() for seed in by_seed})
+    seeds = seeds_of(runs)
     heads = ["parameters", "paper", *(f"seed {seed}" for seed in seeds), "mean", "validation"]
     lines = [
-        f"## {dataset.title}",
+        f"## {TEXTS[text]}",
         "",
         *table_head("model", *heads, "epochs", align=f"l{'r' * len(heads)}l"),
     ]
-    shown = [variant for variant in variants if runs[variant.name]]
-    lines += [_row(dataset, variant, runs[variant.name], seeds) for variant in shown]
+    lines += [_row(text, v, runs[v.name], seeds) for v in variants if runs[v.name]]
     finished = {
-        name: {seed: -_test(run) for seed, run in by_seed.items()}
-        for name, by_seed in runs.items()
-        if by_seed and all(run["metrics"] for run in by_seed.values())
+        name: {seed: -_test(run.metrics) for seed, run in of_row.items() if run.metrics}
+        for name, of_row in runs.items()
+        if of_row and all(run.metrics for run in of_row.values())
     }
     for order in orders:
         names = [name for name in order if name in finished]
         paper = {name: -float(place) for place, name in enumerate(names)}
         ours = {name: finished[name] for name in names}
-        compared = order_lines("Lowest perplexity first", paper, ours)
-        lines += ["", *compared] if compared else []
+        lines += order_lines("Lowest perplexity first", paper, ours)
     return lines + _baselines(runs)
 
 
-def _row(dataset: DataSet, variant: Variant, runs: Mapping[int, Any], seeds: Sequence[int]) -> str:
-    done = [run for run in runs.values() if run["metrics"]]
-    best = [min(row["valid_perplexity"] for row in run["rows"]) for run in runs.values()]
-    epochs = sorted({_epochs(run) for run in runs.values()})
-    paper = variant.paper.get(dataset.name)
+def _row(text: str, variant: Variant, runs: dict[int, Stored], seeds: Sequence[int]) -> str:
+    metrics = {seed: run.metrics for seed, run in runs.items()}
+    done = [figures for figures in metrics.values() if figures]
+    logs = {seed: _log(run) for seed, run in runs.items()}
+    best = [min(row["valid_perplexity"] for row in log) for log in logs.values()]
+    epochs = sorted({_epochs(run.settings, logs[seed]) for seed, run in runs.items()})
+    paper = variant.paper.get(text)
     return table_row(
         variant.title,
-        f"{done[0]['metrics']['parameters']['all']:,}" if done else "–",
+        f"{done[0]['parameters']['all']:,}" if done else "–",
         f"{paper:.1f}" if paper else "–",
-        *(_cell(runs.get(seed)) for seed in seeds),
-        mean([_test(run) for run in done], 2),
+        *seed_cells(metrics, seeds, lambda figures: f"{_test(figures):.2f}"),
+        mean([_test(figures) for figures in done], 2),
         f"{statistics.mean(best):.2f}",
         ", ".join(epochs),
     )
 
 
-def _cell(run: Mapping[str, Any] | None) -> str:
-    if run is None:
-        return "not run"
-    return f"{_test(run):.2f}" if run["metrics"] else "running"
+def _test(metrics: Mapping[str, Any]) -> float:
+    return metrics["test"]["perplexity"]
 
 
-def _test(run: Mapping[str, Any]) -> float:
-    return run["metrics"]["test"]["perplexity"]
-
-
-def _epochs(run: Mapping[str, Any]) -> str:
-    reached, planned = run["rows"][-1]["epoch"], run["options"]["epochs"]
-    return f"{reached} of {planned} (budget {run['budget']:g})"
+def _epochs(settings: Mapping[str, Any], log: Sequence[Mapping[str, Any]]) -> str:
+    reached, planned = log[-1]["epoch"], settings["options"]["epochs"]
+    return f"{reached} of {planned} (budget {settings['budget']:g})"
 
 
 def _baselines(runs: Runs) -> list[str]:
     """Return the n-gram baselines of the first finished run; they are the same for all."""
-    for by_seed in runs.values():
-        for run in by_seed.values():
-            if run["metrics"]:
-                rows = run["metrics"]["baselines"]
+    for of_row in runs.values():
+        for run in of_row.values():
+            if run.metrics:
+                rows = run.metrics["baselines"]
                 shown = ", ".join(f"{row['name']} {row['perplexity']:.1f}" for row in rows)
                 return ["", f"n-gram baselines on the same text: {shown}."] if shown else []
     return []
@@ -129,15 +128,13 @@ def _baselines(runs: Runs) -> list[str]:
 
 def write_curves(path: Path, variants: Sequence[Variant], runs: Runs) -> None:
     """Plot the validation perplexity of every run by epoch, with one color per variant."""
-    import io
-
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     axes = figure.add_subplot()
     for number, variant in enumerate(variants):
         for label, run in enumerate(runs[variant.name].values()):
-            points = [(row["epoch"], row["valid_perplexity"]) for row in run["rows"]]
+            points = [(row["epoch"], row["valid_perplexity"]) for row in _log(run)]
             axes.plot(
                 *zip(*points, strict=True), "-o", markersize=3, color=f"C{number}",
                 label=variant.title if not label else None,

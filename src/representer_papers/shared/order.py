@@ -19,8 +19,9 @@ def order_lines(
         ours: Our figures of each cell, by seed.
 
     Returns:
-        Lines of Markdown; none if a cell is missing, if the cells have different seeds, if there is
-        only one cell, or if all figures of the paper or all means are equal.
+        An empty line and a line of Markdown; nothing if a cell is missing, if the cells have
+        different seeds, if there is only one cell, or if all figures of the paper or all means are
+        equal.
     """
     seeds = sorted(next(iter(ours.values()), {}))
     is_order = len(paper) > 1 and set(paper) == set(ours)
@@ -36,19 +37,19 @@ def order_lines(
         return []
     ranks = [rankdata([ranked[c] for c in cells]) for ranked in (paper, means)]
     rank = np.corrcoef(*ranks)[0, 1]
-    lines = [
+    line = (
         f"{name}: the paper's order is {_ranking(paper)}; ours {_ranking(means)}. "
         f"Spearman's rank correlation {rank:.2f}."
-    ]
+    )
     if len(seeds) > 1:
         pairs = list(combinations(cells, 2))
         apart = [pair for pair in pairs if _differ(figures, pair)]
         agree = [pair for pair in apart if _sign(paper, pair) * _sign(means, pair) > 0]
-        lines[0] += (
+        line += (
             f" Of {len(pairs)} pairs of cells, {len(apart)} differ by the paired t-test over "
             f"{len(seeds)} seeds (p < {LEVEL}), {len(agree)} of them as in the paper."
         )
-    return lines
+    return ["", line]
 
 
 def _ranking(figures: Mapping[str, float]) -> str:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import torch
+
 from representer.errors import ArgumentError, RunFolderError, TrainingError
 from representer.storage.run_folder import RunFolder
 
 C = TypeVar("C")
 D = TypeVar("D")
+Train = Callable[[RunFolder, C, D], Mapping[str, Any] | None]
 SETTINGS, METRICS = "recipe.json", "metrics.json"
 _WITHOUT_EFFECT = ("threads", "out", "resume")
 
@@ -47,9 +51,14 @@ class Run(Generic[C]):
         """Return True if a finished run with the same settings exists.
 
         Raises:
-            ArgumentError: If the folder has a run with other settings.
+            ArgumentError: If the folder has a run with other settings; the error names one.
         """
-        refuse_others(self.folder / SETTINGS, self.settings, self.length)
+        written = _read(self.folder / SETTINGS)
+        for name, value in self.settings.items():
+            if written is not None and written.get(name) != value and name != self.length:
+                hint = f"Its {name} is {written.get(name)!r}; choose another --out."
+                expected = "a run with these settings"
+                raise ArgumentError("out", str(self.folder), expected, hint=hint)
         metrics = _read(self.folder / METRICS)
         if metrics is None or not self.length or metrics["stopped_by"] != self.length:
             return metrics is not None
@@ -73,7 +82,7 @@ def stored(out: Path, pattern: str = "*") -> list[Stored]:
 def run_missing(
     runs: Sequence[Run[C]],
     load: Callable[[], D],
-    train: Callable[[RunFolder, C, D], Mapping[str, Any] | None],
+    train: Train[C, D],
     beside: Mapping[Path, Callable[[Path, D], None]] | None = None,
     *,
     workers: int = 1,
@@ -111,9 +120,7 @@ def run_missing(
             run_one(run, data, train)
 
 
-def run_one(
-    run: Run[C], data: D, train: Callable[[RunFolder, C, D], Mapping[str, Any] | None]
-) -> None:
+def run_one(run: Run[C], data: D, train: Train[C, D]) -> None:
     """Run or resume one run; see :func:`run_missing`."""
     print(f"{run.folder}:", flush=True)
     try:
@@ -130,22 +137,17 @@ def run_one(
         print(f"skipped: {error}", flush=True)
 
 
-def refuse_others(path: Path, settings: Mapping[str, Any], length: str = "") -> None:
-    """Refuse a folder whose settings file has other values.
-
-    Args:
-        path: The settings file, which may be missing.
-        settings: The requested values.
-        length: A field that may differ.
-
-    Raises:
-        ArgumentError: If a value differs; the error names it.
-    """
-    written = _read(path)
-    for name, value in settings.items():
-        if written is not None and written.get(name) != value and name != length:
-            hint = f"Its {name} is {written.get(name)!r}; choose another --out."
-            raise ArgumentError("out", str(path.parent), "a run with these settings", hint=hint)
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run the block on one thread and flush denormal numbers to zero, for tiny networks."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+        torch.set_num_threads(before)
 
 
 def _load_and_run(run: Run[Any], load: Callable[[], Any], train: Callable[..., Any]) -> None:

@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer.training.fingerprint import fingerprint
+from representer_papers.shared.runs import Stored, stored
+
+
+def by_seed(out: Path, *fields: str) -> dict[Any, dict[int, Stored]]:
+    """Return the runs in a folder by the named settings (a tuple if several), then by seed."""
+    runs: dict[Any, dict[int, Stored]] = {}
+    for run in stored(out):
+        key = itemgetter(*fields)(run.settings)
+        runs.setdefault(key, {})[run.settings["seed"]] = run
+    return runs
+
+
+def metrics_by_seed(out: Path, *fields: str) -> dict[Any, dict[int, dict[str, Any]]]:
+    """Return the metrics of the finished runs, in the order of `by_seed`."""
+    metrics = {
+        key: {seed: run.metrics for seed, run in runs.items() if run.metrics is not None}
+        for key, runs in by_seed(out, *fields).items()
+    }
+    return {key: of_key for key, of_key in metrics.items() if of_key}
+
+
+def seeds_of(runs: Mapping[Any, Mapping[int, Any]]) -> list[int]:
+    """Return the seeds of all runs in ascending order."""
+    return sorted({seed for of_key in runs.values() for seed in of_key})
+
+
+def seed_cells(
+    runs: Mapping[int, dict[str, Any] | None],
+    seeds: Sequence[int],
+    figure: Callable[[dict[str, Any]], str],
+) -> list[str]:
+    """Return a cell for each seed: the figure of its metrics, "running" or "not run"."""
+    shown = {seed: figure(run) if run else "running" for seed, run in runs.items()}
+    return [shown.get(seed, "not run") for seed in seeds]
 
 
 def write_page(
@@ -64,14 +100,12 @@ def mean(values: Sequence[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}{deviation}"
 
 
-def spread(accuracies: Sequence[float], interval: Sequence[float]) -> str:
-    """Format accuracies in %: mean ± standard deviation over seeds, or one seed's interval.
+def mean_accuracy(accuracies: Sequence[float], interval: Sequence[float]) -> str:
+    """Format the mean over seeds of accuracies in [0, 1], in %.
 
-    Args:
-        accuracies: One for each seed, in [0, 1].
-        interval: The 95 % interval of the first, shown if it is the only one.
+    A single seed is followed by its 95 % interval.
     """
     shown = mean([100 * accuracy for accuracy in accuracies], 2)
-    if len(accuracies) == 1:
-        return f"{shown} ({100 * interval[0]:.2f} – {100 * interval[1]:.2f})"
-    return f"{shown} ({len(accuracies)} seeds)"
+    if len(accuracies) > 1:
+        return shown
+    return f"{shown} ({100 * interval[0]:.2f} – {100 * interval[1]:.2f})"

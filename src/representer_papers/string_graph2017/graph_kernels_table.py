@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from representer.tasks.recipe import Request
-from representer_papers.shared.table import table_head, table_row, write_page
-from representer_papers.string_graph2017.graph_sets import FAMILIES, NETWORKS, PUBLISHED, GraphSet
+from representer_papers.shared.table import metrics_by_seed, table_head, table_row, write_page
+from representer_papers.string_graph2017.published import (
+    FAMILIES,
+    GRAPH_NETWORKS,
+    PUBLISHED,
+    GraphSet,
+)
 
 # By row and data set, the result of each repeat by its seed.
 Results = dict[tuple[str, str], dict[int, dict[str, Any]]]
@@ -34,11 +38,14 @@ _ABOUT = (
 
 def write_table(request: Request, datasets: Sequence[GraphSet]) -> Path:
     """Write ``table.md`` from all results of the folder, and return its path."""
-    names, folders = [d.name for d in datasets], [d.folder for d in datasets]
-    results = _results(request.out, names)
-    lines = ["", *table_head("", *folders)]
-    for name, title in (FAMILIES | NETWORKS).items():
-        cells = [_cell(list(results.get((name, dataset), {}).values())) for dataset in names]
+    results = {
+        (row, dataset.name): repeats
+        for dataset in datasets
+        for row, repeats in metrics_by_seed(request.out / dataset.name, "row").items()
+    }
+    lines = ["", *table_head("", *(dataset.folder for dataset in datasets))]
+    for name, title in (FAMILIES | GRAPH_NETWORKS).items():
+        cells = [_cell(list(results.get((name, d.name), {}).values())) for d in datasets]
         lines.append(table_row(title, *cells))
     for name, source in PUBLISHED.items():
         shown = [dataset.published.get(name) for dataset in datasets]
@@ -47,19 +54,6 @@ def write_table(request: Request, datasets: Sequence[GraphSet]) -> Path:
             lines.append(table_row(f"*{name}* ({source})", *cells))
     lines += _comparison(results, datasets) + _choices(results, datasets)
     return write_page(request, "Graph classification: kernels and their networks", _ABOUT, lines)
-
-
-def _results(out: Path, names: Sequence[str]) -> Results:
-    results: Results = {}
-    for name in names:
-        for folder in sorted((out / name).glob("seed*")):
-            seed = int(folder.name.removeprefix("seed"))
-            for own in FAMILIES | NETWORKS:
-                path = folder / f"{own}.json"
-                if path.exists():
-                    result = json.loads(path.read_text("utf-8"))
-                    results.setdefault((own, name), {})[seed] = result
-    return results
 
 
 def _accuracies(result: Mapping[str, Any]) -> list[float]:

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 
 from representer import nn
-from representer.errors import RunFolderError
-from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
-from representer.tasks.recipe import Request
 from representer.training import generators
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
-from representer_papers.shared.graph_store import GraphBatch, GraphStore
+from representer_papers.shared.graph_store import GraphBatch, GraphStore, outputs_in_batches
 from representer_papers.string_graph2017.graph_sets import GraphData
-from representer_papers.string_graph2017.nested_folds import Fold, outer_folds
+from representer_papers.string_graph2017.nested_folds import Fold
 
 EPOCHS, BATCH, UNITS, LR = 200, 32, 32, 5e-3
 VALID = 9  # a ninth of the training part selects the best epoch
@@ -34,7 +30,7 @@ class GraphClassifier(torch.nn.Module):
     """A graph layer, followed by batch normalization and a linear layer.
 
     Args:
-        row: A key of ``graph_sets.NETWORKS``.
+        row: A key of ``GRAPH_NETWORKS``.
         tags: Number of node labels.
         classes: Number of classes.
         units: Number of units of the graph layer.
@@ -58,31 +54,28 @@ class GraphClassifier(torch.nn.Module):
         return self.output(self.dropout(F.relu(self.norm(units))))
 
 
-def run_network(request: Request, row: str, data: GraphData, folder: Path, seed: int) -> None:
+def tested_folds(
+    folder: RunFolder,
+    settings: dict[str, Any],
+    data: GraphData,
+    folds: Sequence[Fold],
+    threads: int | None,
+) -> list[dict[str, Any]]:
     """Train and test a network in each outer fold, resuming interrupted runs.
 
     Args:
-        request: The request.
-        row: A key of ``graph_sets.NETWORKS``.
+        folder: Folder of the repeat, which gets a run folder for each fold.
+        settings: Its row, seed and number of epochs, and whether it is a smoke run.
         data: The graphs.
-        folder: Folder of the repeat.
-        seed: Seed of folds, weights and order.
+        folds: The outer folds.
+        threads: Number of CPU threads; None for torch's default.
     """
-    path = folder / f"{row}.json"
-    epochs = 1 if request.smoke else max(1, round(request.budget * EPOCHS))
-    if path.exists() and json.loads(path.read_text("utf-8"))["epochs"] >= epochs:
-        return
-    rows = []
-    store = _store(data)
-    for k, fold in enumerate(outer_folds(data.labels, data.folds, seed)):
-        home = folder / row / f"fold{k + 1}"
-        try:
-            with RunFolder(home, resume=home.exists()) as run:
-                rows.append(_run_fold(run, request, row, store, fold, seed, k, epochs))
-        except RunFolderError as error:  # another process is working on it
-            print(f"skipped: {error}")
-            return
-    atomic.write_json(path, {"epochs": epochs, "folds": rows})
+    rows, store = [], _store(data)
+    for k, fold in enumerate(folds):
+        home = folder.path / "folds" / f"fold{k + 1}"
+        with RunFolder(home, resume=home.exists()) as run:
+            rows.append(_run_fold(run, settings, store, fold, k, threads))
+    return rows
 
 
 def _store(data: GraphData) -> GraphStore:
@@ -99,31 +92,27 @@ def _store(data: GraphData) -> GraphStore:
 
 
 def _run_fold(
-    run: RunFolder, request: Request, row: str, store: GraphStore, fold: Fold, seed: int, k: int,
-    epochs: int,
+    run: RunFolder, settings: dict[str, Any], store: GraphStore, fold: Fold, k: int,
+    threads: int | None,
 ) -> dict[str, Any]:  # fmt: skip
-    from sklearn.model_selection import StratifiedKFold
-
-    own = generators.derive(seed, "fold", k)
+    own = generators.derive(settings["seed"], "fold", k)
     labels = store.y.numpy()
     split = StratifiedKFold(VALID, shuffle=True, random_state=own % 2**32)
     fit, check = next(iter(split.split(fold.train, labels[fold.train])))
     train, valid = fold.train[fit], fold.train[check]
-    units = 4 if request.smoke else UNITS
+    units = 4 if settings["smoke"] else UNITS
     with generators.initializing(own):
-        model = GraphClassifier(row, store.features, int(labels.max()) + 1, units)
+        model = GraphClassifier(settings["row"], store.features, int(labels.max()) + 1, units)
     config = TrainerConfig(
-        epochs=epochs, lr=LR, monitor="valid_score", seed=own, threads=request.threads or None,
+        epochs=settings["epochs"], lr=LR, monitor="valid_score", seed=own, threads=threads,
         show_progress=False,
     )  # fmt: skip
-    task = _task(store, train, valid, own)
-    settings = {"row": row, "seed": seed, "fold": k + 1, "units": units}
-    trainer = Trainer(model, task, config, run, settings=settings)
+    watched = {"row": settings["row"], "seed": settings["seed"], "fold": k + 1, "units": units}
+    trainer = Trainer(model, _task(store, train, valid, own), config, run, settings=watched)
     result = trainer.fit()
     trainer.restore_best()
     model.eval()
-    with torch.no_grad():
-        predictions = _logits(model, store, fold.test).argmax(dim=1)
+    predictions = _logits(model, store, fold.test).argmax(dim=1)
     right = int((predictions == store.y[torch.from_numpy(fold.test)]).sum())
     epoch = None if result.best is None else result.best["epoch"]
     return {"right": right, "tested": len(fold.test), "epoch": epoch}
@@ -153,11 +142,8 @@ def _task(store: GraphStore, train: np.ndarray, valid: np.ndarray, seed: int) ->
 def _logits(
     model: torch.nn.Module,
     store: GraphStore,
-    numbers: Sequence[int] | np.ndarray,
+    numbers: np.ndarray,
     check: Callable[[], None] = lambda: None,
 ) -> Tensor:
-    logits = []
-    for start in range(0, len(numbers), _EVALUATION_BATCH):
-        logits.append(model(store(numbers[start : start + _EVALUATION_BATCH])))
-        check()
-    return torch.cat(logits)
+    batches = outputs_in_batches(model, store, numbers, _EVALUATION_BATCH, check)
+    return torch.cat([outputs for _, outputs in batches])

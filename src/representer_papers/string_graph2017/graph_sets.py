@@ -1,78 +1,29 @@
-"""The TU data sets of graphs, the compared models, and published accuracies."""
+"""Reader of the TU data sets of graphs in their common text format, with their folds.
+
+NUMBER OF GRAPHS
+NODES LABEL                 for each graph, followed by one line for each of its nodes:
+TAG COUNT NEIGHBOR ...      nodes are numbered from 0; an edge is listed at both of its nodes
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NoReturn
 
+import numpy as np
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from representer.data.tables.source import physical_lines
 from representer.errors import DataError
 from representer_papers.shared.datasets import existing, located, missing
-
-if TYPE_CHECKING:
-    import numpy as np
-    from torch_geometric.data import Data
-
-# The rows of the table, plain ones first.
-FAMILIES = {
-    "walk": "walks of n nodes",
-    "walk-inverse": "1/(2 − K) over walks",
-    "walk-rbf": "RBF over walks",
-    "levels": "walks of 1 … n nodes, summed",
-    "levels-inverse": "1/(2 − K) over summed levels",
-    "levels-rbf": "RBF over summed levels",
-    "wl": "Weisfeiler-Lehman subtree",
-    "wl-inverse": "1/(2 − K) over Weisfeiler-Lehman",
-    "wl-rbf": "RBF over Weisfeiler-Lehman",
-}
-NETWORKS = {
-    "walk-network": "network of walks of 3 nodes",
-    "wl-network": "Weisfeiler-Lehman network, 4 levels",
-}
-
-
-@dataclass(frozen=True)
-class GraphSet:
-    """A data set of graphs and its published accuracies in %.
-
-    Attributes:
-        name: Name on the command line.
-        folder: Name of its folder and of its file.
-        graphs: Number of graphs in the full set.
-        order: Number of nodes of the longest walks.
-        published: Accuracy by row of `PUBLISHED`.
-    """
-
-    name: str
-    folder: str
-    graphs: int
-    order: int
-    published: Mapping[str, float] = field(default_factory=dict)
-
-
-# By row of the table: where the figures are printed, and with what protocol.
-PUBLISHED = {
-    "WL subtree": "README of the code of Random Walk Graph Neural Networks, NeurIPS 2020",
-    "GIN": "the same README",
-    "walk kernels": "nested; Kriege, Weisfeiler and Leman Go Walking, 2022",
-    "GIN-0": "Xu et al., How Powerful are Graph Neural Networks?, ICLR 2019: at the epoch that is "
-    "best on the test folds, so higher than with nested selection",
-}
-
-GRAPH_SETS = {
-    s.name: s
-    for s in (
-        GraphSet("mutag", "MUTAG", 188, 6,
-                 {"WL subtree": 84.6, "GIN": 84.7, "walk kernels": 87.1, "GIN-0": 89.4}),
-        GraphSet("proteins", "PROTEINS", 1_113, 5,
-                 {"WL subtree": 73.8, "GIN": 73.3, "walk kernels": 74.8, "GIN-0": 76.2}),
-        GraphSet("nci1", "NCI1", 4_110, 6,
-                 {"WL subtree": 84.8, "GIN": 80.0, "walk kernels": 85.5, "GIN-0": 82.7}),
-        GraphSet("imdb-b", "IMDB-BINARY", 1_000, 3, {"GIN-0": 75.1}),
-    )
-}  # fmt: skip
+from representer_papers.string_graph2017.nested_folds import OUTER
+from representer_papers.string_graph2017.published import GRAPH_SETS, GraphSet
 
 
 @dataclass(frozen=True)
@@ -83,24 +34,20 @@ class Located:
     graphs: Path
     folds: Path
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of both files."""
+        return hashlib.sha256(self.graphs.read_bytes() + self.folds.read_bytes()).hexdigest()
+
 
 @dataclass(frozen=True)
 class GraphData:
-    """The content of a data set.
+    """The content of a data set."""
 
-    Attributes:
-        graphs: PyG graphs with the label of each node in ``x``, as one column.
-        labels: The class of each graph, 0, 1, ….
-        folds: The test fold of each graph, 1 to 10; 0 for none.
-        has_degrees: Whether node labels are degrees, because all labels in the file are equal.
-        digest: SHA-256 of both files.
-    """
-
-    graphs: list[Data]
-    labels: np.ndarray
-    folds: np.ndarray
-    has_degrees: bool
-    digest: str
+    graphs: list[Data]  # with the label of each node in x, as one column
+    labels: np.ndarray  # the class of each graph, 0, 1, …
+    folds: np.ndarray  # the test fold of each graph, 1 to 10; 0 for none
+    has_degrees: bool  # node labels are degrees, because all labels in the file are equal
 
 
 def locate(root: Path, names: Sequence[str]) -> list[Located]:
@@ -125,25 +72,101 @@ def read(place: Located) -> GraphData:
     Raises:
         DataError: If a file is invalid; the error names the file and the line.
     """
-    import numpy as np
-    import torch
-    from torch_geometric.data import Data
-
-    from representer_papers.shared.graph_text import read_folds, read_graph_text
-
-    raw = read_graph_text(place.graphs)
-    folds = read_folds(place.folds, len(raw))
-    missing = sorted(set(range(1, 11)) - set(folds.tolist()))
-    if missing or folds.max() > 10:
-        problem = f"has no fold {missing[0]}" if missing else f"has a fold {folds.max()}"
-        raise DataError(f"{problem}; there must be 1 … 10", file=place.folds)
-    has_degrees = len(torch.cat([graph.tags for graph in raw]).unique()) == 1
+    parsed = [*read_graphs(place.graphs)]
+    folds = read_folds(place.folds, len(parsed))
+    absent = sorted(set(range(1, OUTER + 1)) - set(folds.tolist()))
+    if absent or folds.max() > OUTER:
+        problem = f"has no fold {absent[0]}" if absent else f"has a fold {folds.max()}"
+        raise DataError(f"{problem}; there must be 1 … {OUTER}", file=place.folds)
+    has_degrees = len(torch.cat([tags for tags, _, _ in parsed]).unique()) == 1
     graphs = []
-    for graph in raw:
-        tags = graph.tags
-        if has_degrees:
-            tags = torch.bincount(graph.edge_index[0], minlength=len(tags))
-        graphs.append(Data(x=tags[:, None].double(), edge_index=graph.edge_index))
-    labels = np.unique([graph.label for graph in raw], return_inverse=True)[1]
-    digest = hashlib.sha256(place.graphs.read_bytes() + place.folds.read_bytes()).hexdigest()
-    return GraphData(graphs, labels, folds, has_degrees, digest)
+    for tags, edge_index, _ in parsed:
+        x = torch.bincount(edge_index[0], minlength=len(tags)) if has_degrees else tags
+        graphs.append(Data(x=x[:, None].double(), edge_index=edge_index))
+    labels = np.unique([label for _, _, label in parsed], return_inverse=True)[1]
+    return GraphData(graphs, labels, folds, has_degrees)
+
+
+def read_graphs(path: Path) -> Iterator[tuple[Tensor, Tensor, int]]:
+    """Yield the node labels ``(N,)``, the edge_index ``(2, E)`` and the label of each graph.
+
+    Raises:
+        DataError: If the file does not have this format; the error names the line.
+    """
+    rows = _rows(path)
+    line, (count,) = _next(path, rows, 1, "the number of graphs")
+    if count < 1:
+        _refuse(path, line, f"the number of graphs is {count}")
+    for number in range(count):
+        what = f"the number of nodes and the label of graph {number + 1} of {count}"
+        line, (size, label) = _next(path, rows, 2, what)
+        if size < 1:
+            _refuse(path, line, f"graph {number + 1} has {size} nodes")
+        tags, edges = _read_graph(path, rows, size)
+        yield tags, edges, label
+    for line, _ in rows:
+        _refuse(path, line, f"the file goes on after the {count} graphs that line 1 announces")
+
+
+def read_folds(path: Path, count: int) -> np.ndarray:
+    """Read the test fold 1, 2, … of each of ``count`` graphs; an empty line gives 0, for no fold.
+
+    Raises:
+        DataError: If the number of lines differs, or a line is not a positive integer.
+    """
+    lines = [text.strip() for text in physical_lines(path)]
+    for line, text in enumerate(lines, 1):
+        if text and not (text.isascii() and text.isdigit() and int(text) > 0):
+            _refuse(path, line, f"the fold is {text!r}, not a positive integer")
+    if len(lines) != count:
+        _refuse(path, len(lines), f"the file has {len(lines)} lines for {count} graphs")
+    return np.array([int(text or 0) for text in lines])
+
+
+def _read_graph(
+    path: Path, rows: Iterator[tuple[int, list[int]]], size: int
+) -> tuple[Tensor, Tensor]:
+    tags, lines, pairs = [], [], []
+    for node in range(size):
+        what = f"the tag and the neighbors of node {node} of {size}"
+        line, (tag, claimed, *neighbors) = _next(path, rows, None, what)
+        if claimed != len(neighbors):
+            _refuse(path, line, f"{claimed} neighbors are announced, but {len(neighbors)} given")
+        for neighbor in neighbors:
+            if not 0 <= neighbor < size:
+                _refuse(path, line, f"neighbor {neighbor} is not one of the nodes 0 … {size - 1}")
+        tags.append(tag)
+        lines.append(line)
+        pairs += [(node, neighbor) for neighbor in neighbors]
+    both_ways = set(pairs)
+    for source, target in pairs:
+        if (target, source) not in both_ways:
+            problem = f"node {source} lists neighbor {target}, but not the other way round"
+            _refuse(path, lines[source], problem)
+    edges = torch.tensor(pairs, dtype=torch.int64).reshape(-1, 2)
+    return torch.tensor(tags), edges.T.contiguous()
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[int]]]:
+    for line, text in enumerate(physical_lines(path), 1):
+        words = text.split()
+        if not all(re.fullmatch("-?[0-9]{1,18}", word) for word in words):
+            _refuse(path, line, f"{text.strip()[:40]!r} is not a list of integers")
+        if words:
+            yield line, [int(word) for word in words]
+
+
+def _next(
+    path: Path, rows: Iterator[tuple[int, list[int]]], size: int | None, what: str
+) -> tuple[int, list[int]]:
+    """Return the next non-empty line, which must have ``size`` numbers, or at least two."""
+    line, numbers = next(rows, (None, []))
+    if line is None:
+        raise DataError(f"the file ends before {what}", file=path)
+    if len(numbers) < 2 if size is None else len(numbers) != size:
+        _refuse(path, line, f"expected {what}, found {len(numbers)} numbers")
+    return line, numbers
+
+
+def _refuse(path: Path, line: int, problem: str) -> NoReturn:
+    raise DataError(problem, file=path, line=line)

@@ -6,8 +6,10 @@ few Gram matrices, each of which is computed once; see `Stored`.
 
 from __future__ import annotations
 
+import io
+import operator
 from collections.abc import Callable, Iterable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from representer.kernels import (
     RandomWalkKernel,
     WeisfeilerLehmanKernel,
 )
+from representer.storage import atomic
 
 DECAYS = (0.1, 0.3, 1.0)
 BANDWIDTHS = (0.1, 0.3, 1.0)
@@ -49,12 +52,7 @@ class Stored(Kernel):
 
 
 class Grams:
-    """The Gram matrices of a data set, computed on first use and stored in files.
-
-    Args:
-        folder: Folder of the files.
-        graphs: PyG graphs with the label of each node in ``x``, as one column.
-    """
+    """The Gram matrices of a data set, computed on first use and stored in files of a folder."""
 
     def __init__(self, folder: Path, graphs: Sequence[Any]) -> None:
         self._folder, self._graphs = folder, graphs
@@ -68,10 +66,6 @@ class Grams:
         return self._get(f"subtrees-{depth}", WeisfeilerLehmanKernel(depth=depth))
 
     def _get(self, name: str, kernel: Kernel) -> np.ndarray:
-        import io
-
-        from representer.storage import atomic
-
         path = self._folder / f"{name}.npy"
         if not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -89,52 +83,44 @@ def candidates(
     All plain kernels have a unit diagonal, also inside compositions.
 
     Args:
-        family: A key of ``graph_sets.FAMILIES``.
+        family: A key of ``published.FAMILIES``.
         grams: Gram matrices of the data set.
         order: Number of nodes of the longest walks.
         depth: Largest number of relabelings.
     """
     below, _, activation = family.partition("-")
-    plain = _subtrees(grams, depth) if below == "wl" else _WALKS[below](grams, order)
+    if below == "walk":
+        plain = {f"n={n}": partial(_walks, grams, n) for n in range(1, order + 1)}
+    elif below == "levels":
+        orders = range(order, 1, -2)[::-1]
+        plain = {
+            f"n={n}, λ={lam:g}": partial(_levels, grams, n, lam) for n in orders for lam in DECAYS
+        }
+    else:
+        plain = {f"L={level}": partial(_subtrees, grams, level) for level in range(1, depth + 1)}
     if not activation:
         return plain
     if activation == "inverse":
-        return {name: _composed(make, InversePolynomial()) for name, make in plain.items()}
+        return {name: partial(_composed, make, InversePolynomial()) for name, make in plain.items()}
     return {
-        f"{name}, s={bandwidth:g}": _composed(make, Gaussian(bandwidth))
+        f"{name}, s={bandwidth:g}": partial(_composed, make, Gaussian(bandwidth))
         for name, make in plain.items()
         for bandwidth in BANDWIDTHS
     }
 
 
-def _composed(make: Callable[[], Kernel], point_kernel: Any) -> Callable[[], Kernel]:
-    return lambda: make().activated(point_kernel)
+def _composed(make: Callable[[], Kernel], point_kernel: Any) -> Kernel:
+    return make().activated(point_kernel)
 
 
-def _walks(grams: Grams, order: int) -> dict[str, Callable[[], Kernel]]:
-    def make(n: int) -> Callable[[], Kernel]:
-        return lambda: Stored(grams.walks(n)).cosine()
-
-    return {f"n={n}": make(n) for n in range(1, order + 1)}
+def _walks(grams: Grams, order: int) -> Kernel:
+    return Stored(grams.walks(order)).cosine()
 
 
-def _levels(grams: Grams, order: int) -> dict[str, Callable[[], Kernel]]:
-    def make(n: int, lam: float) -> Callable[[], Kernel]:
-        def summed() -> Kernel:
-            levels = [Stored(grams.walks(k), lam ** (k - 1)) for k in range(1, n + 1)]
-            return reduce(lambda first, second: first + second, levels).cosine()
-
-        return summed
-
-    orders = range(order, 1, -2)[::-1]
-    return {f"n={n}, λ={lam:g}": make(n, lam) for n in orders for lam in DECAYS}
+def _levels(grams: Grams, order: int, lam: float) -> Kernel:
+    levels = [Stored(grams.walks(k), lam ** (k - 1)) for k in range(1, order + 1)]
+    return reduce(operator.add, levels[1:], levels[0]).cosine()
 
 
-def _subtrees(grams: Grams, deepest: int) -> dict[str, Callable[[], Kernel]]:
-    def make(depth: int) -> Callable[[], Kernel]:
-        return lambda: Stored(grams.subtrees(depth)).cosine()
-
-    return {f"L={depth}": make(depth) for depth in range(1, deepest + 1)}
-
-
-_WALKS = {"walk": _walks, "levels": _levels}
+def _subtrees(grams: Grams, depth: int) -> Kernel:
+    return Stored(grams.subtrees(depth)).cosine()

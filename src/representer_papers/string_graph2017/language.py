@@ -7,6 +7,7 @@ from typing import Any
 
 from representer.tasks.language.language_config import PRESETS
 from representer.tasks.recipe import Recipe, Reported, Request
+from representer_papers.shared import language
 from representer_papers.shared.language import Variant
 
 SOURCE = "L17 Table 1"
@@ -82,13 +83,11 @@ _ABOUT = (
 
 def reproduce(request: Request) -> Path:
     """Run the missing models and write the table: by default, the five variants of Fig. 3."""
-    from representer_papers.shared import language
-
     page = "L17 Table 1 and Fig. 3: language models, perplexity", _ABOUT
     # The order in section 6.1 and Fig. 3, best first.
     order = tuple(reversed(_SIZES))
     orders = (order, tuple(f"{name}-small" for name in order), tuple(reversed(_LARGE)))
-    return language.reproduce(request, page, ("ptb",), lambda _: VARIANTS, _SIZES, orders)
+    return language.reproduce(request, page, {"ptb": VARIANTS}, _SIZES, orders)
 
 
 LANGUAGE = Recipe(

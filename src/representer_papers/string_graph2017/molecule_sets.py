@@ -1,43 +1,48 @@
-"""The molecules of the Clean Energy Project, read once and stored as tensors with their split."""
+"""The molecules of the Clean Energy Project with their split, and baselines on them."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
+from sklearn.linear_model import Ridge
 from torch import Tensor
 
+from representer.data.molecules import (
+    molecule_graph,
+    parse_smiles,
+    read_molecules,
+    split_molecules,
+)
 from representer.errors import DataError
+from representer.storage import atomic
 from representer.tasks.recipe import Request
 from representer_papers.shared.datasets import existing
 from representer_papers.shared.graph_store import GraphStore
+from representer_papers.string_graph2017.published import MEAN
 
 FRACTIONS = (0.88, 0.02, 0.10)  # the paper: 0.863, 0.037 and 0.1 of a hundred times as many
 SMOKE = 60  # molecules in a smoke run
+BITS, RADIUS = 2048, 2  # of the fingerprints
+PENALTIES = (0.01, 0.1, 1.0, 10.0, 100.0)  # of ridge regression
 
 
 @dataclass(frozen=True)
 class MoleculeSet:
-    """Molecules with a positive PCE, and their split.
+    """Molecules with a positive PCE, and their split."""
 
-    Attributes:
-        smiles: SMILES as in the file.
-        store: Molecular graphs with the PCE as ``y``.
-        train: Numbers of the training molecules; ``valid`` and ``test`` likewise.
-        left_out: Number of molecules left out: a PCE of 0 or below, or an invalid SMILES.
-        digest: SHA-256 of the file.
-    """
-
-    smiles: list[str]
-    store: GraphStore
-    train: np.ndarray
+    smiles: list[str]  # as in the file
+    store: GraphStore  # with the PCE as y
+    train: np.ndarray  # numbers of the training molecules
     valid: np.ndarray
     test: np.ndarray
-    left_out: int
-    digest: str
+    digest: str  # SHA-256 of the file
 
 
 def locate(root: Path) -> Path:
@@ -54,17 +59,11 @@ def locate(root: Path) -> Path:
 
 
 def read(path: Path, request: Request) -> MoleculeSet:
-    """Read the molecules, or the tensors that an earlier run stored.
-
-    Args:
-        path: A file with the columns ``smiles`` and ``PCE``.
-        request: The request; its output folder stores the tensors.
+    """Read the columns ``smiles`` and ``PCE``; the graphs are stored in the output folder.
 
     Raises:
         DataError: If the file is invalid.
     """
-    from representer.data.molecules import read_molecules
-
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     table = read_molecules(path, "smiles", "PCE", skip_invalid=True)
     values = table.numbers()[:, 0]
@@ -74,27 +73,52 @@ def read(path: Path, request: Request) -> MoleculeSet:
     smiles = [table.smiles[i] for i in kept]
     file = request.out / f"molecules-{digest[:12]}-{len(kept)}.safetensors"
     if file.exists():
-        import safetensors.torch
-
         tensors = safetensors.torch.load_file(file)
     else:
-        from representer.storage import atomic
-
         tensors = _tensors(smiles, torch.from_numpy(values[kept]).float())
         request.out.mkdir(parents=True, exist_ok=True)
         atomic.write_tensors(file, tensors)
     part = tensors.pop("part").numpy()
-    left_out = len(table) + len(table.dropped) - len(kept)
     train, valid, test = (np.flatnonzero(part == k) for k in range(len(FRACTIONS)))
-    return MoleculeSet(smiles, GraphStore(tensors), train, valid, test, left_out, digest)
+    return MoleculeSet(smiles, GraphStore(tensors), train, valid, test, digest)
 
 
 def _tensors(smiles: list[str], values: Tensor) -> dict[str, Tensor]:
-    from representer.data.molecules import molecule_graph, split_molecules
-
     print(f"reading {len(smiles)} molecules", flush=True)
     store = GraphStore.of([molecule_graph(text) for text in smiles], values)
     part = torch.zeros(len(smiles), dtype=torch.uint8)
     for k, numbers in enumerate(split_molecules(smiles, FRACTIONS)):
         part[numbers] = k
     return {**store.tensors(), "part": part}
+
+
+def write_baselines(path: Path, data: MoleculeSet) -> None:
+    """Fit the mean and ridge regression on fingerprints, and write their RMSE on the test part."""
+    from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+
+    y = data.store.y.double().numpy()
+    make = GetMorganGenerator(radius=RADIUS, fpSize=BITS)
+    counts = [make.GetCountFingerprintAsNumPy(parse_smiles(text)) for text in data.smiles]
+    mean = _rmse(y[data.train].mean(), y[data.test])
+    rmse, penalty = ridge(np.stack(counts).astype(np.float32), y, data)
+    name = f"ECFP of radius {RADIUS}, {BITS} counts, ridge"
+    rows: list[dict[str, Any]] = [
+        {"name": MEAN, "parameters": 1, "rmse": mean},
+        {"name": name, "parameters": BITS + 1, "rmse": rmse, "penalty": penalty},
+    ]
+    atomic.write_json(path, rows)
+
+
+def ridge(X: np.ndarray, y: np.ndarray, data: MoleculeSet) -> tuple[float, float]:
+    """Return the test RMSE of ridge regression, and the penalty, which is best in validation."""
+    results = []
+    for penalty in PENALTIES:
+        model = Ridge(penalty).fit(X[data.train], y[data.train])
+        valid, test = (_rmse(model.predict(X[i]), y[i]) for i in (data.valid, data.test))
+        results.append((valid, penalty, test))
+    _, penalty, test = min(results)
+    return test, penalty
+
+
+def _rmse(predictions: np.ndarray | float, truth: np.ndarray) -> float:
+    return math.sqrt(float(np.mean((predictions - truth) ** 2)))

@@ -10,19 +10,23 @@ from typing import Any
 
 from representer.tasks.recipe import Request
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.runs import stored
-from representer_papers.shared.table import mean, table_head, table_row, write_page
-from representer_papers.string_graph2017.table3 import (
-    DECAYS,
-    NETWORKS,
-    ORDER,
-    SAMPLES,
-    TRAINING,
-    WITHOUT,
+from representer_papers.shared.table import (
+    by_seed,
+    mean,
+    seed_cells,
+    seeds_of,
+    table_head,
+    table_row,
+    write_page,
 )
+from representer_papers.string_graph2017.published import MOLECULE_NETWORKS as NETWORKS
+from representer_papers.string_graph2017.published import ORDER
+from representer_papers.string_graph2017.published import WITHOUT_NETWORK as WITHOUT
 
-# By network and seed, the figures of a run; None if it is not finished.
-Runs = dict[str, dict[int, dict[str, Any] | None]]
+TRAINING = 1_900_000  # molecules in the paper's training part
+SAMPLES, DECAYS = 100_000, 51  # molecules between two decays of the rate; until it is 5e-6
+OfSeeds = Mapping[int, dict[str, Any] | None]  # figures of a run; None if it is not finished
+Runs = dict[str, OfSeeds]
 _ABOUT = (
     "",
     "Root mean squared error of the power conversion efficiency (PCE, in %) on the test part. As",
@@ -37,10 +41,9 @@ _ABOUT = (
 
 def write_table(request: Request) -> Path:
     """Write ``table.md`` from all runs of the folder, and return its path."""
-    runs: Runs = {}
-    for _, settings, metrics in stored(request.out):
-        runs.setdefault(settings["network"], {})[settings["seed"]] = metrics
-    seeds = sorted({seed for by_seed in runs.values() for seed in by_seed})
+    found = by_seed(request.out, "network")
+    runs: Runs = {name: {s: run.metrics for s, run in own.items()} for name, own in found.items()}
+    seeds = seeds_of(runs)
     heads = ["parameters", "L17", *(f"seed {seed}" for seed in seeds), "mean", "molecules seen"]
     lines = [
         "",
@@ -54,39 +57,34 @@ def write_table(request: Request) -> Path:
     return write_page(request, title, [*_ABOUT, *_sizes(runs)], lines)
 
 
-def _done(by_seed: Mapping[int, dict[str, Any] | None]) -> list[dict[str, Any]]:
-    return [figures for figures in by_seed.values() if figures is not None]
+def _done(of_seeds: OfSeeds) -> dict[int, dict[str, Any]]:
+    return {seed: figures for seed, figures in of_seeds.items() if figures is not None}
 
 
 def _sizes(runs: Runs) -> list[str]:
-    for by_seed in runs.values():
-        for figures in _done(by_seed):
-            sizes = figures["sizes"]
-            return [
-                "",
-                f"Trained on {sizes['train']:,} molecules, tested on {sizes['test']:,}: a random "
-                f"sample. The paper's networks were trained on {TRAINING:,}, so only the order of "
-                "the networks is comparable, not their errors.",
-            ]
-    return []
+    finished = [figures for of_seeds in runs.values() for figures in _done(of_seeds).values()]
+    if not finished:
+        return []
+    sizes = finished[0]["sizes"]
+    return [
+        "",
+        f"Trained on {sizes['train']:,} molecules, tested on {sizes['test']:,}: a random sample. "
+        f"The paper's networks were trained on {TRAINING:,}, so only the order of the networks is "
+        "comparable, not their errors.",
+    ]
 
 
-def _row(name: str, by_seed: Mapping[int, dict[str, Any] | None], seeds: Sequence[int]) -> str:
-    network, done = NETWORKS[name], _done(by_seed)
+def _row(name: str, of_seeds: OfSeeds, seeds: Sequence[int]) -> str:
+    network, done = NETWORKS[name], list(_done(of_seeds).values())
     seen = sorted({figures["samples"] for figures in done})
-    shown = ["not run" if s not in by_seed else _figure(by_seed[s]) for s in seeds]
     return table_row(
         network.title,
         f"{done[0]['parameters']:,}" if done else "–",
         "–" if network.rmse is None else f"{network.rmse:.4f}",
-        *shown,
+        *seed_cells(of_seeds, seeds, lambda figures: f"{figures['test']['rmse']:.4f}"),
         mean([figures["test"]["rmse"] for figures in done], 4),
         ", ".join(f"{n:,} of {SAMPLES * DECAYS:,}" for n in seen) or "–",
     )
-
-
-def _figure(figures: Mapping[str, Any] | None) -> str:
-    return "running" if figures is None else f"{figures['test']['rmse']:.4f}"
 
 
 def _without(out: Path, seeds: int) -> list[str]:
@@ -108,23 +106,16 @@ def _without(out: Path, seeds: int) -> list[str]:
 
 def _order(runs: Runs) -> list[str]:
     finished = [n for n in ORDER if n in runs and all(runs[n].values())]
-    ours = {
-        name: {seed: -f["test"]["rmse"] for seed, f in runs[name].items() if f is not None}
-        for name in finished
-    }
+    ours = {n: {s: -f["test"]["rmse"] for s, f in _done(runs[n]).items()} for n in finished}
     paper = {name: -float(NETWORKS[name].rmse or 0) for name in finished}
-    lines = order_lines("Smallest error first", paper, ours)
-    return ["", *lines] if lines else []
+    return order_lines("Smallest error first", paper, ours)
 
 
 def _comparison(runs: Runs) -> list[str]:
     """Compare the gated network with the neural fingerprint, seed by seed."""
-    gated, other = (runs.get(name, {}) for name in ("wl-gated", "neural-fingerprint"))
-    gaps = [
-        fingerprint["test"]["rmse"] - own["test"]["rmse"]
-        for seed in sorted(gated)
-        if (own := gated[seed]) is not None and (fingerprint := other.get(seed)) is not None
-    ]
+    gated, other = (_done(runs.get(name, {})) for name in ("wl-gated", "neural-fingerprint"))
+    both = sorted(gated.keys() & other.keys())
+    gaps = [other[seed]["test"]["rmse"] - gated[seed]["test"]["rmse"] for seed in both]
     if not gaps:
         return []
     smaller = sum(gap > 0 for gap in gaps)

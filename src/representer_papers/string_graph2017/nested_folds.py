@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
 
 OUTER = 10
 COSTS = (1.0, 10.0, 100.0, 1000.0)
@@ -24,17 +26,13 @@ class Fold(NamedTuple):
 
 
 def outer_folds(labels: np.ndarray, given: np.ndarray, repeat: int) -> list[Fold]:
-    """Return the outer folds.
+    """Return the outer folds: those of the file in repeat 0, random ones seeded by other repeats.
 
-    Args:
-        labels: The class of each graph.
-        given: The test fold of each graph in the file, 0 for none.
-        repeat: 0 for the given folds; any other number seeds random folds.
+    ``given`` is the test fold of each graph in the file, 0 for none.
     """
-    from sklearn.model_selection import StratifiedKFold
-
     if repeat == 0:
-        return [Fold(np.flatnonzero(given != k), np.flatnonzero(given == k)) for k in _numbers()]
+        numbers = range(1, OUTER + 1)
+        return [Fold(np.flatnonzero(given != k), np.flatnonzero(given == k)) for k in numbers]
     drawn = StratifiedKFold(OUTER, shuffle=True, random_state=repeat).split(labels, labels)
     return [Fold(train, test) for train, test in drawn]
 
@@ -44,15 +42,8 @@ def inner_accuracies(
 ) -> list[float]:
     """Return the mean accuracy over the inner folds with each of `COSTS`.
 
-    Args:
-        K: The Gram matrix of all graphs.
-        labels: The class of each graph.
-        train: The training graphs of the outer fold.
-        folds: Number of inner folds.
-        repeat: Seed of the inner folds.
+    ``K`` is the Gram matrix of all graphs, ``train`` the training graphs of the outer fold.
     """
-    from sklearn.model_selection import StratifiedKFold
-
     inner = StratifiedKFold(folds, shuffle=True, random_state=repeat)
     accuracies = []
     for fit, check in inner.split(train, labels[train]):
@@ -69,16 +60,17 @@ def count_correct(K: np.ndarray, labels: np.ndarray, fold: Fold, cost: float) ->
 def best(accuracies: Mapping[str, list[float]]) -> tuple[str, float, float]:
     """Return the kernel and cost with the highest inner accuracy, and that accuracy.
 
-    Args:
-        accuracies: Inner accuracies of each kernel, with each of `COSTS`; the first of equals wins.
+    ``accuracies`` has those of each kernel with each of `COSTS`; the first of equals wins.
     """
-    candidates = [(name, cost, a) for name, row in accuracies.items() for cost, a in _costs(row)]
+    candidates = [
+        (name, cost, accuracy)
+        for name, row in accuracies.items()
+        for cost, accuracy in zip(COSTS, row, strict=True)
+    ]
     return max(candidates, key=lambda candidate: candidate[2])
 
 
 def _counts(K: np.ndarray, labels: np.ndarray, fold: Fold, costs: Sequence[float]) -> list[int]:
-    from sklearn.svm import SVC
-
     inside, across = K[np.ix_(fold.train, fold.train)], K[np.ix_(fold.test, fold.train)]
     counts = []
     for cost in costs:
@@ -86,11 +78,3 @@ def _counts(K: np.ndarray, labels: np.ndarray, fold: Fold, costs: Sequence[float
         svm.fit(inside, labels[fold.train])
         counts.append(int((svm.predict(across) == labels[fold.test]).sum()))
     return counts
-
-
-def _costs(row: list[float]) -> zip[tuple[float, float]]:
-    return zip(COSTS, row, strict=True)
-
-
-def _numbers() -> range:
-    return range(1, OUTER + 1)

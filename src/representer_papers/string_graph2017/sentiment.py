@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from representer.data.text import WordVectors, read_vectors
 from representer.errors import ArgumentError
-from representer.tasks.recipe import Recipe, Request
-from representer_papers.string_graph2017.sentiment_config import (
-    CELLS,
-    EPOCHS,
-    SentimentConfig,
-    preset,
-)
-from representer_papers.string_graph2017.table2 import REPORTED, SOURCE
-from representer_papers.string_graph2017.treebank import DATASETS
+from representer.tasks.estimator_data import Data
+from representer.tasks.recipe import Request
+from representer_papers.shared.baselines import write_baselines
+from representer_papers.shared.runs import Run, run_missing
+from representer_papers.string_graph2017 import sentiment_run
+from representer_papers.string_graph2017.published import SENTIMENT_CELLS as CELLS
+from representer_papers.string_graph2017.sentiment_run import SentimentConfig
+from representer_papers.string_graph2017.sentiment_table import write_table
+from representer_papers.string_graph2017.treebank import Located, locate, read
 
-if TYPE_CHECKING:
-    from representer.data.text import WordVectors
-    from representer.tasks.estimator_data import Data
-    from representer_papers.string_graph2017.treebank import Located
-
+EPOCHS = 200  # maximum; early stopping ends most runs long before
 # Tiny sizes that check the setup.
 _SMOKE = {"epochs": 2, "hidden_size": 8, "embedding_size": 8, "batch_size": 4}
 
@@ -34,12 +31,6 @@ def reproduce(request: Request) -> Path:
     Raises:
         ArgumentError: If a cell needs word vectors and the request has none.
     """
-    from representer_papers.shared.baselines import write_baselines
-    from representer_papers.shared.runs import Run, run_missing
-    from representer_papers.string_graph2017 import sentiment_run
-    from representer_papers.string_graph2017.sentiment_table import write_table
-    from representer_papers.string_graph2017.treebank import locate, read
-
     cells = _cells(request)
     places = locate(request.data, request.datasets)
     for place in () if request.table_only else places:
@@ -48,30 +39,26 @@ def reproduce(request: Request) -> Path:
         runs = [Run(home / config.name, config, "epochs") for config in configs]
 
         def load(place: Located = place) -> tuple[Data, WordVectors | None]:
-            from representer.data.text import read_vectors
-
             data = read(place)
-            vectors = None
-            if request.vectors:
-                vectors = read_vectors(request.vectors, data.inputs.vocabulary)
-            return data, vectors
+            if request.vectors is None:
+                return data, None
+            return data, read_vectors(request.vectors, data.inputs.vocabulary)
 
         beside = {home / "baselines.json": lambda path, read: write_baselines(path, read[0])}
         run_missing(runs, load, partial(sentiment_run.run, request.threads or None), beside)
     return write_table(request, [place.dataset for place in places])
 
 
-SENTIMENT = Recipe(
-    name="string-sentiment",
-    title="Sentiment: three string-kernel layers, constant and gated decay, SST fine and binary",
-    source=SOURCE,
-    reproduce=reproduce,
-    cells=CELLS,
-    datasets=tuple(DATASETS),
-    presets=("paper", "authors_code"),
-    options=("vectors",),
-    reported=REPORTED,
-)
+def preset(name: str, task: str) -> dict[str, Any]:
+    """Return the settings of a preset, ``"paper"`` or ``"authors_code"``, for fine or binary.
+
+    The paper reads out c_n and mentions no dropout inside the layers; the authors' code sums the
+    states and has such dropout. Where the paper is silent, both presets follow the code: batches of
+    at most 32 texts of one length, learning rate, penalty, early stopping.
+    """
+    if name == "paper":
+        return {"preset": name, "readout": "last", "rnn_dropout": 0.0}
+    return {"preset": name, "readout": "sum", "rnn_dropout": 0.2 if task == "fine" else 0.1}
 
 
 def _cells(request: Request) -> tuple[str, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -23,8 +23,48 @@ from representer.tasks.estimator_use import predictions_of
 from representer.training import generators
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
-from representer_papers.string_graph2017.sentiment_config import SentimentConfig
 from representer_papers.string_graph2017.treebank import with_vocabulary
+
+# The constant is that of a command of the authors' earlier code; the paper prints none.
+DECAYS: dict[str, float | str] = {"gated": "state", "constant": 0.5}
+
+
+@dataclass(frozen=True)
+class SentimentConfig:
+    """The settings that determine a run, apart from the data files."""
+
+    dataset: str  # a key of treebank.DATASETS
+    cell: str  # one of SENTIMENT_CELLS
+    seed: int  # of weights, order and dropout
+    epochs: int  # at most
+    vectors: str | None  # name of the word vectors; None if they are learned
+    preset: str = "paper"
+    readout: Literal["last", "sum"] = "sum"  # c_n alone, or the sum over c_1 to c_n
+    rnn_dropout: float = 0.2  # inside the layers
+    embedding_size: int = 300  # of learned word vectors
+    hidden_size: int = 200
+    batch_size: int = 32  # texts, all of one length, at most
+    dropout: float = 0.35  # on the embeddings, between layers, and before the softmax
+    lr: float = 1e-3
+    lr_decay: float = 0.95  # factor of the learning rate after every epoch
+    penalty: float = 1e-6  # factor of the sum of all squared weights
+    patience: int = 20
+    max_drop: float = 0.05  # drop in validation accuracy at which a run ends
+
+    @property
+    def decay(self) -> float | str:
+        """λ: a number, or the name of a gate."""
+        return DECAYS[self.cell.partition("-")[0]]
+
+    @property
+    def embedding(self) -> str:
+        """Treatment of the word vectors: frozen, tuned or learned."""
+        return self.cell.partition("-")[2] or "frozen"
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder."""
+        return "-".join((self.cell, *([self.vectors] if self.vectors else []), f"seed{self.seed}"))
 
 
 def run(
@@ -35,11 +75,7 @@ def run(
 ) -> dict[str, Any]:
     """Train one model, or resume its training, and return its metrics.
 
-    Args:
-        threads: Number of CPU threads; None for torch's default.
-        folder: Run folder.
-        config: Configuration of the run.
-        read: The data, with the vocabulary of all parts, and the word vectors, if any.
+    ``read`` is the data, with the vocabulary of all parts, and the word vectors, if any.
 
     Raises:
         TrainingError: If the training diverges.
@@ -54,18 +90,15 @@ def run(
     saving.describe(folder, estimator, model, {"text": "text", "label": "label"})
     train, valid = (Examples(data.encoded[name], data.values[name]) for name in ("train", "valid"))
     task = training_task(inputs, data.target, train, valid, config.batch_size, config.seed)
-    trainer = Trainer(
-        model,
-        task,
-        trainer_config(config, threads),
-        folder,
-        settings=_settings(config, data),
-    )
+    settings = {k: v for k, v in asdict(config).items() if k != "epochs"}  # the trainer checks it
+    settings["sha256"] = sorted(part.digest for part in data.parts.values())
+    trainer = Trainer(model, task, trainer_config(config, threads), folder, settings=settings)
     result = trainer.fit()
     trainer.restore_best()
     estimator.network_ = model.eval()
     predictions = predictions_of(folder.path, estimator, data.parts["test"].objects)
-    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in _parts(model)}
+    parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
+    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
     counts["all"] = sum(counts.values())
     outcome = Outcome(config.cell, predictions, result, len(task.batches(0)), counts)
     return metrics_of("text", data, outcome) | {"cover": cover}
@@ -89,11 +122,6 @@ def with_vectors(
     Vectors are normalized to length 1. Words without a vector are unknown, with a row of zeros,
     except for words of the training part if vectors are tuned: their rows are random, with a
     length of 1 on average.
-
-    Args:
-        config: Configuration of the run.
-        data: The data, with the vocabulary of all parts.
-        vectors: Word vectors; None if they are learned.
     """
     if vectors is None or config.embedding == "learned":
         return with_vocabulary(data, Vocabulary.build(_words(data, "train"))), None, {}
@@ -150,15 +178,5 @@ def trainer_config(config: SentimentConfig, threads: int | None) -> TrainerConfi
     )
 
 
-def _settings(config: SentimentConfig, data: Data) -> dict[str, Any]:
-    settings = {k: v for k, v in asdict(config).items() if k != "epochs"}  # the trainer checks it
-    return {**settings, "sha256": sorted(part.digest for part in data.parts.values())}
-
-
 def _words(data: Data, part: str) -> list[list[str]]:
     return [data.inputs.words(text) for text in data.parts[part].objects]
-
-
-def _parts(model: StackedClassifier) -> list[tuple[str, torch.nn.Module]]:
-    parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
-    return list(parts.items())

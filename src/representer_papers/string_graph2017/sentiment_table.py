@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from representer.tasks.recipe import Request
-from representer_papers.shared.runs import stored
-from representer_papers.shared.table import mean, table_head, table_row, write_page
-from representer_papers.string_graph2017.sentiment_config import CELLS
-from representer_papers.string_graph2017.table2 import REPORTED
+from representer_papers.shared.table import (
+    mean_accuracy,
+    metrics_by_seed,
+    seed_cells,
+    seeds_of,
+    table_head,
+    table_row,
+    write_page,
+)
+from representer_papers.string_graph2017.published import SENTIMENT
+from representer_papers.string_graph2017.published import SENTIMENT_CELLS as CELLS
 from representer_papers.string_graph2017.treebank import DataSet
 
 _ABOUT = (
@@ -25,21 +31,13 @@ _ABOUT = (
 )
 
 
-@dataclass(frozen=True)
-class Row:
-    """The finished runs of one row, by seed.
-
-    Attributes:
-        cell: One of `CELLS`.
-        preset: Settings of the paper or of the authors' code.
-        vectors: Name of the word vectors, or None.
-        runs: metrics.json of each seed.
-    """
+class Row(NamedTuple):
+    """The finished runs of one row."""
 
     cell: str
     preset: str
-    vectors: str | None
-    runs: dict[int, dict[str, Any]]
+    vectors: str | None  # name of the word vectors
+    runs: dict[int, dict[str, Any]]  # metrics by seed
 
 
 def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
@@ -59,12 +57,8 @@ def write_table(request: Request, datasets: Sequence[DataSet]) -> Path:
 
 def _finished(folder: Path) -> list[Row]:
     """Return the rows of a data set, in the order of `CELLS`."""
-    rows: dict[tuple[str, str, str | None], dict[int, dict[str, Any]]] = {}
-    for _, config, metrics in stored(folder):
-        if metrics is not None:
-            key = config["cell"], config["preset"], config["vectors"]
-            rows.setdefault(key, {})[config["seed"]] = metrics
-    finished = [Row(*key, runs) for key, runs in rows.items()]
+    rows = metrics_by_seed(folder, "cell", "preset", "vectors")
+    finished = [Row(*key, runs=runs) for key, runs in rows.items()]
     return sorted(finished, key=lambda row: (CELLS.index(row.cell), row.preset, row.vectors or ""))
 
 
@@ -86,7 +80,7 @@ def _cover(rows: dict[str, list[Row]]) -> list[str]:
 def _section(out: Path, dataset: DataSet, rows: Sequence[Row]) -> list[str]:
     path = out / dataset.name / "baselines.json"
     beside = json.loads(path.read_text("utf-8")) if path.exists() else None
-    seeds = sorted({seed for row in rows for seed in row.runs})
+    seeds = seeds_of(dict(enumerate(row.runs for row in rows)))
     heads = ["word vectors", "preset", *(f"seed {seed}" for seed in seeds)]
     heads += ["mean", "best", "validation", "best epoch"]
     lines = [f"## {dataset.name}: {dataset.title}{_size(dataset, beside)}", ""]
@@ -94,15 +88,15 @@ def _section(out: Path, dataset: DataSet, rows: Sequence[Row]) -> list[str]:
     blanks = ["–"] * len(seeds)
     for cell in ("gated", "constant"):
         kinds = ("mean", "best of 5", "validation")
-        printed = [REPORTED.get((cell, f"{dataset.name}, {kind}")) for kind in kinds]
+        printed = [SENTIMENT.get((cell, f"{dataset.name}, {kind}")) for kind in kinds]
         if any(printed):
             shown = [f"{p.value:.1f}" if p else "–" for p in printed]
             lines.append(table_row(f"{cell}, L17", "GloVe 840B, 300", "–", *blanks, *shown, "–"))
     for row in rows:
-        figures = [_test(row.runs.get(seed)) for seed in seeds]
+        figures = seed_cells(row.runs, seeds, lambda m: f"{100 * m['test']['accuracy']:.2f}")
         vectors = f"`{row.vectors}`" if row.vectors else "none"
         lines.append(
-            table_row(row.cell, vectors, f"`{row.preset}`", *figures, *_together(row.runs))
+            table_row(row.cell, vectors, f"`{row.preset}`", *figures, *_over_seeds(row.runs))
         )
     for baseline in beside["baselines"] if beside else ():
         figure = f"{100 * baseline['accuracy']:.2f}"
@@ -118,17 +112,14 @@ def _size(dataset: DataSet, beside: dict[str, Any] | None) -> str:
     return f" (a subset, not comparable with the paper: {ours} of {whole} texts)"
 
 
-def _test(run: dict[str, Any] | None) -> str:
-    return "not run" if run is None else f"{100 * run['test']['accuracy']:.2f}"
-
-
-def _together(runs: dict[int, dict[str, Any]]) -> list[str]:
+def _over_seeds(runs: dict[int, dict[str, Any]]) -> list[str]:
     """Return mean, best, validation and epochs of the seeds of a row."""
-    accuracies = [100 * run["test"]["accuracy"] for run in runs.values()]
-    shown = mean(accuracies, 2)
-    if len(accuracies) == 1:
-        low, high = next(iter(runs.values()))["test"]["accuracy_interval"]
-        shown += f" ({100 * low:.2f} – {100 * high:.2f})"
+    tests = [run["test"] for run in runs.values()]
+    accuracies = [test["accuracy"] for test in tests]
     valid = [100 * run["valid"]["valid_accuracy"] for run in runs.values()]
-    epochs = ", ".join(f"{r['best_epoch']:.0f} of {r['epochs']:.0f}" for r in runs.values())
-    return [shown, f"{max(accuracies):.2f}", f"{statistics.mean(valid):.2f}", epochs]
+    return [
+        mean_accuracy(accuracies, tests[0]["accuracy_interval"]),
+        f"{100 * max(accuracies):.2f}",
+        f"{statistics.mean(valid):.2f}",
+        ", ".join(f"{r['best_epoch']:.0f} of {r['epochs']:.0f}" for r in runs.values()),
+    ]

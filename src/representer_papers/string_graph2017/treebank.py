@@ -5,34 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from representer.data.text import Vocabulary, read_labeled_lines
+from representer.estimators.classes import Classes
+from representer.estimators.text import TextInputs
+from representer.tasks.estimator_data import Data
+from representer.tasks.estimator_targets import encode_labels
+from representer.tasks.text.text_flow import objects_of
 from representer_papers.shared.datasets import existing, located, missing
-
-if TYPE_CHECKING:
-    from representer.data.text import Vocabulary
-    from representer.tasks.estimator_data import Data
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A task of the treebank with its training data.
+    """A task of the treebank with its training data."""
 
-    Attributes:
-        name: Name on the command line.
-        title: Title in the table.
-        stem: First part of the file names.
-        labels: Valid labels.
-        train: Last part of the training file's name.
-        sizes: Number of examples in the original training, validation and test parts.
-    """
-
-    name: str
-    title: str
-    stem: str
+    name: str  # on the command line
+    title: str  # in the table
+    stem: str  # first part of the file names
     labels: tuple[str, ...]
-    train: str
-    sizes: tuple[int, int, int]
+    train: str  # last part of the training file's name
+    sizes: tuple[int, int, int]  # original training, validation and test examples
 
     @property
     def task(self) -> str:
@@ -90,12 +82,6 @@ def read(place: Located) -> Data:
     Raises:
         DataError: If a file is invalid; the error names the file and the line.
     """
-    from representer.data.text import Vocabulary, read_labeled_lines
-    from representer.estimators.classes import Classes
-    from representer.tasks.estimator_data import Data
-    from representer.tasks.estimator_targets import encode_labels
-    from representer.tasks.text.text_flow import objects_of
-
     labels = place.dataset.labels
     paths = {"train": place.train, "valid": place.valid, "test": place.test}
     parts = {n: objects_of(read_labeled_lines(p, labels), (p,)) for n, p in paths.items()}
@@ -106,8 +92,6 @@ def read(place: Located) -> Data:
 
 def with_vocabulary(data: Data, vocabulary: Vocabulary) -> Data:
     """Return the data with another vocabulary."""
-    from representer.estimators.text import TextInputs
-
     inputs = TextInputs(vocabulary, "blanks", None)
     encoded = {name: inputs.encode(part.objects) for name, part in data.parts.items()}
     return replace(data, inputs=inputs, encoded=encoded)

@@ -1,4 +1,4 @@
-"""The table of document classification, from results that are written by hand."""
+"""The table of document classification, from made-up results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.datasets import DATASETS, Located
-from representer_papers.rkm2019.report import write_table
+from representer_papers.rkm2019.documents_table import write_table
 
 SEEDS = (0, 1, 2)
 
@@ -43,7 +43,7 @@ def table(tmp_path: Path, runs: dict, seeds=SEEDS, sizes=(114_000, 6_000, 7_600)
     return write_table(request, [place]).read_text("utf-8")
 
 
-def test_figures_are_mean_and_deviation_of_the_test_accuracies(tmp_path):
+def test_the_table_shows_mean_and_standard_deviation_over_seeds(tmp_path):
     runs = {
         ("cnn", 1, seed): metrics(accuracy, steps)
         for seed, accuracy, steps in zip(SEEDS, (0.5, 0.6, 0.8), (40, 60, 40), strict=True)
@@ -54,13 +54,13 @@ def test_figures_are_mean_and_deviation_of_the_test_accuracies(tmp_path):
     assert "## AG News (full set)" in text
 
 
-def test_one_seed_has_its_interval(tmp_path):
+def test_a_single_seed_is_shown_with_its_interval(tmp_path):
     text = table(tmp_path, {("cnn", 3, 4): metrics(0.6)}, seeds=(4,))
     assert "| CNN | 91.53 | 60.00 (58.00 – 61.00), 40 steps |" in text
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_the_order_is_compared_once_every_seed_is_there(tmp_path, missing):
+def test_the_order_of_cells_is_compared_once_all_seeds_are_finished(tmp_path, missing):
     cells = ("lstm", "rkm-lstm", "rkm-cifg", "linear-kernel-gated", "linear-kernel", "gated-cnn")
     runs = {
         (cell, 3, seed): metrics(0.9 - 0.05 * place + 0.001 * seed)
@@ -73,6 +73,6 @@ def test_the_order_is_compared_once_every_seed_is_there(tmp_path, missing):
     assert ("Of 21 pairs of cells, 21 differ" in text) is not missing
 
 
-def test_a_subset_is_named_as_such(tmp_path):
+def test_a_subset_is_labeled_as_a_subset(tmp_path):
     text = table(tmp_path, {}, sizes=(90, 10, 7_600))
     assert "(a subset, not comparable with the paper: 100 of 120,000 training and 7,600" in text

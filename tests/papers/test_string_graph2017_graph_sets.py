@@ -1,4 +1,4 @@
-"""Graphs in the text form of the TU sets: what is read, and what is refused with its line."""
+"""The reader of graphs in text format: values, and errors with their line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import lzma
 import pytest
 
 from representer.errors import DataError
-from representer_papers.shared.graph_text import read_folds, read_graph_text
+from representer_papers.string_graph2017.graph_sets import read_folds, read_graphs
 
 TWO = "2\n3 0\n5 1 1\n6 2 0 2\n5 1 1\n1 2\n7 0\n"
 
@@ -19,19 +19,20 @@ def written(tmp_path, text, name="A.txt"):
 
 
 def test_nodes_edges_and_labels_are_read(tmp_path):
-    path, alone = read_graph_text(written(tmp_path, TWO))
-    assert path.tags.tolist() == [5, 6, 5]
-    assert path.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
-    assert (path.label, alone.label) == (0, 2)
-    assert alone.tags.tolist() == [7]
-    assert alone.edge_index.shape == (2, 0)
+    (tags, edges, label), (tag, no_edges, second) = read_graphs(written(tmp_path, TWO))
+    assert tags.tolist() == [5, 6, 5]
+    assert edges.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
+    assert (label, second) == (0, 2)
+    assert tag.tolist() == [7]
+    assert no_edges.shape == (2, 0)
 
 
-def test_a_compressed_file_is_read_alike(tmp_path):
+def test_a_compressed_file_gives_the_same_graphs(tmp_path):
     with lzma.open(tmp_path / "A.txt.xz", "wt", encoding="utf-8") as file:
         file.write(TWO.replace("\n", "\r\n"))
-    plain, packed = (read_graph_text(p) for p in (written(tmp_path, TWO), tmp_path / "A.txt.xz"))
-    assert [g.edge_index.tolist() for g in plain] == [g.edge_index.tolist() for g in packed]
+    plain, packed = (read_graphs(p) for p in (written(tmp_path, TWO), tmp_path / "A.txt.xz"))
+    for first, second in zip(plain, packed, strict=True):
+        assert first[1].tolist() == second[1].tolist()
 
 
 @pytest.mark.parametrize(
@@ -51,10 +52,10 @@ def test_a_compressed_file_is_read_alike(tmp_path):
         (TWO.replace("6 2", "6 2.5"), 4, "'6 2.5 0 2' is not a list of integers"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
+def test_an_invalid_line_is_reported_with_its_number(tmp_path, text, line, message):
     path = written(tmp_path, text)
     with pytest.raises(DataError, match=rf"A.txt, line {line}: {message}"):
-        read_graph_text(path)
+        list(read_graphs(path))
 
 
 @pytest.mark.parametrize(
@@ -64,12 +65,12 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path, text, line, message):
         ("1\n3 0\n1 0\n", "the file ends before the tag and the neighbors of node 1 of 3"),
     ],
 )
-def test_a_file_that_breaks_off_says_what_is_missing(tmp_path, text, message):
+def test_the_error_for_a_truncated_file_names_the_missing_part(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
-        read_graph_text(written(tmp_path, text))
+        list(read_graphs(written(tmp_path, text)))
 
 
-def test_folds_may_leave_graphs_out(tmp_path):
+def test_a_graph_may_have_no_test_fold(tmp_path):
     assert read_folds(written(tmp_path, "2\n\n10\n"), 3).tolist() == [2, 0, 10]
 
 
@@ -82,6 +83,6 @@ def test_folds_may_leave_graphs_out(tmp_path):
         ("1\ntwo\n3\n", "line 2: the fold is 'two'"),
     ],
 )
-def test_wrong_folds_are_refused(tmp_path, text, message):
+def test_invalid_folds_are_refused(tmp_path, text, message):
     with pytest.raises(DataError, match=message):
         read_folds(written(tmp_path, text, "fold.txt"), 3)

@@ -9,20 +9,22 @@ from typing import Any
 
 from representer.tasks.recipe import Request
 from representer_papers.rkm2019.datasets import DataSet, Located
-from representer_papers.rkm2019.table2 import REPORTED, ROWS, column_name
+from representer_papers.rkm2019.published import DOCUMENTS, ROWS, column_name
 from representer_papers.shared.order import order_lines
-from representer_papers.shared.runs import stored
-from representer_papers.shared.table import spread, table_head, table_row, write_page
-
-STEPS = 40_001  # steps of 16 documents in the released code
-
+from representer_papers.shared.table import (
+    mean_accuracy,
+    metrics_by_seed,
+    table_head,
+    table_row,
+    write_page,
+)
 
 _ABOUT = (
     "Test accuracy at the best validation accuracy. Ours: mean ± standard deviation over",
     "seeds, or one run with its 95 % interval (Wilson); then the number of training steps",
-    f"with 16 documents each (the original: {STEPS:,}).",
+    "with 16 documents each (the original: 40,001).",
 )
-Runs = dict[tuple[str, int, int], dict[str, Any]]  # metrics by cell, filter length and seed
+Runs = dict[tuple[str, int], dict[int, dict[str, Any]]]  # metrics by cell and length, then seed
 
 
 def write_table(request: Request, places: Sequence[Located]) -> Path:
@@ -40,9 +42,8 @@ def _section(request: Request, dataset: DataSet) -> list[str]:
     if not baselines:
         return [f"## {dataset.title} (not run)"]
     runs: Runs = {
-        (s["cell"], s["filter_length"], s["seed"]): metrics
-        for _, s, metrics in stored(folder)
-        if metrics is not None and s["seed"] in seeds
+        key: {seed: own[seed] for seed in seeds if seed in own}
+        for key, own in metrics_by_seed(folder, "cell", "filter_length").items()
     }
     sizes = baselines[0]["sizes"]
     train, test = sizes["train"] + sizes["valid"], sizes["test"]
@@ -51,19 +52,19 @@ def _section(request: Request, dataset: DataSet) -> list[str]:
         f"{train:,} of {dataset.train_rows:,} training and {test:,} of {dataset.test_rows:,} test"
     )
     note = "full set" if is_whole else f"a subset, not comparable with the paper: {size} documents"
-    lengths = sorted({n for _, n, _ in runs}) or [1, 3]
+    lengths = sorted({n for (_, n), own in runs.items() if own}) or [1, 3]
     heads = [f"{n}-gram, {who}" for n in lengths for who in ("paper", "ours")]
     lines = [f"## {dataset.title} ({note})", "", *table_head("model", *heads)]
     for name, cell in ROWS.items():
         cells = []
         for n in lengths:
-            reported = REPORTED.get((name, column_name(dataset.name, n)))
+            reported = DOCUMENTS.get((name, column_name(dataset.name, n)))
             cells.append(f"{reported.value:.2f}" if reported else "–")
-            cells.append(_ours([runs[cell, n, s] for s in seeds if (cell, n, s) in runs]))
+            cells.append(_ours(list(runs.get((cell, n), {}).values())))
         lines.append(table_row(name, *cells))
     for at, baseline in enumerate(baselines[0]["baselines"]):
         accuracies = [of_seed["baselines"][at]["accuracy"] for of_seed in baselines]
-        shown = spread(accuracies, baseline["accuracy_interval"])
+        shown = _accuracy(accuracies, baseline["accuracy_interval"])
         lines.append(table_row(baseline["name"], *["–", shown] * len(lengths)))
     for n in lengths:
         lines += _order(seeds, dataset.name, n, runs)
@@ -71,21 +72,27 @@ def _section(request: Request, dataset: DataSet) -> list[str]:
 
 
 def _order(seeds: Sequence[int], dataset: str, n: int, runs: Runs) -> list[str]:
-    """Return the comparison of the cells' order with the paper's, after an empty line."""
+    """Return the comparison of the cells' order with the paper's."""
     paper: dict[str, float] = {}
     ours: dict[str, dict[int, float]] = {}
     for name, cell in ROWS.items():
-        if reported := REPORTED.get((name, column_name(dataset, n))):
+        if reported := DOCUMENTS.get((name, column_name(dataset, n))):
             paper[name] = reported.value
-        if all((cell, n, seed) in runs for seed in seeds):
-            ours[name] = {seed: runs[cell, n, seed]["test"]["accuracy"] for seed in seeds}
-    lines = order_lines(f"{n}-gram", paper, ours)
-    return ["", *lines] if lines else []
+        own = runs.get((cell, n), {})
+        if len(own) == len(seeds):
+            ours[name] = {seed: metrics["test"]["accuracy"] for seed, metrics in own.items()}
+    return order_lines(f"{n}-gram", paper, ours)
 
 
 def _ours(runs: Sequence[dict[str, Any]]) -> str:
     if not runs:
         return "not run"
-    figure = spread([r["test"]["accuracy"] for r in runs], runs[0]["test"]["accuracy_interval"])
+    accuracies = [run["test"]["accuracy"] for run in runs]
+    figure = _accuracy(accuracies, runs[0]["test"]["accuracy_interval"])
     steps = " / ".join(f"{n:,}" for n in sorted({run["steps"] for run in runs}))
     return f"{figure}, {steps} steps"
+
+
+def _accuracy(accuracies: Sequence[float], interval: Sequence[float]) -> str:
+    seeds = f" ({len(accuracies)} seeds)" if len(accuracies) > 1 else ""
+    return f"{mean_accuracy(accuracies, interval)}{seeds}"
