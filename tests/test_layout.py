@@ -32,7 +32,7 @@ COVERED_BY = {
         "cli/run_options", "tasks/task", "tasks/language/language_task",
         "tasks/graph/graph_task",
     ),
-    "tests/tasks/test_estimator_targets.py": ("report/targets",),
+    "tests/tasks/test_estimator_targets.py": ("report/results", "report/targets"),
     "tests/cli/test_fit_graph.py": (
         "tasks/estimator_explain", "tasks/estimator_use",
         "tasks/graph/graph_flow",
