@@ -32,7 +32,7 @@ COVERED_BY = {
         "cli/run_options", "tasks/task", "tasks/language/language_task",
         "tasks/graph/graph_task",
     ),
-    "tests/tasks/test_estimator_targets.py": ("report/results", "report/targets"),
+    "tests/tasks/test_estimator_targets.py": ("report/targets",),
     "tests/cli/test_fit_graph.py": (
         "tasks/estimator_explain", "tasks/estimator_use",
         "tasks/graph/graph_flow",
@@ -128,6 +128,7 @@ COVERED_BY = {
         "storage/checkpoint/checkpoint", "storage/checkpoint/container",
         "storage/checkpoint/tree",
     ),
+    "tests/tasks/test_comparison.py": ("tasks/comparison_table",),
     "tests/tasks/test_doctor.py": ("tasks/self_check",),
     "tests/report/test_report.py": (
         "report/canvas", "report/figures", "report/page",
@@ -165,6 +166,7 @@ COVERED_BY = {
     "tests/training/test_trainer_resume.py": (
         "training/fingerprint", "training/settings",
     ),
+    "tests/cli/test_compare.py": ("tasks/estimator_comparison",),
     "tests/cli/test_fit_text.py": ("cli/fit", "tasks/estimator_resume"),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_results", "tasks/language/language_use",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from representer.report.metrics import classification_metrics, paired_difference
+from representer.tasks.metrics import classification_metrics, paired_difference
 
 NAMES = ["World", "Sports", "Business", "Sci/Tech"]
 

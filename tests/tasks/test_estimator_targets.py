@@ -8,13 +8,19 @@ import pytest
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
-from representer.report.results import Column, Predictions, compared, figures_by_target
 from representer.report.targets import by_target
 from representer.tasks.closing import summary, verdict
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_results import mistakes, points
+from representer.tasks.estimator_results import (
+    Predictions,
+    compared,
+    figures_by_target,
+    mistakes,
+    points,
+)
 from representer.tasks.estimator_targets import (
+    Column,
     columns_of,
     count_of,
     encode_labels,

@@ -13,7 +13,6 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier
 from representer.estimators.classes import Classes
 from representer.estimators.graph_parameters import GraphRegressorParameters
-from representer.report.results import Column, Predictions, compared, figures_of
 from representer.tasks.baselines import Baseline
 from representer.tasks.closing import summary, verdict
 from representer.tasks.estimator_data import (
@@ -28,8 +27,14 @@ from representer.tasks.estimator_options import (
     parameters_of,
     refuse_parameters_of_others,
 )
-from representer.tasks.estimator_results import mistakes, predictions_of_baseline
-from representer.tasks.estimator_targets import encode_labels
+from representer.tasks.estimator_results import (
+    Predictions,
+    compared,
+    figures_of,
+    mistakes,
+    predictions_of_baseline,
+)
+from representer.tasks.estimator_targets import Column, encode_labels
 from representer.tasks.graph.graph_task import GraphConfig
 
 

@@ -29,7 +29,7 @@ ARGUMENTS = {"evaluate": ["run", "data"], "predict": ["run", "data", "output"],
 
 @every_task
 def test_every_function_exists_and_takes_what_the_commands_pass(task: Task):
-    assert set(task.functions) - {"fit", "as_text"} == set(task.options)
+    assert set(task.functions) - {"fit", "comparison", "as_text"} == set(task.options)
     for name, kinds in task.options.items():
         parameters = inspect.signature(task.function(name)).parameters
         positional = [p for p in parameters.values() if p.kind is not p.KEYWORD_ONLY]
@@ -37,6 +37,9 @@ def test_every_function_exists_and_takes_what_the_commands_pass(task: Task):
         assert [p.name for p in positional][: len(leading)] == leading
         assert len(positional) == len(leading) + len(kinds), name
     assert callable(task.function("fit"))
+    if "comparison" in task.functions:
+        comparison = inspect.signature(task.function("comparison"))
+        assert comparison.bind("config", splits=range(2), variants={})
     assert ("explain" in task.functions) == ("as_text" in task.functions)
 
 

@@ -20,6 +20,11 @@ from representer.tasks.registry import TASKS
 
 COMMANDS = {
     **{f"fit {name}": "representer.cli.fit" for name in TASKS},
+    **{
+        f"compare {name}": "representer.cli.compare"
+        for name, task in TASKS.items()
+        if "comparison" in task.functions
+    },
     "evaluate": "representer.cli.evaluate",
     "predict": "representer.cli.predict",
     "generate": "representer.cli.generate",
@@ -69,7 +74,7 @@ def entry_point(argv: Sequence[str] | None = None) -> int:
 def load(name: str) -> Command:
     """Import the module of a command."""
     module = importlib.import_module(COMMANDS[name])
-    return cast(Command, module.command(name) if name.startswith("fit ") else module)
+    return cast(Command, module.command(name) if " " in name else module)
 
 
 def _run(words: list[str]) -> int:
@@ -101,6 +106,10 @@ def _run(words: list[str]) -> int:
 
 def _find_command(words: list[str]) -> tuple[str | None, list[str]]:
     """Split the words into the command's name and its arguments; None for the help of a group."""
+    if words[0] == "compare" and words[1:] and words[1] not in ("-h", "--help"):
+        from representer.cli.compare import with_task
+
+        words = ["compare", *with_task(words[1:])]
     for length in (2, 1):
         if " ".join(words[:length]) in COMMANDS:
             return " ".join(words[:length]), words[length:]

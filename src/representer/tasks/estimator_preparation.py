@@ -79,7 +79,12 @@ class EstimatorPreparation(EstimatorUse):
         return self.regressor if is_regression else self.classifier
 
     def divide(
-        self, config: Any, sources: dict[str, Objects], split_by: Split | None = None
+        self,
+        config: Any,
+        sources: dict[str, Objects],
+        split_by: Split | None = None,
+        *,
+        is_silent: bool = False,
     ) -> Data:
         """Split and encode the data, see `prepare`.
 
@@ -87,6 +92,7 @@ class EstimatorPreparation(EstimatorUse):
             config: The run.
             sources: From `sources`.
             split_by: The split of the main objects, instead of that of the options.
+            is_silent: Leave out the notes on the data.
         """
         kind: Any = self.kind(config, sources)
         is_regression = kind is self.regressor
@@ -106,7 +112,7 @@ class EstimatorPreparation(EstimatorUse):
         resources = self.resources(config, inputs)
         data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
         facts = self.describe(config, data)
-        for note in facts.notes:
+        for note in () if is_silent else facts.notes:
             say(note)
         return replace(data, facts=facts.values)
 

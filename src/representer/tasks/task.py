@@ -28,8 +28,9 @@ class Task:
         options: Dataclasses with the options of ``evaluate``, ``predict`` and ``explain``; a task
             lacks the commands that it does not list.
         functions: ``fit(config)``, ``evaluate(run, data, *options)``,
-            ``predict(run, data, output, *options)``, ``explain(run, data, *options, limit, top)``
-            and ``as_text(entry, styled)`` of an explained row.
+            ``predict(run, data, output, *options)``, ``explain(run, data, *options, limit, top)``,
+            ``as_text(entry, styled)`` of an explained row, and, where models can be compared,
+            ``comparison(config, splits, variants)``, see `tasks.comparison`.
         packages: Optional packages that they need.
         takes_strings: True if ``predict`` and ``explain`` take a list of strings as ``data``.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from representer.estimators import GraphClassifier, GraphRegressor
 from representer.estimators.graph_parameters import GraphRegressorParameters
 from representer.estimators.graph_reading import PlainGraph
 from representer.tasks.baselines import Baseline
+from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import Facts
 from representer.tasks.estimator_objects import Objects
@@ -104,3 +106,4 @@ FLOW = EstimatorTask(
     describe=describe,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
+comparison = partial(EstimatorComparison.read, FLOW)

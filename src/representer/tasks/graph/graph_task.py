@@ -51,6 +51,7 @@ GRAPH = Task(
     },
     functions={
         "fit": f"{_HOME}:fit",
+        "comparison": f"{_HOME}:comparison",
         "evaluate": f"{_HOME}:evaluate",
         "predict": f"{_HOME}:predict",
         "explain": f"{_HOME}:explain",

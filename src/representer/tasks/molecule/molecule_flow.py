@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from representer.report.page import EXPLAINED
 from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
 from representer.tasks import estimator_explain
+from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import Facts, Model, Trained
 from representer.tasks.estimator_objects import Objects, strings_of
@@ -202,3 +204,4 @@ FLOW = EstimatorTask(
     split_by=split_by,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
+comparison = partial(EstimatorComparison.read, FLOW)

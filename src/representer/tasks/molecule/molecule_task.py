@@ -129,6 +129,7 @@ MOLECULE = Task(
     options={"evaluate": _READING, "predict": _READING, "explain": _READING},
     functions={
         "fit": f"{_HOME}:fit",
+        "comparison": f"{_HOME}:comparison",
         "evaluate": f"{_HOME}:evaluate",
         "predict": f"{_HOME}:predict",
         "explain": f"{_HOME}:explain",

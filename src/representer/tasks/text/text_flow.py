@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline, constant_prediction, tfidf
 from representer.tasks.cells_table import memory_equation, output_equation
+from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import Facts, Model, Trained
 from representer.tasks.estimator_objects import Objects
@@ -240,3 +242,4 @@ FLOW = EstimatorTask(
     closing=explain_one,
 )
 fit, evaluate, predict, explain = FLOW.fit, FLOW.evaluate, FLOW.predict, FLOW.explain
+comparison = partial(EstimatorComparison.read, FLOW)

@@ -120,6 +120,7 @@ TEXT = Task(
     options={"evaluate": (TextReading,), "predict": (TextReading,), "explain": (TextReading,)},
     functions={
         "fit": f"{_HOME}.text_flow:fit",
+        "comparison": f"{_HOME}.text_flow:comparison",
         "evaluate": f"{_HOME}.text_flow:evaluate",
         "predict": f"{_HOME}.text_flow:predict",
         "explain": f"{_HOME}.text_flow:explain",

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
-from representer.report.metrics import classification_metrics, paired_difference, wilson_interval
+from representer.tasks.metrics import classification_metrics, paired_difference, wilson_interval
 
 
 def test_the_wilson_interval_is_the_textbook_one():

@@ -1,0 +1,256 @@
+"""Compare models on repeated splits: run what is missing, and keep each result as it comes."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from representer.errors import ArgumentError, Interrupted, RepresenterError, TrainingError
+from representer.printable import say
+from representer.storage import atomic
+from representer.storage.lock import LOCK, lock
+from representer.training.settings import plain, require_same
+
+SETTINGS, RESULTS = "comparison.json", "results.jsonl"
+MODEL, BASELINES = "model", "baselines"
+
+
+@dataclass(frozen=True)
+class Result:
+    """A model on the test part of one split.
+
+    Attributes:
+        name: Name of the model or the baseline.
+        losses: Of each test example ``(N,)``: 1 for a wrong class, the squared error of a number,
+            or the negative log-likelihood of a token.
+        seconds: Time of training.
+        train: Number of examples for training and validation.
+        is_baseline: True for a baseline.
+    """
+
+    name: str
+    losses: Sequence[float]
+    seconds: float
+    train: int
+    is_baseline: bool = False
+
+
+Rows = dict[str, dict[int, Result]]  # by name and split
+
+
+class Unit(NamedTuple):
+    """The smallest amount of work: a split, a name, and the options of a variant as JSON."""
+
+    split: int
+    name: str
+    options: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison(ABC):
+    """The models of one data set, and the splits that they are trained and tested on.
+
+    Several processes may run it, so it must be possible to pickle it.
+
+    Args:
+        config: Options of ``fit``.
+        splits: Numbers of the splits.
+        variants: Options of networks that are compared with the model, by the name of their row.
+    """
+
+    config: Any
+    splits: Sequence[int] = range(5)
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The data and the kind of the splits, for the head of the table."""
+
+    @property
+    @abstractmethod
+    def metric(self) -> str:
+        """Name of the metric, one of `comparison_statistics.METRICS`."""
+
+    @property
+    @abstractmethod
+    def has_fixed_test(self) -> bool:
+        """True if all splits have the same test part and differ in their seed."""
+
+    @property
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Everything but splits and variants that determines the results."""
+
+    @abstractmethod
+    def run(self, split: int, unit: str) -> list[Result]:
+        """Train and test some rows on one split.
+
+        Args:
+            split: Number of the split.
+            unit: `MODEL`, `BASELINES`, or the name of a variant.
+        """
+
+    def units(self) -> list[Unit]:
+        """Return everything that is run, split by split."""
+        names = (BASELINES, MODEL, *self.variants)
+        return [
+            Unit(split, name, json.dumps(plain(self.variants.get(name, {})), sort_keys=True))
+            for split in self.splits
+            for name in names
+        ]
+
+
+@dataclass
+class Results:
+    """The results of finished units, in a JSON Lines file.
+
+    Attributes:
+        path: The file.
+        by_unit: The results.
+    """
+
+    path: Path
+    by_unit: dict[Unit, list[Result]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> Results:
+        """Read the results of a folder, up to the first damaged line."""
+        path = folder / RESULTS
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        return cls(path, dict(takewhile(bool, map(_entry, lines))))  # type: ignore[arg-type]
+
+    def add(self, unit: Unit, results: Sequence[Result]) -> None:
+        """Append the results of a unit."""
+        self.by_unit[unit] = list(results)
+        self._append(unit)
+
+    def rewrite(self) -> None:
+        """Write the file without the damaged lines that a kill may leave."""
+        self.path.unlink(missing_ok=True)
+        for unit in self.by_unit:
+            self._append(unit)
+
+    def rows(self, comparison: Comparison) -> Rows:
+        """Return the results of a comparison by row and split."""
+        rows: Rows = {}
+        for unit in comparison.units():
+            for one in self.by_unit.get(unit, ()):
+                rows.setdefault(one.name, {})[unit.split] = one
+        return rows
+
+    def _append(self, unit: Unit) -> None:
+        line = {**unit._asdict(), "results": [asdict(one) for one in self.by_unit[unit]]}
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, allow_nan=False) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def run_missing(
+    comparison: Comparison,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    report: Callable[[str], None] = say,
+) -> Rows:
+    """Run what is missing in a folder, and return all results.
+
+    A unit whose training diverges is reported and left out.
+
+    Args:
+        comparison: The models and the splits.
+        folder: Its ``results.jsonl`` gets a line for each finished unit.
+        jobs: Number of processes.
+        report: Called with a line for each finished unit.
+
+    Raises:
+        ArgumentError: The folder holds another comparison, or other files.
+        RunFolderError: Another process writes into the folder.
+    """
+    from joblib import Parallel, delayed
+
+    with _opened(folder, comparison) as results:
+        units = comparison.units()
+        waiting = [unit for unit in units if unit not in results.by_unit]
+        run = Parallel(n_jobs=max(1, min(jobs, len(waiting))), return_as="generator_unordered")
+        outcomes: Any = run(delayed(_run)(comparison, unit) for unit in waiting)
+        done = len(units) - len(waiting)
+        for unit, outcome in outcomes:
+            about = f"split {unit.split + 1}, {unit.name}"
+            if isinstance(outcome, Failure):
+                report(f"{about}: {outcome.after(folder)}")
+                continue
+            results.add(unit, outcome)
+            done += 1
+            seconds = max((one.seconds for one in outcome), default=0.0)
+            report(f"{done}/{len(units)} {about}: {seconds:.1f} s")
+        return results.rows(comparison)
+
+
+class Failure(NamedTuple):
+    """The error of a unit; unlike some errors it can be pickled."""
+
+    kind: type[RepresenterError]
+    message: str
+    exit_code: int
+
+    def after(self, folder: Path) -> str:
+        """Return the message if the other units can continue.
+
+        Raises:
+            Interrupted: A signal arrived.
+            RepresenterError: Another error; only divergence does not stop the others.
+        """
+        if issubclass(self.kind, TrainingError):
+            return self.message
+        if issubclass(self.kind, Interrupted):
+            kept = f"Finished results are kept in {folder}; the same command continues."
+            raise Interrupted(f"stopped by a signal. {kept}", self.exit_code)
+        error = RepresenterError(self.message)
+        error.exit_code = self.exit_code
+        raise error
+
+
+def _run(comparison: Comparison, unit: Unit) -> tuple[Unit, list[Result] | Failure]:
+    try:
+        return unit, comparison.run(unit.split, unit.name)
+    except RepresenterError as error:
+        return unit, Failure(type(error), str(error), error.exit_code)
+
+
+def _entry(line: bytes) -> tuple[Unit, list[Result]] | None:
+    """Parse a line; return None if it is damaged."""
+    try:
+        entry = json.loads(line)
+        results = [Result(**one) for one in entry.pop("results")]
+        return Unit(**entry), results
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+@contextmanager
+def _opened(folder: Path, comparison: Comparison) -> Iterator[Results]:
+    """Lock a folder, check or write its settings, and read its results."""
+    path, settings = folder / SETTINGS, plain(comparison.settings)
+    if folder.is_dir() and not path.exists() and {one.name for one in folder.iterdir()} - {LOCK}:
+        expected = "a new folder, or that of a comparison"
+        raise ArgumentError("out", str(folder), expected, hint="Choose another --out.")
+    descriptor = lock(folder)
+    try:
+        if path.exists():
+            require_same(json.loads(path.read_text("utf-8")), settings, folder)
+        else:
+            atomic.write_json(path, settings)
+        results = Results.read(folder)
+        results.rewrite()
+        yield results
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,201 @@
+"""The table of a comparison: scores, differences to the best baseline, and a recommendation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from representer.printable import show
+from representer.storage import atomic
+from representer.tasks.comparison import Comparison, Rows, run_missing
+from representer.tasks.comparison_statistics import (
+    METRICS,
+    Interval,
+    Metric,
+    paired_interval,
+    score_interval,
+)
+from representer.training.fingerprint import fingerprint
+
+PAGE = "table.md"
+CHEAPER = 0.5  # fraction of the seconds from which a row is worth naming as cheaper
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table.
+
+    Attributes:
+        name: Name of the model or the baseline.
+        score: Mean over the splits.
+        difference: To the best baseline; None for it, or if no baseline has finished.
+        seconds: Median time of training.
+        splits: Number of splits.
+        is_baseline: True for a baseline.
+    """
+
+    name: str
+    score: Interval
+    difference: Interval | None
+    seconds: float
+    splits: int
+    is_baseline: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a comparison, the best ones first.
+
+    Attributes:
+        metric: The metric.
+        rows: The rows.
+        results: The results that they summarize.
+        has_fixed_test: As of the comparison.
+    """
+
+    metric: Metric
+    rows: Sequence[Row]
+    results: Rows
+    has_fixed_test: bool
+
+    @classmethod
+    def of(cls, comparison: Comparison, results: Rows) -> Table:
+        """Summarize the results of a comparison."""
+        metric, fixed = METRICS[comparison.metric], comparison.has_fixed_test
+        intervals = {
+            name: score_interval(own, metric, has_fixed_test=fixed) for name, own in results.items()
+        }
+        names = sorted(results, key=lambda name: _rank(metric, intervals[name]))
+        baselines = {name for name in names if next(iter(results[name].values())).is_baseline}
+        reference = next((name for name in names if name in baselines), None)
+        rows = []
+        for name in names:
+            own = results[name]
+            difference = None
+            if reference not in (None, name) and own.keys() & results[reference].keys():
+                difference = paired_interval(own, results[reference], metric, has_fixed_test=fixed)
+            seconds = float(np.median([one.seconds for one in own.values()]))
+            is_baseline = name in baselines
+            rows.append(Row(name, intervals[name], difference, seconds, len(own), is_baseline))
+        return cls(metric, rows, results, fixed)
+
+    @property
+    def baseline(self) -> Row | None:
+        """The best baseline."""
+        return next((row for row in self.rows if row.is_baseline), None)
+
+    def difference(self, first: Row, second: Row) -> Interval:
+        """Return the paired difference of two rows."""
+        one, other = self.results[first.name], self.results[second.name]
+        return paired_interval(one, other, self.metric, has_fixed_test=self.has_fixed_test)
+
+    def relation(self, difference: Interval) -> str:
+        """Return "ahead of", "behind" or "level with", by the interval of a difference."""
+        if self.is_level(difference):
+            return "level with"
+        return "behind" if (difference.mean > 0) == self.metric.is_loss else "ahead of"
+
+    def recommendation(self) -> str:
+        """Return what to use, in one sentence; empty without results.
+
+        It names the best row, the best one of the other kind (model or baseline), and the fastest
+        one that is level with the best.
+        """
+        if not self.rows:
+            return ""
+        best = self.rows[0]
+        others = [row for row in self.rows[1:] if row.is_baseline != best.is_baseline]
+        differences = {row.name: self.difference(best, row) for row in self.rows[1:]}
+        level = [row for row in self.rows[1:] if self.is_level(differences[row.name])]
+        fastest = min(level, key=lambda row: row.seconds, default=best)
+        is_faster = fastest.seconds < CHEAPER * best.seconds
+        times = f"takes {_seconds(fastest)} instead of {_seconds(best)}"
+        sentence = f"Use {best.name} ({self.metric.name} {self._number(best.score.mean)}"
+        sentence += f"{self.metric.unit})"
+        if others:
+            difference = differences[others[0].name]
+            relation = f"{self.relation(difference)} {others[0].name}"
+            sentence += f", which is {relation} ({self.signed(difference)})"
+        if is_faster and fastest in others[:1]:
+            sentence += f"; {fastest.name} {times}"
+        elif is_faster:
+            difference = self.signed(self.difference(fastest, best))
+            sentence += f"; {fastest.name} is level with it ({difference}) and {times}"
+        return f"{sentence}."
+
+    def is_level(self, difference: Interval) -> bool:
+        """Return True if the interval of a difference contains 0."""
+        return not (difference.low > 0 or difference.high < 0)
+
+    def signed(self, difference: Interval) -> str:
+        """Return a difference with its interval as text."""
+        mean, low, high = (f"{number:+.{self.metric.digits}f}" for number in difference)
+        return mean if math.isnan(difference.low) else f"{mean}, {low} to {high}"
+
+    def cells(self) -> list[list[str]]:
+        """Return the head and the rows as texts: score, interval, difference, seconds."""
+        reference = self.baseline
+        against = f"difference to {reference.name}" if reference else "difference"
+        scored = self.metric.name + (f" in{self.metric.unit}" if self.metric.unit else "")
+        head = ["", scored, "95 % interval", against, "training"]
+        body, most = [], max((row.splits for row in self.rows), default=0)
+        for row in self.rows:
+            name = row.name if row.splits == most else f"{row.name} ({row.splits} of {most} splits)"
+            mean, low, high = (self._number(number) for number in row.score)
+            interval = "–" if math.isnan(row.score.low) else f"{low} – {high}"
+            difference = "" if row.difference is None else self.signed(row.difference)
+            body.append([name, mean, interval, difference, _seconds(row)])
+        return [head, *body]
+
+    def _number(self, value: float) -> str:
+        return f"{value:.{self.metric.digits}f}"
+
+
+def as_text(table: Table) -> str:
+    """Return the table for the terminal, with the recommendation."""
+    cells = table.cells()
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if k == 0 else cell.rjust(width)
+            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in cells
+    ]
+    return "\n".join([*lines, "", table.recommendation()])
+
+
+def as_markdown(table: Table) -> list[str]:
+    """Return the table as lines of Markdown, with the recommendation."""
+    head, *body = (f"| {' | '.join(row)} |" for row in table.cells())
+    return [head, "|---|---:|---:|---:|---:|", *body, "", table.recommendation()]
+
+
+def run_and_report(comparison: Comparison, folder: Path, *, jobs: int, command: str) -> Table:
+    """Run what is missing, write ``table.md`` into the folder, and print the table.
+
+    Args:
+        comparison: The models and the splits.
+        folder: For results and table.
+        jobs: Number of processes.
+        command: The command line, for the page.
+    """
+    table = Table.of(comparison, run_missing(comparison, folder, jobs=jobs))
+    machine = fingerprint()
+    about = f"Made by `{command}` with torch {machine['torch']}, {machine['cpu capability']}."
+    lines = [f"# {comparison.title}", "", about, "", *as_markdown(table)]
+    atomic.write_text(folder / PAGE, "\n".join(lines) + "\n")
+    show(f"{comparison.title}\n\n{as_text(table)}\n\n{folder / PAGE}")
+    return table
+
+
+def _rank(metric: Metric, score: Interval) -> float:
+    return score.mean if metric.is_loss else -score.mean
+
+
+def _seconds(row: Row) -> str:
+    return f"{row.seconds:.1f} s"

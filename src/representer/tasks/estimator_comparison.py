@@ -1,0 +1,162 @@
+"""The comparison of a task that trains an estimator on labeled objects."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from representer.data.tables import split
+from representer.errors import ArgumentError
+from representer.estimators.explanation import BOTH, NETWORK
+from representer.storage.run_folder import UnsavedRun
+from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result
+from representer.tasks.estimator_data import Data
+from representer.tasks.estimator_objects import Objects
+from representer.tasks.estimator_options import parameters_of
+from representer.tasks.estimator_results import Predictions, predictions_of_baseline
+from representer.tasks.estimator_task import EstimatorTask
+from representer.tasks.estimator_use import predictions_of
+
+# Options that do not change the results, or that a comparison sets itself.
+WITHOUT_EFFECT = (
+    "data", "valid", "test", "out", "resume", "demo", "answer", "threads", "device", "vectors",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorComparison(Comparison):
+    """Kernel, network, both, variants of the network and baselines on the splits of a task.
+
+    Split k is that of ``fit`` with the k-th seed after that of the options.
+
+    Args:
+        flow: The task.
+        sources: The objects, from `EstimatorTask.sources`.
+        folds: The test fold of each main object, from 0, which is the number of its split; -1
+            for none. Without folds, the splits are those of ``fit``.
+
+    Raises:
+        ArgumentError: There are several targets, or a variant has an invalid option.
+    """
+
+    flow: EstimatorTask
+    sources: dict[str, Objects]
+    folds: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        if len(targets := self.sources["all"].columns) > 1:
+            names = ",".join(str(name) for name, _ in targets)
+            raise ArgumentError("target", names, "one target to compare models on")
+        for options in self.variants.values():
+            kind = self.flow.kind(self.config, self.sources)
+            kind(**parameters_of(replace(self.config, **options), kind)).check()
+
+    @classmethod
+    def read(cls, flow: EstimatorTask, config: Any, **options: Any) -> EstimatorComparison:
+        """Read the objects of a task; the other arguments are those of the class."""
+        return cls(flow=flow, config=config, sources=flow.sources(config), **options)
+
+    @property
+    def title(self) -> str:
+        """The file, the number of splits, and what they have in common."""
+        main = self.sources["all"]
+        name = Path(main.source).name if main.files else main.source
+        if self.has_fixed_test:
+            test = f"tested on the {len(self.sources['test'])} {self.flow.nouns} of the test file"
+            return f"{name}: {len(self.splits)} seeds, {test}"
+        kind = "folds" if self.folds else f"splits of {len(main)} {self.flow.nouns}"
+        return f"{name}: {len(self.splits)} {kind}"
+
+    @property
+    def metric(self) -> str:
+        """Accuracy, or RMSE for numbers."""
+        is_regression = self.flow.kind(self.config, self.sources) is self.flow.regressor
+        return "rmse" if is_regression else "accuracy"
+
+    @property
+    def has_fixed_test(self) -> bool:
+        """True if the test objects come from a file of their own."""
+        return "test" in self.sources
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The options, the data, and the folds."""
+        chosen = self.config.to_dict()
+        options = {name: value for name, value in chosen.items() if name not in WITHOUT_EFFECT}
+        digests = {name: one.digest for name, one in self.sources.items()}
+        return {"task": self.flow.name, **options, "sha256": digests, "folds": list(self.folds)}
+
+    def run(self, split: int, unit: str) -> list[Result]:
+        """Train and test some rows on one split, see `Comparison`."""
+        config = replace(self.config, seed=self.config.seed + split, resume=False)
+        split_by = partial(self._positions, split) if self.folds else None
+        data = self.flow.divide(config, self.sources, split_by, is_silent=True)
+        if unit == BASELINES:
+            return self._baselines(config, data)
+        has_parts = "answer" in {one.name for one in fields(config)}
+        if unit == MODEL:
+            return self._train(replace(config, answer=BOTH) if has_parts else config, data)
+        alone = replace(config, answer=NETWORK) if has_parts else config
+        (result,) = self._train(replace(alone, **self.variants[unit]), data)
+        return [replace(result, name=unit)]
+
+    def _positions(
+        self, number: int, objects: Objects, fractions: Sequence[float]
+    ) -> Sequence[Sequence[int]]:
+        """Return the positions in each part; those of the fold are the test part."""
+        folds, share = np.asarray(self.folds), self.config.valid_fraction
+        test, rest = (
+            np.flatnonzero(where).tolist() for where in (folds == number, folds != number)
+        )
+        labels = [str(objects.labels[i]) if self.metric == "accuracy" else "" for i in rest]
+        train, valid = split(labels, (1 - share, share), self.config.seed + number)
+        return [rest[i] for i in train], [rest[i] for i in valid], test
+
+    def _train(self, config: Any, data: Data) -> list[Result]:
+        """Train an estimator once, and return the results of each of its parts."""
+        started = time.perf_counter()
+        data = replace(data, resources=data.resources | {"verbose": 0})
+        trained = self.flow.train(UnsavedRun(), config, data, is_silent=True)
+        estimator = trained.estimator
+        spent = {name: part.seconds or 0.0 for name, part in estimator.parts_.items()}
+        if len(spent) == 1:
+            return [self._result(data, *one, trained.outcome.predictions) for one in spent.items()]
+        spent[BOTH] = time.perf_counter() - started
+        objects = data.parts["test"].objects
+        return [
+            self._result(data, name, own, predictions_of("model", estimator.part(name), objects))
+            for name, own in spent.items()
+        ]
+
+    def _baselines(self, config: Any, data: Data) -> list[Result]:
+        """Train the baselines, on request also the networks among them."""
+        if config.baselines == "none":
+            return []
+        columns = data.columns("test")
+        rows = [
+            (one.name, one.seconds, predictions_of_baseline(one, columns))
+            for one in self.flow.baselines(config, data)
+        ]
+        results = [self._result(data, *row, is_baseline=True) for row in rows]
+        for name, own in [*self.flow.networks(config).items()][1:]:
+            (result,) = self._train(own, data)
+            results.append(replace(result, name=name, is_baseline=True))
+        return results
+
+    def _result(
+        self, data: Data, name: str, seconds: float, predictions: Sequence[Predictions],
+        *, is_baseline: bool = False,
+    ) -> Result:  # fmt: skip
+        (column,), (own,) = data.columns("test"), predictions
+        known = column.known()
+        truth, predicted = column.truth[known], own.values[known]
+        losses = predicted != truth if column.classes else (predicted - truth) ** 2
+        train = sum(len(data.parts[part]) for part in ("train", "valid"))
+        rounded = np.asarray(losses, dtype=np.float64).tolist()
+        return Result(name, rounded, seconds, train, is_baseline)

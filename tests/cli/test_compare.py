@@ -1,0 +1,197 @@
+"""``compare``: the rows are those of ``fit`` with the same seed, on every task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.cli.conftest import TINY, write_table
+
+from representer.cli.compare import with_task
+from representer.tasks.estimator_comparison import EstimatorComparison
+from representer.tasks.estimator_objects import Objects
+from representer.tasks.graph.graph_flow import FLOW
+from representer.tasks.graph.graph_task import GraphConfig
+
+ONE_EPOCH = [*TINY, "--epochs", "1"]
+PARTS = {"kernel", "network", "both"}
+
+
+def results(out: Path) -> dict[tuple[int, str], dict]:
+    """Return each result by split and name of the row."""
+    lines = (out / "results.jsonl").read_text("utf-8").splitlines()
+    entries = [json.loads(line) for line in lines]
+    return {(one["split"], row["name"]): row for one in entries for row in one["results"]}
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A comparison on a table of 60 rows, with another cell; tests only read it."""
+    from representer.cli.main import entry_point
+
+    folder = tmp_path_factory.mktemp("compared")
+    data, out = write_table(folder / "table.csv"), folder / "out"
+    words = ["compare", str(data), *ONE_EPOCH, "--splits", "2", "--cells", "rkm-lstm"]
+    assert entry_point([*words, "--out", str(out)]) == 0
+    return data, out
+
+
+def test_every_row_is_trained_and_tested_on_every_split(compared):
+    _, out = compared
+    found = results(out)
+    names = PARTS | {"network, rkm-lstm", "TF-IDF + logistic regression", "majority class"}
+    assert set(found) == {(split, name) for split in range(2) for name in names}
+    assert {(row["train"], len(row["losses"])) for row in found.values()} == {(48, 12)}
+    assert {name for (_, name), row in found.items() if row["is_baseline"]} == {
+        "TF-IDF + logistic regression", "majority class",
+    }  # fmt: skip
+    page = (out / "table.md").read_text("utf-8")
+    assert "# table.csv: 2 splits of 60 documents" in page
+    assert page.count("| network") == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        ("both", ["--answer", "both"]),
+        ("network", ["--answer", "network"]),
+        ("network, rkm-lstm", ["--answer", "network", "--cell", "rkm-lstm"]),
+    ],
+)
+def test_a_row_on_a_split_is_a_run_of_fit_with_its_seed(run, compared, tmp_path, row, options):
+    data, out = compared
+    common = [*ONE_EPOCH, "--test-fraction", "0.2", "--seed", "1", "--out", tmp_path / "run"]
+    assert run("fit", "text", data, *common, *options).code == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
+    right = 1 - np.mean(results(out)[1, row]["losses"])
+    assert metrics["test"]["accuracy"] == pytest.approx(right)
+    baseline = results(out)[1, "TF-IDF + logistic regression"]
+    right = 1 - np.mean(baseline["losses"])
+    assert metrics["baselines"][0]["accuracy"] == pytest.approx(right)
+
+
+def test_the_same_command_continues_and_other_settings_are_refused(run, compared):
+    data, out = compared
+    before = (out / "results.jsonl").read_bytes()
+    words = ["compare", "text", data, *ONE_EPOCH, "--out", out, "--splits", "2"]
+    outcome = run(*words)
+    assert outcome.code == 0
+    assert (out / "results.jsonl").read_bytes() == before
+    assert "rkm-lstm" not in outcome.out
+    assert outcome.out.rstrip().endswith(str(out / "table.md"))
+    outcome = run(*words, "--hidden-size", "7")
+    assert outcome.code == 2
+    assert "--hidden-size is 7; expected 6" in outcome.error
+
+
+def test_a_test_file_is_the_test_part_of_all_splits(run, tmp_path):
+    data = write_table(tmp_path / "table.csv")
+    test = write_table(tmp_path / "test.csv", count=10, seed=1)
+    out = tmp_path / "out"
+    words = ["compare", data, *ONE_EPOCH, "--test", test, "--splits", "2", "--out", out]
+    outcome = run(*words)
+    assert outcome.code == 0, outcome.err
+    assert "table.csv: 2 seeds, tested on the 10 documents of the test file" in outcome.out
+    assert {(row["train"], len(row["losses"])) for row in results(out).values()} == {(60, 10)}
+
+
+@pytest.mark.parametrize(
+    ("words", "metric"),
+    [
+        (["graph", "--demo", "--hidden-size", "4", "--depth", "1", "--network", "random-walk",
+          "--cells", "wl"], "accuracy in %"),
+        (["molecule", "--demo", "--hidden-size", "4", "--members", "1"], "RMSE"),
+    ],
+)  # fmt: skip
+def test_graphs_and_molecules_are_compared_alike(run, tmp_path, words, metric):
+    tiny = ["--epochs", "1", "--splits", "2", "--threads", "1", "--out", tmp_path]
+    outcome = run("compare", *words, *tiny)
+    assert outcome.code == 0, outcome.err
+    assert metric in outcome.out
+    found = results(tmp_path)
+    assert {name for _, name in found} & PARTS in ({"network"}, PARTS)
+    assert {split for split, _ in found} == {0, 1}
+    assert any(row["is_baseline"] for row in found.values())
+    assert ((0, "network, wl") in found) == (words[0] == "graph")
+
+
+def test_given_folds_are_the_test_parts(tmp_path):
+    labels = ["a", "b"] * 10
+    folds = [k % 4 for k in range(19)] + [-1]
+    objects = Objects("toy", "toy.txt", [*range(20)], labels, range(1, 21))
+    comparison = EstimatorComparison(
+        flow=FLOW, config=GraphConfig(valid_fraction=0.25), sources={"all": objects}, folds=folds
+    )
+    for fold in range(4):
+        train, valid, test = comparison._positions(fold, objects, ())
+        assert test == [k for k in range(20) if folds[k] == fold]
+        assert sorted([*train, *valid, *test]) == [*range(20)]
+        assert len(valid) == round(0.25 * (20 - len(test)))
+        assert 19 in train + valid
+
+
+def test_several_targets_are_refused(run, tmp_path):
+    path = tmp_path / "two.csv"
+    rows = [f"{'C' * n},{n}.5,{n}.25" for n in range(1, 12)]
+    path.write_text("smiles,a,b\n" + "\n".join(rows) + "\n")
+    outcome = run("compare", path, "--target", "a,b", "--out", tmp_path / "out")
+    assert outcome.code == 2
+    assert "--target is 'a,b'; expected one target to compare models on" in outcome.error
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--splits", "1"], "--splits is 1; expected 2 or more"),
+        (["--jobs", "-1"], "--jobs is -1; expected 0 or more"),
+        (["--cells", "lstm,nonsense"], "cell is 'nonsense'; expected"),
+        (["--smiles", "a", "--text", "b"], "no task has all of these options"),
+    ],
+)
+def test_options_out_of_their_range_are_refused(run, table, tmp_path, words, error):
+    outcome = run("compare", table, *words, "--out", tmp_path / "out")
+    assert outcome.code == 2
+    assert error in outcome.error
+    assert not (tmp_path / "out").exists()
+
+
+FILES = {
+    "reviews.csv": ("text,label\n", "text"),
+    "solubility.csv": ("SMILES,logS\n", "molecule"),
+    "solubility.tsv": ("id\tsmiles\n", "molecule"),
+    "graphs.jsonl": ('{"nodes": [], "edges": []}\n', "graph"),
+    "reviews.jsonl": ('{"text": "a", "label": 1}\n', "text"),
+    "molecules.jsonl": ('{"smiles": "C", "y": 1}\n', "molecule"),
+    "story.txt": ("Once\n", "language"),
+    "eeg.npz": ("", "signal"),
+    "mutag/MUTAG_graph_indicator.txt": ("1\n", "graph"),
+    "recordings/a.edf": ("", "signal"),
+    "corpus/train.txt": ("a\n", "language"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_task_follows_from_the_data(tmp_path, name):
+    content, task = FILES[name]
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(content)
+    data = path.parent if "/" in name else path
+    words = [str(data), "--splits", "3"]
+    assert with_task(words) == [task, *words]
+    assert with_task(["text", *words]) == ["text", *words]
+    assert with_task([*words, "--kind", "graph"]) == ["graph", *words]
+    assert with_task(["--kind=graph", *words]) == ["graph", *words]
+
+
+def test_options_that_only_one_task_has_name_it(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("smiles,name\n")
+    for words, task in (
+        (["--text", "name", "--kind", "regression"], "text"),
+        (["--smiles=name"], "molecule"),
+    ):
+        assert with_task([str(path), *words])[0] == task

@@ -1,0 +1,242 @@
+"""Repeated splits of several models: results are kept, continued and summarized."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from representer.errors import (
+    ArgumentError,
+    DataError,
+    Interrupted,
+    RepresenterError,
+    RunFolderError,
+    TrainingError,
+)
+from representer.storage.lock import lock
+from representer.tasks.comparison import (
+    BASELINES,
+    MODEL,
+    RESULTS,
+    Comparison,
+    Result,
+    Results,
+    run_missing,
+)
+from representer.tasks.comparison_table import Table, as_markdown, as_text, run_and_report
+
+# Losses of four test examples on two splits, by row.
+LOSSES: dict[str, list[list[float]]] = {
+    "counts": [[1, 1, 0, 0], [1, 0, 0, 1]],
+    "constant": [[1, 1, 1, 1], [1, 1, 1, 0]],
+    "both": [[0, 0, 0, 0], [0, 0, 0, 1]],
+    "network": [[0, 1, 0, 0], [0, 0, 1, 1]],
+    "network, lstm": [[1, 0, 0, 0], [1, 0, 0, 0]],
+}
+UNITS = {BASELINES: ("counts", "constant"), MODEL: ("both", "network")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MadeUp(Comparison):
+    """Fixed losses; `ran` lists what was run."""
+
+    config: Any = None
+    splits: Any = range(2)
+    data: str = "toy"
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[tuple[int, str], RepresenterError] = field(default_factory=dict)
+    ran: list[tuple[int, str]] = field(default_factory=list)
+    metric: Any = "accuracy"
+    has_fixed_test: Any = False
+    title: Any = "toy: 2 splits"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"data": self.data}
+
+    def run(self, split: int, unit: str) -> list[Result]:
+        self.ran.append((split, unit))
+        if error := self.errors.get((split, unit)):
+            raise error
+        return [
+            Result(name, LOSSES[name][split], self.seconds.get(name, 1.0), 16, unit == BASELINES)
+            for name in UNITS.get(unit, (unit,))
+        ]
+
+
+def test_finished_units_are_not_run_again_and_give_the_same_rows(tmp_path: Path):
+    lines: list[str] = []
+    first = run_missing(MadeUp(), tmp_path / "out", report=lines.append)
+    again = MadeUp()
+    assert run_missing(again, tmp_path / "out", report=lines.append) == first
+    assert again.ran == []
+    assert [line.partition(":")[0] for line in lines] == [
+        "1/4 split 1, baselines", "2/4 split 1, model", "3/4 split 2, baselines",
+        "4/4 split 2, model",
+    ]  # fmt: skip
+    assert {name: [own[k].losses for k in own] for name, own in first.items()} == {
+        name: LOSSES[name] for names in UNITS.values() for name in names
+    }
+
+
+def test_more_splits_and_variants_are_added_to_the_results(tmp_path: Path):
+    run_missing(MadeUp(splits=range(1)), tmp_path)
+    more = MadeUp(variants={"network, lstm": {"cell": "lstm"}})
+    rows = run_missing(more, tmp_path)
+    assert more.ran == [(0, "network, lstm"), (1, BASELINES), (1, MODEL), (1, "network, lstm")]
+    assert [list(own) for own in rows.values()] == [[0, 1]] * 5
+    other = MadeUp(variants={"network, lstm": {"cell": "lstm", "order": 2}})
+    run_missing(other, tmp_path)
+    assert other.ran == [(0, "network, lstm"), (1, "network, lstm")]
+
+
+def test_a_line_cut_off_by_a_kill_is_run_again(tmp_path: Path):
+    expected = run_missing(MadeUp(), tmp_path)
+    path = tmp_path / RESULTS
+    whole = path.read_bytes()
+    for cut in (1, 40):
+        path.write_bytes(whole[:-cut])
+        again = MadeUp()
+        assert run_missing(again, tmp_path) == expected
+        assert again.ran == [(1, MODEL)]
+        assert path.read_bytes() == whole
+
+
+def test_an_interruption_keeps_what_is_finished_and_names_the_way_to_continue(tmp_path: Path):
+    stopped = MadeUp(errors={(1, BASELINES): Interrupted("stopped; --resume", 143)})
+    with pytest.raises(Interrupted, match=f"kept in {tmp_path}; the same command") as caught:
+        run_missing(stopped, tmp_path)
+    assert caught.value.exit_code == 143
+    again = MadeUp()
+    run_missing(again, tmp_path)
+    assert again.ran == [(1, BASELINES), (1, MODEL)]
+
+
+def test_divergence_of_one_unit_does_not_stop_the_others_and_other_errors_do(tmp_path: Path):
+    lines: list[str] = []
+    diverged = MadeUp(errors={(0, MODEL): TrainingError("the loss is NaN")})
+    rows = run_missing(diverged, tmp_path / "a", report=lines.append)
+    assert "split 1, model: the loss is NaN" in lines
+    assert list(rows["both"]) == [1]
+    assert list(rows["counts"]) == [0, 1]
+    assert "both (1 of 2 splits)" in as_text(Table.of(diverged, rows))
+    wrong = MadeUp(errors={(0, MODEL): DataError("a text is empty")})
+    with pytest.raises(RepresenterError, match="a text is empty") as caught:
+        run_missing(wrong, tmp_path / "b")
+    assert caught.value.exit_code == 2
+
+
+def test_processes_give_the_rows_of_a_single_one(tmp_path: Path):
+    expected = run_missing(MadeUp(), tmp_path / "a")
+    assert run_missing(MadeUp(), tmp_path / "b", jobs=2) == expected
+    lines = (tmp_path / "b" / RESULTS).read_text("utf-8").splitlines()
+    names = [json.loads(line)["name"] for line in lines]
+    assert sorted(names) == [BASELINES, BASELINES, MODEL, MODEL]
+
+
+def test_a_folder_of_another_comparison_or_of_other_files_is_refused(tmp_path: Path):
+    run_missing(MadeUp(), tmp_path / "out")
+    with pytest.raises(ArgumentError, match="data is 'other'; expected 'toy'"):
+        run_missing(MadeUp(data="other"), tmp_path / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(ArgumentError, match="expected a new folder, or that of a comparison"):
+        run_missing(MadeUp(), tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_that_another_process_writes_into_is_refused(tmp_path: Path):
+    held = lock(tmp_path / "out")
+    with pytest.raises(RunFolderError, match="in use"):
+        run_missing(MadeUp(), tmp_path / "out")
+    assert held > 0
+
+
+def table(**options: Any) -> Table:
+    comparison = MadeUp(**options)
+    results: dict[str, dict[int, Result]] = {}
+    for split, unit in ((s, u) for s in range(2) for u in UNITS):
+        for one in comparison.run(split, unit):
+            results.setdefault(one.name, {})[split] = one
+    return Table.of(comparison, results)
+
+
+def test_rows_are_ordered_by_their_score_and_compared_with_the_best_baseline():
+    rows = table().rows
+    assert [row.name for row in rows] == ["both", "network", "counts", "constant"]
+    assert [row.score.mean for row in rows] == [87.5, 62.5, 50.0, 12.5]
+    assert [row.difference and row.difference.mean for row in rows] == [37.5, 12.5, None, -37.5]
+    losses = table(metric="rmse").rows
+    assert [row.name for row in losses] == ["both", "network", "counts", "constant"]
+    assert losses[0].score.mean == pytest.approx(0.25)
+    assert losses[0].difference is not None
+    assert losses[0].difference.mean == pytest.approx(0.25 - 0.5**0.5)
+
+
+def test_the_table_names_metric_reference_and_every_row():
+    head, *rows = table().cells()
+    assert head[1:4] == ["accuracy in %", "95 % interval", "difference to counts"]
+    assert [row[0] for row in rows] == ["both", "network", "counts", "constant"]
+    assert rows[2][3] == ""
+    lines = as_markdown(table())
+    assert lines[2].startswith("| both | 87.50 | ")
+    assert {line.count("|") for line in lines[:6]} == {6}
+
+
+# Both splits have the same difference, so the interval has no width and excludes 0.
+AHEAD = {"both": [[0, 0, 0, 0]] * 2, "counts": [[1, 0, 0, 0]] * 2}
+
+
+@pytest.mark.parametrize(
+    ("losses", "seconds", "expected"),
+    [
+        (AHEAD, {}, "Use both (accuracy 100.00 %), which is ahead of counts "
+                    "(+25.00, +25.00 to +25.00)."),
+        ({**AHEAD, "network": [[0, 0, 0, 0]] * 2}, {"network": 0.2},
+         "Use both (accuracy 100.00 %), which is ahead of counts (+25.00, +25.00 to +25.00); "
+         "network is level with it (+0.00, +0.00 to +0.00) and takes 0.2 s instead of 1.0 s."),
+        ({"both": [[1, 0, 0, 0]] * 2, "counts": [[0, 0, 0, 0]] * 2}, {},
+         "Use counts (accuracy 100.00 %), which is ahead of both (+25.00, +25.00 to +25.00)."),
+        ({"both": [[0, 0, 0, 0]] * 2, "counts": [[0, 0, 0, 0]] * 2}, {"counts": 5.0, "both": 2.0},
+         "Use counts (accuracy 100.00 %), which is level with both (+0.00, +0.00 to +0.00); "
+         "both takes 2.0 s instead of 5.0 s."),
+    ],
+)  # fmt: skip
+def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
+    losses, seconds, expected
+):
+    results = {
+        name: {
+            split: Result(name, own, seconds.get(name, 1.0), 16, name in UNITS[BASELINES])
+            for split, own in enumerate(by_split)
+        }
+        for name, by_split in sorted(losses.items(), key=lambda row: row[0] != "counts")
+    }
+    assert Table.of(MadeUp(), results).recommendation() == expected
+
+
+def test_of_losses_a_smaller_one_is_ahead():
+    results = {
+        name: {split: Result(name, losses, 1.0, 16, name == "counts") for split in range(2)}
+        for name, losses in (("counts", [4.0, 4.0]), ("both", [1.0, 1.0]))
+    }
+    got = Table.of(MadeUp(metric="rmse"), results).recommendation()
+    assert got == (
+        "Use both (RMSE 1.0000), which is ahead of counts (-1.0000, -1.0000 to -1.0000)."
+    )
+
+
+def test_the_page_has_title_command_table_and_recommendation(tmp_path: Path, capsys):
+    run_and_report(MadeUp(), tmp_path, jobs=1, command="representer compare toy")
+    page = (tmp_path / "table.md").read_text(encoding="utf-8")
+    assert page.startswith("# toy: 2 splits\n\nMade by `representer compare toy` with torch ")
+    assert "| both | 87.50 |" in page
+    assert "\nUse both (accuracy 87.50 %)" in page
+    shown = capsys.readouterr().out
+    assert "Use both (accuracy 87.50 %)" in shown
+    assert Results.read(tmp_path).rows(MadeUp())["both"][0].losses == [0, 0, 0, 0]
