@@ -26,15 +26,11 @@ from machine import load
 from report import machine_table, publish, table
 from representer import estimators
 from representer.estimators import MoleculeRegressor
-from representer.estimators.calibration import (
-    LEVELS,
-    calibrate,
-    coverage,
-    likelihood,
-)
+from representer.estimators.calibration import calibrate
 from representer.estimators.graph_batches import layers_and_outputs_of
 from representer.estimators.last_layer_gp import fit_gp
 from representer.estimators.mixture import gp_weights, mixture
+from representer.report.regression_metrics import LEVELS, coverage, likelihood
 from representer.tasks.estimator_data import Data
 from representer.tasks.molecule.molecule_flow import FLOW
 from representer.tasks.molecule.molecule_task import MoleculeConfig

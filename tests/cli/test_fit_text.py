@@ -110,11 +110,16 @@ def test_the_closing_table_names_what_predicted_and_the_baselines(
     run, table, tmp_path, answer, name
 ):
     outcome = run("fit", "text", table, "--out", tmp_path / "run", *TINY, "--answer", answer)
-    closing = outcome.out.splitlines()[-5:]
+    lines = outcome.out.splitlines()
+    closing = lines[next(i for i, line in enumerate(lines) if "95 % interval" in line) + 1 :]
     assert [line.split("  ")[0] for line in closing[:3]] == [
         name, "TF-IDF + logistic regression", "majority class"
     ]  # fmt: skip
-    assert closing[3].startswith(f"On 6 test documents, {name} is level with TF-IDF")
+    assert closing[-2].startswith(f"On 6 test documents, {name} is level with the best baseline")
+    assert ("comes from the kernel" in closing[3]) == (answer == "both")
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["verdict"] == closing[-2]
+    assert metrics["standing"][""]["relation"] == "level with"
     assert closing[-1] == f"report: {tmp_path / 'run/report.html'}"
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.estimators.calibration import (
-    Calibration,
-    Z,
-    calibrate,
-    coverage,
-    likelihood,
-)
+from representer.estimators.calibration import Calibration, calibrate
+from representer.report.regression_metrics import Z, coverage, likelihood
 
 RNG = np.random.default_rng(0)
 

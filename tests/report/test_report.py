@@ -18,6 +18,7 @@ from representer.report.figures import (
     comparison,
     learning_curves,
     parity,
+    reliability,
     subjects,
 )
 
@@ -47,8 +48,8 @@ def test_the_page_is_small(page):
 
 @pytest.mark.parametrize(
     "heading",
-    ["Test results", "Learning curves", "Per class", "Confusion", "Most confident errors", "Data",
-     "Model", "Reproduce", "Environment"],
+    ["Test results", "Learning curves", "Per class", "Calibration", "Confusion",
+     "Most confident errors", "Data", "Model", "Reproduce", "Environment"],
 )  # fmt: skip
 def test_every_part_is_there(page, heading):
     assert f"<h2>{heading}</h2>" in page
@@ -59,6 +60,28 @@ def test_the_headline_is_the_accuracy_beside_the_baselines(page, tmp_path):
     accuracy = f"{100 * metrics['test']['accuracy']:.1f}\u202f%"
     assert page.index(accuracy) < page.index("points relative to TF-IDF")
     assert "points relative to majority class" in page
+
+
+def test_one_sentence_compares_with_the_best_baseline_and_one_names_the_parts(page, tmp_path):
+    assert "<p>On 760 test documents, RKM-CIFG is ahead of the best baseline.</p>" in page
+    assert "40 % of the spread of the scores comes from the kernel" in page
+    run = write_made_up_run(tmp_path)
+    change(run, "metrics.json", parts={})
+    assert "of the spread of the scores" not in write_report(run).read_text("utf-8")
+
+
+def test_the_reliability_plot_has_a_point_for_every_bin(page, tmp_path):
+    metrics = json.loads((write_made_up_run(tmp_path) / "metrics.json").read_text())
+    found = metrics["test"]["calibration"]
+    assert f"Expected calibration error: {100 * found['error']:.1f}\u202f%" in page
+    drawing = ElementTree.fromstring(reliability(found["bins"]))
+    paths = [one for one in drawing.iter() if one.get("id", "").startswith("PathCollection")]
+    assert len(paths) == 1
+    assert len([one for one in paths[0].iter() if one.tag.endswith("use")]) in (
+        0,
+        len(found["bins"]),
+    )
+    assert "accuracy (%)" in "".join(drawing.itertext())
 
 
 def test_texts_and_names_cannot_become_markup(page):
@@ -173,7 +196,7 @@ def test_the_indices_of_equations_are_subscripts(page):
 def test_a_run_without_baselines_has_a_report_too(tmp_path):
     run = write_made_up_run(tmp_path)
     change(run, "metrics.json", baselines=[])
-    change(run, "details.json", verdict="")
+    change(run, "metrics.json", verdict="")
     assert "Learning curves" in write_report(run).read_text("utf-8")
 
 

@@ -8,19 +8,13 @@ import pytest
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
+from representer.report.results import Column, Predictions, compared, figures_by_target
 from representer.report.targets import by_target
-from representer.tasks.closing import summary, verdict
+from representer.tasks.closing import summary, verdicts
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_results import (
-    Predictions,
-    compared,
-    figures_by_target,
-    mistakes,
-    points,
-)
+from representer.tasks.estimator_results import mistakes, points
 from representer.tasks.estimator_targets import (
-    Column,
     columns_of,
     count_of,
     encode_labels,
@@ -118,9 +112,10 @@ def test_verdict_and_closing_table_are_those_of_each_target():
         "test": figures_by_target(columns, model), "comparisons": [],
         "baselines": [{"name": "B", "seconds": 2.0} | other],
     }  # fmt: skip
-    said = verdict(metrics, "molecules")
+    said = verdicts(metrics, "molecules")["verdict"]
     assert said.startswith("a: On 40 test molecules, M is ahead of B (RMSE -1,")
     assert "b: On 40 test molecules, M is behind B (RMSE +1," in said
+    assert said.endswith(": use B instead.")
     lines = summary(metrics).splitlines()
     assert [lines.index("a"), lines.index("b")] == [0, 4]
     assert by_target(metrics)["b"]["baselines"][0]["rmse"] == 2

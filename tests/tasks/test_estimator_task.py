@@ -13,8 +13,9 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators import GraphClassifier
 from representer.estimators.classes import Classes
 from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.report.results import Column, Predictions, compared, figures_of
 from representer.tasks.baselines import Baseline
-from representer.tasks.closing import summary, verdict
+from representer.tasks.closing import summary, verdicts
 from representer.tasks.estimator_data import (
     Data,
     are_fractions,
@@ -27,14 +28,8 @@ from representer.tasks.estimator_options import (
     parameters_of,
     refuse_parameters_of_others,
 )
-from representer.tasks.estimator_results import (
-    Predictions,
-    compared,
-    figures_of,
-    mistakes,
-    predictions_of_baseline,
-)
-from representer.tasks.estimator_targets import Column, encode_labels
+from representer.tasks.estimator_results import mistakes, predictions_of_baseline
+from representer.tasks.estimator_targets import encode_labels
 from representer.tasks.graph.graph_task import GraphConfig
 
 
@@ -161,39 +156,30 @@ def test_the_interval_of_a_regression_covers_what_it_says():
     assert figures["coverage"]["0.95"] == 0.75
 
 
-def test_the_verdict_names_who_is_ahead():
+def test_a_model_is_compared_with_the_best_of_networks_and_baselines():
     truth = np.array([0, 1] * 50)
     right = [Predictions(truth, np.eye(2)[truth])]
-    wrong = Baseline("constant", "Always 0.", np.zeros(100, dtype=np.int64), 0.0)
     columns = [Column("", truth, ["a", "b"])]
-    other = compared(columns, right, predictions_of_baseline(wrong, columns))
+    rows = []
+    for name, wrong in (("constant", 50), ("other", 20)):
+        values = np.where(np.arange(100) < wrong, 1 - truth, truth)
+        own = predictions_of_baseline(Baseline(name, "", values, 0.0), columns)
+        rows.append({"name": name} | compared(columns, right, own))
     metrics = {
         "kind": "classification", "model": "M", "targets": [], "test": {"count": 100},
-        "comparisons": [], "baselines": [{"name": "constant"} | other],
+        "comparisons": rows[1:], "baselines": rows[:1],
     }  # fmt: skip
-    assert "M is ahead of constant (+50.0 points" in verdict(metrics, "graphs")
+    found = verdicts(metrics, "graphs")
+    assert found["standing"][""]["baseline"] == "other"
+    assert found["verdict"].startswith(
+        "On 100 test graphs, M is ahead of the best baseline, other (+20.0 points"
+    )
     numbers = np.linspace(0, 1, 100)
     columns = [Column("", numbers, [])]
-    other = compared(columns, [Predictions(numbers)], [Predictions(np.full(100, 0.5))])
-    metrics |= {"kind": "regression", "baselines": [{"name": "mean"} | other]}
-    assert "M is ahead of mean (RMSE -0.29" in verdict(metrics, "graphs")
-
-
-def test_only_an_interval_without_zero_puts_a_model_ahead_or_behind():
-    def other(name: str, low: float, high: float) -> dict[str, object]:
-        return {"name": name, "difference": [(low + high) / 2, low, high]}
-
-    metrics = {
-        "kind": "classification", "model": "M", "targets": [], "test": {"count": 300},
-        "comparisons": [other("A", -0.01, 0.02)],
-        "baselines": [other("B", 0.01, 0.02), other("C", -0.03, -0.01)],
-    }  # fmt: skip
-    assert verdict(metrics, "documents") == (
-        "On 300 test documents, M is level with A (+0.5 points, 95 % interval -1.0 to +2.0), "
-        "ahead of B (+1.5 points, 95 % interval +1.0 to +2.0) and "
-        "behind C (-2.0 points, 95 % interval -3.0 to -1.0)."
-    )
-    assert verdict(metrics | {"comparisons": [], "baselines": []}, "documents") == ""
+    other = compared(columns, [Predictions(np.full(100, 0.5))], [Predictions(numbers)])
+    metrics |= {"kind": "regression", "baselines": [{"name": "B"} | other], "comparisons": []}
+    assert "M is behind B (RMSE +0.29" in verdicts(metrics, "graphs")["verdict"]
+    assert verdicts(metrics | {"baselines": []}, "graphs") == {"standing": {"": {}}, "verdict": ""}
 
 
 def test_the_closing_table_has_a_line_for_each():

@@ -7,7 +7,6 @@ members have not been trained.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LEVELS = (0.5, 0.8, 0.9, 0.95)
-Z = {0.5: 0.67449, 0.8: 1.28155, 0.9: 1.64485, 0.95: 1.95996}  # two-sided normal quantiles
 _SCALES = (0.0, *(2.0**k for k in range(-4, 9)))
 _NOISES = tuple(2.0 ** (k / 4) for k in range(-24, 5))
 
@@ -72,19 +69,3 @@ def _fit(
     losses[1:] += 1e-9  # prefer scale 0 in a tie
     i, j = np.unravel_index(int(losses.argmin()), losses.shape)
     return _SCALES[i], _NOISES[j] * mean
-
-
-def likelihood(
-    predictions: NDArray[np.float64], deviations: NDArray[np.float64], truth: NDArray[np.float64]
-) -> float:
-    """Return the mean negative log density of the true values in nats; lower is better."""
-    squares = ((predictions - truth) / deviations) ** 2
-    return float((np.log(deviations) + squares / 2).mean() + math.log(2 * math.pi) / 2)
-
-
-def coverage(
-    predictions: NDArray[np.float64], deviations: NDArray[np.float64], truth: NDArray[np.float64]
-) -> dict[str, float]:
-    """Return the fraction of true values in the central intervals of each of LEVELS."""
-    sizes = np.abs(predictions - truth) / deviations
-    return {str(level): float((sizes <= Z[level]).mean()) for level in LEVELS}

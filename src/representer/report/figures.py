@@ -133,6 +133,28 @@ def parity(points: Sequence[Sequence[float]], name: str) -> str:
     return svg(figure, "Predicted against true values")
 
 
+def reliability(bins: Sequence[Mapping[str, float]]) -> str:
+    """Plot the accuracy of each bin of confidences, with areas proportional to its predictions.
+
+    Args:
+        bins: ``confidence``, ``accuracy`` and ``count`` of each.
+    """
+    figure, axes = canvas(4.8, 4.4)
+    axes.plot([0, 100], [0, 100], color=INK, linestyle=":", linewidth=1)
+    confidence, accuracy = (
+        [100 * row[name] for row in bins] for name in ("confidence", "accuracy")
+    )
+    total = sum(row["count"] for row in bins)
+    sizes = [12 + 500 * row["count"] / total for row in bins]
+    axes.plot(confidence, accuracy, color=MODEL, linewidth=1)
+    axes.scatter(confidence, accuracy, s=sizes, color=MODEL, alpha=0.7, linewidth=0)
+    axes.set(xlim=(0, 102), ylim=(0, 102))
+    axes.set_xlabel("confidence: probability of the predicted class (%)")
+    axes.set_ylabel("accuracy (%)")
+    axes.grid(color=BASELINE, alpha=0.3, linewidth=0.7)
+    return svg(figure, "Accuracy by confidence")
+
+
 def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Plot losses against the epoch, on a log scale.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from representer.errors import DataError, MissingExtraError
 from representer.report import figures, signal_figures
+from representer.report.standing import parts_sentence
 from representer.report.targets import by_target
 from representer.storage import atomic
 from representer.storage.files import parse_json, read_bytes
@@ -112,6 +113,7 @@ def _of_signal(run: Results) -> dict[str, Any]:
     by_subject = baseline and baseline["by_subject"]
     return {
         "is_regression": False,
+        "reliability": figures.reliability(run.metrics["test"]["calibration"]["bins"]),
         "subjects": figures.subjects(run.metrics["by_subject"], by_subject, run.metrics["chance"]),
         "curves": _loss_curves(run.history),
         "filters": _filters(run.details["filters"]) if run.details.get("filters") else None,
@@ -125,6 +127,7 @@ def _of_estimator(run: Results) -> dict[str, Any]:
         curves = _curves(run.history, run.metrics, run.details["noun"])
     return {
         "is_regression": is_regression,
+        "about_parts": parts_sentence(run.metrics["parts"]),
         "targets": [_of_target(run, *own) for own in by_target(run.metrics).items()],
         "curves": curves,
         "explained": [_drawn(entry) for entry in run.explained],
@@ -147,6 +150,7 @@ def _of_target(run: Results, name: str, metrics: dict[str, Any]) -> dict[str, An
     comparison = figures.comparison(results, run.details["nouns"]) if baselines else ""
     return shown | {
         "comparison": comparison,
+        "reliability": figures.reliability(test["calibration"]["bins"]),
         "confusions": _largest_confusions(test),
         "is_matrix_shown": len(test["per_class"]) <= MATRIX_LIMIT,
     }

@@ -4,38 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from representer.report.standing import ACCURACY, RMSE, standing
 from representer.report.targets import by_target
 
 
-def verdict(metrics: dict[str, Any], nouns: str) -> str:
-    """Return a sentence that compares the model with each baseline.
+def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
+    """Return how the model compares with the best baseline, for metrics.json.
 
-    The model is "ahead" or "behind" where the 95 % interval of the paired difference excludes 0.
+    Args:
+        metrics: The metrics.
+        nouns: Several objects: "graphs".
+
+    Returns:
+        ``standing`` of each target by its name, see `report.standing`, and all sentences as
+        ``verdict``; empty without baselines.
     """
+    measure = RMSE if metrics["kind"] == "regression" else ACCURACY
+    found = {}
+    for name, own in by_target(metrics).items():
+        others = (*own["comparisons"], *own["baselines"])
+        differences = {other["name"]: other["difference"] for other in others}
+        on = f"{own['test']['count']} test {nouns}"
+        found[name] = standing(metrics["model"], differences, measure, on)
     sentences = [
-        (f"{name}: " if name else "") + sentence
-        for name, own in by_target(metrics).items()
-        if (sentence := _verdict(own, nouns))
+        (f"{name}: " if name else "") + own["sentence"] for name, own in found.items() if own
     ]
-    return " ".join(sentences)
-
-
-def _verdict(metrics: dict[str, Any], nouns: str) -> str:
-    is_regression = metrics["kind"] == "regression"
-    parts = []
-    for baseline in (*metrics["comparisons"], *metrics["baselines"]):
-        difference, low, high = baseline["difference"]
-        is_ahead, is_behind = (high < 0, low > 0) if is_regression else (low > 0, high < 0)
-        relation = "ahead of" if is_ahead else "behind" if is_behind else "level with"
-        interval = f"RMSE {difference:+.3g}, 95 % interval {low:+.3g} to {high:+.3g}"
-        if not is_regression:
-            points = (100 * number for number in (difference, low, high))
-            interval = "{:+.1f} points, 95 % interval {:+.1f} to {:+.1f}".format(*points)
-        parts.append(f"{relation} {baseline['name']} ({interval})")
-    if not parts:
-        return ""
-    listed = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-    return f"On {metrics['test']['count']} test {nouns}, {metrics['model']} is {listed}."
+    return {"standing": found, "verdict": " ".join(sentences)}
 
 
 def summary(metrics: dict[str, Any]) -> str:

@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from representer.report.metrics import Z95
 from representer.tasks.comparison import Result
-from representer.tasks.metrics import Z95
 
 LEVEL = 0.975
 

@@ -14,12 +14,13 @@ import numpy as np
 from representer.data.tables import split
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
+from representer.report.results import Predictions
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_options import parameters_of
-from representer.tasks.estimator_results import Predictions, predictions_of_baseline
+from representer.tasks.estimator_results import predictions_of_baseline
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.estimator_use import predictions_of
 

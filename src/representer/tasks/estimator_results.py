@@ -7,39 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from representer.estimators.calibration import coverage, likelihood
 from representer.estimators.explanation import NETWORK, Part
+from representer.report.results import Column, Predictions, compared, figures_by_target
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_targets import Column
-from representer.tasks.metrics import classification_metrics, paired_difference
-from representer.tasks.regression_metrics import regression_metrics, rmse_difference
 from representer.training.training_result import TrainingResult
 
 MISTAKES, EXCERPT, POINTS = 12, 320, 2000
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """Predictions for some objects.
-
-    Attributes:
-        values: Numbers of classes, or numbers ``(N,)``.
-        probabilities: Of each class ``(N, C)``; None for numbers.
-        deviations: Standard deviations ``(N,)``; None for classes.
-    """
-
-    values: NDArray[Any]
-    probabilities: NDArray[np.float64] | None = None
-    deviations: NDArray[np.float64] | None = None
-
-    def at(self, positions: NDArray[np.intp]) -> Predictions:
-        """Return the predictions at some positions."""
-        others = (self.probabilities, self.deviations)
-        at = (None if part is None else part[positions] for part in others)
-        return Predictions(self.values[positions], *at)
 
 
 @dataclass(frozen=True)
@@ -130,44 +105,6 @@ def _training(training: TrainingResult | None, steps: int) -> dict[str, Any]:
     }
 
 
-def figures_by_target(
-    columns: Sequence[Column], predictions: Sequence[Predictions]
-) -> dict[str, Any]:
-    """Return the metrics of a single target, or of each by its name; see `figures_of`.
-
-    Targets without a true value are left out.
-    """
-    figures = {}
-    for column, own in zip(columns, predictions, strict=True):
-        if len(rows := column.known()):
-            figures[column.name] = figures_of(column.at(rows), own.at(rows))
-    return figures if columns[0].name else figures[""]
-
-
-def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
-    """Return the metrics of a classification or, with the coverage of intervals, a regression."""
-    truth = column.truth
-    if predictions.probabilities is not None:
-        figures = classification_metrics(truth, predictions.probabilities, column.classes)
-        return figures | {"auc": _auc(truth, predictions.probabilities)}
-    figures = regression_metrics(truth, predictions.values)
-    if predictions.deviations is not None:
-        intervals = predictions.values, predictions.deviations, truth
-        figures["coverage"] = coverage(*intervals)
-        figures["log_loss"] = likelihood(*intervals)
-        figures["mean_deviation"] = float(predictions.deviations.mean())
-    return figures
-
-
-def _auc(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:
-    """Return the area under the ROC curve; None unless there are two classes, both present."""
-    if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
-        return None
-    from sklearn.metrics import roc_auc_score
-
-    return float(roc_auc_score(truth, chances[:, 1]))
-
-
 def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> list[Predictions]:
     """Return the predictions of a baseline for each target."""
     table = baseline.predictions.reshape(len(baseline.predictions), -1)
@@ -180,36 +117,6 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
             chances = baseline.probabilities[k] if baseline.probabilities else one_hot[values]
         result.append(Predictions(values, chances))
     return result
-
-
-def compared(
-    columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions]
-) -> dict[str, Any]:
-    """Return the test metrics of another model and the paired difference, of each target.
-
-    Args:
-        columns: The targets.
-        predictions: Of the model.
-        others: Of the other model.
-    """
-    figures, differences = {}, {}
-    for column, own, other in zip(columns, predictions, others, strict=True):
-        rows = column.known()
-        if not len(rows):
-            continue
-        known, model, beside = column.at(rows), own.at(rows), other.at(rows)
-        listed = figures_of(known, beside)
-        if model.probabilities is not None:
-            kept = ("count", "accuracy", "accuracy_interval", "macro_f1", "auc")
-            listed = {name: listed[name] for name in kept}
-            pair = model.values == known.truth, beside.values == known.truth
-            difference = paired_difference(*pair)
-        else:
-            difference = rmse_difference(known.truth, model.values, beside.values)
-        figures[column.name], differences[column.name] = listed, list(difference)
-    if columns[0].name:
-        return {"test": figures, "difference": differences}
-    return {**figures[""], "difference": differences[""]}
 
 
 def mistakes(data: Data, predictions: Predictions) -> list[dict[str, Any]]:

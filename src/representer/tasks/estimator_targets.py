@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,34 +14,12 @@ from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
 from representer.numbers import parse_number
+from representer.report.results import Column
 
 if TYPE_CHECKING:
     from representer.tasks.estimator_objects import Objects
 
 Target = Classes | ClassTable | Numbers
-
-
-class Column(NamedTuple):
-    """One target of some objects.
-
-    Attributes:
-        name: Its name; empty if it has none.
-        truth: Numbers of classes, or numbers ``(N,)``; NaN where unknown.
-        classes: Names of the classes; none for numbers.
-    """
-
-    name: str
-    truth: NDArray[Any]
-    classes: Sequence[str]
-
-    def known(self) -> NDArray[np.intp]:
-        """Return the positions with a true value."""
-        return np.flatnonzero(~np.isnan(self.truth))
-
-    def at(self, positions: NDArray[np.intp]) -> Column:
-        """Return the column at positions with a true value."""
-        truth = self.truth[positions]
-        return self._replace(truth=truth.astype(np.int64) if self.classes else truth)
 
 
 def columns_of(names: Sequence[str], values: NDArray[Any], target: Target) -> list[Column]:

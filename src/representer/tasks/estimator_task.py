@@ -15,10 +15,11 @@ from typing import Any
 from representer.estimators.fitting import batch_size_for
 from representer.printable import say, show
 from representer.report import write_report
+from representer.report.standing import parts_sentence
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
-from representer.tasks.closing import summary, verdict
+from representer.tasks.closing import summary, verdicts
 from representer.tasks.estimator_data import PARTS, Data
 from representer.tasks.estimator_hooks import (
     Model,
@@ -155,6 +156,7 @@ class EstimatorTask(EstimatorPreparation):
             baselines = self.baselines(config, data) if config.baselines != "none" else []
         outcomes = [other.outcome for other in others]
         metrics = metrics_of(self.name, data, outcome, outcomes, baselines)
+        metrics |= verdicts(metrics, self.nouns)
         details = {
             "title": self.title(config, data) if self.title else self._title(data),
             "noun": self.noun,
@@ -166,14 +168,14 @@ class EstimatorTask(EstimatorPreparation):
             "place": data.parts["test"].place,
             "mistakes": mistakes(data, outcome.predictions[0]),
             "points": points(data, outcome.predictions),
-            "verdict": verdict(metrics, self.nouns),
             "environment": fingerprint(_device(trained.estimator)),
         }
         run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
         closing = self.closing(self, run, trained)
         page = write_report(run.path)
-        for text in (summary(metrics), details["verdict"], closing, f"report: {page}"):
+        about = parts_sentence(metrics["parts"])
+        for text in (summary(metrics), about, metrics["verdict"], closing, f"report: {page}"):
             if text:
                 show(text)
         return metrics

@@ -15,12 +15,13 @@ from representer.estimators import saving
 from representer.estimators.base import NOT_FINITE, Estimator
 from representer.estimators.targets import Numbers
 from representer.printable import say
+from representer.report.results import Predictions, figures_by_target
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.estimator_explain import entry_of, write_explanations
 from representer.tasks.estimator_hooks import no_reason, nothing_more
 from representer.tasks.estimator_objects import Objects, strings_of
-from representer.tasks.estimator_results import Predictions, figures_by_target, shown
+from representer.tasks.estimator_results import shown
 from representer.tasks.estimator_targets import classes_of, columns_of, count_of, encode_labels
 from representer.tasks.table_file import (
     as_csv,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from representer.report.metrics import wilson_interval
 from representer.storage import atomic
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
-from representer.tasks.metrics import wilson_interval
 from representer.tasks.text.text_flow import train_baselines
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from representer.report.metrics import classification_metrics
 from representer.tasks.estimator_options import defaults
-from representer.tasks.metrics import classification_metrics
 from representer.tasks.options import command_of
 from representer.tasks.signal.signal_baseline import NAME as BASELINE
 from representer.tasks.signal.signal_baseline import BaselinePredictions

@@ -19,13 +19,14 @@ from representer.estimators import SignalClassifier, saving
 from representer.models import SignalStream
 from representer.printable import say
 from representer.report import write_report
+from representer.report.metrics import classification_metrics
 from representer.report.page import EXPLAINED
+from representer.report.results import Predictions
 from representer.storage import atomic
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.estimator_explain import entry_of
-from representer.tasks.estimator_results import Predictions, shown
-from representer.tasks.metrics import classification_metrics
+from representer.tasks.estimator_results import shown
 from representer.tasks.signal.signal_data import SignalForm, read_like, with_labels_of
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import accuracy_by_subject

@@ -1,4 +1,4 @@
-"""Classification metrics: accuracy with its interval, scores per class, confusion."""
+"""Classification metrics: accuracy with its interval, calibration, scores per class."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from representer.errors import MissingExtraError
 
+BINS = 15  # of the expected calibration error, as in the literature
 Z95 = 1.959963984540054  # the normal distribution's 97.5 % point
 
 
@@ -45,6 +46,37 @@ def paired_difference(
     return difference, difference - half, difference + half
 
 
+def calibration(right: NDArray[np.bool_], confidences: NDArray[np.floating]) -> dict[str, Any]:
+    """Return the expected calibration error, and what a reliability plot shows.
+
+    Predictions are binned by their confidence in `BINS` bins of equal width. The error is the mean
+    difference between accuracy and mean confidence of a bin, weighted by the predictions in it.
+
+    Args:
+        right: Whether each prediction is right ``(N,)``.
+        confidences: Probability of each predicted class ``(N,)``.
+
+    Returns:
+        ``error``, ``binning`` in words, and ``bins``: ``confidence``, ``accuracy`` and ``count`` of
+        each bin that has predictions.
+
+    References:
+        Guo, Pleiss, Sun and Weinberger, On Calibration of Modern Neural Networks, ICML 2017.
+    """
+    numbers = np.minimum((confidences * BINS).astype(int), BINS - 1)
+    bins = [
+        {
+            "confidence": float(confidences[inside].mean()),
+            "accuracy": float(right[inside].mean()),
+            "count": int(inside.sum()),
+        }
+        for inside in (numbers == k for k in np.unique(numbers))
+    ]
+    gaps = [row["count"] * abs(row["accuracy"] - row["confidence"]) for row in bins]
+    binning = f"{BINS} bins of equal width"
+    return {"error": sum(gaps) / len(right), "binning": binning, "bins": bins}
+
+
 def classification_metrics(
     truth: NDArray[np.int64], probabilities: NDArray[np.floating], names: Sequence[str]
 ) -> dict[str, Any]:
@@ -57,8 +89,8 @@ def classification_metrics(
 
     Returns:
         ``count``, ``accuracy``, ``accuracy_interval`` (95 %, Wilson), ``loss`` (mean negative log
-        probability of the true class, in nats), ``macro_f1``, ``per_class`` (precision, recall, f1,
-        support) and ``confusion`` (rows are true classes).
+        probability of the true class, in nats), ``calibration`` (see above), ``macro_f1``,
+        ``per_class`` (precision, recall, f1, support) and ``confusion`` (rows are true classes).
     """
     try:
         from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
@@ -80,6 +112,7 @@ def classification_metrics(
         "accuracy": right / len(truth),
         "accuracy_interval": list(wilson_interval(right, len(truth))),
         "loss": float(-np.log(chosen).mean()),
+        "calibration": calibration(predicted == truth, probabilities.max(axis=1)),
         "macro_f1": float(np.mean(present)),
         "per_class": per_class,
         "confusion": confusion_matrix(truth, predicted, labels=classes).tolist(),

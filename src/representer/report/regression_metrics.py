@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 RESAMPLES = 2000
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+Z = {0.5: 0.67449, 0.8: 1.28155, 0.9: 1.64485, 0.95: 1.95996}  # two-sided normal quantiles
 _CHUNK = 4_000_000  # numbers drawn at once
 
 
@@ -54,6 +57,22 @@ def rmse_difference(
     roots = np.sqrt(_resampled(squares))
     low, high = np.quantile(roots[:, 0] - roots[:, 1], (0.025, 0.975))
     return float(first - second), float(low), float(high)
+
+
+def likelihood(
+    predictions: NDArray[np.float64], deviations: NDArray[np.float64], truth: NDArray[np.float64]
+) -> float:
+    """Return the mean negative log density of the true values in nats; lower is better."""
+    squares = ((predictions - truth) / deviations) ** 2
+    return float((np.log(deviations) + squares / 2).mean() + math.log(2 * math.pi) / 2)
+
+
+def coverage(
+    predictions: NDArray[np.float64], deviations: NDArray[np.float64], truth: NDArray[np.float64]
+) -> dict[str, float]:
+    """Return the fraction of true values in the central intervals of each of LEVELS."""
+    sizes = np.abs(predictions - truth) / deviations
+    return {str(level): float((sizes <= Z[level]).mean()) for level in LEVELS}
 
 
 def _resampled(values: NDArray[np.float64]) -> NDArray[np.float64]:

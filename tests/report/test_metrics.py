@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
-from representer.tasks.metrics import classification_metrics, paired_difference, wilson_interval
+from representer.report.metrics import (
+    calibration,
+    classification_metrics,
+    paired_difference,
+    wilson_interval,
+)
 
 
 def test_the_wilson_interval_is_the_textbook_one():
@@ -68,3 +73,25 @@ def test_only_documents_where_one_is_right_decide_the_difference():
     # ten gains, no losses: the variance of the mean of {0, 1} with p = 0.1
     assert high - difference == pytest.approx(1.96 * np.sqrt(0.1 * 0.9 / 100), abs=1e-4)
     assert difference - low == pytest.approx(high - difference)
+
+
+def test_the_calibration_error_is_the_mean_gap_of_the_bins():
+    right = np.array([True, False, True, True])
+    found = calibration(right, np.array([0.61, 0.65, 0.95, 1.0]))
+    assert found["bins"] == [
+        {"confidence": pytest.approx(0.63), "accuracy": 0.5, "count": 2},
+        {"confidence": pytest.approx(0.975), "accuracy": 1.0, "count": 2},
+    ]
+    assert found["error"] == pytest.approx((2 * 0.13 + 2 * 0.025) / 4)
+    assert found["binning"] == "15 bins of equal width"
+
+
+def test_calibrated_probabilities_have_a_small_error_and_sharper_ones_a_larger_one():
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(20_000, 3))
+    chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+    truth = (rng.random((20_000, 1)) > chances.cumsum(1)).sum(1)
+    # the error of a bin is binomial: at most 0.01 on average for 20,000 predictions in 15 bins
+    assert classification_metrics(truth, chances, ["a", "b", "c"])["calibration"]["error"] < 0.01
+    sharp = chances**3 / (chances**3).sum(1, keepdims=True)
+    assert classification_metrics(truth, sharp, ["a", "b", "c"])["calibration"]["error"] > 0.1

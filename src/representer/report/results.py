@@ -1,0 +1,130 @@
+"""Predictions beside true values: the metrics of a model, and how another model compares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from representer.report.metrics import classification_metrics, paired_difference
+from representer.report.regression_metrics import (
+    coverage,
+    likelihood,
+    regression_metrics,
+    rmse_difference,
+)
+
+
+class Column(NamedTuple):
+    """One target of some objects.
+
+    Attributes:
+        name: Its name; empty if it has none.
+        truth: Numbers of classes, or numbers ``(N,)``; NaN where unknown.
+        classes: Names of the classes; none for numbers.
+    """
+
+    name: str
+    truth: NDArray[Any]
+    classes: Sequence[str]
+
+    def known(self) -> NDArray[np.intp]:
+        """Return the positions with a true value."""
+        return np.flatnonzero(~np.isnan(self.truth))
+
+    def at(self, positions: NDArray[np.intp]) -> Column:
+        """Return the column at positions with a true value."""
+        truth = self.truth[positions]
+        return self._replace(truth=truth.astype(np.int64) if self.classes else truth)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions for some objects.
+
+    Attributes:
+        values: Numbers of classes, or numbers ``(N,)``.
+        probabilities: Of each class ``(N, C)``; None for numbers.
+        deviations: Standard deviations ``(N,)``; None for classes.
+    """
+
+    values: NDArray[Any]
+    probabilities: NDArray[np.float64] | None = None
+    deviations: NDArray[np.float64] | None = None
+
+    def at(self, positions: NDArray[np.intp]) -> Predictions:
+        """Return the predictions at some positions."""
+        others = (self.probabilities, self.deviations)
+        at = (None if part is None else part[positions] for part in others)
+        return Predictions(self.values[positions], *at)
+
+
+def figures_by_target(
+    columns: Sequence[Column], predictions: Sequence[Predictions]
+) -> dict[str, Any]:
+    """Return the metrics of a single target, or of each by its name; see `figures_of`.
+
+    Targets without a true value are left out.
+    """
+    figures = {}
+    for column, own in zip(columns, predictions, strict=True):
+        if len(rows := column.known()):
+            figures[column.name] = figures_of(column.at(rows), own.at(rows))
+    return figures if columns[0].name else figures[""]
+
+
+def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
+    """Return the metrics of a classification or, with the coverage of intervals, a regression."""
+    truth = column.truth
+    if predictions.probabilities is not None:
+        figures = classification_metrics(truth, predictions.probabilities, column.classes)
+        return figures | {"auc": _auc(truth, predictions.probabilities)}
+    figures = regression_metrics(truth, predictions.values)
+    if predictions.deviations is not None:
+        intervals = predictions.values, predictions.deviations, truth
+        figures["coverage"] = coverage(*intervals)
+        figures["log_loss"] = likelihood(*intervals)
+        figures["mean_deviation"] = float(predictions.deviations.mean())
+    return figures
+
+
+def _auc(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None:
+    """Return the area under the ROC curve; None unless there are two classes, both present."""
+    if chances.shape[1] != 2 or len(set(truth.tolist())) < 2:
+        return None
+    from sklearn.metrics import roc_auc_score
+
+    return float(roc_auc_score(truth, chances[:, 1]))
+
+
+def compared(
+    columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions]
+) -> dict[str, Any]:
+    """Return the test metrics of another model and the paired difference, of each target.
+
+    Args:
+        columns: The targets.
+        predictions: Of the model.
+        others: Of the other model.
+    """
+    figures, differences = {}, {}
+    for column, own, other in zip(columns, predictions, others, strict=True):
+        rows = column.known()
+        if not len(rows):
+            continue
+        known, model, beside = column.at(rows), own.at(rows), other.at(rows)
+        listed = figures_of(known, beside)
+        if model.probabilities is not None:
+            kept = ("count", "accuracy", "accuracy_interval", "macro_f1", "auc")
+            listed = {name: listed[name] for name in kept}
+            pair = model.values == known.truth, beside.values == known.truth
+            difference = paired_difference(*pair)
+        else:
+            difference = rmse_difference(known.truth, model.values, beside.values)
+        figures[column.name], differences[column.name] = listed, list(difference)
+    if columns[0].name:
+        return {"test": figures, "difference": differences}
+    return {**figures[""], "difference": differences[""]}

@@ -1,0 +1,99 @@
+"""Comparison of a model with the best baseline, and shares of its parts, in one sentence each.
+
+Free of any task: each passes the paired differences in its own measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+AHEAD, LEVEL, BEHIND = "ahead of", "level with", "behind"
+
+
+class Measure(NamedTuple):
+    """The kind of a difference, and its format.
+
+    Attributes:
+        form: Format of a difference, with its unit.
+        number: Format of a bound of its interval.
+        factor: Of the numbers that are shown.
+        is_error: True if smaller is better.
+    """
+
+    form: str
+    number: str = "{:+.3g}"
+    factor: float = 1.0
+    is_error: bool = True
+
+
+ACCURACY = Measure("{:+.1f} points", "{:+.1f}", 100.0, is_error=False)
+RMSE = Measure("RMSE {:+.3g}")
+PERPLEXITY = Measure("perplexity {:+.2f}", "{:+.2f}")
+
+
+def standing(
+    model: str, differences: Mapping[str, Sequence[float]], measure: Measure, tested_on: str
+) -> dict[str, Any]:
+    """Compare a model with the best of its baselines.
+
+    The model is "ahead of" or "behind" it where the 95 % interval of the paired difference excludes
+    0, and "level with" it otherwise.
+
+    Args:
+        model: Its name.
+        differences: By baseline, the model's result minus that of the baseline, and the lower and
+            the upper bound of the 95 % interval, all from pairs of results on the same data.
+        measure: What the differences are of.
+        tested_on: The data, for the sentence: "760 test documents".
+
+    Returns:
+        ``relation``, ``baseline``, ``difference`` and ``sentence``, as in metrics.json; nothing
+        without baselines.
+    """
+    if not differences:
+        return {}
+    sign = 1 if measure.is_error else -1
+    best = max(differences, key=lambda name: sign * differences[name][0])
+    difference, low, high = (float(number) for number in differences[best])
+    is_ahead, is_behind = (high < 0, low > 0) if measure.is_error else (low > 0, high < 0)
+    relation = AHEAD if is_ahead else BEHIND if is_behind else LEVEL
+    bounds = " to ".join(measure.number.format(measure.factor * bound) for bound in (low, high))
+    found = f"{measure.form.format(measure.factor * difference)}, 95 % interval {bounds}"
+    which = f"the best baseline, {best}" if len(differences) > 1 else best
+    advice = f": use {best} instead" if is_behind else ""
+    return {
+        "relation": relation,
+        "baseline": best,
+        "difference": [difference, low, high],
+        "sentence": f"On {tested_on}, {model} is {relation} {which} ({found}){advice}.",
+    }
+
+
+def parts_sentence(parts: Mapping[str, Mapping[str, float | None]]) -> str:
+    """Return a sentence on the shares and the times of the parts of a model, if it has several.
+
+    Args:
+        parts: ``share`` and ``seconds`` of each part by its name, as in metrics.json; a part with
+            the share 0 was dropped.
+    """
+    if len(parts) < 2:
+        return ""
+    kept = {name: part for name, part in parts.items() if part["share"]}
+    shares = [
+        f"{100 * (part['share'] or 0):.0f} % {{}}from the {name}{_time(part)}"
+        for name, part in kept.items()
+    ]
+    origin = [one.format("" if k else "of the spread of the scores comes ")
+              for k, one in enumerate(shares)]  # fmt: skip
+    sentences = [", ".join(origin) + "."] if len(kept) > 1 else []
+    sentences += [
+        f"The {name}{_time(part)} added nothing on the validation data and was dropped."
+        for name, part in parts.items()
+        if name not in kept
+    ]
+    return " ".join(sentences)
+
+
+def _time(part: Mapping[str, float | None]) -> str:
+    return "" if part["seconds"] is None else f" (trained in {part['seconds']:.1f} s)"

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from representer.report.standing import ACCURACY, PERPLEXITY, RMSE, parts_sentence, standing
+
+ON = "300 test documents"
+
+
+@pytest.mark.parametrize(
+    ("difference", "measure", "relation"),
+    [
+        ((0.02, 0.01, 0.03), ACCURACY, "ahead of"),
+        ((0.02, -0.01, 0.05), ACCURACY, "level with"),
+        ((-0.02, -0.03, -0.01), ACCURACY, "behind"),
+        ((0.0, 0.0, 0.0), ACCURACY, "level with"),
+        ((-0.2, -0.3, -0.1), RMSE, "ahead of"),
+        ((0.2, 0.1, 0.3), RMSE, "behind"),
+        ((-9.0, -12.0, 1.0), PERPLEXITY, "level with"),
+    ],
+)
+def test_only_an_interval_without_zero_puts_a_model_ahead_or_behind(difference, measure, relation):
+    found = standing("M", {"B": difference}, measure, ON)
+    assert (found["relation"], found["baseline"]) == (relation, "B")
+    assert found["difference"] == list(difference)
+
+
+def test_the_sentence_is_about_the_best_baseline_and_says_what_to_use_instead():
+    others = {"A": (0.3, 0.2, 0.4), "B": (-0.02, -0.03, -0.01), "C": (0.01, 0.0, 0.02)}
+    assert standing("M", others, ACCURACY, ON)["sentence"] == (
+        "On 300 test documents, M is behind the best baseline, B (-2.0 points, 95 % interval -3.0 "
+        "to -1.0): use B instead."
+    )
+    errors = {"A": (-0.3, -0.4, -0.2), "B": (-0.1, -0.2, -0.05)}
+    assert standing("M", errors, RMSE, ON)["sentence"] == (
+        "On 300 test documents, M is ahead of the best baseline, B (RMSE -0.1, 95 % interval -0.2 "
+        "to -0.05)."
+    )
+    assert (
+        "is level with C (perplexity -1.00, 95 % interval -2.00 to +0.50)."
+        in (standing("M", {"C": (-1.0, -2.0, 0.5)}, PERPLEXITY, ON)["sentence"])
+    )
+    assert standing("M", {}, RMSE, ON) == {}
+
+
+def test_the_shares_and_times_of_parts_are_named_and_so_is_a_dropped_one():
+    kernel, network = {"share": 0.375, "seconds": 2.04}, {"share": 0.625, "seconds": 50.0}
+    assert parts_sentence({"kernel": kernel, "network": network}) == (
+        "38 % of the spread of the scores comes from the kernel (trained in 2.0 s), 62 % from the "
+        "network (trained in 50.0 s)."
+    )
+    dropped = {"kernel": {"share": 1.0, "seconds": None}, "network": {"share": 0.0, "seconds": 9}}
+    assert parts_sentence(dropped) == (
+        "The network (trained in 9.0 s) added nothing on the validation data and was dropped."
+    )
+    assert parts_sentence({"network": network}) == ""
