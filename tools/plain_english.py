@@ -65,10 +65,8 @@ WORDING = {
     r"of: [A-Z]\w*(\[|,|\))": "a parameter name that says what it holds",
 }
 CHECKED = (".py", ".md", ".hpp", ".cpp", ".h", ".html", ".toml", ".txt", "Makefile")
-_PATTERN = re.compile(
-    "|".join(f"(?P<w{i}>(?<![a-z]){wrong}(?![a-z]))" for i, wrong in enumerate(WORDING)),
-    re.IGNORECASE,
-)
+_EITHER = "|".join(f"(?P<w{i}>{wrong})" for i, wrong in enumerate(WORDING))
+_PATTERN = re.compile(rf"(?<![a-z])(?:{_EITHER})(?![a-z])", re.IGNORECASE)
 _ADVICE = list(WORDING.values())
 _DOCSTRING = re.compile(r'^\s*r?"""(What|Whether|How|Where)\b', re.MULTILINE)
 
