@@ -7,7 +7,7 @@
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup demo test test-all check types style format bench wheel sanitize docs clean
+.PHONY: setup demo test fast test-all check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -42,7 +42,11 @@ $(READY): pyproject.toml constraints.txt | $(INSTALLED)
 demo: $(INSTALLED)
 	$(BIN)/representer fit text --demo --out runs/demo --resume
 
-test: $(READY) check
+# the type checker needs one core for half a minute: the tests begin beside it
+test: style
+	@$(MAKE) --no-print-directory --jobs 2 types fast
+
+fast: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-all: $(READY) check
