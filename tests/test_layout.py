@@ -26,6 +26,8 @@ COVERED_BY = {
     "tests/kernels/test_subtree_kernel.py": ("kernels/color_counts", "kernels/subtree_names"),
     "tests/kernels/test_ngram_kernel.py": ("kernels/ngram_weights", "kernels/text_kernel"),
     "tests/estimators/test_joint.py": ("estimators/kernel_machine", "estimators/pool"),
+    "tests/estimators/test_signal_kernel.py": ("estimators/kernel_selection",),
+    "tests/kernels/test_cross_spectral_kernel.py": ("kernels/spectra",),
     "tests/cli/test_main.py": ("cli/errors",),
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/tasks/test_registry.py": (

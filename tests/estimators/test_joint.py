@@ -13,6 +13,7 @@ from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load
 from representer.estimators.classes import Classes
 from representer.estimators.kernel_machine import KernelMachine
+from representer.estimators.kernel_selection import select
 from representer.estimators.pool import Pool
 from representer.estimators.targets import Numbers
 from representer.kernels.text_kernel import TextKernel
@@ -120,7 +121,9 @@ def test_the_machine_is_logistic_regression_on_the_features_of_the_kernel():
     target = Classes(("+", "-"))
     values = target.encode(LABELS)
     parts = (TEXTS[:40], values[:40]), (TEXTS[40:], values[40:])
-    machine = KernelMachine.select(TextKernel(min_count=1), target, *parts)
+    chosen = select([TextKernel(min_count=1)], target, *parts)
+    machine = KernelMachine.fit(chosen.kernel, target, *parts[0], chosen.penalty)
+    assert np.array_equal(machine.scores(TEXTS[40:]), chosen.scores)
     features = machine.kernel.transform(TEXTS[:40])
     peer = LogisticRegression(C=machine.penalty, max_iter=1000, tol=1e-5).fit(features, values[:40])
     scores = machine.scores(TEXTS[40:])
@@ -131,9 +134,7 @@ def test_the_machine_is_logistic_regression_on_the_features_of_the_kernel():
 def test_a_class_that_the_training_part_lacks_is_never_predicted_by_the_machine():
     target = Classes(("+", "-", "?"))
     values = target.encode(LABELS)
-    machine = KernelMachine.select(
-        TextKernel(min_count=1), target, (TEXTS, values), (TEXTS[:9], values[:9])
-    )
+    machine = KernelMachine.fit(TextKernel(min_count=1), target, TEXTS, values, 1.0)
     assert machine.scores(TEXTS).shape == (len(TEXTS), 3)
     assert set(machine.scores(TEXTS).argmax(1)) == {0, 1}
 
@@ -150,6 +151,36 @@ def test_weights_follow_the_better_part_and_drop_one_that_adds_nothing():
     half = Pool.fit(target, signal, 3 * np.eye(2)[values] + rng.normal(size=(2000, 2)), values)
     assert half.kernel == pytest.approx(half.network, rel=0.2)
     assert half.loss < pool.loss
+
+
+def test_without_held_out_objects_an_overconfident_network_gets_half_of_the_spread():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 3, 5000)
+    logits = 2 * np.eye(3)[values] + rng.gumbel(size=(5000, 3)) / 2
+    target, network = Classes((0, 1, 2)), np.eye(3)[values] * 50
+    pool = Pool.unvalidated(target, logits, network, values)
+    alone = Pool.fit(target, logits, None, values)
+
+    def spread(scores):
+        return (scores - scores.mean(1, keepdims=True)).std()
+
+    assert pool.share == pytest.approx(0.5)
+    assert spread(pool.kernel * logits) == pytest.approx(spread(pool.network * network))
+    losses = [
+        target.metrics(scale * logits, values)["valid_loss"]
+        for scale in 2 * pool.kernel * np.array([0.5, 1.0, 2.0])
+    ]
+    assert losses[1] == min(losses)  # the temperature of the kernel machine
+    assert pool.kernel_loss == alone.loss
+    weak = Pool.unvalidated(target, logits, network / 500, values)
+    assert weak.network == 0.5
+    assert weak.kernel * spread(logits) + spread(network / 1000) == pytest.approx(
+        2 * pool.kernel * spread(logits)
+    )
+    assert weak.share > 0.9
+    assert Pool.unvalidated(target, logits, 0 * network, values).network == 0
+    assert Pool.unvalidated(target, 0 * logits, network, values).network == 1
+    assert Pool.unvalidated(target, None, network, values).network == 1
 
 
 def test_weights_of_numbers_are_those_of_least_squares():

@@ -1,4 +1,4 @@
-"""`SignalClassifier`: windows, subjects, standardization, contributions of filters, saving."""
+"""The network of `SignalClassifier`: windows, standardization, contributions, saving."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from representer.estimators.signal_parameters import SignalParameters
 RATE, SAMPLES = 100, 85  # 85 is no multiple of the stride
 SMALL = {
     "sampling_rate": RATE, "hidden_size": 4, "stride": 10, "filter_length": 20, "random_state": 0,
-    "verbose": 0,
+    "verbose": 0, "answer": "network",
 }  # fmt: skip
 
 

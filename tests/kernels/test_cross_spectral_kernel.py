@@ -19,7 +19,8 @@ def kernel(**options):
 
 
 def test_inner_products_are_those_of_the_matrix_logarithms_of_the_definition():
-    features = kernel(shrinkage=0.1).logarithms(WINDOWS)
+    spectra = kernel(shrinkage=0.1).read(WINDOWS)
+    features = spectra.views["matrix"].astype(np.float64)
     frequencies = np.fft.rfftfreq(100, 1 / RATE)
     expected = np.zeros((6, 6))
     for low, high in BANDS:
@@ -30,7 +31,19 @@ def test_inner_products_are_those_of_the_matrix_logarithms_of_the_definition():
             S = sum(np.outer(x, x.conj()) for x in spectrum.T) / spectrum.shape[1]
             logs.append(logm(0.9 * S + 0.1 * np.trace(S).real / 3 * np.eye(3)))
         expected += [[np.trace(a @ b.conj().T).real for b in logs] for a in logs]
-    np.testing.assert_allclose(features @ features.T, expected, rtol=1e-9)
+    np.testing.assert_allclose(features @ features.T, expected, rtol=1e-6)  # stored in float32
+
+
+def test_the_power_of_a_channel_is_that_of_its_own_spectrum():
+    features = kernel().read(WINDOWS).views["power"]
+    frequencies = np.fft.rfftfreq(100, 1 / RATE)
+    expected = []
+    for window in WINDOWS:
+        tapered = (window - window.mean(1, keepdims=True)) * np.hanning(100)
+        power = np.abs(np.fft.rfft(tapered)) ** 2
+        inside = [(frequencies >= low) & (frequencies < high) for low, high in BANDS]
+        expected.append([np.log(power[c, own].mean()) for own in inside for c in range(3)])
+    np.testing.assert_allclose(features, expected, rtol=1e-5)  # stored in float32
 
 
 def test_fitted_features_are_standardized_and_name_what_they_are():
@@ -40,7 +53,22 @@ def test_fitted_features_are_standardized_and_name_what_they_are():
     np.testing.assert_allclose((features**2).sum(), 6)  # N windows of unit mean square
     np.testing.assert_allclose(model(WINDOWS), features @ features.T)
     np.testing.assert_allclose(model.diag(WINDOWS), np.diag(model(WINDOWS)))
-    assert len(model.features()) == features.shape[1] == model.width == 2 * 9
+    assert len(model.features()) == features.shape[1] == model.width == 2 * (3 + 9)
+    views = np.array([one.view for one in model.features()])
+    for view in ("power", "matrix"):  # the same weight
+        np.testing.assert_allclose((features[:, views == view] ** 2).sum(), 3)
+        own = kernel(views=(view,)).fit(WINDOWS).transform(WINDOWS)
+        np.testing.assert_allclose(own, features[:, views == view] * 2**0.5)
+
+
+def test_windows_that_were_read_before_have_the_same_features():
+    model = kernel().fit(WINDOWS)
+    spectra = kernel().read(WINDOWS)
+    assert len(spectra) == 6
+    assert np.array_equal(kernel().fit(spectra).transform(spectra), model.transform(WINDOWS))
+    assert np.array_equal(model.transform(spectra[2:4]), model.transform(WINDOWS[2:4]))
+    many = np.concatenate([WINDOWS] * 100)  # more than are read at once
+    assert np.array_equal(model.transform(many), np.tile(model.transform(WINDOWS), (100, 1)))
 
 
 def test_power_and_lag_change_the_features_that_carry_their_names():
@@ -60,14 +88,14 @@ def test_power_and_lag_change_the_features_that_carry_their_names():
         features = model.transform(windows)
         gap = np.abs(features[:100].mean(0) - features[100:].mean(0))
         largest = model.features()[int(gap.argmax())]
-        assert largest == ((8.0, 13.0), channels, part)
+        assert largest[:3] == ((8.0, 13.0), channels, part)
 
 
 def test_silence_has_finite_features():
     windows = WINDOWS.copy()
     windows[0] = 0
     windows[1, 2] = 0
-    assert np.isfinite(kernel().logarithms(windows)).all()
+    assert all(np.isfinite(own).all() for own in kernel().read(windows).views.values())
 
 
 def test_bands_without_a_frequency_are_left_out():
@@ -77,10 +105,21 @@ def test_bands_without_a_frequency_are_left_out():
         CrossSpectralKernel(RATE, ((0.1, 0.2),)).fit(WINDOWS)
 
 
+def test_without_bands_they_are_those_of_an_eeg_or_of_the_windows():
+    assert CrossSpectralKernel(RATE).fit(WINDOWS).features()[0].band == (1.0, 4.0)
+    slow = CrossSpectralKernel(0.5).fit(WINDOWS)  # up to 0.25 Hz
+    bands = list(dict.fromkeys(one.band for one in slow.features()))
+    assert len(bands) == 5
+    assert bands[0][0] == pytest.approx(0.005)  # the lowest frequency of 100 samples
+    assert bands[-1][1] == 0.25
+    ratios = [high / low for low, high in bands]
+    np.testing.assert_allclose(ratios, ratios[0])
+
+
 def test_what_was_fitted_is_restored_and_damage_is_refused():
     model = kernel().fit(WINDOWS)
     tokens, arrays = model.fitted()
-    other = kernel().restore(tokens, arrays)
+    other = kernel(views=("power",)).restore(tokens, arrays)
     assert np.array_equal(other.transform(WINDOWS), model.transform(WINDOWS))
     for name, value in (
         ("shape", np.array([0, 5])),
@@ -89,11 +128,14 @@ def test_what_was_fitted_is_restored_and_damage_is_refused():
     ):
         with pytest.raises(ValueError, match=r"shape|features|scale"):
             kernel().restore(tokens, arrays | {name: value})
+    for views in ([], ["power", "power"], ["phase"], ["power"]):
+        with pytest.raises(ValueError, match=r"views|features"):
+            kernel().restore({"views": views}, arrays)
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"sampling_rate": 0.0}, {"shrinkage": 0.0}, {"bands": ((8.0, 4.0),)}],
+    [{"sampling_rate": 0.0}, {"shrinkage": 0.0}, {"bands": ((8.0, 4.0),)}, {"views": ("phase",)}],
 )
 def test_options_out_of_their_range_are_refused(options):
     with pytest.raises(ArgumentError, match=f"{next(iter(options))} is"):

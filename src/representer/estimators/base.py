@@ -158,6 +158,9 @@ class Estimator(NetworkEstimator):
             raise DataError("X has 1 sample; at least 2 are needed to fit", fix="Add examples.")
         y = as_sequence(y)
         require_same_length(objects, y)
+        if groups is not None:
+            groups = np.array([str(group) for group in groups])
+            require_same_length(objects, groups, "groups")
         seed = self._seed()
         start = self._load_start()
         self.target_ = start.target_ if start else self._find_target(y)
@@ -168,6 +171,7 @@ class Estimator(NetworkEstimator):
             rows, held_out = divide(self.target_, values, groups, self.valid_fraction, seed)
             train = [objects[i] for i in rows], values[rows]
             valid = [objects[i] for i in held_out], values[held_out]
+            groups = None if groups is None else groups[rows]
         else:
             train = objects, values
             valid = (
@@ -177,7 +181,7 @@ class Estimator(NetworkEstimator):
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
         network = self.new_network(seed) if self.has_network else None
         self._start_from(start, network)
-        self.fit_parts(run, network, {"train": train, "valid": valid}, seed)
+        self.fit_parts(run, network, {"train": train, "valid": valid}, seed, groups=groups)
         self.n_features_in_ = 1
         return self
 
@@ -188,6 +192,7 @@ class Estimator(NetworkEstimator):
         parts: Mapping[str, LabeledObjects],
         seed: int,
         *,
+        groups: Any = None,
         encoded: Mapping[str, Sequence[Any]] | None = None,
         settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
         reading: dict[str, Any] | None = None,
@@ -199,6 +204,7 @@ class Estimator(NetworkEstimator):
             network: With its initial weights; None if a kernel machine alone predicts.
             parts: Objects and encoded targets of ``"train"`` and ``"valid"``.
             seed: Of the order of the examples and of dropout.
+            groups: The group of each training object, or None.
             encoded: Objects of the parts as inputs of the network, if they are known already.
             settings: What else determines a run that is resumed, from the trainer's configuration.
             reading: How the command line read the training data.
@@ -219,16 +225,19 @@ class Estimator(NetworkEstimator):
             )
             about = {"settings": settings, "reading": reading}
             result = self.train_on(run, network, train, valid, seed, **about)
-        self.join(run, parts["train"], parts["valid"])
+        self.join(run, parts["train"], parts["valid"], groups)
         return result
 
-    def join(self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects) -> None:
+    def join(
+        self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects, groups: Any = None
+    ) -> None:
         """Fit what predicts beside the network, after it was trained.
 
         Args:
             run: The folder of the run.
             train: Training objects and their encoded targets.
             valid: Validation objects and their encoded targets.
+            groups: The group of each training object, or None.
         """
 
     def _encode(self, objects: Sequence[Any]) -> Sequence[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
@@ -20,7 +19,7 @@ from representer.storage.run_folder import RunFolder
 
 DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
 
-CANDIDATES = (1.0, 3.0, 10.0, 30.0, 100.0)  # of C, the inverse of the L2 penalty
+Features = sparse.csr_array | NDArray[np.float64]
 
 
 class ExplicitKernel(Protocol):
@@ -32,7 +31,7 @@ class ExplicitKernel(Protocol):
         """Learn the features; the classes may weight them."""
         ...
 
-    def transform(self, X: Sequence[Any]) -> sparse.csr_array:
+    def transform(self, X: Sequence[Any]) -> Features:
         """Return the features ``(N, F)``."""
         ...
 
@@ -65,52 +64,33 @@ class KernelMachine:
     seconds: float = 0.0
 
     @classmethod
-    def select(
+    def fit(
         cls,
         kernel: ExplicitKernel,
         target: Classes | Numbers,
-        train: tuple[Sequence[Any], NDArray[Any]],
-        valid: tuple[Sequence[Any], NDArray[Any]],
+        objects: Sequence[Any],
+        values: NDArray[Any],
+        penalty: float,
     ) -> Self:
-        """Return the machine with the C that has the smallest loss on validation objects.
+        """Return the machine of some objects.
 
         Args:
             kernel: The kernel, which is fitted.
             target: What is predicted.
-            train: Training objects and their encoded targets.
-            valid: Validation objects and their encoded targets.
+            objects: The objects, as the kernel takes them.
+            values: Their encoded targets.
+            penalty: C.
         """
-        started = time.perf_counter()
-        _fit_kernel(kernel, target, *train)
-        features, tested = kernel.transform(train[0]), kernel.transform(valid[0])
-        best: tuple[float, Self] | None = None
-        for penalty in CANDIDATES:
-            machine = cls(kernel, *_solve(target, features, train[1], penalty), penalty)
-            scores = machine._scores(tested)
-            loss = target.metrics(scores, valid[1])["valid_loss"]
-            if best is not None and loss > best[0]:
-                break  # the loss has one minimum along the path of C
-            best = loss, machine
-        assert best is not None
-        best[1].seconds = time.perf_counter() - started
-        return best[1]
-
-    def refit(
-        self, kernel: ExplicitKernel, target: Classes | Numbers, objects: Sequence[Any], values: Any
-    ) -> Self:
-        """Return the machine of the same C, fitted to other objects."""
-        started = time.perf_counter()
-        _fit_kernel(kernel, target, objects, values)
-        solution = _solve(target, kernel.transform(objects), values, self.penalty)
-        seconds = self.seconds + time.perf_counter() - started
-        return type(self)(kernel, *solution, self.penalty, seconds)
+        fit_kernel(kernel, target, objects, values)
+        features, basis = compressed(kernel.transform(objects))
+        coefficients, intercepts = solve(target, features, values, penalty)
+        if basis is not None:
+            coefficients = coefficients @ basis
+        return cls(kernel, coefficients, intercepts, penalty)
 
     def scores(self, objects: Sequence[Any]) -> NDArray[np.float64]:
         """Return the score of each class, or standardized number, before the link ``(N, W)``."""
-        return self._scores(self.kernel.transform(objects))
-
-    def _scores(self, features: sparse.csr_array) -> NDArray[np.float64]:
-        return np.asarray(features @ self.coefficients.T) + self.intercepts
+        return scores_of(self.kernel.transform(objects), self.coefficients, self.intercepts)
 
     @property
     def size(self) -> int:
@@ -158,9 +138,9 @@ class KernelMachine:
 
         return files.parsed(ARRAYS, restored)
 
-    def centered_score(self, one: Any, output: int) -> float:
-        """Return the score of an object minus the mean of its scores, or a single score."""
-        scores = self.scores([one])[0]
+    def centered_score(self, objects: Any, output: int) -> float:
+        """Return the score of the only object minus the mean of its scores, or a single score."""
+        scores = self.scores(objects)[0]
         return float(scores[output] - scores.mean()) if len(scores) > 1 else float(scores[0])
 
     def centered(self, output: int) -> tuple[NDArray[np.float64], float]:
@@ -171,18 +151,45 @@ class KernelMachine:
         return own, float(self.intercepts[output] - self.intercepts.mean())
 
 
-def _fit_kernel(
+def fit_kernel(
     kernel: ExplicitKernel, target: Classes | Numbers, objects: Sequence[Any], values: Any
 ) -> None:
+    """Fit a kernel to objects, and to their classes if they have any."""
     if isinstance(target, Classes):
         kernel.fit(objects, values, target.width)
     else:
         kernel.fit(objects)
 
 
-def _solve(
-    target: Classes | Numbers, features: sparse.csr_array, values: NDArray[Any], penalty: float
+def compressed(features: Features) -> tuple[Features, NDArray[np.float64] | None]:
+    """Return rows of at most N features with the same inner products, and their basis.
+
+    Args:
+        features: ``(N, F)``.
+
+    Returns:
+        ``(N, R)`` and ``(R, F)``, whose product are the features; for sparse ones, or F up to N,
+        the features themselves and None.
+    """
+    if not isinstance(features, np.ndarray) or features.shape[1] <= len(features):
+        return features, None
+    values, vectors = np.linalg.eigh(features @ features.T)
+    is_kept = values > values[-1] * 1e-12  # the others are rounding errors
+    lengths = np.sqrt(values[is_kept])
+    return vectors[:, is_kept] * lengths, (vectors[:, is_kept] / lengths).T @ features
+
+
+def scores_of(
+    features: Features, coefficients: NDArray[np.float64], intercepts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the scores ``(N, W)`` of a linear model."""
+    return np.asarray(features @ coefficients.T) + intercepts
+
+
+def solve(
+    target: Classes | Numbers, features: Features, values: NDArray[Any], penalty: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return coefficients ``(W, F)`` and intercepts ``(W,)`` with the smallest penalized loss."""
     if isinstance(target, Classes):
         model = LogisticRegression(C=penalty, max_iter=1000, tol=1e-5).fit(features, values)
         return _one_per_class(target, model)

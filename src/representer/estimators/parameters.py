@@ -17,6 +17,7 @@ from representer.limits import LIMITS
 from representer.numbers import parse_number
 
 AUTO = "auto"
+ANSWERS = ("both", "kernel", "network")
 MONITORS = (AUTO, "accuracy", "loss")
 DEVICES = (AUTO, "cpu", "cuda")
 DECAYS = ("learned", "input", "state")

@@ -34,9 +34,9 @@ class Pool:
         kernel: a.
         network: b.
         share: The kernel's part of the spread of s, between 0 and 1.
-        loss: Of s on the validation objects.
-        kernel_loss: Of the kernel machine alone on them; None if there is no machine.
-        network_loss: Of the network alone on them; None if there is no network.
+        loss: Of s on the validation objects; without any, on those of `unvalidated`.
+        kernel_loss: Of the kernel machine alone; None if there is no machine.
+        network_loss: Of the network alone; None if there is no network.
     """
 
     kernel: float
@@ -79,6 +79,40 @@ class Pool:
             weights, share = _weights(target, parts, values, kept) * kept, float(kept[0])
         loss = target.metrics(np.tensordot(weights, parts, 1), values)["valid_loss"]
         return cls(float(weights[0]), float(weights[1]), share, loss, *alone)
+
+    @classmethod
+    def unvalidated(
+        cls,
+        target: Classes | Numbers,
+        kernel: NDArray[np.float64] | None,
+        network: NDArray[np.float64] | None,
+        values: NDArray[Any],
+    ) -> Self:
+        """Return the weights where no objects were held out.
+
+        s has the spread of the kernel machine's scores at the temperature with the smallest loss.
+        The network makes up half of it, or as much as half of its scores: one that was trained too
+        briefly less. How confident it is on its training objects has no influence otherwise.
+
+        Args:
+            target: What is predicted.
+            kernel: Scores of the training objects ``(N, W)`` by machines that were not fitted to
+                them; None if there is no machine.
+            network: The network's scores of the training objects ``(N, W)``; None if there is none.
+            values: Encoded targets.
+        """
+        if kernel is None or network is None:
+            return cls.fit(target, kernel, network, values)
+        losses = [target.metrics(scores, values)["valid_loss"] for scores in (kernel, network)]
+        parts = np.stack([kernel, network])
+        scale = float(_weights(target, parts, values, np.array([1.0, 0.0]))[0])
+        spreads = scale * _spread(kernel), _spread(network)
+        if not spreads[0]:  # the kernel machine learned nothing
+            return cls(0.0, 1.0, 0.0, losses[1], *losses)
+        second = min(1.0, spreads[0] / spreads[1]) / 2 if spreads[1] else 0.0
+        share = 1 - second * spreads[1] / spreads[0]
+        loss = target.metrics(scale * share * kernel + second * network, values)["valid_loss"]
+        return cls(scale * share, second, share, loss, *losses)
 
     @classmethod
     def _alone(cls, kernel_loss: float | None, network_loss: float | None) -> Self:

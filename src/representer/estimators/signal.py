@@ -1,4 +1,4 @@
-"""The estimator of signals: standardized windows, wavelet filters in a recurrent cell, a head."""
+"""The estimator of signals: a kernel of spectra, and wavelet filters in a recurrent cell."""
 
 from __future__ import annotations
 
@@ -13,25 +13,35 @@ from torch import Tensor
 from representer import models
 from representer.data.signals import augmented
 from representer.estimators.explanation import Contribution
+from representer.estimators.joint import KERNEL, NETWORK, Explained, JointEstimator
+from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
 from representer.estimators.signal_explanation import FilterWindow, filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters
+from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
+from representer.kernels.spectra import BANDS, POWER, VIEWS, Spectra
 from representer.models import SignalClassifierConfig
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 
+_MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 
-class SignalClassifier(SignalParameters, Classifier):
+
+class SignalClassifier(SignalParameters, JointEstimator, Classifier):
     """A classifier of windows of a multichannel signal.
 
-    Wavelet filters feed a recurrent cell (L19 section 6); one linear layer classifies the mean of
-    its outputs. X is an array ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape. Pass
-    subjects as `groups`, and validation holds out whole subjects.
+    Two parts predict together: a linear model on the power and the coupling of the channels in each
+    frequency band (`CrossSpectralKernel`), and a network in which wavelet filters feed a recurrent
+    cell (L19 section 6) and one linear layer classifies the mean of its outputs. X is an array
+    ``(N, C, T)``, or a sequence of arrays ``(C, T)`` of one shape. Pass subjects as `groups`:
+    validation, and the cross-validation that chooses the kernel's features and its C, hold out
+    whole subjects.
 
-    `explain` returns the contribution of each filter at each step, with the times of the first and
-    the last sample that the filter covers; ``where`` has the numbers of these samples.
+    `explain` returns the contribution of each channel and pair of channels in each band, with their
+    numbers in ``where``, and of each filter at each step, with the times of the first and the last
+    sample that the filter covers; ``where`` has the numbers of these samples.
 
     Examples:
         >>> import numpy as np
@@ -51,6 +61,8 @@ class SignalClassifier(SignalParameters, Classifier):
     _task: ClassVar[str] = "signal"
     _input_tags: ClassVar[tuple[str, ...]] = ("three_d_array",)
     _config: ClassVar[type[SignalClassifierConfig]] = SignalClassifierConfig
+    _is_kernel_unsupervised: ClassVar[bool] = True
+    _penalties: ClassVar[Sequence[float]] = (0.1, 0.3, *CANDIDATES)
     inputs_: SignalInputs
     network_: models.SignalClassifier
 
@@ -68,12 +80,44 @@ class SignalClassifier(SignalParameters, Classifier):
     def _augmentation(self) -> Callable[[Tensor], tuple[Tensor]] | None:
         return augmentation if self.augment else None
 
-    def _explain(self, one: Windows) -> tuple[float, float, list[Contribution]]:
+    def _new_kernel(self, views: Sequence[str] = VIEWS) -> CrossSpectralKernel:
+        return CrossSpectralKernel(float(self.sampling_rate or 0), views=views)
+
+    def _kernels(self, objects: Spectra) -> list[CrossSpectralKernel]:
+        known = tuple(objects.views)
+        choices = [(view,) for view in known] + ([known] if len(known) > 1 else [])
+        return [self._new_kernel(views) for views in choices]
+
+    def _for_kernel(self, objects: Any) -> Spectra:
+        windows = np.asarray(self.inputs_.encode(np.asarray(objects)))
+        if self.machine_ is not None:
+            return self.machine_.kernel.read(windows)
+        features = len(BANDS) * windows.shape[1] ** 2
+        is_small = len(windows) * features <= _MOST_VALUES
+        return self._new_kernel(VIEWS if is_small else (POWER,)).read(windows)
+
+    def _explain_kernel(self, one: Windows, output: int) -> Explained:
+        machine = self.machine_
+        assert machine is not None
+        objects = self._for_kernel(one[None])
+        coefficients, constant = machine.centered(output)
+        values = machine.kernel.transform(objects)[0] * coefficients
+        sums: dict[tuple[Any, tuple[int, ...]], float] = {}  # over the features of a band
+        for feature, value in zip(machine.kernel.features(), values.tolist(), strict=True):
+            place = feature.band, feature.channels
+            sums[place] = sums.get(place, 0.0) + value
+        parts = [
+            Contribution(f"{low:.3g} to {high:.3g} Hz, {self.inputs_.named(at)}", at, KERNEL, value)
+            for ((low, high), at), value in sums.items()
+        ]
+        return machine.centered_score(objects, output), constant, parts
+
+    def _explain_network(self, one: Windows, output: int) -> Explained:
         parameter = next(self.network_.parameters())
         signal = torch.from_numpy(self.inputs_.encode(one[None])[0]).to(parameter)
-        result = filter_sum(self.network_, signal)
+        result = filter_sum(self.network_, signal, output)
         parts = [
-            Contribution(self._named(each), (each.first, each.last), "network", each.contribution)
+            Contribution(self._named(each), (each.first, each.last), NETWORK, each.contribution)
             for each in result.windows
         ]
         return result.score, result.constant, parts

@@ -2,7 +2,7 @@
 
 A logit is a linear function of the mean of the cell's outputs, or of the last one, which
 ``representer.explain`` decomposes into what each filter of the first layer's candidate adds at each
-step. As for texts, the explained score is the logit of the predicted class minus the mean.
+step. As for texts, the explained score is the logit of a class minus the mean.
 """
 
 from __future__ import annotations
@@ -51,14 +51,15 @@ class FilterSum(NamedTuple):
 
 
 @torch.no_grad()
-def filter_sum(model: SignalClassifier, signal: Tensor) -> FilterSum:
-    """Return the score of the predicted class as a sum over filters and steps.
+def filter_sum(model: SignalClassifier, signal: Tensor, label: int) -> FilterSum:
+    """Return the score of a class as a sum over filters and steps.
 
     The contributions are exact, given the values of the gates and of the divisors of layer norms.
 
     Args:
         model: The network, in evaluation mode.
         signal: Standardized ``(C, T)``.
+        label: The number of the class.
 
     Raises:
         KindError: If the output of the cell is not a sum over the steps.
@@ -69,7 +70,6 @@ def filter_sum(model: SignalClassifier, signal: Tensor) -> FilterSum:
         hint = "Its output is not a sum of contributions."
         raise KindError("the cell", config.cell, expected, hint=hint)
     outputs = centered(copy.deepcopy(model).double()(signal[None].double())[0])
-    label = int(outputs.argmax())
     skipped = signal.shape[1] % config.stride
     x = signal[:, skipped:].T
     steps = len(x) // config.stride

@@ -26,16 +26,26 @@ class SignalInputs:
     Args:
         standardization: Learned from the training windows.
         num_channels: C.
+        names: Names of the channels, if they are known.
 
     Raises:
-        ValueError: The standardization is of another number of channels.
+        ValueError: The standardization, or the names, are of another number of channels.
     """
 
     standardization: Standardization
     num_channels: int
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.standardization.require_channels(self.num_channels)
+        if len(self.names) not in (0, self.num_channels):
+            raise ValueError(f"{len(self.names)} names of {self.num_channels} channels")
+
+    def named(self, channels: Sequence[int]) -> str:
+        """Return the names of one channel or two, or their numbers."""
+        if self.names:
+            return " and ".join(self.names[c] for c in channels)
+        return f"channel{'s' * (len(channels) > 1)} {' and '.join(map(str, channels))}"
 
     @classmethod
     def learn(cls, kind: str, windows: Windows) -> SignalInputs:

@@ -190,7 +190,7 @@ class TextNetwork(TextParameters, JointEstimator):
         machine = self.machine_
         assert machine is not None
         coefficients, constant = machine.centered(output)
-        score = machine.centered_score(one, output)
+        score = machine.centered_score([one], output)
         joined, found = machine.kernel.occurrences(one)
         words = joined.split()
         ngrams: dict[int, list[Any]] = {}  # one line for all occurrences of an n-gram

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import (
+    ANSWERS,
     TrainingParameters,
     option,
     require,
@@ -16,7 +17,6 @@ from representer.estimators.parameters import (
 
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "padded_mean")
-ANSWERS = ("both", "kernel", "network")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -157,10 +157,14 @@ def train_fold(run: RunFolder, job: FoldJob, data: FoldData, *, verbose: int = 0
         reading_of(job.config), train.channels, train.signals.shape[2],
         job.config.standardize == "subject", (*job.fold.train, *job.fold.valid),
     )  # fmt: skip
-    training = estimator.train_on(
-        run, estimator.new_network(seed), _examples(estimator, train), _examples(estimator, valid),
-        seed, settings=lambda trainer: _settings(job, data, trainer), reading=asdict(form),
+    parts = {"train": train, "valid": valid}
+    training = estimator.fit_parts(
+        run, estimator.new_network(seed),
+        {name: (list(own.signals), own.labels) for name, own in parts.items()}, seed,
+        groups=train.subjects, settings=lambda trainer: _settings(job, data, trainer),
+        reading=asdict(form),
     )  # fmt: skip
+    assert training is not None
     return TrainedFold(estimator, rows, training)
 
 
@@ -183,7 +187,8 @@ def new_estimator(
     estimator = SignalClassifier(**chosen)
     estimator.check()
     estimator.target_ = Classes(train.classes)
-    estimator.inputs_ = estimator._learn_inputs(list(train.signals), seed)
+    inputs = estimator._learn_inputs(list(train.signals), seed)
+    estimator.inputs_ = replace(inputs, names=train.channels)
     return estimator
 
 
@@ -230,10 +235,6 @@ def fold_seed(job: FoldJob) -> int:
 def folder_name(fold: Fold, number: int) -> str:
     """Return the name of a fold's folder: its number, and its name with safe characters."""
     return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', fold.name)[:60]}"
-
-
-def _examples(estimator: SignalClassifier, part: Recordings) -> Examples:
-    return Examples(estimator.inputs_.encode(part.signals), part.labels)
 
 
 def _settings(job: FoldJob, data: FoldData, trainer: TrainerConfig) -> dict[str, Any]:
