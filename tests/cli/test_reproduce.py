@@ -27,6 +27,7 @@ def test_every_option_of_reproduce_reaches_the_recipe(run, tmp_path, monkeypatch
     made_up = Recipe(
         "made-up", "a title", "a source", record, cells=("lstm", "rkm-lstm"), datasets=("a", "b"),
         presets=("paper", "authors_code"), options=("filter_lengths", "lengths", "vectors"),
+        seeds=(7, 8),
     )  # fmt: skip
     monkeypatch.setattr(recipe, "installed_recipes", lambda: {"made-up": made_up})
     monkeypatch.setattr(freed_memory, "keep_freed_memory", lambda: True)
@@ -43,7 +44,9 @@ def test_every_option_of_reproduce_reaches_the_recipe(run, tmp_path, monkeypatch
         preset="authors_code", vectors="v.txt", threads=2, table_only=True,
         command="representer reproduce made-up --smoke",
     )  # fmt: skip
-    assert default == Request(default.data, Path("runs/made-up"), command=given.command)
+    assert default == Request(
+        default.data, Path("runs/made-up"), seeds=(7, 8), command=given.command
+    )
 
 
 def test_seeds_that_are_no_integers_are_refused_with_an_example(run, monkeypatch):

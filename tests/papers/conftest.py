@@ -63,7 +63,7 @@ def write_treebank(root: Path) -> Path:
 @pytest.fixture(autouse=True, scope="session")
 def _recipes_are_found() -> Iterator[None]:
     """Stand in for the metadata of an installed package."""
-    papers = ("kbdnn2018", "rkm2019", "string_graph2017")
+    papers = ("kbdnn2018", "own_data", "rkm2019", "string_graph2017")
     group = "representer.recipes"
     entries = EntryPoints(EntryPoint(name, f"representer_papers.{name}", group) for name in papers)
     with pytest.MonkeyPatch.context() as patch:

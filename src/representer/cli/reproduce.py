@@ -37,7 +37,10 @@ def add_arguments(parser: Any) -> None:
         help="run nothing; write the table of the finished runs",
     )
     parser.add_argument(
-        "--seeds", type=str, default="0", help="comma-separated random seeds", metavar="LIST"
+        "--seeds",
+        type=str | None,
+        help="comma-separated random seeds (default: those of the recipe)",
+        metavar="LIST",
     )
     parser.add_argument(
         "--datasets", type=str | None, help="comma-separated subset", metavar="LIST"
@@ -83,7 +86,7 @@ def run(arguments: Any) -> None:
         data=Path(arguments.data),
         out=Path(arguments.out or f"runs/{arguments.name}"),
         budget=arguments.budget,
-        seeds=_numbers("seeds", arguments.seeds),
+        seeds=_numbers("seeds", arguments.seeds) or recipes[arguments.name].seeds,
         smoke=arguments.smoke,
         datasets=_words(arguments.datasets),
         cells=_words(arguments.cells),

@@ -219,6 +219,11 @@ class Failure(NamedTuple):
         raise error
 
 
+def finished(comparison: Comparison, folder: Path) -> Rows:
+    """Return the results that a folder has, without running anything; see `run_missing`."""
+    return Results.read(folder).rows(comparison)
+
+
 def _run(comparison: Comparison, unit: Unit) -> tuple[Unit, list[Result] | Failure]:
     try:
         return unit, comparison.run(unit.split, unit.name)

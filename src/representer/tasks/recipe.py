@@ -82,6 +82,7 @@ class Recipe:
         datasets: Data sets that a request may name.
         presets: Settings that the recipe has.
         options: Those of ``filter_lengths``, ``lengths`` and ``vectors`` that it uses.
+        seeds: Seeds of a request that names none.
         reported: The paper's figures by (row, column) of that table.
     """
 
@@ -93,6 +94,7 @@ class Recipe:
     datasets: Sequence[str] = ()
     presets: Sequence[str] = ("paper",)
     options: Sequence[str] = ()
+    seeds: tuple[int, ...] = (0,)
     reported: Mapping[tuple[str, str], Reported] = field(default_factory=dict)
 
     def run(self, request: Request) -> Path:

@@ -1,0 +1,160 @@
+"""The table of public data sets as a user's own data: sets, columns and sentences."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from papers.conftest import write_treebank
+from papers.graph_files import write_graphs
+from representer.errors import ArgumentError, DataError
+from representer.tasks.comparison import Result
+from representer.tasks.comparison_statistics import METRICS
+from representer.tasks.comparison_table import Table
+from representer.tasks.recipe import Request
+from representer_papers.own_data import GRAPHS, MOLECULES, RECIPES, TEXTS, own_data, sets
+from representer_papers.rkm2019.datasets import DATASETS as DOCUMENT_SETS
+
+RECIPE = RECIPES["own-data"]
+
+
+@pytest.fixture(scope="module")
+def root(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with Yahoo! Answers, SST, MUTAG and FreeSolv."""
+    folder = write_treebank(tmp_path_factory.mktemp("own"))
+    shutil.copytree(data / "yahoo_2class", folder / "yahoo_2class")
+    write_graphs(folder / "tu")
+    (folder / "molecules").mkdir()
+    rows = [f"{'C' * (1 + i % 9)}{'O' * (i % 2)},{i % 9 + i % 2 / 2}" for i in range(40)]
+    (folder / "molecules" / "freesolv.csv").write_text("smiles,freesolv\n" + "\n".join(rows) + "\n")
+    return folder
+
+
+def request(root: Path, out: Path, **options: Any) -> Request:
+    chosen = {"smoke": True, "seeds": (0, 1), "threads": 1, "command": "representer"} | options
+    return Request(root, out, **chosen)
+
+
+def cells(page: str, title: str) -> list[str]:
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| {title} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_every_set_that_is_there_is_compared_and_the_others_are_named(root, tmp_path, capsys):
+    page = RECIPE.run(request(root, tmp_path)).read_text("utf-8")
+    for title in ("Yahoo! Answers, two topics", "SST, two classes", "SST, five classes"):
+        _, baseline, *figures = cells(page, title)
+        assert baseline.startswith("TF-IDF + logistic regression: ")
+        assert figures[1] == "="
+        assert all("±" in figures[k] for k in (0, 2, 3))
+        assert figures[-1] == "2"
+    assert "Weisfeiler-Lehman" in cells(page, "MUTAG")[1]
+    assert "WL subtree kernel" in cells(page, "FreeSolv")[1]
+    assert "missing in the folder of the data: ag-news, dbpedia, yelp, nci1" in page
+    assert "Smoke run" in page
+    assert "ag-news is skipped: " in capsys.readouterr().err
+    before = {path: path.read_bytes() for path in tmp_path.rglob("results.jsonl")}
+    assert {path.parent.name for path in before} == {
+        "yahoo", "sst-fine", "sst-binary", "mutag", "freesolv",
+    }  # fmt: skip
+    again = RECIPE.run(request(root, tmp_path, table_only=True)).read_text("utf-8")
+    assert again == page
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_request_names_sets_and_a_folder_without_any_is_refused(root, tmp_path):
+    page = RECIPE.run(request(root, tmp_path / "out", datasets=("mutag",))).read_text("utf-8")
+    assert "MUTAG" in page
+    assert "not run: ag-news, dbpedia" in page
+    assert "Yahoo" not in page
+    with pytest.raises(DataError, match="there are no files of nci1"):
+        RECIPE.run(request(root, tmp_path / "none", datasets=("nci1",)))
+    with pytest.raises(ArgumentError, match="datasets is 'iris'"):
+        RECIPE.run(request(root, tmp_path / "none", datasets=("iris",)))
+    assert not (tmp_path / "none").exists()
+
+
+def test_old_defaults_that_differ_get_a_network_of_their_own(root, tmp_path, monkeypatch):
+    changed = {**sets.OPTIONS_BEFORE, "graph": sets.OPTIONS_BEFORE["graph"] | {"order": 1}}
+    monkeypatch.setattr(sets, "OPTIONS_BEFORE", changed)
+    made = sets.comparison("mutag", request(root, tmp_path))
+    assert made.variants == {"network before": {"order": 1}}
+    page = RECIPE.run(request(root, tmp_path, datasets=("mutag",))).read_text("utf-8")
+    assert "±" in cells(page, "MUTAG")[3]
+
+
+def test_the_whole_set_has_the_defaults_of_fit_and_the_folds_of_its_file(root, tmp_path):
+    made = sets.comparison("mutag", request(root, tmp_path, smoke=False))
+    assert made.config == sets.GraphConfig(threads=1)
+    folds = (root / "tu" / "MUTAG" / "fold.txt").read_text().splitlines()
+    assert made.settings["folds"] == [int(fold or 0) - 1 for fold in folds]
+    assert [*made.splits] == [0, 1]
+    text = sets.comparison("sst-fine", request(root, tmp_path, smoke=False))
+    assert text.config == sets.TextConfig(threads=1)
+    assert text.has_fixed_test
+    yahoo = sets.comparison("yahoo", request(root, tmp_path, smoke=False))
+    assert (yahoo.config.text, yahoo.config.label, yahoo.config.header) == ("2", "1", False)
+
+
+@pytest.mark.parametrize(("name", "epochs"), [("yahoo", 5), ("freesolv", 20), ("mutag", 50)])
+def test_a_budget_is_a_fraction_of_the_epochs(root, tmp_path, name, epochs):
+    made = sets.comparison(name, request(root, tmp_path, smoke=False, budget=0.5))
+    assert made.config.epochs == epochs
+
+
+def test_graphs_without_labels_of_their_own_have_none(tmp_path):
+    write_graphs(tmp_path / "tu", "IMDB-BINARY", tags=False)
+    made: Any = sets.comparison("imdb-binary", request(tmp_path, tmp_path / "out", smoke=False))
+    assert all(graph.nodes is None for graph in made.sources["all"].objects)
+    assert all(graph.edge_index.shape[0] == 2 for graph in made.sources["all"].objects)
+
+
+def test_the_names_are_those_of_the_files():
+    assert {name.replace("-", "_") for name in TEXTS} >= DOCUMENT_SETS.keys()
+    assert [*RECIPE.datasets] == [*TEXTS, *GRAPHS, *MOLECULES]
+    assert RECIPE.seeds == (0, 1, 2, 3, 4)
+
+
+def table(rows: Mapping[str, list[float]], metric: str = "accuracy") -> Table:
+    """Return the table of two splits with the same losses."""
+    results = {
+        name: {k: Result(name, losses, 1.0, 16, name == "counts") for k in range(2)}
+        for name, losses in rows.items()
+    }
+
+    class Made:
+        has_fixed_test = False
+
+    made: Any = Made()
+    made.metric = metric
+    return Table.of(made, results)
+
+
+def test_the_sentence_counts_sets_by_the_intervals():
+    above = table({"counts": [1, 1, 0, 0], "network": [1, 0, 0, 0], "both": [1, 0, 0, 0]})
+    behind = table({"counts": [0, 0, 0, 0], "network": [1, 1, 0, 0], "both": [1, 0, 0, 0]})
+    _, sentence = own_data._summary("text", {"ag-news": above, "yelp": behind})
+    assert "in favor of `both` on 1 of 2 sets. The mean difference is +0.00 points. " in sentence
+    assert sentence.endswith("excludes 0 against `both` on Yelp, five stars.")
+    _, sentence = own_data._summary("graph", {"mutag": above})
+    assert sentence.endswith("against `both` on none of them.")
+    losses = table({"counts": [4.0, 4.0], "both": [1.0, 1.0]}, "rmse")
+    _, sentence = own_data._summary("molecule", {"esol": losses})
+    assert "on 1 of 1 sets. The interval" in sentence
+    assert own_data._summary("graph", {"mutag": table({"counts": [0, 1]})}) == []
+
+
+def test_a_row_shows_every_column_and_the_paired_differences():
+    rows = {"counts": [1.0, 1, 0, 0], "kernel": [0.0, 0, 0, 0], "network": [1.0, 0, 0, 0],
+            "network before": [1.0, 1, 1, 0], "both": [0.0, 1, 0, 0]}  # fmt: skip
+    shown = own_data._cells("toy", table(rows))
+    assert shown == [
+        "toy", "counts: 50.00 ± 0.00", "100.00 ± 0.00", "25.00 ± 0.00", "75.00 ± 0.00",
+        "75.00 ± 0.00", "+25.00, +25.00 to +25.00", "-25.00, -25.00 to -25.00", "2",
+    ]  # fmt: skip
+    assert METRICS["accuracy"].score(float(np.mean(rows["both"]))) == 75.0
