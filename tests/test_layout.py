@@ -25,9 +25,14 @@ COVERED_BY = {
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),
     "tests/kernels/test_subtree_kernel.py": ("kernels/color_counts", "kernels/subtree_names"),
     "tests/kernels/test_ngram_kernel.py": ("kernels/ngram_weights", "kernels/text_kernel"),
-    "tests/estimators/test_joint.py": ("estimators/kernel_machine", "estimators/pool"),
     "tests/estimators/test_signal_kernel.py": ("estimators/kernel_selection",),
     "tests/kernels/test_cross_spectral_kernel.py": ("kernels/spectra",),
+    "tests/estimators/test_language_kernel.py": (
+        "estimators/language_estimator", "estimators/language_predictors",
+    ),
+    "tests/estimators/test_joint.py": (
+        "estimators/halves", "estimators/kernel_machine", "estimators/pool",
+    ),
     "tests/cli/test_main.py": ("cli/errors",),
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/tasks/test_registry.py": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -56,9 +57,36 @@ def test_the_closing_lines_have_tokens_beside_perplexities(run, text, tmp_path):
     outcome = run("fit", "language", text, "--out", tmp_path / "run", *TINY, "--epochs", "1")
     assert outcome.code == 0
     assert "47 tokens of the test text" in outcome.out
-    assert "string-kernel       perplexity" in outcome.out
-    assert "3-gram, Kneser-Ney  perplexity" in outcome.out
+    rows = [re.split(r"  +", line.strip()) for line in outcome.out.splitlines()]
+    names = [re.sub(r"\d\d? %", "% %", row[0]) for row in rows if row[1:2] == ["perplexity"]]
+    assert names == [
+        "kernel + string-kernel", "kernel alone, % % of the score",
+        "network alone, % % of the score", "1-gram", "3-gram, Kneser-Ney",
+    ]  # fmt: skip
     assert "384 tokens to train on" in outcome.err
+
+
+@pytest.mark.parametrize("answer", ["kernel", "network"])
+def test_each_half_can_be_fitted_and_used_alone(run, text, tmp_path, answer):
+    out = tmp_path / "run"
+    words = [*TINY, "--epochs", "1", "--answer", answer, "--input-dropout", "0.1"]
+    assert run("fit", "language", text, "--out", out, *words).code == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert metrics["model"] == {"kernel": "kernel", "network": "string-kernel"}[answer]
+    assert metrics["parts"].keys() == {answer}
+    page = (out / "report.html").read_text()
+    assert ("Learning curves" in page) == (answer == "network")
+    assert run("report", out).code == 0
+    assert last_json(run("evaluate", out, text))["tokens"] == 479
+    assert run("predict", out, text).out.startswith("line,prediction")
+    assert run("explain", out, text, "--limit", "1").out.startswith("after line 1: <eos>")
+    assert run("generate", out, "-n", "7", "--temperature", "0").code == 0
+    again = run("fit", "language", text, "--out", out, *words, "--resume")
+    assert again.code == 0, again.err
+    assert json.loads((out / "metrics.json").read_text())["test"] == metrics["test"]
+    if answer == "kernel":
+        refused = run("evaluate", out, text, "--dynamic-lr", "0.1")
+        assert "--dynamic-lr is 0.1; expected 0, since the run has no network" in refused.error
 
 
 def test_evaluate_gives_the_figures_of_another_text(run, spoken, tmp_path):

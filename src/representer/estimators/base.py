@@ -32,7 +32,6 @@ from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.targets import Target, as_sequence, require_same_length
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
-from representer.training.metrics_log import METRICS_JSONL, as_jsonl
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
@@ -214,10 +213,7 @@ class Estimator(NetworkEstimator):
         """
         result = None
         if network is None:
-            self.network_, self.history_ = None, []
-            if run.is_saved:
-                saving.describe(run, self, None, reading)
-                run.write_text(METRICS_JSONL, as_jsonl([]))
+            self._train_none(run, reading)
         else:
             train, valid = (
                 Examples(encoded[name] if encoded else self._encode(objects), values)

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, CheckpointError
-from representer.models import LanguageModel
+from representer.estimators.language_predictors import LAST, Predictor
 
 
-@torch.no_grad()
 def generate(
-    model: LanguageModel,
+    predictor: Predictor,
     prompt: Sequence[int],
     count: int,
     *,
+    size: int,
     temperature: float = 1.0,
     top_p: float = 1.0,
     never: Sequence[int] = (),
@@ -25,9 +25,10 @@ def generate(
     """Yield the continuation of a prompt; time and memory per token do not grow.
 
     Args:
-        model: In evaluation mode.
+        predictor: Predicts the next token.
         prompt: Tokens to continue, at least one.
         count: Number of tokens to yield.
+        size: Number of tokens of the vocabulary.
         temperature: Softmax temperature; below 1 sharpens the distribution; 0 takes the most
             probable token.
         top_p: Sample from the smallest set of tokens with this total probability.
@@ -45,14 +46,13 @@ def generate(
         raise ArgumentError("temperature", temperature, "0 or more, and finite")
     if not 0 < top_p <= 1:
         raise ArgumentError("top_p", top_p, "above 0 and up to 1")
-    if len(set(never)) >= model.config.vocabulary_size:
+    if len(set(never)) >= size:
         raise ArgumentError("never", sorted(never), "not all tokens")
-    return _sampled(model, prompt, count, temperature, top_p, list(never), seed)
+    return _sampled(predictor, prompt, count, temperature, top_p, list(never), seed)
 
 
-@torch.no_grad()
 def _sampled(
-    model: LanguageModel,
+    predictor: Predictor,
     prompt: Sequence[int],
     count: int,
     temperature: float,
@@ -60,19 +60,16 @@ def _sampled(
     never: list[int],
     seed: int,
 ) -> Iterator[int]:
-    device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(seed)
-    state, logs = None, torch.zeros(0)
-    for token in prompt:
-        logs, state = model.step(torch.tensor([token], device=device), state)
+    logs, state = predictor.read(torch.tensor(prompt), rows=LAST)
     for _ in range(count):
-        scores = logs[0].double().cpu()
+        scores = logs[0]
         if not scores.isfinite().all():
             raise CheckpointError("The model's predictions are not finite. Train again.")
         scores[never] = -float("inf")
         token = _sample(scores, temperature, top_p, generator)
         yield token
-        logs, state = model.step(torch.tensor([token], device=device), state)
+        logs, state = predictor.read(torch.tensor([token]), state)
 
 
 def _sample(scores: Tensor, temperature: float, top_p: float, generator: torch.Generator) -> int:

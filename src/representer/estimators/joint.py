@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,34 +12,25 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from representer.errors import ArgumentError, DataError
-from representer.estimators import kernel_machine, pool
 from representer.estimators.base import Estimator, LabeledObjects
 from representer.estimators.classes import Classes
-from representer.estimators.explanation import BOTH, KERNEL, NETWORK, Contribution, Part
+from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.estimators.fitting import outputs_of
+from representer.estimators.halves import Halves
 from representer.estimators.kernel_machine import ExplicitKernel, KernelMachine
 from representer.estimators.kernel_selection import CANDIDATES, Split, select, splits_of
-from representer.estimators.pool import Pool
+from representer.estimators.pool import Explained, Pool
 from representer.estimators.targets import Numbers
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 
-Explained = tuple[float, float, list[Contribution]]
 
-
-class JointEstimator(Estimator):
-    """The base of estimators whose parameter `answer` chooses kernel, network or both.
-
-    Attributes:
-        machine_: The kernel machine; None with ``answer="network"``.
-        pool_: The weights of both parts, found on the validation data.
-    """
+class JointEstimator(Halves, Estimator):
+    """The base of such estimators of objects and their targets."""
 
     _is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
     _penalties: ClassVar[Sequence[float]] = CANDIDATES
-    answer: str
-    machine_: KernelMachine | None = None
-    pool_: Pool = Pool(0.0, 1.0, 0.0, 1.0)  # the network alone
+    machine_: KernelMachine | None
 
     # ---- what a subclass gives
 
@@ -64,61 +54,7 @@ class JointEstimator(Estimator):
         """Return an output of the kernel machine, its constant part and its contributions."""
         raise NotImplementedError
 
-    # ---- what a user reads
-
-    @property
-    def kernel_(self) -> Any:
-        """The fitted kernel; None with ``answer="network"``."""
-        check_is_fitted(self)
-        return None if self.machine_ is None else self.machine_.kernel
-
-    @property
-    def share_(self) -> dict[str, float]:
-        """The part of the spread of the scores that each half makes up."""
-        check_is_fitted(self)
-        return {KERNEL: self.pool_.share, NETWORK: 1 - self.pool_.share}
-
-    def part(self, answer: str) -> Self:
-        """Return one part of an estimator that was fitted with ``answer="both"``.
-
-        It shares the fitted kernel machine or network, and predicts as an estimator with this
-        `answer` does that was fitted to the same data with the same seed.
-
-        Args:
-            answer: ``"kernel"`` or ``"network"``; ``"both"`` returns the estimator itself.
-
-        Raises:
-            ArgumentError: The estimator has no such part.
-        """
-        check_is_fitted(self)
-        fitted = {KERNEL: self.machine_ is not None, NETWORK: self.network_ is not None}
-        known = [name for name in (KERNEL, NETWORK) if fitted[name]]
-        if answer == self.answer:
-            return self
-        if answer not in known:
-            raise ArgumentError("answer", answer, " or ".join(map(repr, known)))
-        one = copy.copy(self)
-        one.answer = answer
-        one.pool_ = self.pool_.only_kernel() if answer == KERNEL else self.pool_.only_network()
-        return one
-
-    @property
-    def parts_(self) -> dict[str, Part]:
-        """The fitted parts by name; one that added nothing has the share 0."""
-        check_is_fitted(self)
-        seconds: dict[str, float | None] = {}
-        if self.machine_ is not None and self.answer != NETWORK:
-            seconds[KERNEL] = self.machine_.seconds
-        if self.has_network:
-            seconds[NETWORK] = self._seconds
-        return {name: Part(self.share_[name], own) for name, own in seconds.items()}
-
     # ---- how it is done
-
-    @property
-    def has_network(self) -> bool:
-        """False if the kernel machine alone predicts."""
-        return self.answer != KERNEL
 
     def join(
         self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects, groups: Any = None
@@ -184,13 +120,6 @@ class JointEstimator(Estimator):
         found = [] if groups is None else splits_of(values, np.asarray(groups))
         return found or (splits_of(values, None) if is_required else [])
 
-    def _count_parameters(self, names: Mapping[str, str]) -> dict[str, int]:
-        counts = super()._count_parameters(names)
-        if self.machine_ is None:
-            return counts
-        size = self.machine_.size
-        return {KERNEL: size} | counts | {"all": counts["all"] + size}
-
     def _is_for_kernel(self, *values: NDArray[Any]) -> bool:
         """Return True for one target of classes, or numbers that are all known."""
         if isinstance(self.target_, Classes):
@@ -219,29 +148,12 @@ class JointEstimator(Estimator):
 
     def _explain(self, one: Any) -> Explained:
         output = int(self._scores([one])[0].argmax())
-        score, constant, parts = 0.0, 0.0, []
-        for weight, explain in (
-            (self.pool_.kernel, self._explain_kernel),
-            (self.pool_.network, self._explain_network),
-        ):
-            if weight:
-                own, fixed, found = explain(one, output)
-                score, constant = score + weight * own, constant + weight * fixed
-                parts += [p._replace(contribution=weight * p.contribution) for p in found]
-        return score, constant, parts
+        return self.pool_.explain(
+            lambda: self._explain_kernel(one, output), lambda: self._explain_network(one, output)
+        )
 
     def _validation_loss(self) -> float:
         return self.pool_.loss
 
-    def _save_fitted(self, run: RunFolder) -> None:
-        super()._save_fitted(run)
-        self.pool_.write(run)
-        if self.machine_ is not None:
-            self.machine_.write(run)
-
-    def _load_fitted(self, files: RunFiles) -> None:
-        super()._load_fitted(files)
-        if files.has(pool.FILE):
-            self.pool_ = Pool.read(files)
-        if files.has(kernel_machine.DESCRIPTION):
-            self.machine_ = KernelMachine.read(files, self._new_kernel(), self.target_.width)
+    def _read_machine(self, files: RunFiles) -> KernelMachine:
+        return KernelMachine.read(files, self._new_kernel(), self.target_.width)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 
 from representer.errors import KindError
-from representer.estimators.explanation import Contribution, Explanation
+from representer.estimators.explanation import Contribution
 from representer.estimators.ngram_contributions import ngram_contributions, require_layers
 from representer.estimators.targets import centered
 from representer.models import LanguageModel
@@ -22,15 +22,15 @@ from representer.models.tied_softmax import TiedSoftmax
 
 @torch.no_grad()
 def explain_next(
-    model: LanguageModel, ids: Sequence[int], words: Sequence[str], k: int
-) -> Explanation:
-    """Return the score of the most probable next token as a sum over the tokens of a text.
+    model: LanguageModel, ids: Sequence[int], words: Sequence[str], token: int
+) -> tuple[float, float, list[Contribution]]:
+    """Return the score of a next token, its constant part, and its contributions.
 
     Args:
         model: The network, in evaluation mode.
         ids: Numbers of the tokens; the first is the ``<eos>`` before the text.
         words: All tokens of the vocabulary.
-        k: Number of contributions to show.
+        token: The number of the next token.
 
     Raises:
         KindError: If the score is not a sum over the tokens.
@@ -44,7 +44,6 @@ def explain_next(
     exact = copy.deepcopy(model).double()
     tokens = torch.tensor(ids, device=exact.embedding.weight.device)
     logits = centered(exact.output(exact(tokens[:, None]).features[-1, 0]))
-    token = int(logits.argmax())
     sizes = [units for _, units in model.config.layer_sizes]
     weights = [exact.embedding.weight.new_zeros(len(ids), units) for units in sizes]
     weights[-1][-1] = centered(exact.embedding.weight)[token]
@@ -57,5 +56,4 @@ def explain_next(
         )
         for at, value in ngrams
     ]
-    ordered = tuple(sorted(parts, key=lambda part: -abs(part.contribution)))
-    return Explanation(words[token], logits[token].item(), constant, ordered, k)
+    return logits[token].item(), constant, parts

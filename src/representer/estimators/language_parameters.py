@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from representer.estimators.parameters import (
+    ANSWERS,
     AUTO,
     TrainingParameters,
     option,
@@ -31,6 +32,9 @@ DROPOUTS = (
 class LanguageParameters(TrainingParameters):
     """Parameters of the language model, of its tokens and of its training."""
 
+    answer: str = option(
+        "both", "predict with n-gram counts (kernel), the network, or both", choices=ANSWERS
+    )
     level: str = option("word", "unit of prediction: words or characters", choices=LEVELS)
     encoding: str = option("utf-8", "encoding of files")
     min_count: int = option(1, "tokens rarer than this in the training text are unknown")
@@ -98,7 +102,7 @@ class LanguageParameters(TrainingParameters):
         for name in DROPOUTS:
             require(self, name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
         require_choices(
-            self, level=LEVELS, combine=COMBINES, optimizer=OPTIMIZERS, initial=INITIALS,
-            monitor=(AUTO, "loss"),
+            self, answer=ANSWERS, level=LEVELS, combine=COMBINES, optimizer=OPTIMIZERS,
+            initial=INITIALS, monitor=(AUTO, "loss"),
         )  # fmt: skip
         require_decay(self)

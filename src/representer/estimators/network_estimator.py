@@ -20,6 +20,7 @@ from representer.storage import checkpoint
 from representer.storage.fields import from_values
 from representer.storage.run_folder import RunFolder
 from representer.storage.tensor_file import forms_of, require_same_forms
+from representer.training.metrics_log import METRICS_JSONL, as_jsonl
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
@@ -139,10 +140,11 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
         if network is None:
             return {"all": 0}
         parts = {names.get(name, name): part for name, part in network.named_children()}
-        return {
+        counts = {
             name: sum(p.numel() for p in part.parameters())
             for name, part in (*parts.items(), ("all", network))
         }
+        return {name: count for name, count in counts.items() if count}
 
     def _seed(self) -> int:
         return seed_of(self.random_state)
@@ -171,6 +173,13 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
                 "warm_start", str(self.warm_start), expected, hint=f"{error}."
             ) from None
         network.load_state_dict(weights)
+
+    def _train_none(self, run: RunFolder, reading: dict[str, Any] | None = None) -> None:
+        """Train no network; a saved run gets its description and an empty history."""
+        self.network_, self.history_ = None, []
+        if run.is_saved:
+            saving.describe(run, self, None, reading)
+            run.write_text(METRICS_JSONL, as_jsonl([]))
 
     def _train_network(
         self,

@@ -19,6 +19,7 @@ from representer.numbers import parse_number
 AUTO = "auto"
 ANSWERS = ("both", "kernel", "network")
 MONITORS = (AUTO, "accuracy", "loss")
+ANSWERS = ("both", "kernel", "network")
 DEVICES = (AUTO, "cpu", "cuda")
 DECAYS = ("learned", "input", "state")
 

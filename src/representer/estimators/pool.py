@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from representer.estimators.classes import Classes
+from representer.estimators.explanation import Contribution
 from representer.estimators.targets import Numbers
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 
+Explained = tuple[float, float, list[Contribution]]  # score, constant part, contributions
 FILE = "pool.json"
 
 PRIOR = 4.0  # examples that the prior of equal weights is worth
@@ -137,6 +140,20 @@ class Pool:
         weighted = (self.kernel, kernel), (self.network, network)
         parts = [weight * scores for weight, scores in weighted if scores is not None]
         return sum(parts[1:], parts[0])
+
+    def explain(
+        self, kernel: Callable[[], Explained], network: Callable[[], Explained]
+    ) -> Explained:
+        """Return score, constant part and contributions of both parts, each with its weight."""
+        score, constant, contributions = 0.0, 0.0, []
+        for weight, explain in ((self.kernel, kernel), (self.network, network)):
+            if weight:
+                own, fixed, found = explain()
+                score, constant = score + weight * own, constant + weight * fixed
+                contributions += [
+                    part._replace(contribution=weight * part.contribution) for part in found
+                ]
+        return score, constant, contributions
 
     def write(self, run: RunFolder) -> None:
         """Write what `read` reads into a run folder."""

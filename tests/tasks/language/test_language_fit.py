@@ -8,6 +8,7 @@ import shutil
 import signal
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -16,9 +17,9 @@ from language_samples import estimator_of, made_up_text, small_config
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.estimators import LanguageModel
 from representer.estimators.perplexity import negative_log_likelihood
+from representer.kernels.kneser_ney import KneserNey
 from representer.storage.run_files import MODEL
 from representer.tasks.language import language_fit
-from representer.tasks.language.kneser_ney import kneser_ney
 from representer.tasks.language.language_data import prepare
 from representer.tasks.language.language_results import EXCERPT, surprisals
 from representer.training import trainer
@@ -37,6 +38,7 @@ def fit(path, config, *, resume=False):
     return language_fit.fit(replace(config, out=str(path), resume=resume))
 
 
+ANSWERS = {"both": ("kernel", "network"), "kernel": ("kernel",), "network": ("network",)}
 AWD = {
     "locked": True, "embedding_dropout": 0.1, "weight_dropout": 0.3, "activation_penalty": 2.0,
     "slowness_penalty": 1.0,
@@ -127,21 +129,31 @@ def test_a_run_of_the_first_version_is_refused_with_its_version(text, tmp_path):
         LanguageModel.load(tmp_path / "run")
 
 
-def test_each_metric_is_that_of_its_part(text, tmp_path):
-    config = small_config(data=text, baselines="simple")
+@pytest.mark.parametrize("answer", ["both", "kernel", "network"])
+def test_each_metric_is_that_of_its_part(text, tmp_path, answer):
+    config = small_config(data=text, baselines="simple", answer=answer)
     metrics = fit(tmp_path / "run", config)
     own = LanguageModel.load(tmp_path / "run")
     data = prepare(config, estimator_of(config))
     train, valid, test = (data.tokens[part] for part in ("train", "valid", "test"))
     assert sorted(valid.tolist()) != sorted(test.tolist())
-    expected = negative_log_likelihood(own.network_, valid, config.evaluation_rows)
-    assert metrics["valid"]["valid_loss"] == pytest.approx(expected)
-    nats = negative_log_likelihood(own.network_, test)
-    assert metrics["test"]["loss"] == pytest.approx(nats)
+    if own.network_ is not None:
+        expected = negative_log_likelihood(own.network_, valid, config.evaluation_rows)
+        assert metrics["valid"]["valid_loss"] == pytest.approx(expected)
+        nats = negative_log_likelihood(own.network_, test)
+        assert metrics["parts"]["network"]["loss"] == pytest.approx(nats)
+    if own.machine_ is not None:
+        nats = -own.machine_.likelihoods(test.numpy()).mean()
+        assert metrics["parts"]["kernel"]["loss"] == pytest.approx(nats)
+    assert tuple(metrics["parts"]) == ANSWERS[answer]
+    assert sum(part["share"] for part in metrics["parts"].values()) == pytest.approx(1)
+    nats = -own.log_likelihood(test)
+    assert metrics["test"]["loss"] == nats
     words = len(data.inputs.vocabulary)
     for order, row in zip((1, 3), metrics["baselines"], strict=True):
-        counted = kneser_ney(train.numpy(), test.numpy(), words, order)
-        assert row["loss"] == pytest.approx(counted)
+        counts = KneserNey(order).fit(train.numpy(), words)
+        counted = counts.probabilities(test.numpy())[1:]
+        assert row["loss"] == pytest.approx(-np.log(counted).mean())
     assert len(test) - 1 <= EXCERPT
-    bits = [row["bits"] for row in surprisals(data, own.network_)]
+    bits = [row["bits"] for row in surprisals(data, own)]
     assert sum(bits) / len(bits) == pytest.approx(nats / math.log(2), abs=0.005)  # two digits

@@ -61,9 +61,9 @@ LanguageConfig: type[Any] = config_of(
 # L17 section 6.1, completed by its code: learning rate 1 and norm 5 for a loss summed over 35 steps
 # and averaged over the batch.
 _STRING: dict[str, Any] = {
-    "cell": "string-kernel", "order": 1, "decay": "state", "num_layers": 3, "optimizer": "sgd",
-    "lr": 35.0, "clip_norm": 5 / 35, "batch_size": 32, "unroll": 35, "epochs": 100, "patience": 20,
-    "evaluation_rows": 1, "initial": "string", "min_count": 1,
+    "answer": "network", "cell": "string-kernel", "order": 1, "decay": "state", "num_layers": 3,
+    "optimizer": "sgd", "lr": 35.0, "clip_norm": 5 / 35, "batch_size": 32, "unroll": 35,
+    "epochs": 100, "patience": 20, "evaluation_rows": 1, "initial": "string", "min_count": 1,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
     "string-5m": _STRING
@@ -74,11 +74,11 @@ PRESETS: dict[str, dict[str, Any]] = {
     | {"lr_decay": 0.95, "lr_decay_from": 30},
     # The official AWD-LSTM, with what its page names for the Penn Treebank.
     "awd": {
-        "cell": "lstm", "embedding_size": 400, "hidden_size": 1150, "num_layers": 3, "locked": True,
-        "input_dropout": 0.4, "layer_dropout": 0.25, "output_dropout": 0.4,
-        "embedding_dropout": 0.1, "weight_dropout": 0.5, "activation_penalty": 2.0,
-        "slowness_penalty": 1.0, "initial": "uniform", "batch_size": 20, "unroll": 70,
-        "variable_unroll": True, "epochs": 500, "optimizer": "nt-asgd", "lr": 30.0,
+        "answer": "network", "cell": "lstm", "embedding_size": 400, "hidden_size": 1150,
+        "num_layers": 3, "locked": True, "input_dropout": 0.4, "layer_dropout": 0.25,
+        "output_dropout": 0.4, "embedding_dropout": 0.1, "weight_dropout": 0.5,
+        "activation_penalty": 2.0, "slowness_penalty": 1.0, "initial": "uniform", "batch_size": 20,
+        "unroll": 70, "variable_unroll": True, "epochs": 500, "optimizer": "nt-asgd", "lr": 30.0,
         "weight_decay": 1.2e-6, "clip_norm": 0.25, "patience": 0, "evaluation_rows": 10,
     },
 }  # fmt: skip

@@ -65,7 +65,9 @@ def _train_and_report(
         f"{len(test):,} to test; a vocabulary of {len(data.inputs.vocabulary):,}"
     )
     is_resumed = config.resume and bool(checkpoint.steps(run.checkpoints))
-    network = estimator.new_network(config.seed, is_resumed=is_resumed)
+    network = None
+    if estimator.has_network:
+        network = estimator.new_network(config.seed, is_resumed=is_resumed)
     if not is_resumed:  # otherwise they exist and must not change
         run.write_text("config.yaml", as_yaml(config))
         run.write_json("splits.json", {"sha256": data.digests, **data.report})
@@ -76,8 +78,8 @@ def _train_and_report(
     run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
     if not run.is_writer:
         return {}
-    metrics = metrics_of(config, data, estimator.network_, result)
-    run.write_json("details.json", details_of(config, data, estimator.network_))
+    metrics = metrics_of(config, data, estimator, result)
+    run.write_json("details.json", details_of(config, data, estimator))
     run.write_json("metrics.json", metrics)
     page = write_report(run.path)
     show(summary(metrics))

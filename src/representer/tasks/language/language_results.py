@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import torch
+import numpy as np
+from torch import Tensor
 
+from representer.estimators import LanguageModel
 from representer.estimators.generate import generate
-from representer.estimators.perplexity import figures, negative_log_likelihood
-from representer.models import LanguageModel
-from representer.tasks.language.kneser_ney import kneser_ney
+from representer.estimators.perplexity import figures
+from representer.kernels.kneser_ney import KneserNey
+from representer.tasks.estimator_results import model_name
 from representer.tasks.language.language_config import defaults
 from representer.tasks.language.language_data import LanguageData
 from representer.tasks.options import command_of
@@ -22,66 +24,72 @@ ORDERS = {"word": (1, 3), "char": (1, 5)}
 
 
 def metrics_of(
-    config: Any, data: LanguageData, model: LanguageModel, training: TrainingResult
+    config: Any, data: LanguageData, estimator: LanguageModel, training: TrainingResult | None
 ) -> dict[str, Any]:
     """Return metrics.json: the test metrics, and how training went."""
     test, level = data.tokens["test"], data.inputs.level
-    nats = negative_log_likelihood(model, test)
-    parts = {"embedding": model.embedding, "layers": model.layers, "output": model.output}
-    counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
+    parts = estimator.parts_
     return {
         "task": "language",
-        "model": config.cell,
+        "model": model_name(parts, config.cell),
         "level": level,
-        "test": figures(nats, len(test) - 1, level),
-        "valid": training.best,
-        "epochs": training.epoch,
-        "steps": training.step,
-        "stopped_by": training.reason,
-        "seconds": training.seconds,
-        "parameters": {**counts, "all": sum(counts.values())},
+        "test": figures(-estimator.log_likelihood(test), len(test) - 1, level),
+        "parts": _parts(estimator, test),
+        "valid": training and training.best,
+        "epochs": training.epoch if training else 0,
+        "steps": training.step if training else 0,
+        "stopped_by": training and training.reason,
+        "seconds": sum(part.seconds or 0.0 for part in parts.values()),
+        "parameters": estimator._count_parameters({}),
         "baselines": baselines_of(data) if config.baselines != "none" else [],
+    }
+
+
+def _parts(estimator: LanguageModel, test: Tensor) -> dict[str, dict[str, Any]]:
+    """Return share, seconds and own test metrics of kernel and network."""
+    level, count = estimator.inputs_.level, len(test) - 1
+    return {
+        name: part._asdict() | figures(-estimator.part(name).log_likelihood(test), count, level)
+        for name, part in estimator.parts_.items()
     }
 
 
 def baselines_of(data: LanguageData) -> list[dict[str, Any]]:
     """Return the metrics of n-gram counts on the same test text."""
     train, test = (data.tokens[part].numpy() for part in ("train", "test"))
-    words, level, baselines = len(data.inputs.vocabulary), data.inputs.level, []
+    baselines, level = [], data.inputs.level
     for order in ORDERS[level]:
-        if words**order < 2**62:
-            nats = kneser_ney(train, test, words, order)
-            row = figures(nats, len(test) - 1, level)
-            baselines.append(
-                {"name": f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram", **row}
-            )
+        counts = KneserNey(order).fit(train, len(data.inputs.vocabulary))
+        nats = -float(np.log(counts.probabilities(test)[1:]).mean())
+        row = figures(nats, len(test) - 1, level)
+        name = f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram"
+        baselines.append({"name": name, **row})
     return baselines
 
 
-def details_of(config: Any, data: LanguageData, model: LanguageModel) -> dict[str, Any]:
+def details_of(config: Any, data: LanguageData, estimator: LanguageModel) -> dict[str, Any]:
     """Return details.json: data, an excerpt with its surprisals, a sample, command, environment."""
-    vocabulary = data.inputs.vocabulary
+    vocabulary, network = data.inputs.vocabulary, estimator.network_
     sampled = generate(
-        model, [vocabulary.END], EXCERPT, top_p=0.9, never=[vocabulary.UNKNOWN], seed=config.seed
-    )
+        estimator.predictor_, [vocabulary.END], EXCERPT, size=len(vocabulary), top_p=0.9,
+        never=[vocabulary.UNKNOWN], seed=config.seed,
+    )  # fmt: skip
     usual = defaults(config.preset, demo=config.demo)
     return {
         "title": f"Language model of {data.source}",
         "data": data.report,
-        "excerpt": surprisals(data, model),
+        "excerpt": surprisals(data, estimator),
         "sample": [vocabulary.words[token] for token in sampled],
         "command": command_of("language", config, usual),
         "config": config.to_dict(),
-        "environment": fingerprint(next(model.parameters()).device),
+        "environment": fingerprint(network.embedding.weight.device if network else "cpu"),
     }
 
 
-@torch.no_grad()
-def surprisals(data: LanguageData, model: LanguageModel) -> list[dict[str, Any]]:
+def surprisals(data: LanguageData, estimator: LanguageModel) -> list[dict[str, Any]]:
     """Return the first tokens of the test text, each with its surprisal in bits."""
-    tokens = data.tokens["test"][: EXCERPT + 1].to(next(model.parameters()).device)
-    features = model(tokens[:-1, None]).features
-    logs = model.output.log_probabilities(features)[:, 0]
+    tokens = data.tokens["test"][: EXCERPT + 1]
+    logs = estimator.predictor_.read(tokens[:-1])[0]
     bits = -logs.gather(1, tokens[1:, None])[:, 0] / math.log(2)
     words = data.inputs.vocabulary.decode(tokens[1:].tolist())
     return [{"token": w, "bits": round(b, 2)} for w, b in zip(words, bits.tolist(), strict=True)]
@@ -90,7 +98,12 @@ def surprisals(data: LanguageData, model: LanguageModel) -> list[dict[str, Any]]
 def summary(metrics: dict[str, Any]) -> str:
     """Return the closing lines for the terminal: token counts, perplexities, baselines."""
     best = metrics["valid"] or {}
-    rows = [(metrics["model"], metrics["test"]), *((b["name"], b) for b in metrics["baselines"])]
+    parts = metrics["parts"].items() if len(metrics["parts"]) > 1 else ()
+    rows = [
+        (metrics["model"], metrics["test"]),
+        *((f"  {name} alone, {_share(own['share'])}", own) for name, own in parts),
+        *((baseline["name"], baseline) for baseline in metrics["baselines"]),
+    ]
     width = max(len(name) for name, _ in rows)
     lines = [f"{metrics['test']['tokens']:,} tokens of the test text"]
     for name, row in rows:
@@ -100,3 +113,7 @@ def summary(metrics: dict[str, Any]) -> str:
     if best.get("valid_perplexity"):
         lines[1] += f"   (validation {best['valid_perplexity']:.2f}, epoch {best['epoch']})"
     return "\n".join(lines)
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.0f} % of the score" if share else "which adds nothing and was dropped"

@@ -13,7 +13,7 @@ from torch import Tensor
 from representer.data.language import text_lines
 from representer.errors import ArgumentError, DataError
 from representer.estimators import LanguageModel
-from representer.estimators.perplexity import figures, negative_log_likelihood
+from representer.estimators.perplexity import figures
 from representer.printable import say
 from representer.storage.run_files import require_finite
 from representer.tasks.estimator_explain import entry_of, write_explanations
@@ -40,8 +40,8 @@ def evaluate(
 
     Returns:
         Tokens, loss in nats per token, perplexity, bits per character where tokens are characters,
-        the number of unknown tokens, and the metrics with a ``cache`` and with ``dynamic``
-        evaluation, if they are chosen.
+        the number of unknown tokens, and the metrics of the network with a ``cache`` and with
+        ``dynamic`` evaluation, if they are chosen.
 
     Raises:
         DataError: If the text cannot be used.
@@ -61,8 +61,12 @@ def evaluate(
 
 def _losses(estimator: LanguageModel, tokens: Tensor, chosen: Adaptation) -> dict[str, float]:
     """Return the loss of a text by the name of the adaptation; ``""`` is without."""
-    network = estimator.network_
-    losses = {"": negative_log_likelihood(network, tokens)}
+    losses, network = {"": -estimator.log_likelihood(tokens)}, estimator.network_
+    if network is None:
+        for name in ("cache_share", "dynamic_lr"):
+            if value := getattr(chosen, name):
+                raise ArgumentError(name, value, "0, since the run has no network to adapt")
+        return losses
     if chosen.cache_share:
         cache = ContinuousCache(chosen.cache_theta, chosen.cache_share, chosen.cache_window)
         losses["cache"] = cached_negative_log_likelihood(network, tokens, cache)

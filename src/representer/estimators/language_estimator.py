@@ -1,0 +1,187 @@
+"""Fitting, saving and loading of a language model; `LanguageModel` is what users call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from representer import models
+from representer.data.language import LanguageVocabulary, Level, fixed_segments
+from representer.errors import ArgumentError
+from representer.estimators import saving
+from representer.estimators.classes import Classes
+from representer.estimators.explanation import NETWORK
+from representer.estimators.halves import Halves
+from representer.estimators.language_inputs import LanguageInputs
+from representer.estimators.language_kernel import LanguageKernel
+from representer.estimators.language_parameters import LanguageParameters
+from representer.estimators.language_predictors import (
+    SEGMENT,
+    JointPredictor,
+    NetworkPredictor,
+    Predictor,
+)
+from representer.estimators.language_training import (
+    network_config,
+    optimizer_for,
+    trainer_config,
+    training_task,
+)
+from representer.estimators.pool import Pool
+from representer.models import LanguageModelConfig
+from representer.storage.fields import from_values
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_result import TrainingResult
+
+Numbers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+VOCABULARY = "vocabulary.json"
+POOLED = 2**22  # log-probabilities of each half that determine the weights
+
+
+@dataclass(frozen=True)
+class _SavedInputs:
+    """The inputs in model.json; the vocabulary has a file of its own."""
+
+    level: Level
+
+
+class LanguageEstimator(LanguageParameters, Halves):
+    """The base of `LanguageModel`."""
+
+    _task: ClassVar[str] = "language"
+    _config: ClassVar[type[LanguageModelConfig]] = LanguageModelConfig
+    _input_tags: ClassVar[tuple[str, ...]] = ("string",)
+    _make = staticmethod(models.LanguageModel)
+    inputs_: LanguageInputs
+    network_: Any
+    machine_: LanguageKernel | None
+
+    def learn_inputs(self, counts: Counter[str]) -> LanguageInputs:
+        """Return the inputs for a training text with these tokens, or those of `warm_start`.
+
+        Raises:
+            DataError: No token is frequent enough, or the run cannot be used.
+            ArgumentError: The run that training starts from has tokens of another level.
+        """
+        level: Level = self.level  # type: ignore[assignment]
+        if self.warm_start is None:
+            return LanguageInputs.from_counts(counts, level, self.min_count, self.max_vocabulary)
+        inputs: LanguageInputs = saving.load_inputs(self.warm_start, type(self))
+        if inputs.level != level:
+            raise ArgumentError("level", level, f"{inputs.level!r}, as in {self.warm_start}")
+        return inputs
+
+    def new_network(self, seed: int, *, is_resumed: bool = False) -> models.LanguageModel:
+        """Return the network with its initial weights: random, or those of `warm_start`.
+
+        Args:
+            seed: The seed of random weights.
+            is_resumed: The weights come from a checkpoint; `warm_start` may be gone.
+        """
+        with generators.initializing(seed):
+            network = models.LanguageModel(network_config(self, len(self.inputs_.vocabulary)))
+        if not is_resumed:
+            self._start_from(self._load_start(), network)
+        return network
+
+    def train_on(
+        self,
+        run: RunFolder,
+        network: models.LanguageModel | None,
+        train: Tensor,
+        valid: Tensor,
+        seed: int,
+        *,
+        settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
+    ) -> TrainingResult | None:
+        """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
+
+        Args:
+            run: The folder for checkpoints, metrics and what is fitted.
+            network: With its initial weights; None if the kernel half alone predicts.
+            train: Tokens of the training text ``(N,)``, encoded by `inputs_`.
+            valid: Tokens of the validation text ``(M,)``.
+            seed: Of the lengths of segments and of dropout.
+            settings: What else determines a run that is resumed, from the trainer's configuration.
+
+        Returns:
+            The result of the network's training.
+        """
+        result = None
+        if network is None:
+            self._train_none(run)
+        else:
+            task = training_task(self, train, valid, network, seed)
+            config, optimizer = trainer_config(self, len(train), seed), optimizer_for(self, network)
+            result = self._train_network(run, network, task, config, optimizer, settings(config))
+        self._join(train.numpy(), valid.numpy())
+        if run.is_saved:
+            self._save_fitted(run)
+        return result
+
+    def _join(self, train: Numbers, valid: Numbers) -> None:
+        """Fit the kernel half and the weights of both halves.
+
+        The counts are those of the training text while the weights are found on the validation
+        text, and then those of both.
+        """
+        self.machine_, self.pool_ = None, type(self).pool_
+        if self.answer == NETWORK:
+            return
+        size, level = len(self.inputs_.vocabulary), self.inputs_.level
+        machine = LanguageKernel.select(level, size, train, valid)
+        halves: list[Predictor] = [machine]
+        halves += [NetworkPredictor(self.network_)] if self.has_network else []
+        scores = [_at_some_places(half, torch.from_numpy(valid), size) for half in halves]
+        target = Classes(self.inputs_.vocabulary.words)
+        self.pool_ = Pool.fit(
+            target, scores[0][0], scores[1][0] if self.has_network else None, scores[0][1]
+        )
+        self.machine_ = machine.refit(np.concatenate([train, valid]))
+
+    @property
+    def predictor_(self) -> JointPredictor:
+        """Both halves with their weights."""
+        network = None if self.network_ is None else NetworkPredictor(self.network_)
+        return JointPredictor(self.machine_, network, self.pool_)
+
+    def _require_sizes(self, config: LanguageModelConfig) -> None:
+        if (n := len(self.inputs_.vocabulary)) != config.vocabulary_size:
+            raise ValueError(f"it has {n:,} tokens; the model has {config.vocabulary_size:,}")
+
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")
+        return {"level": self.inputs_.level}
+
+    def _load_inputs(self, files: RunFiles, values: Any) -> LanguageInputs:
+        saved = from_values(_SavedInputs, values)
+        path = files.folder / VOCABULARY
+        vocabulary = LanguageVocabulary.from_json(files.text(VOCABULARY), file=path)
+        return LanguageInputs(vocabulary, saved.level)
+
+    def _read_machine(self, files: RunFiles) -> LanguageKernel:
+        size, level = len(self.inputs_.vocabulary), self.inputs_.level
+        return LanguageKernel.read_from(files, level, size)
+
+
+def _at_some_places(predictor: Predictor, text: Tensor, size: int) -> tuple[Floats, Numbers]:
+    """Return log-probabilities at evenly spread places of a text, and the tokens there."""
+    stride = min(SEGMENT, -(-len(text) * size // POOLED))
+    logs, following, state = [], [], None
+    for start, length in fixed_segments(len(text) - 1, SEGMENT):
+        span = slice(start, start + length)
+        some, state = predictor.read(text[span], state, slice(None, None, stride))
+        logs.append(some)
+        following.append(text[start + 1 : start + length + 1 : stride])
+    return torch.cat(logs).numpy(), torch.cat(following).numpy()

@@ -1,0 +1,89 @@
+"""Predictors of the next token: a kernel, a network, or both together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from representer.data.language import fixed_segments
+from representer.estimators.carried_state import detached
+from representer.estimators.pool import Pool
+from representer.models import LanguageModel
+
+SEGMENT = 256  # steps at a time; the metrics do not depend on it
+ALL, LAST = slice(None), slice(-1, None)
+
+
+class Predictor(Protocol):
+    """The next tokens of a text that is read in parts."""
+
+    def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
+        """Return log p of every token after each token of a text, and the state after the text.
+
+        Args:
+            tokens: ``(T,)``.
+            state: What an earlier call returned for the tokens before; None at the beginning.
+            rows: The tokens after which predictions are returned.
+
+        Returns:
+            log p ``(R, V)`` in float64 on the CPU, and the state.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NetworkPredictor:
+    """A network, in evaluation mode."""
+
+    network: LanguageModel
+
+    @torch.no_grad()
+    def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
+        """Return log p of every token after each token of a text, see `Predictor`."""
+        tokens = tokens.to(self.network.embedding.weight.device)
+        if len(tokens) == 1:  # time does not grow with the text
+            logs, state = self.network.step(tokens, state)
+        else:
+            result = self.network(tokens[:, None], state)
+            logs = self.network.output.log_probabilities(result.features[rows, 0])
+            state = result.state
+        return logs.double().cpu(), detached(state)
+
+
+@dataclass(frozen=True)
+class JointPredictor:
+    """The log-linear pool of a kernel and a network, normalized over the vocabulary.
+
+    Attributes:
+        kernel: May be None if its weight is 0.
+        network: May be None if its weight is 0.
+        pool: The weights.
+    """
+
+    kernel: Predictor | None
+    network: Predictor | None
+    pool: Pool
+
+    def read(self, tokens: Tensor, state: Any = None, rows: slice = ALL) -> tuple[Tensor, Any]:
+        """Return log p of every token after each token of a text, see `Predictor`."""
+        states: list[Any] = [None, None] if state is None else list(state)
+        scores: list[Tensor] = []
+        weighted = (self.kernel, self.pool.kernel), (self.network, self.pool.network)
+        for k, (part, weight) in enumerate(weighted):
+            if part is not None and weight:
+                logs, states[k] = part.read(tokens, states[k], rows)
+                scores.append(weight * logs)
+        return torch.stack(scores).sum(0).log_softmax(-1), states
+
+
+def log_likelihood(predictor: Predictor, tokens: Tensor) -> float:
+    """Return the mean log-probability of each token of a text but the first, in nats."""
+    total, state = 0.0, None
+    for start, length in fixed_segments(len(tokens) - 1, SEGMENT):
+        logs, state = predictor.read(tokens[start : start + length], state)
+        following = tokens[start + 1 : start + length + 1, None]
+        total += logs.gather(1, following).sum().item()
+    return total / (len(tokens) - 1)
