@@ -174,7 +174,9 @@ COVERED_BY = {
     "tests/training/test_trainer_resume.py": (
         "training/fingerprint", "training/settings",
     ),
-    "tests/cli/test_compare.py": ("tasks/estimator_comparison",),
+    "tests/cli/test_compare.py": (
+        "tasks/estimator_comparison", "tasks/signal/signal_comparison",
+    ),
     "tests/cli/test_fit_text.py": ("cli/fit", "tasks/estimator_resume"),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_results", "tasks/language/language_use",

@@ -117,6 +117,27 @@ def test_graphs_and_molecules_are_compared_alike(run, tmp_path, words, metric):
     assert ((0, "network, wl") in found) == (words[0] == "graph")
 
 
+def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
+    tiny = ["--demo", "--epochs", "1", "--hidden-size", "4", "--standardize", "window"]
+    outcome = run("compare", "signal", *tiny, "--splits", "2", "--out", tmp_path / "out",
+                  "--cells", "rkm-cifg")  # fmt: skip
+    assert outcome.code == 0, outcome.err
+    assert "2 groups of subjects left out in turn, 360 windows of 6 subjects" in outcome.out
+    found = results(tmp_path / "out")
+    names = PARTS | {"network, rkm-cifg", "log band power + logistic regression"}
+    assert set(found) == {(split, name) for split in range(2) for name in names}
+    fit = ["fit", "signal", *tiny, "--folds", "2", "--answer", "both", "--out", tmp_path / "run"]
+    assert run(*fit).code == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
+    for split, fold in enumerate(metrics["folds"]):
+        assert fold["accuracy"] == pytest.approx(1 - np.mean(found[split, "both"]["losses"]))
+        assert fold["windows"] == len(found[split, "both"]["losses"])
+        assert found[split, "both"]["train"] == 360 - fold["windows"]
+    outcome = run("compare", "signal", *tiny, "--splits", "7", "--out", tmp_path / "none")
+    assert outcome.code == 2
+    assert "--splits is 7; expected 2 to 6, the number of subjects" in outcome.error
+
+
 def test_given_folds_are_the_test_parts(tmp_path):
     labels = ["a", "b"] * 10
     folds = [k % 4 for k in range(19)] + [-1]

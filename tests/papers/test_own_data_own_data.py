@@ -17,7 +17,15 @@ from representer.tasks.comparison import Result
 from representer.tasks.comparison_statistics import METRICS
 from representer.tasks.comparison_table import Table
 from representer.tasks.recipe import Request
-from representer_papers.own_data import GRAPHS, MOLECULES, RECIPES, TEXTS, own_data, sets
+from representer_papers.own_data import (
+    GRAPHS,
+    MOLECULES,
+    RECIPES,
+    SIGNALS,
+    TEXTS,
+    own_data,
+    sets,
+)
 from representer_papers.rkm2019.datasets import DATASETS as DOCUMENT_SETS
 
 RECIPE = RECIPES["own-data"]
@@ -25,13 +33,24 @@ RECIPE = RECIPES["own-data"]
 
 @pytest.fixture(scope="module")
 def root(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with Yahoo! Answers, SST, MUTAG and FreeSolv."""
+    """A folder with Yahoo! Answers, SST, MUTAG, FreeSolv and an EEG."""
     folder = write_treebank(tmp_path_factory.mktemp("own"))
     shutil.copytree(data / "yahoo_2class", folder / "yahoo_2class")
     write_graphs(folder / "tu")
     (folder / "molecules").mkdir()
     rows = [f"{'C' * (1 + i % 9)}{'O' * (i % 2)},{i % 9 + i % 2 / 2}" for i in range(40)]
     (folder / "molecules" / "freesolv.csv").write_text("smiles,freesolv\n" + "\n".join(rows) + "\n")
+    (folder / "eeg_mental_arithmetic").mkdir()
+    rng, subjects = np.random.default_rng(0), 6
+    np.savez(
+        folder / "eeg_mental_arithmetic" / "eegmat_250hz.npz",
+        X=rng.integers(-100, 100, (2 * subjects, 2, 1000)).astype(np.int16),
+        uv_per_count=np.float32(0.1),
+        fs=np.int32(250),
+        channels=np.asarray(["Fp1", "Fp2"]),
+        subject=np.repeat(range(subjects), 2),
+        state=np.asarray([0, 1] * subjects),
+    )
     return folder
 
 
@@ -55,12 +74,13 @@ def test_every_set_that_is_there_is_compared_and_the_others_are_named(root, tmp_
         assert figures[-1] == "2"
     assert "Weisfeiler-Lehman" in cells(page, "MUTAG")[1]
     assert "WL subtree kernel" in cells(page, "FreeSolv")[1]
+    assert "log band power" in cells(page, "EEG, mental arithmetic")[1]
     assert "missing in the folder of the data: ag-news, dbpedia, yelp, nci1" in page
     assert "Smoke run" in page
     assert "ag-news is skipped: " in capsys.readouterr().err
     before = {path: path.read_bytes() for path in tmp_path.rglob("results.jsonl")}
     assert {path.parent.name for path in before} == {
-        "yahoo", "sst-fine", "sst-binary", "mutag", "freesolv",
+        "yahoo", "sst-fine", "sst-binary", "mutag", "freesolv", "arithmetic",
     }  # fmt: skip
     again = RECIPE.run(request(root, tmp_path, table_only=True)).read_text("utf-8")
     assert again == page
@@ -107,6 +127,14 @@ def test_a_budget_is_a_fraction_of_the_epochs(root, tmp_path, name, epochs):
     assert made.config.epochs == epochs
 
 
+def test_signals_leave_out_five_groups_of_subjects(root, tmp_path):
+    made: Any = sets.comparison("arithmetic", request(root, tmp_path, smoke=False))
+    assert made.config == sets.SignalConfig(threads=1)
+    assert made.folds == 5
+    assert made.data.recordings.sampling_rate == 160.0
+    assert sets._SIGNAL_OPTIONS == {"alcoholism": {"standardize": "window"}}
+
+
 def test_graphs_without_labels_of_their_own_have_none(tmp_path):
     write_graphs(tmp_path / "tu", "IMDB-BINARY", tags=False)
     made: Any = sets.comparison("imdb-binary", request(tmp_path, tmp_path / "out", smoke=False))
@@ -116,7 +144,7 @@ def test_graphs_without_labels_of_their_own_have_none(tmp_path):
 
 def test_the_names_are_those_of_the_files():
     assert {name.replace("-", "_") for name in TEXTS} >= DOCUMENT_SETS.keys()
-    assert [*RECIPE.datasets] == [*TEXTS, *GRAPHS, *MOLECULES]
+    assert [*RECIPE.datasets] == [*TEXTS, *GRAPHS, *MOLECULES, *SIGNALS]
     assert RECIPE.seeds == (0, 1, 2, 3, 4)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from representer.errors import ArgumentError, Interrupted, RepresenterError, TrainingError
+from representer.estimators.explanation import BOTH
 from representer.printable import say
 from representer.storage import atomic
 from representer.storage.lock import LOCK, lock
@@ -106,6 +107,19 @@ class Comparison(ABC):
             for split in self.splits
             for name in names
         ]
+
+
+def parts_of(estimator: Any, seconds: float) -> list[tuple[str, float, Any]]:
+    """Return name, seconds and estimator of everything that predicts in a fitted estimator.
+
+    Args:
+        estimator: Fitted, with one part or two; the last entry is then ``"both"``.
+        seconds: Time of fitting all of it.
+    """
+    parts = {name: part.seconds or 0.0 for name, part in estimator.parts_.items()}
+    if len(parts) == 1:
+        return [(name, own, estimator) for name, own in parts.items()]
+    return [(name, own, estimator.part(name)) for name, own in (parts | {BOTH: seconds}).items()]
 
 
 @dataclass

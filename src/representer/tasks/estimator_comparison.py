@@ -16,7 +16,7 @@ from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.report.results import Predictions
 from representer.storage.run_folder import UnsavedRun
-from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result
+from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_options import parameters_of
@@ -124,15 +124,11 @@ class EstimatorComparison(Comparison):
         started = time.perf_counter()
         data = replace(data, resources=data.resources | {"verbose": 0})
         trained = self.flow.train(UnsavedRun(), config, data, is_silent=True)
-        estimator = trained.estimator
-        spent = {name: part.seconds or 0.0 for name, part in estimator.parts_.items()}
-        if len(spent) == 1:
-            return [self._result(data, *one, trained.outcome.predictions) for one in spent.items()]
-        spent[BOTH] = time.perf_counter() - started
+        parts = parts_of(trained.estimator, time.perf_counter() - started)
         objects = data.parts["test"].objects
         return [
-            self._result(data, name, own, predictions_of("model", estimator.part(name), objects))
-            for name, own in spent.items()
+            self._result(data, name, seconds, predictions_of("model", part, objects))
+            for name, seconds, part in parts
         ]
 
     def _baselines(self, config: Any, data: Data) -> list[Result]:

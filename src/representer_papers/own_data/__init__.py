@@ -12,7 +12,11 @@ GRAPHS = {
     name.lower(): name for name in ("MUTAG", "NCI1", "NCI109", "PROTEINS", "IMDB-BINARY")
 }  # fmt: skip
 MOLECULES = {"esol": "ESOL", "freesolv": "FreeSolv", "qm8": "QM8, E1-CC2"}
-KINDS = {"text": TEXTS, "graph": GRAPHS, "molecule": MOLECULES}
+SIGNALS = {
+    "arithmetic": "EEG, mental arithmetic", "alcoholism": "EEG, alcoholism",
+    "condition": "EEG, stimulus condition",
+}  # fmt: skip
+KINDS = {"text": TEXTS, "graph": GRAPHS, "molecule": MOLECULES, "signal": SIGNALS}
 
 RECIPES = {
     "own-data": Recipe(

@@ -29,8 +29,8 @@ _ABOUT = (
     "intervals: `both` minus the best simple baseline, and `both` minus the best of the other",
     "columns. Of RMSE, negative differences favor `both`. Texts have a test file, and their",
     "splits differ in seed and validation part; graphs have the first folds of their files;",
-    "molecules have random splits of 80, 10 and 10 %. The intervals are those of `representer",
-    "compare`.",
+    "molecules have random splits of 80, 10 and 10 %; of signals, five groups of subjects are",
+    "left out in turn. The intervals are those of `representer compare`.",
 )
 _COLUMNS = (KERNEL, BEFORE, NETWORK, BOTH)
 _HEADS = ("best simple baseline", *_COLUMNS, "both − baseline", "both − best other", "splits")

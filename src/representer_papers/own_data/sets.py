@@ -18,11 +18,15 @@ from representer.tasks.graph.graph_task import GraphConfig
 from representer.tasks.molecule.molecule_flow import FLOW as MOLECULE_FLOW
 from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.tasks.recipe import Request
+from representer.tasks.signal.signal_comparison import SignalComparison
+from representer.tasks.signal.signal_data import SignalData, digest_of
+from representer.tasks.signal.signal_task import SignalConfig
 from representer.tasks.text.text_flow import FLOW as TEXT_FLOW
 from representer.tasks.text.text_flow import objects_of
 from representer.tasks.text.text_task import TextConfig
-from representer_papers.own_data import GRAPHS, MOLECULES, TEXTS
+from representer_papers.own_data import GRAPHS, MOLECULES, SIGNALS, TEXTS
 from representer_papers.rkm2019 import datasets as documents
+from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS
 from representer_papers.shared.datasets import existing, missing
 from representer_papers.string_graph2017 import graph_sets, treebank
 
@@ -49,10 +53,19 @@ OPTIONS_BEFORE: Mapping[str, dict[str, Any]] = {
         "order": 2, "decay": "gated", "readout": "last", "gate_scale": 10.0,
         "initial": "authors", "dropout": 0.0, "members": 5, "uncertainty": "gp",
     },
+    "signal": {
+        "valid_fraction": 0.2, "epochs": 60, "batch_size": 32, "patience": 10, "monitor": "loss",
+        "lr": 2e-3, "lr_decay": 1.0, "weight_decay": 0.0, "clip_norm": 1.0, "cell": "rkm-lstm",
+        "filters": "wavelet", "filter_length": 40, "stride": 20, "hidden_size": 30,
+        "num_layers": 1, "layer_norm": False, "free_phase": False, "pooling": "mean",
+        "channel_dropout": 0.1, "dropout": 0.0, "augment": False,
+    },
 }  # fmt: skip
 
 # Tiny sizes that check the setup.
 _SMOKE, _SMOKE_SIZES = 60, {"epochs": 1, "hidden_size": 8, "embedding_size": 8, "members": 1}
+# Every subject has one class, which standardizing by subject would remove.
+_SIGNAL_OPTIONS = {"alcoholism": {"standardize": "window"}}
 _SOLUBILITY = "measured log solubility in mols per litre"  # codespell:ignore
 _TARGETS = {
     "esol": ("delaney-processed.csv", _SOLUBILITY),
@@ -69,7 +82,7 @@ def comparison(name: str, request: Request) -> Comparison:
         DataError: They are invalid.
     """
     kinds: tuple[tuple[Mapping[str, str], Callable[..., Comparison]], ...] = (
-        (TEXTS, _text), (GRAPHS, _graph), (MOLECULES, _molecule),
+        (TEXTS, _text), (GRAPHS, _graph), (MOLECULES, _molecule), (SIGNALS, _signal),
     )  # fmt: skip
     return next(read for names, read in kinds if name in names)(name, request)
 
@@ -120,6 +133,14 @@ def _molecule(name: str, request: Request) -> Comparison:
     return _compared(MOLECULE_FLOW, config, request)
 
 
+def _signal(name: str, request: Request) -> Comparison:
+    read = SIGNAL_SETS[name].recordings(request.data, smoke=request.smoke)
+    config = SignalConfig(threads=request.threads or 1, **_SIGNAL_OPTIONS.get(name, {}))
+    config, variants = _options("signal", config, request, len(read))
+    data = SignalData(read, name, digest_of(read), {})
+    return SignalComparison(config=config, data=data, splits=request.seeds, variants=variants)
+
+
 def _compared(
     flow: EstimatorTask,
     config: Any,
@@ -129,20 +150,35 @@ def _compared(
 ) -> Comparison:
     config = replace(config, threads=request.threads)
     sources = flow.sources(config) if sources is None else sources
-    before = OPTIONS_BEFORE[flow.name]
     if request.smoke:
         sources = {part: _first(objects) for part, objects in sources.items()}
         folds = ()  # some would be without a test graph
-        config, before = with_options(config, _SMOKE_SIZES), before | _SMOKE_SIZES
-    count = len(sources["all"])
-    shorter = [_shortened(own, request.budget, count) for own in (vars(config), before)]
-    config, before = with_options(config, shorter[0]), before | shorter[1]
-    known = vars(config)
-    changed = {k: v for k, v in before.items() if k in known and known[k] != v}
+    config, variants = _options(flow.name, config, request, len(sources["all"]))
     return EstimatorComparison(
         flow=flow, config=config, sources=sources, folds=folds, splits=request.seeds,
-        variants={BEFORE: changed} if changed else {},
+        variants=variants,
     )  # fmt: skip
+
+
+def _options(
+    kind: str, config: Any, request: Request, count: int
+) -> tuple[Any, dict[str, dict[str, Any]]]:
+    """Return the options of a request, and those of the network before if they differ.
+
+    Args:
+        kind: The task.
+        config: Options for the whole budget.
+        request: The request.
+        count: Number of training examples.
+    """
+    before = OPTIONS_BEFORE[kind]
+    if request.smoke:
+        config, before = with_options(config, _SMOKE_SIZES), before | _SMOKE_SIZES
+    config = with_options(config, _shortened(vars(config), request.budget, count))
+    before = before | _shortened(before, request.budget, count)
+    known = vars(config)
+    changed = {k: v for k, v in before.items() if k in known and known[k] != v}
+    return config, {BEFORE: changed} if changed else {}
 
 
 def with_options(config: Any, options: Mapping[str, Any]) -> Any:

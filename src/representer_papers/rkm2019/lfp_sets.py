@@ -14,6 +14,7 @@ import numpy as np
 
 from representer.data.signals import Recordings, recordings, resampled, synthetic_recordings
 from representer.errors import DataError
+from representer_papers.shared.datasets import MissingError
 
 RATE = 160.0  # Hz: 40 samples are a quarter of a second; initial frequencies go up to 25 Hz
 # The synthetic classes have equal power: only the phase lags of the channels distinguish them.
@@ -92,7 +93,7 @@ def _condition(root: Path) -> Recordings:
 
 def _arrays(path: Path, keys: tuple[str, ...]) -> list[Any]:
     if not path.is_file():
-        raise DataError("there is no such file", file=path, fix="Pass --data DIR.")
+        raise MissingError("there is no such file", file=path, fix="Pass --data DIR.")
     with np.load(path, allow_pickle=False) as archive:
         missing = [key for key in keys if key not in archive.files]
         if missing:

@@ -149,7 +149,8 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
 
 def train_fold(run: RunFolder, job: FoldJob, data: FoldData, *, verbose: int = 0) -> TrainedFold:
     """Train the estimator of a fold in an open folder; the test subjects are not used."""
-    refuse_other_versions(run.path)
+    if run.is_saved:
+        refuse_other_versions(run.path)
     rows, seed = job.fold.parts(data.recordings), fold_seed(job)
     train, valid = (data.recordings.take(rows[side]) for side in ("train", "valid"))
     estimator = new_estimator(job.config, train, seed, verbose=verbose)

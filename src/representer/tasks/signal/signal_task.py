@@ -144,6 +144,7 @@ SIGNAL = Task(
     },
     functions={
         "fit": f"{_HOME}.signal_fit:fit",
+        "comparison": f"{_HOME}.signal_comparison:comparison",
         "evaluate": f"{_HOME}.signal_use:evaluate",
         "predict": f"{_HOME}.signal_use:predict",
         "explain": f"{_HOME}.signal_use:explain",
