@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -39,19 +40,19 @@ def marked_in(line: str) -> list[str]:
     return re.findall(r"\[(.*?)\]", line)
 
 
-def test_a_string_kernel_shows_its_matched_words(run, string_run, table):
+def test_a_string_kernel_shows_a_line_for_each_ngram_and_its_units_below(run, string_run, table):
     outcome = run("explain", string_run, table, "--limit", "3", "--top", "2")
     assert outcome.code == 0, outcome.err
     documents = outcome.out.split("\n\n")
     assert len(documents) == 3
     for number, document in enumerate(documents):
-        first, words, evidence, head, *ngrams, strongest = document.strip().splitlines()
+        first, words, *lines = document.strip().splitlines()
         assert re.fullmatch(rf"line {number + 2}: (sea|sky) \(\d+ %\)", first)
         assert marked_in(words)
-        assert re.match(r"  evidence [+-]\d", evidence)
-        assert head.strip().startswith("matched words")
-        assert len(ngrams) == 2
-        assert strongest.startswith("  strongest units: ")
+        assert re.match(r"  \d+ others +[+-]\d", lines[2])
+        assert lines[4].startswith("  score")
+        assert lines[5] == "  units of the network with the largest contributions:"
+        assert "compares with" in lines[6]
 
 
 def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
@@ -60,16 +61,36 @@ def test_the_report_shows_them_too_and_keeps_them(run, string_run, table):
     page = (string_run / "report.html").read_text(encoding="utf-8")
     assert page.count("<mark ") == sum(len(entry["words"]) for entry in entries)
     assert page.count('class="matched"') == sum(sum(entry["marked"]) for entry in entries)
-    assert entries[0]["ngrams"][0]["text"] in page
+    assert entries[0]["contributions"][0]["what"] in page
+    assert page.count("<summary>Inside the network</summary>") == 2
     assert run("report", string_run).code == 0
     assert (string_run / "report.html").read_text(encoding="utf-8") == page
 
 
-def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
-    outcome = run("explain", network_run, table, "--limit", "1")
+def test_kernel_and_network_share_a_line_for_each_ngram(run, trained, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    outcome = run("explain", folder, "--input", "wave tide wave", "--top", "3")
     assert outcome.code == 0, outcome.err
-    assert "input gate" in outcome.out
-    assert len(outcome.out.strip().splitlines()) == 4 + 5
+    head, first = outcome.out.splitlines()[2:4]
+    assert head.split() == ["contribution", "kernel", "network"]
+    total, kernel, network = map(float, first.split()[-3:])
+    assert total == pytest.approx(kernel + network, abs=1.1e-6)  # each is rounded to six digits
+    (entry,) = json.loads((folder / "explanations.json").read_text())
+    named = {one["what"]: one for one in entry["contributions"]}
+    assert len(named) == 3
+    assert named["wave"]["places"] == [[0], [2]]
+    assert named["wave"]["kernel"] * named["wave"]["network"] != 0
+    page = (folder / "report.html").read_text()
+    assert "(2 places)" in page
+    assert '<th class="n">kernel</th><th class="n">network</th>' in page
+
+
+def test_a_cell_with_a_memory_shows_its_ledger(run, network_run, table):
+    outcome = run("explain", network_run, table, "--limit", "1", "--top", "5")
+    assert outcome.code == 0, outcome.err
+    lines = outcome.out.strip().splitlines()
+    assert "input gate" in lines[-6]
     assert "kept to the end" in (network_run / "report.html").read_text(encoding="utf-8")
 
 
@@ -79,9 +100,9 @@ def test_several_layers_and_directions_are_explained_down_to_the_words(run, tabl
     assert run("fit", "text", table, "--out", tmp_path / "run", *TINY, *words).code == 0
     outcome = run("explain", tmp_path / "run", table, "--limit", "1", "--top", "2")
     assert outcome.code == 0, outcome.err
-    assert "layer 1 of 2, contributions propagated through the layers above" in outcome.out
+    assert "of layer 1 of 2, contributions propagated through the layers above" in outcome.out
     page = (tmp_path / "run/report.html").read_text(encoding="utf-8")
-    assert "layer 1 of 2, with contributions propagated through the layers above" in page
+    assert "Layer 1 of 2, with contributions propagated through the layers above" in page
 
 
 def test_on_a_terminal_the_words_are_set_off_by_style(run, string_run, table, monkeypatch):

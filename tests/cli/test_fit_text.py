@@ -269,12 +269,12 @@ def test_the_demo_trains_two_cells_explains_a_line_and_can_be_repeated(run, tmp_
     assert majority["name"] == "majority class"
     lines = first.out.splitlines()
     assert lines[-1] == f"report: {out / 'report.html'}"
-    total, score = (line.rsplit(maxsplit=1)[1] for line in lines[-4:-2])
-    assert total == score  # the contributions sum to the logit of a forward pass
-    assert lines[-3].startswith("  score of the model for ")
+    (score,) = (line.split()[-1] for line in lines if line.startswith("  score "))
+    assert lines[-3] == f"The contributions and the constant sum to {score}."
     (entry,) = json.loads((out / "explanations.json").read_text())
-    named = {one["what"] for one in entry["contributions"]}
-    assert named <= {line.rsplit(maxsplit=1)[0].strip() for line in lines if line}
+    named = [one["what"] for one in entry["contributions"]]
+    assert all(any(line.startswith(f"  {what}") for line in lines) for what in named)
+    assert len(named) == len(set(named)) == 8
     shown = lines[lines.index("The first test line with two swapped tokens:") + 2].strip()
     assert shown in few().texts
     assert "epoch 1" in first.out

@@ -87,6 +87,15 @@ def test_an_estimator_returns_itself_as_its_own_part_and_refuses_one_that_it_lac
             fitted.part(other)
 
 
+def test_characters_of_the_kernel_are_in_the_words_that_they_name():
+    kernel = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, LABELS)
+    for text, one in zip(TEXTS[:9], kernel.explain(TEXTS[:9]), strict=True):
+        words = text.split()
+        named = [(c.what, " ".join(words[t] for t in c.where)) for c in one.contributions]
+        assert all(what == own or what.strip("' ") in own for what, own in named)
+        assert {what.startswith("'") for what, _ in named} == {True, False}
+
+
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_numbers_are_predicted_with_a_deviation(answer):
     model = TextRegressor(**SMALL, answer=answer).fit(TEXTS, NUMBERS)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import importlib
+from collections import defaultdict
+
 import pytest
 import torch
 from explain_by_hand import normal
@@ -12,6 +15,7 @@ from representer import nn
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.explain import memory_ledger, stack_readout, string_readout
 
+string_readout_module = importlib.import_module("representer.explain.string_readout")
 SHAPES = {
     "layers": st.integers(1, 3), "bidirectional": st.booleans(),
     "time": st.integers(1, 6), "seed": st.integers(0, 2**16),
@@ -83,9 +87,40 @@ def test_ngram_contributions_of_the_first_layer_sum_to_the_readout_of_the_last(
     x, v, y = random_readout(layer, time, seed)
     result = stack_readout(layer, x, v)
     units = range(4 * (1 + bidirectional))
-    contributions = [term.contribution for unit in units for term in result.ngrams(unit, 10**6)]
-    size = 1e-12 * (1 + sum(map(abs, contributions)))
-    assert sum(contributions) == pytest.approx(y, rel=1e-10, abs=size)
+    terms = [term for unit in units for term in result.ngrams(unit, 10**6)]
+    size = 1e-12 * (1 + sum(abs(term.contribution) for term in terms))
+    total = sum(term.contribution for term in terms)
+    assert total == pytest.approx(y, rel=1e-10, abs=size)
+    every, by_place = result.every_ngram(), defaultdict(float)
+    for term in terms:
+        by_place[tuple(sorted(term.positions))] += term.contribution
+    assert every == pytest.approx(by_place, rel=1e-10, abs=size)
+
+
+@settings(deadline=None, max_examples=16)
+@given(kind=PRODUCT, order=st.integers(1, 3), **SHAPES, **OPTIONS)
+def test_all_ngrams_and_tokens_of_a_highway_sum_to_the_readout(
+    kind, order, layers, bidirectional, time, seed, **options
+):
+    layer = random_network(kind, order, layers, bidirectional, seed, **options)
+    x, v, y = random_readout(layer, time, seed)
+    every = stack_readout(layer, x, v).every_ngram()
+    assert every is not None
+    size = 1e-12 * (1 + sum(map(abs, every.values())))
+    assert sum(every.values()) == pytest.approx(y, rel=1e-10, abs=size)
+
+
+def test_there_is_no_list_of_ngrams_where_tokens_are_added_or_they_are_too_many(monkeypatch):
+    added = nn.StringKernelRNN(3, 3, combine="add", dtype=torch.float64)
+    x, v = normal(5, 3, seed=1), normal(5, 3, seed=2)
+    assert stack_readout(added, x, v).every_ngram() is None
+    machine = nn.RKMCIFG(3, 3, dtype=torch.float64)
+    assert stack_readout(machine, x, v).every_ngram() is None
+    layer = nn.StringKernelRNN(3, 3, order=2, dtype=torch.float64)
+    monkeypatch.setattr(string_readout_module, "MOST_TERMS", 5 * 5 * 3)
+    assert len(stack_readout(layer, x, v).every_ngram() or {}) == 10
+    monkeypatch.setattr(string_readout_module, "MOST_TERMS", 5 * 5 * 3 - 1)
+    assert stack_readout(layer, x, v).every_ngram() is None
 
 
 @pytest.mark.parametrize(("kind", "options"), MACHINES.values(), ids=MACHINES)

@@ -24,7 +24,8 @@ class Contribution(NamedTuple):
     """A summand of a score.
 
     Attributes:
-        what: An n-gram, a walk, a filter, in words.
+        what: An n-gram, a walk, a band, in words and without its place: contributions with the same
+            name make one line of an explanation.
         where: Positions of the words, atoms or steps.
         part: ``"kernel"`` or ``"network"``.
         contribution: The summand.
@@ -34,6 +35,27 @@ class Contribution(NamedTuple):
     where: tuple[int, ...]
     part: str
     contribution: float
+
+
+class Line(NamedTuple):
+    """The contributions of one n-gram, walk or band, summed over its places and units.
+
+    Attributes:
+        what: Its name.
+        places: The positions of each place.
+        kernel: The contribution of the kernel.
+        network: The contribution of the network.
+    """
+
+    what: str
+    places: tuple[tuple[int, ...], ...]
+    kernel: float
+    network: float
+
+    @property
+    def contribution(self) -> float:
+        """The contribution of both parts."""
+        return self.kernel + self.network
 
 
 @dataclass(frozen=True)
@@ -46,7 +68,7 @@ class Explanation:
             of a number, the number. It is computed by the network, not from the contributions.
         baseline: The summand that no part of the input contributes.
         contributions: All summands but the baseline, the largest in size first.
-        listed: Number of contributions to show.
+        listed: Number of lines to show.
     """
 
     prediction: Any
@@ -55,12 +77,24 @@ class Explanation:
     contributions: tuple[Contribution, ...]
     listed: int = 10
 
+    @property
+    def lines(self) -> list[Line]:
+        """The contributions summed by what they are of, the largest in size first."""
+        sums: dict[str, dict[str, float]] = {}
+        places: dict[str, dict[tuple[int, ...], None]] = {}
+        for one in self.contributions:
+            own = sums.setdefault(one.what, {KERNEL: 0.0, NETWORK: 0.0})
+            own[one.part] += one.contribution
+            places.setdefault(one.what, {})[one.where] = None
+        lines = [Line(what, tuple(sorted(places[what])), **own) for what, own in sums.items()]
+        return sorted(lines, key=lambda line: -abs(line.contribution))
+
     def __str__(self) -> str:
-        """Return the contributions as a table."""
-        shown = self.contributions[: self.listed]
-        rows = [(c.what, c.contribution) for c in shown]
-        if others := self.contributions[self.listed :]:
-            rows.append((f"{len(others)} others", sum(c.contribution for c in others)))
+        """Return the lines as a table."""
+        shown, others = self.lines[: self.listed], self.lines[self.listed :]
+        rows = [(line.what, line.contribution) for line in shown]
+        if others:
+            rows.append((f"{len(others)} others", sum(line.contribution for line in others)))
         rows += [("baseline", self.baseline), ("score", self.score)]
         width = max(len(name) for name, _ in rows)
         lines = [f"{name:<{width}}  {value:+10.6f}" for name, value in rows]

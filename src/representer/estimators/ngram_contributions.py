@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -34,7 +35,8 @@ def ngram_contributions(
 
     The contributions are exact, given the values of the gates and of the divisors of layer norms.
     For one layer and one direction of a recurrent kernel machine, they are those of the windows of
-    its filters; for any other network, those of the single words.
+    its filters; for string kernels, those of n-grams with gaps, unless there are too many; for any
+    other network, those of the single words.
 
     Args:
         layers: From the lowest.
@@ -42,6 +44,8 @@ def ngram_contributions(
         weights: Weight of the output of every step, for each layer ``(T, D·H)``.
     """
     readout = stack_readout(layers, x, weights)
+    if (every := readout.every_ngram()) is not None:
+        return NgramContributions(list(every.items()), readout.constant)
     values, length, dilation = readout.steps().sum(1), 1, 1
     layer, ledger = layers[0], readout.readouts[0]
     is_flat = len(layers) == layer.num_layers == layer.num_directions == 1
@@ -73,3 +77,11 @@ def require_layers(layers: Iterable[nn.Module], cell: str) -> list[Layer]:
             hint="Its output is not a sum of contributions.",
         )
     return known
+
+
+def with_gaps(words: Sequence[str], positions: Sequence[int]) -> str:
+    """Return the words of an n-gram, with dots for skipped words."""
+    text = words[positions[0]]
+    for before, t in pairwise(positions):
+        text += f"{' ' if t == before + 1 else ' … '}{words[t]}"
+    return text

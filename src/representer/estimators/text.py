@@ -19,6 +19,7 @@ from representer.errors import DataError
 from representer.estimators.explanation import Contribution
 from representer.estimators.joint import KERNEL, NETWORK, Explained, JointEstimator
 from representer.estimators.kinds import Classifier, Regressor
+from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.parameters import DECAYS
 from representer.estimators.text_explanation import TextModel, ngram_sum
 from representer.estimators.text_parameters import TextParameters
@@ -181,8 +182,7 @@ class TextNetwork(TextParameters, JointEstimator):
         words = self.inputs_.words(one)
         result = ngram_sum(self.network_, self.inputs_.vocabulary.encode(words), output)
         parts = [
-            Contribution(" ".join(words[t] for t in at), at, NETWORK, value)
-            for at, value in result.ngrams
+            Contribution(with_gaps(words, at), at, NETWORK, value) for at, value in result.ngrams
         ]
         return result.score, result.constant, parts
 
@@ -192,15 +192,14 @@ class TextNetwork(TextParameters, JointEstimator):
         coefficients, constant = machine.centered(output)
         score = machine.centered_score([one], output)
         joined, found = machine.kernel.occurrences(one)
-        words = joined.split()
-        ngrams: dict[int, list[Any]] = {}  # one line for all occurrences of an n-gram
+        words, parts = joined.split(), []
         for column, view, where, value in found:
-            is_words = view == WORDS
-            pieces = words if is_words else joined
-            text = (" " if is_words else "").join(pieces[t] for t in where)
-            what = text if is_words else f"'{text}'"
-            ngrams.setdefault(column, [what, where, 0.0])[2] += value * float(coefficients[column])
-        parts = [Contribution(what, where, KERNEL, value) for what, where, value in ngrams.values()]
+            if view == WORDS:
+                what, at = " ".join(words[t] for t in where), where
+            else:  # characters of one of the joined words, maybe with the space before or after it
+                what = f"'{''.join(joined[t] for t in where)}'"
+                at = (joined[: where[1]].count(" ") - 1,)
+            parts.append(Contribution(what, at, KERNEL, value * float(coefficients[column])))
         return score, constant, parts
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:

@@ -53,6 +53,22 @@ class StackReadout:
                   for r in self.readouts]  # fmt: skip
         return _concatenate(contributions)
 
+    def every_ngram(self) -> dict[tuple[int, ...], float] | None:
+        """Return the contribution of every n-gram by ascending positions, summed over units.
+
+        Their sum plus the constant is y. None without n-grams, see `StringReadout.every_ngram`.
+        """
+        total: dict[tuple[int, ...], float] = {}
+        for direction, readout in enumerate(self.readouts):
+            own = readout.every_ngram() if isinstance(readout, StringReadout) else None
+            if own is None:
+                return None
+            last = len(readout.state_weights) - 1
+            for positions, value in own.items():
+                place = tuple(last - t for t in reversed(positions)) if direction else positions
+                total[place] = total.get(place, 0.0) + value
+        return total
+
     def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
         """Return the k n-grams of largest absolute contribution to y through one unit.
 

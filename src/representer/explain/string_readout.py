@@ -12,6 +12,7 @@ Shapes: T time, H units.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -19,10 +20,13 @@ from torch import Tensor
 
 from representer.errors import KindError, ShapeError
 from representer.explain.best_ngrams import NgramContribution
+from representer.explain.chain_sums import tails
 from representer.explain.checks import check_finite, check_index
 from representer.explain.string_parts import StringParts, string_parts
 from representer.explain.top_ngrams import best_layer_ngrams, check_multiplicative
 from representer.nn import StringKernelRNN
+
+MOST_TERMS = 20_000_000  # of all n-grams in all units
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,36 @@ class StringReadout:
             added = torch.einsum("tnh,hni->ti", gradients, references_HnI[:, :order])
             total += added / order if parts.chain.combine == "multiply" else added
         return total + self.highway_weights if self.parts.highway is not None else total
+
+    def every_ngram(self) -> dict[tuple[int, ...], float] | None:
+        """Return the contribution of every n-gram, summed over units; they sum to y.
+
+        The input of a highway is a contribution of single tokens.
+
+        Returns:
+            By ascending positions; None where an n-gram has more than `MOST_TERMS` terms, or where
+            the layer adds its tokens.
+        """
+        length, units = self.parts.decay.shape
+        orders = orders_read(self.parts)
+        if self.parts.chain.combine != "multiply" or length ** max(orders) * units > MOST_TERMS:
+            return None
+        tokens = self.highway_contribution.sum(1).tolist()
+        total: dict[tuple[int, ...], float] = {}
+        if self.parts.highway is not None:
+            total = {(t,): own for t, own in enumerate(tokens)}
+        for order in orders:
+            parts = self.parts.select(order)
+            weighted = parts.weight[:, None] * parts.products
+            tail = tails(parts.divide_by_mass(self.state_weights), parts.decay)
+            partial = weighted[:, 0]
+            for j in range(1, order):
+                partial = partial[..., None, :] * _skipped(parts.decay) * weighted[:, j]
+            terms = (partial * tail).sum(-1)
+            for positions in combinations(range(length), order):
+                value = terms[positions].item()
+                total[positions] = total.get(positions, 0.0) + value
+        return total
 
     def ngrams(self, unit: int, k: int) -> list[NgramContribution]:
         """Return the k n-grams of largest absolute contribution to y through one unit.
@@ -174,6 +208,15 @@ def _state(parts: StringParts) -> Tensor:
         chain = parts.select(order)
         state += chain.states()[0][:, -1] * chain.divide_by_mass(one)
     return state
+
+
+def _skipped(decay: Tensor) -> Tensor:
+    """Return the products of the decays between two steps ``(T, T, H)``, 0 unless i < j."""
+    products = torch.zeros(len(decay), *decay.shape, dtype=decay.dtype, device=decay.device)
+    for i in range(len(decay) - 1):
+        products[i, i + 1] = 1
+        products[i, i + 2 :] = decay[i + 1 : -1].cumprod(0)
+    return products
 
 
 def _check_decomposable(layer: StringKernelRNN) -> None:

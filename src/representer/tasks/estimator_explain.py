@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from representer.estimators.explanation import Explanation
+from representer.estimators.explanation import KERNEL, NETWORK, Explanation
 from representer.printable import printable, say
 from representer.report import write_report
 from representer.report.page import EXPLAINED
@@ -22,23 +22,28 @@ def entry_of(noun: str, row: int, prediction: str, explanation: Explanation) -> 
         prediction: With its probability or standard deviation.
         explanation: Its contributions.
     """
-    listed, others = (
-        explanation.contributions[: explanation.listed],
-        explanation.contributions[explanation.listed :],
-    )
+    lines = explanation.lines
+    others = lines[explanation.listed :]
     return {
         "noun": noun,
         "row": row,
         "prediction": prediction,
         "score": float(explanation.score),
         "constant": float(explanation.baseline),
+        "parts": sorted({one.part for one in explanation.contributions}),
         "contributions": [
-            {"what": one.what, "where": list(one.where), "contribution": float(one.contribution)}
-            for one in listed
+            {
+                "what": line.what,
+                "places": [list(place) for place in line.places],
+                KERNEL: float(line.kernel),
+                NETWORK: float(line.network),
+                "contribution": float(line.contribution),
+            }
+            for line in lines[: explanation.listed]
         ],
         "others": {
             "count": len(others),
-            "contribution": float(sum(one.contribution for one in others)),
+            "contribution": float(sum(line.contribution for line in others)),
         },
     }
 
@@ -58,11 +63,23 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
         entry: Entry returned by ``explain``.
         styled: Without effect: nothing is marked.
     """
-    rows = [(printable(one["what"]), one["contribution"]) for one in entry["contributions"]]
-    if count := entry["others"]["count"]:
-        rows.append((f"{count} others", entry["others"]["contribution"]))
-    rows += [("constant", entry["constant"]), ("score", entry["score"])]
-    width = max(len(name) for name, _ in rows)
-    lines = [f"  {name:<{width}}  {value:+10.6f}" for name, value in rows]
+    columns = ["contribution", *(entry["parts"] if len(entry["parts"]) > 1 else [])]
+    rows = [
+        (_named(one), *(f"{one[name]:+12.6f}" for name in columns))
+        for one in entry["contributions"]
+    ]
+    others = [(f"{entry['others']['count']} others", entry["others"]["contribution"])]
+    ends = [("constant", entry["constant"]), ("score", entry["score"])]
+    pairs = (others if entry["others"]["count"] else []) + ends
+    rows += [(name, f"{value:+12.6f}") for name, value in pairs]
+    width = max(len(name) for name, *_ in rows)
+    head = [f"  {'':<{width}}  {'  '.join(f'{name:>12}' for name in columns)}"]
+    lines = [f"  {name:<{width}}  {'  '.join(cells)}" for name, *cells in rows]
     title = f"{entry['noun']} {entry['row']}: {printable(entry['prediction'])}"
-    return "\n".join([title, *lines])
+    return "\n".join([title, *(head if len(columns) > 1 else []), *lines])
+
+
+def _named(line: dict[str, Any]) -> str:
+    """Return the name of a line, with the number of its places if there are several."""
+    count = len(line["places"])
+    return printable(line["what"]) + (f" ({count} places)" if count > 1 else "")

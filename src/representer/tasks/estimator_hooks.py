@@ -59,7 +59,7 @@ def no_reason(estimator: Any, config: Any, one: Any) -> str:
     return ""
 
 
-def nothing_more(estimator: Any, one: Any, top: int) -> dict[str, Any]:
+def nothing_more(estimator: Any, one: Any, explanation: Any, top: int) -> dict[str, Any]:
     """Return what an explanation shows besides its contributions: nothing."""
     return {}
 

@@ -13,6 +13,7 @@ from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
 from representer.estimators.base import NOT_FINITE, Estimator
+from representer.estimators.explanation import Explanation
 from representer.estimators.targets import Numbers
 from representer.printable import say
 from representer.report.results import Predictions, figures_by_target
@@ -48,8 +49,8 @@ class EstimatorUse:
         reason: From an estimator, the options of ``fit`` (None after training) and an object to
             the reason against using it, empty if there is none.
         remedy: The fix if `fit` can use none of its objects.
-        explained: From an estimator, an object and a number of contributions to what explanations
-            show besides them.
+        explained: From an estimator, an object, its explanation and a number of lines to what else
+            an explanation shows.
     """
 
     noun: str
@@ -59,7 +60,7 @@ class EstimatorUse:
     strings: Callable[[Sequence[str], str, dict[str, Any]], Objects] = strings_of
     reason: Callable[[Any, Any, Any], str] = no_reason
     remedy: str = ""
-    explained: Callable[[Any, Any, int], dict[str, Any]] = nothing_more
+    explained: Callable[[Any, Any, Explanation, int], dict[str, Any]] = nothing_more
 
     def evaluate(self, run: str | Path, data: str | Path, options: Any) -> dict[str, Any]:
         """Evaluate a trained model on labeled objects.
@@ -168,7 +169,7 @@ class EstimatorUse:
             noun = "line" if objects.is_numbered_by_line else self.noun
             prediction = first + shown(predictions[0], i, names)
             entry = entry_of(noun, objects.numbers[i], prediction, explanation)
-            entries.append(entry | self.explained(estimator, one, top))
+            entries.append(entry | self.explained(estimator, one, explanation, top))
         return entries
 
     def _to_predict(self, run: str | Path, data: Inputs, options: Any) -> tuple[Any, Objects]:

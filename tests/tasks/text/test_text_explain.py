@@ -1,21 +1,24 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from representer.data.text import Vocabulary
 from representer.estimators import TextClassifier
 from representer.estimators.classes import Classes
+from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.text import TextInputs
-from representer.estimators.text_explanation import TextModel
-from representer.explain import reference_card
+from representer.estimators.text_explanation import TextModel, evidence_of
+from representer.explain import reference_card, stack_readout
 from representer.models import (
     SequenceClassifier,
     SequenceClassifierConfig,
     StackedClassifier,
     StackedClassifierConfig,
 )
-from representer.tasks.text.text_explain import explained, with_gaps
+from representer.tasks.text.text_explain import explained
 
 WORDS = ["wave", "tide", "moon", "star", "the", "old"]
 TEXT = " ".join(WORDS)
@@ -35,6 +38,11 @@ def trained_with(cell: str, pooling: str = "mean", **options) -> TextClassifier:
     model.embedding.weight.data[0] = 0
     vocabulary = Vocabulary((*Vocabulary.MARKS, *WORDS))
     return trained_text(model, TextInputs(vocabulary, "words", 400))
+
+
+def inside(trained: TextClassifier, text: str = TEXT, top: int = 4) -> dict[str, Any]:
+    (explanation,) = trained.explain([text], top)
+    return explained(trained, text, explanation, top)
 
 
 def trained_text(model: TextModel, inputs: TextInputs) -> TextClassifier:
@@ -63,7 +71,7 @@ CASES = {
 def test_shares_and_constant_sum_to_the_logit_above_the_mean(cell, options):
     trained = trained_with(cell, **options)
     words = ["the", "wave", "unheard", "moon", "moon", "old", "tide"]
-    entry = explained(trained, " ".join(words), 4)
+    entry = inside(trained, " ".join(words))
     (explanation,) = trained.explain([" ".join(words)])
     evidence = sum(entry["by_word"]) + explanation.baseline
     ids = torch.tensor([trained.inputs_.vocabulary.encode(words)])
@@ -86,7 +94,7 @@ def test_the_shares_of_a_stack_sum_to_its_logit_above_the_mean():
             parameter.normal_(0, 0.5)
     plain = trained_with("string-kernel")
     trained = trained_text(model, TextInputs(plain.inputs_.vocabulary, "blanks", None))
-    entry = explained(trained, TEXT, 4)
+    entry = inside(trained)
     (explanation,) = trained.explain([TEXT])
     evidence = sum(entry["by_word"]) + explanation.baseline
     ids = torch.tensor([trained.inputs_.vocabulary.encode(WORDS)])
@@ -95,72 +103,98 @@ def test_the_shares_of_a_stack_sum_to_its_logit_above_the_mean():
     assert evidence == pytest.approx((logits[label] - logits.mean()).item(), rel=1e-10)
     assert (entry["layers"], explanation.baseline) == (3, 0.0)
     assert explanation.prediction == trained.classes_[label]
-    every = explained(trained, TEXT, 1000)["ngrams"]
-    assert sum(n["contribution"] for n in every) == pytest.approx(evidence, rel=1e-10)
+    total = sum(line.contribution for line in explanation.lines)
+    assert total == pytest.approx(evidence, rel=1e-10)
 
 
 def test_what_reads_from_the_end_is_shown_in_the_order_of_the_text():
     trained = trained_with("string-kernel", bidirectional=True, order=2, decay="state")
-    entry = explained(trained, TEXT, 1000)
-    assert {ngram["unit"] < 6 for ngram in entry["ngrams"]} == {True, False}
-    for ngram in entry["ngrams"]:
-        assert ngram["positions"] == sorted(ngram["positions"])
-        assert ngram["text"] == with_gaps(WORDS, ngram["positions"])
-        card = entry["units"][str(ngram["unit"])]["text"]
-        assert card.endswith("(from the end)") == (ngram["unit"] >= 6)
-    cell = trained.network_.cell
+    units = {one["unit"]: one for one in inside(trained)["units"]}
+    assert {unit < 6 for unit in units} == {True, False}
+    known = {with_gaps(WORDS, [i, j]) for j in range(6) for i in range(j)}
+    for number, one in units.items():
+        assert {ngram["text"] for ngram in one["ngrams"]} <= known
+        assert one["reference"].endswith("(from the end)") == (number >= 6)
+    cell, number = trained.network_.cell, max(units)
     marks = len(Vocabulary.MARKS)
     vectors = trained.network_.embedding.weight.detach()[marks:]
     seen = trained.network_.embedding(
         torch.tensor(trained.inputs_.vocabulary.encode(WORDS))
     ).detach()
     part = cell.part(0, reverse=True)
-    card = reference_card(part, 2, WORDS, vectors, data=[seen.flip(0)])  # as the gates saw them
-    assert entry["units"]["8"]["half_life"] == pytest.approx(card.half_life, rel=1e-4)
-    last, first = cell.references(0, reverse=True)[2] @ torch.nn.functional.normalize(vectors).T
+    card = reference_card(part, number - 6, WORDS, vectors, data=[seen.flip(0)])  # as gates saw it
+    assert units[number]["half_life"] == pytest.approx(card.half_life, rel=1e-4)
+    unit_vectors = torch.nn.functional.normalize(vectors)
+    last, first = cell.references(0, reverse=True)[number - 6] @ unit_vectors.T
     near = [WORDS[int(cosines.argmax())] for cosines in (first, last)]
-    shown = entry["units"]["8"]["text"].removesuffix(" (from the end)").split(" · ")
+    shown = units[number]["reference"].removesuffix(" (from the end)").split(" · ")
     assert [slot.split("/")[0] for slot in shown] == near
 
 
-def test_the_ngrams_of_all_units_sum_to_the_words():
-    entry = explained(trained_with("string-kernel", decay="input"), TEXT, 1000)
-    assert sum(n["contribution"] for n in entry["ngrams"]) == pytest.approx(sum(entry["by_word"]))
-    sizes = [abs(ngram["contribution"]) for ngram in entry["ngrams"]]
+def test_an_ngram_has_one_line_whose_contribution_is_the_sum_over_all_units():
+    trained = trained_with("string-kernel", decay="input", bidirectional=True)
+    text = "wave the wave tide"
+    (explanation,) = trained.explain([text])
+    lines = {line.what: line for line in explanation.lines}
+    assert len(lines) == len(explanation.lines)
+    assert lines["wave … wave"].places == ((0, 2),)
+    assert lines["wave … tide"].places == ((0, 3),)
+    assert lines["wave tide"].places == ((2, 3),)
+    words = text.split()
+    vectors = trained.network_.embedding(torch.tensor(trained.inputs_.vocabulary.encode(words)))
+    evidence = evidence_of(trained.network_, torch.tensor(trained.inputs_.vocabulary.encode(words)))
+    readout = stack_readout([trained.network_.cell], vectors.detach(), evidence.weights)
+    every = [one for unit in range(12) for one in readout.ngrams(unit, 1000)]
+    for name, positions in (("wave … tide", (0, 3)), ("wave tide", (2, 3))):
+        own = [one.contribution for one in every if tuple(sorted(one.positions)) == positions]
+        assert len(own) == 12
+        assert lines[name].contribution == lines[name].network == pytest.approx(sum(own))
+
+
+def test_the_same_word_at_two_places_has_one_line():
+    trained = trained_with("rkm-cifg")
+    (explanation,) = trained.explain(["wave old wave"])
+    lines = {line.what: line for line in explanation.lines}
+    assert set(lines) == {"wave", "old"}
+    assert lines["wave"].places == ((0,), (2,))
+    own = sum(one.contribution for one in explanation.contributions if one.what == "wave")
+    assert lines["wave"].contribution == pytest.approx(own)
+
+
+def test_the_strongest_units_come_first_and_marks_are_no_words():
+    entry = inside(trained_with("string-kernel"))
+    sizes = [abs(unit["contribution"]) for unit in entry["units"]]
     assert sizes == sorted(sizes, reverse=True)
-    few = explained(trained_with("string-kernel"), TEXT, 2)
-    assert few["marked"] == [
-        any(t in ngram["positions"] for ngram in few["ngrams"]) for t in range(len(WORDS))
-    ]
-    assert len(few["ngrams"]) == 2
-
-
-def test_the_strongest_units_speak_for_the_answer():
-    entry = explained(trained_with("string-kernel"), TEXT, 2)
-    effects = [unit["effect"] for unit in entry["strongest"]]
-    assert effects == sorted(effects, reverse=True)
-    named = {str(unit["unit"]) for unit in entry["strongest"]}
-    assert set(entry["units"]) >= named | {str(ngram["unit"]) for ngram in entry["ngrams"]}
+    assert len(entry["units"]) == 5
     assert not any(mark in str(entry["units"]) for mark in Vocabulary.MARKS)
 
 
+def test_the_words_of_the_listed_lines_are_marked():
+    trained = trained_with("string-kernel")
+    (explanation,) = trained.explain([TEXT], 2)
+    listed = {t for line in explanation.lines[:2] for place in line.places for t in place}
+    assert inside(trained, TEXT, 2)["marked"] == [t in listed for t in range(len(WORDS))]
+    assert 2 <= len(listed) <= 4
+
+
 def test_a_text_shorter_than_an_ngram_has_none():
-    entry = explained(trained_with("string-kernel", order=3), "wave", 5)
-    assert (entry["ngrams"], entry["by_word"], entry["marked"]) == ([], [0.0], [False])
+    entry = inside(trained_with("string-kernel", order=3), "wave")
+    assert (entry["by_word"], entry["marked"]) == ([0.0], [False])
+    assert all(unit["ngrams"] == [] for unit in entry["units"])
 
 
 def test_a_decay_of_one_has_no_half_life():
-    entry = explained(trained_with("string-kernel", decay=1.0), TEXT, 1)
-    assert {unit["half_life"] for unit in entry["units"].values()} == {None}
+    entry = inside(trained_with("string-kernel", decay=1.0))
+    assert {unit["half_life"] for unit in entry["units"]} == {None}
 
 
 def test_a_ledger_names_steps_with_their_words():
-    entry = explained(trained_with("rkm-cifg"), TEXT, 3)
+    entry = inside(trained_with("rkm-cifg"), TEXT, 3)
     assert len(entry["steps"]) == 3
     for step in entry["steps"]:
         assert step["word"] == WORDS[step["step"]]
         assert entry["marked"][step["step"]]
-        assert step["contribution"] == entry["by_word"][step["step"]]
+        assert step["contribution"] == pytest.approx(entry["by_word"][step["step"]])
 
 
 def test_skipped_words_are_dots():

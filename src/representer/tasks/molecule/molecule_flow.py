@@ -22,6 +22,7 @@ from representer.data.molecules.table import SMILES_NAMES
 from representer.data.tables import read_grid
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor, last_layer_gp
+from representer.estimators.explanation import Explanation
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
 from representer.explain import WalkContribution
 from representer.printable import printable
@@ -143,9 +144,8 @@ def networks(config: MoleculeConfig) -> dict[str, MoleculeConfig]:
     return {config.network: config, GINE: beside}
 
 
-def explained(estimator: Any, smiles: str, top: int) -> dict[str, Any]:
+def explained(estimator: Any, smiles: str, explanation: Explanation, top: int) -> dict[str, Any]:
     """Return what a picture of a molecule shows: its walks, spread over atoms and bonds."""
-    (explanation,) = estimator.explain([smiles])
     walks = [
         WalkContribution(one.where, one.contribution)
         for one in explanation.contributions

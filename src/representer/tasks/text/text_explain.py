@@ -1,4 +1,4 @@
-"""Contributions of words, units, references and steps that an explanation of a text shows.
+"""Details of the explanation of a text: its words, and the units of the network one level deeper.
 
 See ``representer.estimators.text_explanation`` for the score that the contributions sum to.
 """
@@ -7,33 +7,54 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from representer.data.text import tokenize
+from representer.estimators.explanation import Explanation
+from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.text import TextNetwork
 from representer.estimators.text_explanation import evidence_of, layers_of
 from representer.explain import StackReadout, reference_card, stack_readout
 from representer.nn import StringKernelRNN
 
-UNITS, NEAR = 5, 3  # units to list, and nearest words of each of their slots
+UNITS, NEAR = 5, 3  # units to list, and their n-grams and nearest words of each slot
 
 
-def explained(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
-    """Return the contribution of each word of a text, and its largest n-grams or steps by unit.
+def explained(
+    estimator: TextNetwork, text: str, explanation: Explanation, top: int
+) -> dict[str, Any]:
+    """Return the contribution of each word of a text, and units or steps of the network.
+
+    The contribution of an n-gram is divided equally among its words.
 
     Args:
         estimator: The trained estimator.
         text: A text of at least one word.
-        top: Number of n-grams, or steps, to list.
-
-    Raises:
-        KindError: If the output of the cell is not a sum over the words, with the reason.
+        explanation: Its explanation.
+        top: Number of lines, units or steps to list.
     """
-    if estimator.machine_ is not None:
-        return {}  # the n-grams of kernel and network are contributions of the same score
+    scheme: Any = estimator.inputs_.tokenizer
+    words = tokenize(text, scheme)
+    values = [0.0] * len(words)
+    for one in explanation.contributions:
+        for t in one.where:
+            values[t] += one.contribution / len(one.where)
+    listed = {t for line in explanation.lines[:top] for at in line.places for t in at}
+    largest = max(map(abs, values), default=0.0) or 1.0
+    return {
+        "words": words,
+        "by_word": values,
+        "strengths": [value / largest for value in values],
+        "marked": [t in listed for t in range(len(words))],
+        **(_inside(estimator, text, top) if estimator.pool_.network else {}),
+    }
+
+
+def _inside(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
+    """Return the units with the largest contributions, or the steps and their gates."""
     words = estimator.inputs_.words(text)
     ids = torch.tensor(estimator.inputs_.vocabulary.encode(words))
     network = copy.deepcopy(estimator.network_).cpu()  # after training it may be on a GPU
@@ -41,47 +62,36 @@ def explained(estimator: TextNetwork, text: str, top: int) -> dict[str, Any]:
         x = network.embedding(ids)
         evidence = evidence_of(network, ids)
     layers = layers_of(network)
-    scale, _ = estimator.target_.unit
+    scale = estimator.target_.unit[0] * estimator.pool_.network
     readout = stack_readout(layers, x, [scale * each for each in evidence.weights])
-    values = readout.steps().sum(1).tolist()
-    of_cell = _ngrams if isinstance(layers[0], StringKernelRNN) else _steps
-    largest = max(map(abs, values)) or 1.0
-    return {
-        "words": words,
-        "by_word": values,
-        "strengths": [value / largest for value in values],
-        "layers": sum(layer.num_layers for layer in layers),
-        **of_cell(estimator, readout, words, x, top),
-    }
+    found: dict[str, Any] = {"layers": sum(layer.num_layers for layer in layers)}
+    if isinstance(layers[0], StringKernelRNN):
+        return found | {"units": _units(estimator, readout, words, x)}
+    rows = [{**row._asdict(), "word": words[row.step]} for row in readout.rows(top)]
+    return found | {"steps": rows}
 
 
-def _ngrams(
-    estimator: TextNetwork, readout: StackReadout, words: Sequence[str], x: Tensor, top: int
-) -> dict[str, Any]:
-    """Return the largest n-grams of the first layer, and the references of their units."""
+def _units(
+    estimator: TextNetwork, readout: StackReadout, words: Sequence[str], x: Tensor
+) -> list[dict[str, Any]]:
+    """Return the strongest units of the first layer, their references and largest n-grams."""
     effects = readout.steps().sum(0)
-    every = [(share, u) for u in range(len(effects)) for share in readout.ngrams(u, top)]
-    best = sorted(every, key=lambda entry: -abs(entry[0].contribution))[:top]
-    strongest = effects.topk(min(UNITS, len(effects))).indices.tolist()
-    matched = {t for share, _ in best for t in share.positions}
-    return {
-        "marked": [t in matched for t in range(len(words))],
-        "ngrams": [
-            {
-                "positions": sorted(share.positions),
-                "text": with_gaps(words, sorted(share.positions)),
-                "contribution": share.contribution,
-                "unit": unit,
-            }
-            for share, unit in best
-        ],
-        "units": {
-            str(unit): _card(estimator, readout, unit, x)
-            for unit in {unit for _, unit in best} | set(strongest)
-        },
-        "strongest": [{"unit": unit, "effect": effects[unit].item()} for unit in strongest],
-        "steps": [],
-    }
+    strongest = effects.abs().topk(min(UNITS, len(effects))).indices.tolist()
+    return [
+        {
+            "unit": unit,
+            "contribution": effects[unit].item(),
+            **_card(estimator, readout, unit, x),
+            "ngrams": [
+                {
+                    "text": with_gaps(words, sorted(one.positions)),
+                    "contribution": one.contribution,
+                }
+                for one in readout.ngrams(unit, NEAR)
+            ],
+        }
+        for unit in strongest
+    ]
 
 
 def _card(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tensor) -> dict[str, Any]:
@@ -97,29 +107,6 @@ def _card(estimator: TextNetwork, readout: StackReadout, unit: int, x: Tensor) -
     slots = ["/".join(near.word for near in slot) for slot in card.slots]
     text = " · ".join(reversed(slots) if direction else slots)
     return {
-        "text": f"{text} (from the end)" if direction else text,
+        "reference": f"{text} (from the end)" if direction else text,
         "half_life": card.half_life if card.half_life != float("inf") else None,
     }
-
-
-def _steps(
-    estimator: TextNetwork, readout: StackReadout, words: Sequence[str], x: Tensor, top: int
-) -> dict[str, Any]:
-    """Return the steps with the largest contributions, and the values of their gates."""
-    rows = readout.rows(top)
-    matched = {row.step for row in rows}
-    return {
-        "marked": [t in matched for t in range(len(words))],
-        "ngrams": [],
-        "units": {},
-        "strongest": [],
-        "steps": [{**row._asdict(), "word": words[row.step]} for row in rows],
-    }
-
-
-def with_gaps(words: Sequence[str], positions: Sequence[int]) -> str:
-    """Return the words of an n-gram, with dots for skipped words."""
-    text = words[positions[0]]
-    for before, t in pairwise(positions):
-        text += f"{' ' if t == before + 1 else ' … '}{words[t]}"
-    return text

@@ -28,10 +28,10 @@ from representer.estimators.text_parameters import TextParameters
 from representer.functional import Cell
 from representer.models.cells import TITLES
 from representer.nn import StringKernelRNN
-from representer.printable import printable
 from representer.report.page import EXPLAINED
 from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
+from representer.tasks import estimator_explain
 from representer.tasks.baselines import Baseline, constant_prediction, tfidf
 from representer.tasks.cells_table import memory_equation, output_equation
 from representer.tasks.estimator_comparison import EstimatorComparison
@@ -197,23 +197,17 @@ def explain_one(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
     except KindError as error:
         return f"No explanation: {error}"
     atomic.write_json(run.path / EXPLAINED, [entry])
-    others = entry["others"]
-    rows = [(printable(one["what"]), one["contribution"]) for one in entry["contributions"]]
-    total = sum(value for _, value in rows) + others["contribution"] + entry["constant"]
-    if others["count"]:
-        rows.append((f"{others['count']} other n-grams", others["contribution"]))
-    name = entry["prediction"].rpartition(" (")[0]
-    rows += [("constant", entry["constant"]), ("sum", total)]
-    rows.append((f'score of the model for "{printable(name)}"', entry["score"]))
-    width = max(len(what) for what, _ in rows)
+    total = sum(one["contribution"] for one in entry["contributions"])
+    total += entry["others"]["contribution"] + entry["constant"]
+    explained = estimator_explain.as_text(entry, styled=False).splitlines()[1:]
     return "\n".join(
         [
             "\nThe first test line with two swapped tokens:\n",
-            f"  {' '.join(trained.data.inputs.words(first.objects[0]))}\n",
-            f'The prediction is "{name}" {entry["prediction"][len(name) + 1 :]}, by these '
-            "n-grams and their exact contributions:\n",
-            *(f"  {what:<{width}}  {value:+10.6f}" for what, value in rows),
-            "",
+            f"  {' '.join(entry['words'])}\n",
+            f"The prediction is {entry['prediction']}, by these n-grams and their exact "
+            "contributions:\n",
+            *explained,
+            f"\nThe contributions and the constant sum to {total:+.6f}.\n",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""Format explanations for the terminal, with the matched words marked."""
+"""Format explanations of texts for the terminal, with the words of the listed lines marked."""
 
 from __future__ import annotations
 
@@ -16,25 +16,14 @@ def as_text(entry: dict[str, Any], *, styled: bool) -> str:
 
     Args:
         entry: Entry returned by ``explain``.
-        styled: Print matched words bold and underlined; otherwise in brackets.
+        styled: Print marked words bold and underlined; otherwise in brackets.
     """
-    if "words" not in entry:
-        return estimator_explain.as_text(entry, styled=styled)
-    words, constant = sum(entry["by_word"]), entry["constant"]
-    lines = [
-        f"{entry['noun']} {entry['row']}: {printable(entry['prediction'])}",
-        f"  {sentence(entry['words'], entry['marked'], styled=styled)}",
-        f"  evidence {entry['score']:+.3f}: words {words:+.3f}, constant {constant:+.3f}",
-    ]
-    if entry["layers"] > 1:
-        lines.append(
-            f"  layer 1 of {entry['layers']}, contributions propagated through the layers above"
-        )
-    if entry["ngrams"]:
-        lines += _ngrams(entry)
-    if entry["steps"]:
-        lines += _steps(entry)
-    return "\n".join(lines)
+    title, *lines = estimator_explain.as_text(entry, styled=styled).splitlines()
+    marked = f"  {sentence(entry['words'], entry['marked'], styled=styled)}"
+    depth = entry.get("layers", 1)
+    above = f"  of layer 1 of {depth}, contributions propagated through the layers above:"
+    inside = _units(entry.get("units", [])) + _steps(entry.get("steps", []))
+    return "\n".join([title, marked, *lines, *([above] if depth > 1 else []), *inside])
 
 
 def sentence(words: Sequence[str], marked: Sequence[bool], *, styled: bool) -> str:
@@ -47,33 +36,32 @@ def sentence(words: Sequence[str], marked: Sequence[bool], *, styled: bool) -> s
     return " ".join(shown)
 
 
-def _ngrams(entry: dict[str, Any]) -> list[str]:
-    width = max(len(printable(ngram["text"])) for ngram in entry["ngrams"])
-    title = f"{'matched words':<{max(width, 13)}}"
-    lines = [f"  {title}  contribution  unit  half-life  reference"]
-    for ngram in entry["ngrams"]:
-        unit = entry["units"][str(ngram["unit"])]
+def _units(units: Sequence[dict[str, Any]]) -> list[str]:
+    lines = ["  units of the network with the largest contributions:"] if units else []
+    for one in units:
+        half_life = "never" if one["half_life"] is None else f"{one['half_life']:.2f} words"
         lines.append(
-            f"  {printable(ngram['text']):<{max(width, 13)}}  {ngram['contribution']:+12.4f}  "
-            f"{ngram['unit']:>4}  {_tokens(unit['half_life']):>9}  {printable(unit['text'])}"
+            f"    unit {one['unit']} {one['contribution']:+.4f}, half-life {half_life}, "
+            f"compares with {printable(one['reference'])}"
         )
-    named = ", ".join(f"{unit['unit']} ({unit['effect']:+.3f})" for unit in entry["strongest"])
-    return [*lines, f"  strongest units: {named}"]
+        lines += [
+            f"      {n['contribution']:+10.4f}  {printable(n['text'])}" for n in one["ngrams"]
+        ]
+    return lines
 
 
-def _tokens(half_life: float | None) -> str:
-    return "never" if half_life is None else f"{half_life:.2f}"
-
-
-def _steps(entry: dict[str, Any]) -> list[str]:
-    width = max(4, *(len(printable(step["word"])) for step in entry["steps"]))
+def _steps(steps: Sequence[dict[str, Any]]) -> list[str]:
+    if not steps:
+        return []
+    width = max(4, *(len(printable(step["word"])) for step in steps))
     lines = [
-        f"  {'word':<{width}}  position  contribution  unit  of the unit  "
-        "input gate     kept  output gate"
+        "  steps of the network with the largest contributions:",
+        f"    {'word':<{width}}  position  contribution  unit  of the unit  "
+        "input gate     kept  output gate",
     ]
-    for step in entry["steps"]:
+    for step in steps:
         lines.append(
-            f"  {printable(step['word']):<{width}}  {step['step'] + 1:>8}  "
+            f"    {printable(step['word']):<{width}}  {step['step'] + 1:>8}  "
             f"{step['contribution']:+12.4f}  {step['unit']:>4}  "
             f"{step['unit_contribution']:+11.4f}  {step['written']:>10.3f}  "
             f"{step['kept']:>7.2g}  {step['read']:>11.3f}"
