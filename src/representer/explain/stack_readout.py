@@ -60,8 +60,7 @@ class StackReadout:
         """
         total: dict[tuple[int, ...], float] = {}
         for direction, readout in enumerate(self.readouts):
-            own = readout.every_ngram() if isinstance(readout, StringReadout) else None
-            if own is None:
+            if not isinstance(readout, StringReadout) or (own := readout.every_ngram()) is None:
                 return None
             last = len(readout.state_weights) - 1
             for positions, value in own.items():
