@@ -175,7 +175,8 @@ COVERED_BY = {
         "training/fingerprint", "training/settings",
     ),
     "tests/cli/test_compare.py": (
-        "tasks/estimator_comparison", "tasks/signal/signal_comparison",
+        "tasks/estimator_comparison", "tasks/language/language_comparison",
+        "tasks/signal/signal_comparison",
     ),
     "tests/cli/test_fit_text.py": ("cli/fit", "tasks/estimator_resume"),
     "tests/cli/test_fit_language.py": (

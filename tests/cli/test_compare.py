@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,39 @@ def test_signals_are_compared_on_the_folds_of_fit(run, tmp_path):
     outcome = run("compare", "signal", *tiny, "--splits", "7", "--out", tmp_path / "none")
     assert outcome.code == 2
     assert "--splits is 7; expected 2 to 6, the number of subjects" in outcome.error
+
+
+def test_language_models_are_tested_on_blocks_or_on_one_text(run, tmp_path):
+    path = tmp_path / "story.txt"
+    rng = random.Random(0)
+    lines = [" ".join(rng.choices(["the", "old", "young", "cat", "dog", "sat", "on", "mat"], k=8))
+             for _ in range(60)]  # fmt: skip
+    path.write_text("\n".join(lines) + "\n")
+    tiny = ["--epochs", "1", "--hidden-size", "4", "--num-layers", "1", "--batch-size", "2"]
+    out = tmp_path / "out"
+    outcome = run("compare", path, *tiny, "--splits", "2", "--cells", "rkm-lstm", "--out", out)
+    assert outcome.code == 0, outcome.err
+    assert "story.txt: tested on 2 blocks of its lines in turn" in outcome.out
+    found = results(out)
+    names = PARTS | {"network, rkm-lstm", "1-gram", "3-gram, Kneser-Ney"}
+    assert set(found) == {(split, name) for split in range(2) for name in names}
+    assert {row["test"] for row in found.values()} == {12 * 9}
+    assert {row["train"] for row in found.values()} == {48 * 9}
+    assert found[0, "1-gram"]["losses"] != found[1, "1-gram"]["losses"]
+    fit = ["fit", "language", path, *tiny, "--test-fraction", "0.2", "--answer", "both"]
+    assert run(*fit, "--out", tmp_path / "run").code == 0
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text("utf-8"))
+    assert found[0, "both"]["losses"] == [metrics["test"]["loss"]]
+    assert found[0, "kernel"]["losses"] == [metrics["parts"]["kernel"]["loss"]]
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name, part in (("train", lines[:40]), ("valid", lines[40:50]), ("test", lines[50:])):
+        (folder / f"{name}.txt").write_text("\n".join(part) + "\n")
+    outcome = run("compare", folder, *tiny, "--splits", "2", "--out", tmp_path / "fixed")
+    assert "corpus: 2 seeds, one test text (intervals over seeds only)" in outcome.out
+    fixed = results(tmp_path / "fixed")
+    assert fixed[0, "kernel"]["losses"] == fixed[1, "kernel"]["losses"]
+    assert fixed[0, "network"]["losses"] != fixed[1, "network"]["losses"]
 
 
 def test_given_folds_are_the_test_parts(tmp_path):

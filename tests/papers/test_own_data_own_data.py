@@ -19,6 +19,7 @@ from representer.tasks.comparison_table import Table
 from representer.tasks.recipe import Request
 from representer_papers.own_data import (
     GRAPHS,
+    LANGUAGE,
     MOLECULES,
     RECIPES,
     SIGNALS,
@@ -33,7 +34,7 @@ RECIPE = RECIPES["own-data"]
 
 @pytest.fixture(scope="module")
 def root(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with Yahoo! Answers, SST, MUTAG, FreeSolv and an EEG."""
+    """A folder with Yahoo! Answers, SST, MUTAG, FreeSolv, an EEG and a text."""
     folder = write_treebank(tmp_path_factory.mktemp("own"))
     shutil.copytree(data / "yahoo_2class", folder / "yahoo_2class")
     write_graphs(folder / "tu")
@@ -51,6 +52,10 @@ def root(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         subject=np.repeat(range(subjects), 2),
         state=np.asarray([0, 1] * subjects),
     )
+    (folder / "ptb").mkdir()
+    lines = [f"the {a} {b} sat" for a in ("old", "young") for b in ("cat", "dog", "fox")]
+    for part in ("train", "valid", "test"):
+        (folder / "ptb" / f"ptb.{part}.txt").write_text("\n".join(lines * 12) + "\n")
     return folder
 
 
@@ -75,12 +80,14 @@ def test_every_set_that_is_there_is_compared_and_the_others_are_named(root, tmp_
     assert "Weisfeiler-Lehman" in cells(page, "MUTAG")[1]
     assert "WL subtree kernel" in cells(page, "FreeSolv")[1]
     assert "log band power" in cells(page, "EEG, mental arithmetic")[1]
+    assert cells(page, LANGUAGE["ptb"])[1].startswith("3-gram, Kneser-Ney: ")
     assert "missing in the folder of the data: ag-news, dbpedia, yelp, nci1" in page
     assert "Smoke run" in page
     assert "ag-news is skipped: " in capsys.readouterr().err
     before = {path: path.read_bytes() for path in tmp_path.rglob("results.jsonl")}
     assert {path.parent.name for path in before} == {
         "yahoo", "sst-fine", "sst-binary", "mutag", "freesolv", "arithmetic",
+        "ptb",
     }  # fmt: skip
     again = RECIPE.run(request(root, tmp_path, table_only=True)).read_text("utf-8")
     assert again == page
@@ -144,7 +151,7 @@ def test_graphs_without_labels_of_their_own_have_none(tmp_path):
 
 def test_the_names_are_those_of_the_files():
     assert {name.replace("-", "_") for name in TEXTS} >= DOCUMENT_SETS.keys()
-    assert [*RECIPE.datasets] == [*TEXTS, *GRAPHS, *MOLECULES, *SIGNALS]
+    assert [*RECIPE.datasets] == [*TEXTS, *GRAPHS, *MOLECULES, *SIGNALS, *LANGUAGE]
     assert RECIPE.seeds == (0, 1, 2, 3, 4)
 
 

@@ -33,6 +33,7 @@ class Result:
             or the negative log-likelihood of a token.
         seconds: Time of training.
         train: Number of examples for training and validation.
+        test: Number of test examples; that of the losses if left out.
         is_baseline: True for a baseline.
     """
 
@@ -41,6 +42,7 @@ class Result:
     seconds: float
     train: int
     is_baseline: bool = False
+    test: int | None = None
 
 
 Rows = dict[str, dict[int, Result]]  # by name and split

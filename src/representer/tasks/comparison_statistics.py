@@ -145,7 +145,8 @@ def _interval(
 
 
 def _ratio(results: Mapping[int, Result]) -> float:
-    return float(np.mean([len(one.losses) / one.train for one in results.values()]))
+    sizes = [(one.test or len(one.losses), one.train) for one in results.values()]
+    return float(np.mean([test / train for test, train in sizes]))
 
 
 def _influences(results: Mapping[int, Result], metric: Metric) -> NDArray[np.float64]:

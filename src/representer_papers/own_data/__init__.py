@@ -16,7 +16,10 @@ SIGNALS = {
     "arithmetic": "EEG, mental arithmetic", "alcoholism": "EEG, alcoholism",
     "condition": "EEG, stimulus condition",
 }  # fmt: skip
-KINDS = {"text": TEXTS, "graph": GRAPHS, "molecule": MOLECULES, "signal": SIGNALS}
+LANGUAGE = {"ptb": "Penn Treebank, 1.5m parameters"}
+KINDS = {
+    "text": TEXTS, "graph": GRAPHS, "molecule": MOLECULES, "signal": SIGNALS, "language": LANGUAGE
+}  # fmt: skip
 
 RECIPES = {
     "own-data": Recipe(

@@ -23,14 +23,15 @@ _TITLE = "Kernel, network and both on data as a user brings it"
 _ABOUT = (
     "",
     "Everything has its defaults; nothing was tuned on a set. A cell is the mean over the splits",
-    "of the test accuracy in %, or of the RMSE in the unit of the target, with the half-width of",
-    "its 95 % interval. *Network before* has the default options of version 0.2.0; *=* marks sets",
-    "where these are the present ones. The last columns are paired differences with their 95 %",
-    "intervals: `both` minus the best simple baseline, and `both` minus the best of the other",
-    "columns. Of RMSE, negative differences favor `both`. Texts have a test file, and their",
-    "splits differ in seed and validation part; graphs have the first folds of their files;",
-    "molecules have random splits of 80, 10 and 10 %; of signals, five groups of subjects are",
-    "left out in turn. The intervals are those of `representer compare`.",
+    "of the test accuracy in %, the RMSE in the unit of the target or the perplexity, with the",
+    "half-width of its 95 % interval. *Network before* has the default options of version 0.2.0;",
+    "*=* marks sets where these are the present ones. The last columns are paired differences",
+    "with their 95 % intervals: `both` minus the best simple baseline, and `both` minus the best",
+    "of the other columns. Of RMSE and perplexity, negative differences favor `both`. Texts have",
+    "a test file, and their splits differ in seed and validation part; graphs have the first",
+    "folds of their files; molecules have random splits of 80, 10 and 10 %; of signals, five",
+    "groups of subjects are left out in turn; the text has a test part, and its splits differ in",
+    "their seed. The intervals are those of `representer compare`.",
 )
 _COLUMNS = (KERNEL, BEFORE, NETWORK, BOTH)
 _HEADS = ("best simple baseline", *_COLUMNS, "both − baseline", "both − best other", "splits")
@@ -132,7 +133,7 @@ def _summary(kind: str, tables: Mapping[str, Table]) -> list[str]:
         f"The interval of `both` minus the best simple baseline excludes 0 in favor of `both` on "
         f"{above} of {len(to_baseline)} sets. "
     )
-    if kind != "molecule":
+    if all(table.metric.name == "accuracy" for table, _ in to_baseline):
         mean = float(np.mean([difference.mean for _, difference in to_baseline]))
         sentence += f"The mean difference is {mean:+.2f} points. "
     listed = f"on {', '.join(behind)}" if behind else "on none of them"

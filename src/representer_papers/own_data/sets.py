@@ -15,6 +15,8 @@ from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.graph.graph_flow import FLOW as GRAPH_FLOW
 from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.language.language_comparison import LanguageComparison
+from representer.tasks.language.language_config import LanguageConfig
 from representer.tasks.molecule.molecule_flow import FLOW as MOLECULE_FLOW
 from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.tasks.recipe import Request
@@ -24,7 +26,7 @@ from representer.tasks.signal.signal_task import SignalConfig
 from representer.tasks.text.text_flow import FLOW as TEXT_FLOW
 from representer.tasks.text.text_flow import objects_of
 from representer.tasks.text.text_task import TextConfig
-from representer_papers.own_data import GRAPHS, MOLECULES, SIGNALS, TEXTS
+from representer_papers.own_data import GRAPHS, LANGUAGE, MOLECULES, SIGNALS, TEXTS
 from representer_papers.rkm2019 import datasets as documents
 from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS
 from representer_papers.shared.datasets import existing, missing
@@ -60,10 +62,20 @@ OPTIONS_BEFORE: Mapping[str, dict[str, Any]] = {
         "num_layers": 1, "layer_norm": False, "free_phase": False, "pooling": "mean",
         "channel_dropout": 0.1, "dropout": 0.0, "augment": False,
     },
+    "language": {
+        "epochs": 10, "batch_size": 32, "patience": 5, "lr": 2e-3, "lr_decay": 1.0,
+        "weight_decay": 0.0, "clip_norm": 0.25, "cell": "string-kernel", "order": 1,
+        "combine": "multiply", "decay": "state", "highway": True, "filter_length": 1,
+        "layer_norm": False, "hidden_size": 128, "embedding_size": 0, "num_layers": 2,
+        "input_dropout": 0.3, "layer_dropout": 0.0, "output_dropout": 0.3, "locked": False,
+        "embedding_dropout": 0.0, "rnn_dropout": 0.0, "weight_dropout": 0.0, "initial": "string",
+        "optimizer": "adam", "unroll": 35, "variable_unroll": False,
+    },
 }  # fmt: skip
 
 # Tiny sizes that check the setup.
 _SMOKE, _SMOKE_SIZES = 60, {"epochs": 1, "hidden_size": 8, "embedding_size": 8, "members": 1}
+_SMALL = 128  # units with which a language model of 10,000 words has 1.5 million parameters
 # Every subject has one class, which standardizing by subject would remove.
 _SIGNAL_OPTIONS = {"alcoholism": {"standardize": "window"}}
 _SOLUBILITY = "measured log solubility in mols per litre"  # codespell:ignore
@@ -83,6 +95,7 @@ def comparison(name: str, request: Request) -> Comparison:
     """
     kinds: tuple[tuple[Mapping[str, str], Callable[..., Comparison]], ...] = (
         (TEXTS, _text), (GRAPHS, _graph), (MOLECULES, _molecule), (SIGNALS, _signal),
+        (LANGUAGE, _language),
     )  # fmt: skip
     return next(read for names, read in kinds if name in names)(name, request)
 
@@ -139,6 +152,15 @@ def _signal(name: str, request: Request) -> Comparison:
     config, variants = _options("signal", config, request, len(read))
     data = SignalData(read, name, digest_of(read), {})
     return SignalComparison(config=config, data=data, splits=request.seeds, variants=variants)
+
+
+def _language(name: str, request: Request) -> Comparison:
+    folder = request.data / name
+    if not folder.is_dir():
+        raise missing(f"folder {name} with train, valid and test files", request.data)
+    config = LanguageConfig(data=str(folder), hidden_size=_SMALL, threads=request.threads)
+    config, variants = _options("language", config, request, 0)
+    return LanguageComparison(config=config, splits=request.seeds, variants=variants)
 
 
 def _compared(

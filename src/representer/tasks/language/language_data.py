@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,18 +64,24 @@ class LanguageData:
         return {"tokens": len(tokens), **counts}
 
 
-def prepare(config: Any, estimator: LanguageModel) -> LanguageData:
+def has_own_test(config: Any) -> bool:
+    """Return True if the test text is a file of its own."""
+    return bool(config.test) or (not config.demo and Path(config.data).is_dir())
+
+
+def prepare(config: Any, estimator: LanguageModel, shift: float = 0.0) -> LanguageData:
     """Read, split and encode the text; nothing is written.
 
     Args:
         config: The options of the run.
         estimator: It gets the inputs of the text, or of the run that is resumed.
+        shift: Fraction by which the lines of a single text are rotated before they are split.
 
     Raises:
         DataError: If the data cannot be used.
         ArgumentError: If no data are named, or the vocabulary does not fit into memory.
     """
-    sources, name = _sources(config)
+    sources, name = _sources(config, shift)
     own_run = Path(config.out or "")
     if config.warm_start and config.resume and (own_run / MODEL).exists():
         inputs = saving.load_inputs(own_run, LanguageModel)  # the other run may be gone by now
@@ -103,12 +109,12 @@ def _naming(source: str) -> Iterator[None]:
         raise DataError(str(error), file=source) from None
 
 
-def _sources(config: Any) -> tuple[dict[str, Lines], str]:
+def _sources(config: Any, shift: float) -> tuple[dict[str, Lines], str]:
     """Return the lines of each part, and a description of their source."""
     fractions = config.valid_fraction, config.test_fraction
     if config.demo:
         lines, name = topics()
-        return cut(lines, *fractions), name
+        return cut(_rotated(lines, shift), *fractions), name
     if config.data is None:
         hint = "Without data of your own: representer fit language --demo"
         raise ArgumentError("data", None, "the path of a text", hint=hint)
@@ -126,4 +132,9 @@ def _sources(config: Any) -> tuple[dict[str, Lines], str]:
         return {part: file_lines(file, config.encoding) for part, file in files.items()}, str(path)
     lines = list(text_lines(path, config.encoding))
     with _naming(str(path)):
-        return cut(lines, *fractions), str(path)
+        return cut(_rotated(lines, shift), *fractions), str(path)
+
+
+def _rotated(lines: Sequence[str], shift: float) -> list[str]:
+    start = round(shift * len(lines))
+    return [*lines[start:], *lines[:start]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import numpy as np
@@ -59,11 +60,13 @@ def baselines_of(data: LanguageData) -> list[dict[str, Any]]:
     train, test = (data.tokens[part].numpy() for part in ("train", "test"))
     baselines, level = [], data.inputs.level
     for order in ORDERS[level]:
+        started = time.perf_counter()
         counts = KneserNey(order).fit(train, len(data.inputs.vocabulary))
         nats = -float(np.log(counts.probabilities(test)[1:]).mean())
         row = figures(nats, len(test) - 1, level)
         name = f"{order}-gram, Kneser-Ney" if order > 1 else "1-gram"
-        baselines.append({"name": name, **row})
+        seconds = time.perf_counter() - started
+        baselines.append({"name": name, "seconds": seconds, **row})
     return baselines
 
 

@@ -16,6 +16,7 @@ LANGUAGE = Task(
     options={"evaluate": (Adaptation,), "predict": (), "explain": (), "generate": ()},
     functions={
         "fit": f"{_HOME}.language_fit:fit",
+        "comparison": f"{_HOME}.language_comparison:comparison",
         "evaluate": f"{_HOME}.language_use:evaluate",
         "predict": f"{_HOME}.language_use:predict",
         "explain": f"{_HOME}.language_use:explain",
