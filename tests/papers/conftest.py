@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import tomllib
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
@@ -62,10 +63,11 @@ def write_treebank(root: Path) -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def _recipes_are_found() -> Iterator[None]:
-    """Stand in for the metadata of an installed package."""
-    papers = ("kbdnn2018", "own_data", "rkm2019", "string_graph2017")
+    """Stand in for the metadata of the installed package, which may be of an older version."""
+    pyproject = Path(__file__).parents[2] / "pyproject.toml"
+    groups = tomllib.loads(pyproject.read_text("utf-8"))["project"]["entry-points"]
     group = "representer.recipes"
-    entries = EntryPoints(EntryPoint(name, f"representer_papers.{name}", group) for name in papers)
+    found = EntryPoints(EntryPoint(*entry, group) for entry in groups[group].items())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(installed, "entry_points", lambda group: entries.select(group=group))
+        patch.setattr(installed, "entry_points", lambda group: found.select(group=group))
         yield
