@@ -19,7 +19,7 @@ from representer.tasks.signal.signal_task import SignalConfig
 
 TINY = [
     "--hidden-size", "4", "--filter-length", "20", "--stride", "15", "--epochs", "3",
-    "--batch-size", "16", "--lr", "0.01",
+    "--batch-size", "16", "--lr", "0.01", "--answer", "network",
 ]  # fmt: skip
 
 
@@ -39,6 +39,14 @@ def data(drawn, tmp_path_factory):
 def fitted(data):
     out = data.parent / "run"
     assert entry_point(["fit", "signal", str(data), "--out", str(out), *TINY]) == 0
+    return out
+
+
+@pytest.fixture(scope="module", params=["both", "kernel"])
+def joint(data, request):
+    out = data.parent / request.param
+    words = ["--folds", "2", "--answer", request.param]
+    assert entry_point(["fit", "signal", str(data), "--out", str(out), *TINY, *words]) == 0
     return out
 
 
@@ -75,8 +83,78 @@ def test_a_run_holds_everything_that_was_promised(fitted):
     assert baseline["by_subject"].keys() == metrics["by_subject"].keys()
     counts = [baseline["difference"][name] for name in ("better", "worse", "equal")]
     assert sum(counts) == 4
+    assert metrics["verdict"].startswith(f"On 4 test subjects, {metrics['model']} is ")
+    assert metrics["standing"]["baseline"] == baseline["name"]
     folds = json.loads((fitted / "splits.json").read_text())["folds"]
     assert [fold["test"] for fold in folds] == [[f"subject {k}"] for k in range(4)]
+
+
+def test_kernel_and_network_predict_together_and_their_shares_are_reported(joint, run, data):
+    metrics = json.loads((joint / "metrics.json").read_text())
+    names = ["kernel", "network"] if joint.name == "both" else ["kernel"]
+    assert list(metrics["parts"]) == names
+    assert sum(part["share"] for part in metrics["parts"].values()) == pytest.approx(1)
+    assert metrics["seconds"] == pytest.approx(
+        sum(part["seconds"] for part in metrics["parts"].values())
+    )
+    assert metrics["model"].startswith("kernel")
+    # power does not tell the classes of the synthetic recordings apart, coupling does
+    assert metrics["mean"] > 0.8
+    assert metrics["baselines"][0]["mean"] < metrics["mean"]
+    model = estimators.load(joint)
+    assert model.answer == joint.name
+    page = (joint / "report.html").read_text(encoding="utf-8")
+    assert metrics["model"] in page
+    assert ("Learning curves" in page) == (joint.name == "both")
+    assert ("Frequency bands" in page) == (joint.name == "both")
+    rows = rows_of(run("predict", joint, data).out)
+    assert len(rows) == 40
+
+
+def test_bands_and_channels_are_explained_by_name(joint, run, data, drawn, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(joint, out)
+    outcome = run("explain", out, data, "--limit", "3", "--top", "4")
+    assert outcome.code == 0, outcome.err
+    for entry in json.loads((out / "explanations.json").read_text()):
+        parts = [part["contribution"] for part in entry["contributions"]]
+        total = entry["constant"] + sum(parts) + entry["others"]["contribution"]
+        assert total == pytest.approx(entry["score"], abs=1e-6)
+        first = entry["contributions"][0]
+        ((*channels,),) = first["places"]
+        names = [drawn.channels[channel] for channel in channels]
+        assert first["what"].endswith(f" Hz, {' and '.join(names)}")
+        assert first["what"] in outcome.out
+
+
+def test_only_a_network_predicts_a_stream(joint, run, data):
+    outcome = run("predict", joint, data, "--stream")
+    if joint.name == "kernel":
+        assert outcome.code == 2
+        assert "expected a model with a network, since a kernel compares whole" in outcome.error
+        return
+    assert "the network alone predicts the stream" in outcome.err
+    network = estimators.load(joint).part("network")
+    signals = Standardization("subject").apply(
+        synthetic_recordings(subjects=4, windows=10)
+    ).signals  # fmt: skip
+    streamed = probabilities(outcome.out)[5::6, 0]
+    np.testing.assert_allclose(streamed, network.predict_proba(signals)[:, 0], atol=2e-6)
+
+
+def test_a_finished_run_of_kernel_and_network_continues_with_the_same_result(
+    joint, run, data, tmp_path
+):
+    out = tmp_path / "again"
+    shutil.copytree(joint, out)
+    before = run("predict", joint, data).out
+    words = ["--folds", "2", "--answer", joint.name, "--resume"]
+    assert run("fit", "signal", data, "--out", out, *TINY, *words).code == 0
+    assert run("predict", out, data).out == before
+    other = "both" if joint.name == "kernel" else "kernel"
+    words[words.index(joint.name)] = other
+    refused = run("fit", "signal", data, "--out", out, *TINY, *words)
+    assert f"--answer is '{other}'; expected {joint.name!r}, with which the run in" in refused.error
 
 
 def test_the_report_has_bars_test_confusion_and_folds(fitted):
@@ -370,7 +448,7 @@ def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, d
         odds = float(row["probability_apart"]), float(row["probability_in step"])
         assert 2 * entry["score"] == pytest.approx(abs(np.log(odds[0] / odds[1])), abs=1e-5)
         for part in entry["contributions"]:
-            first, last = part["where"]
+            ((first, last),) = part["places"]
             assert part["what"].endswith(f"Hz), {first / 100:.3f} to {last / 100:.3f} s")
             assert part["what"] in outcome.out
             assert part["what"] in page

@@ -113,6 +113,7 @@ def _of_signal(run: Results) -> dict[str, Any]:
     by_subject = baseline and baseline["by_subject"]
     return {
         "is_regression": False,
+        "about_parts": parts_sentence(run.metrics["parts"]),
         "reliability": figures.reliability(run.metrics["test"]["calibration"]["bins"]),
         "subjects": figures.subjects(run.metrics["by_subject"], by_subject, run.metrics["chance"]),
         "curves": _loss_curves(run.history),

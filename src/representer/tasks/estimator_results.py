@@ -45,6 +45,12 @@ class Outcome:
         return sum(part.seconds or 0.0 for part in self.parts.values())
 
 
+def device_of(estimator: Any) -> Any:
+    """Return the device of an estimator's network; the CPU without one."""
+    network = estimator.network_
+    return "cpu" if network is None else next(network.parameters()).device
+
+
 def model_name(parts: Mapping[str, Part], network: str) -> str:
     """Return the name of what predicts: the parts that were not dropped.
 

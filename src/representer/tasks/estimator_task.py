@@ -30,7 +30,14 @@ from representer.tasks.estimator_hooks import (
 )
 from representer.tasks.estimator_options import parameters_of
 from representer.tasks.estimator_preparation import EstimatorPreparation
-from representer.tasks.estimator_results import Outcome, metrics_of, mistakes, model_name, points
+from representer.tasks.estimator_results import (
+    Outcome,
+    device_of,
+    metrics_of,
+    mistakes,
+    model_name,
+    points,
+)
 from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
 from representer.tasks.estimator_use import predictions_of
 from representer.tasks.options import as_yaml, command_of, determining
@@ -168,7 +175,7 @@ class EstimatorTask(EstimatorPreparation):
             "place": data.parts["test"].place,
             "mistakes": mistakes(data, outcome.predictions[0]),
             "points": points(data, outcome.predictions),
-            "environment": fingerprint(_device(trained.estimator)),
+            "environment": fingerprint(device_of(trained.estimator)),
         }
         run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
@@ -196,8 +203,3 @@ class EstimatorTask(EstimatorPreparation):
         main = data.sources[0][1]
         kind = "regression" if data.is_regression else "classification"
         return f"{Path(main.source).name if main.files else main.source}: {kind} of {self.nouns}"
-
-
-def _device(estimator: Any) -> Any:
-    network = estimator.network_
-    return "cpu" if network is None else next(network.parameters()).device

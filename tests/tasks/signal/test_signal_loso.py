@@ -17,7 +17,7 @@ import pytest
 
 from representer.data.signals import standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
-from representer.estimators import SignalClassifier
+from representer.estimators import SignalClassifier, joint, kernel_selection
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.signal import signal_fold, signal_processes
@@ -30,7 +30,14 @@ from representer.tasks.signal.signal_task import SignalConfig
 from representer.training.training_files import read_weights
 
 TINY = SignalConfig(
-    hidden_size=3, filter_length=10, stride=25, epochs=2, batch_size=8, patience=0, jobs=1
+    answer="network",
+    hidden_size=3,
+    filter_length=10,
+    stride=25,
+    epochs=2,
+    batch_size=8,
+    patience=0,
+    jobs=1,
 )
 
 
@@ -89,6 +96,48 @@ def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind
     (ours, our_row), (theirs, their_row) = found
     assert all(np.array_equal(ours[key], theirs[key]) for key in theirs)
     assert our_row == their_row
+
+
+@pytest.mark.parametrize("answer", ["kernel", "both"])
+def test_kernel_and_weights_are_fitted_without_the_test_subject(drawn, tmp_path, answer):
+    config = replace(TINY, answer=answer)
+    changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
+    of_test = drawn.subjects == "subject 2"
+    changed.signals[of_test] = 1e3 * changed.signals[of_test][::-1] + 7
+    changed.labels[of_test] = 1 - changed.labels[of_test]
+    found = []
+    for place, of in (("given", drawn), ("changed", changed)):
+        job = jobs_of(of, config, tmp_path / place)[2]
+        data = FoldData(standardized(of, config), place)
+        (result,) = run_folds(data, [job], processes=1, report=quiet)
+        files = ("kernel.safetensors", "pool.json")
+        found.append([(job.folder / name).read_bytes() for name in files])
+        trained = SignalClassifier.load(job.folder)
+        of_fold = data.recordings.signals[result.rows]
+        np.testing.assert_allclose(trained.predict_proba(of_fold), result.probabilities, atol=1e-6)
+        assert result.parts.keys() == trained.parts_.keys()
+        assert sum(part["share"] for part in result.parts.values()) == pytest.approx(1)
+        assert (result.epochs == 0) == (answer == "kernel")
+    assert found[0] == found[1]
+    again = run_folds(data, [job], processes=1, report=quiet)
+    assert np.array_equal(again[0].probabilities, result.probabilities)
+
+
+def test_the_cross_validation_of_a_fold_leaves_out_subjects(drawn, tmp_path, monkeypatch):
+    seen = []
+
+    def recorded(values, groups):
+        seen.append((values, groups))
+        return kernel_selection.splits_of(values, groups)
+
+    monkeypatch.setattr(joint, "splits_of", recorded)
+    config = replace(TINY, answer="kernel")
+    job = jobs_of(drawn, config, tmp_path)[0]
+    run_folds(FoldData(standardized(drawn, config), ""), [job], processes=1, report=quiet)
+    ((values, groups),) = seen
+    of_train = np.isin(drawn.subjects, job.fold.train)
+    assert groups.tolist() == drawn.subjects[of_train].tolist()
+    assert values.tolist() == drawn.labels[of_train].tolist()
 
 
 def test_a_fold_predicts_with_its_best_weights_on_windows_standardized_as_in_training(
@@ -227,7 +276,9 @@ def test_a_fold_that_was_killed_before_its_first_weights_continues(drawn, done, 
     assert SignalClassifier.load(fold).hidden_size == 3
 
 
-@pytest.mark.parametrize("change", [{"hidden_size": 4}, {"lr": 0.5}, {"seed": 1}, {"epochs": 1}])
+@pytest.mark.parametrize(
+    "change", [{"hidden_size": 4}, {"lr": 0.5}, {"seed": 1}, {"epochs": 1}, {"answer": "both"}]
+)
 def test_a_fold_of_other_settings_is_refused(drawn, done, change):
     with pytest.raises(ArgumentError, match=r"with which the run in .*folds"):
         run_loso(drawn, replace(TINY, **change), done[0], report=quiet)
@@ -344,7 +395,7 @@ def test_probabilities_stay_with_their_windows_when_folds_are_joined():
     def fold(rows: list[int]) -> FoldResult:
         chances = np.asarray([[row / 10, 1 - row / 10] for row in rows])
         sides = Fold("f", ("a",), ("b",), ("c",))
-        return FoldResult(sides, np.asarray(rows), chances, 1, 1, {}, "epochs", 0.0)
+        return FoldResult(sides, np.asarray(rows), chances, 1, 1, {}, "epochs", {})
 
     joined = LosoResult.of_folds([fold([2, 5]), fold([0, 4]), fold([1, 3])])
     assert joined.rows.tolist() == [0, 1, 2, 3, 4, 5]

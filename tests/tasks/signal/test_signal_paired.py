@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import rankdata, wilcoxon
+from scipy.stats import rankdata, ttest_1samp, wilcoxon
 
 from representer.errors import ArgumentError
 from representer.tasks.signal.signal_paired import paired_over_subjects
@@ -34,6 +34,13 @@ def by_hand(differences) -> float:
 )  # fmt: skip
 def test_few_subjects_are_tested_exactly_with_their_ties(differences):
     assert paired(differences)["p"] == pytest.approx(by_hand(differences), abs=1e-9)
+
+
+def test_the_interval_is_that_of_students_t():
+    drawn = np.random.default_rng(0).normal(0.02, 0.1, 36)
+    found = ttest_1samp(drawn, 0).confidence_interval()
+    np.testing.assert_allclose(paired(drawn)["interval"], [found.low, found.high], atol=1e-8)
+    assert paired([0.3])["interval"] == [-1, 1]
 
 
 def test_many_subjects_are_tested_as_scipy_does():

@@ -9,7 +9,8 @@ import pytest
 
 from representer.data.signals import Recordings
 from representer.tasks.signal.signal_data import SignalData
-from representer.tasks.signal.signal_results import _figures
+from representer.tasks.signal.signal_paired import paired_over_subjects
+from representer.tasks.signal.signal_results import _figures, _standing
 
 SUBJECTS = ("a", "b", "c")
 
@@ -46,3 +47,27 @@ def test_mean_and_sample_deviation_are_over_subjects():
 
 def test_a_single_subject_has_no_deviation():
     assert figures(("a",), errors=[0])["deviation"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("gains", "relation", "advice"),
+    [
+        ((0.1, 0.12, 0.08, 0.11), "ahead of", ""),
+        ((0.1, -0.1, 0.05, -0.02), "level with", ""),
+        ((-0.1, -0.12, -0.08, -0.11), "behind", ": use band power instead"),
+    ],
+)
+def test_the_verdict_is_by_the_interval_of_the_difference_over_subjects(gains, relation, advice):
+    ours = {f"s{k}": 0.5 + gain for k, gain in enumerate(gains)}
+    baseline = {
+        "name": "band power", "difference": paired_over_subjects(ours, dict.fromkeys(ours, 0.5))
+    }  # fmt: skip
+    found = _standing("kernel", [baseline], 4)
+    assert found["standing"]["relation"] == relation
+    assert found["verdict"].startswith(f"On 4 test subjects, kernel is {relation} band power (")
+    better = sum(gain > 0 for gain in gains)
+    assert (
+        f"{advice}. It is ahead on {better} subjects, behind on {4 - better}, level on 0"
+        in (found["verdict"])
+    )
+    assert _standing("kernel", [], 4) == {"standing": {}, "verdict": ""}

@@ -51,7 +51,7 @@ def test_standardization_is_one_of_those_of_the_data():
 
 def test_every_parameter_of_the_estimator_but_the_rate_of_the_data_is_an_option():
     options = {one.name: one for one in fields(SignalConfig)}
-    own = {"standardize", "valid_fraction", "epochs", "batch_size", "patience", "monitor", "answer"}
+    own = {"standardize", "valid_fraction", "epochs", "batch_size", "patience", "monitor"}
     left_out = {
         "random_state", "n_jobs", "callbacks", "verbose", "warm_start", "sampling_rate",
     }  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from representer.printable import say, show
 from representer.report import write_report
+from representer.report.standing import parts_sentence
 from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
 from representer.tasks.signal.signal_baseline import band_power_baseline
@@ -22,7 +23,7 @@ from representer.tasks.signal.signal_fold import (
 )
 from representer.tasks.signal.signal_folds import final_fold
 from representer.tasks.signal.signal_loso import plan, run_loso
-from representer.tasks.signal.signal_results import details_of, metrics_of, summary, verdict
+from representer.tasks.signal.signal_results import details_of, metrics_of, summary
 
 
 def fit(config: Any) -> dict[str, Any]:
@@ -45,7 +46,9 @@ def fit(config: Any) -> dict[str, Any]:
     config = replace(config, out=config.out or f"runs/{name}")
     data = prepare(config)
     folds = plan(data.recordings, config)
-    new_estimator(config, data.recordings, 0).new_network(0)  # raises now what would fail later
+    estimator = new_estimator(config, data.recordings, 0)
+    if estimator.has_network:
+        estimator.new_network(0)  # raises now what would fail later
     is_rerun = config.demo and Path(config.out).exists()  # a demo continues without --resume
     with RunFolder(config.out, resume=config.resume or is_rerun) as run:
         if not (run.path / "config.yaml").exists():
@@ -60,17 +63,20 @@ def fit(config: Any) -> dict[str, Any]:
         if config.baselines:
             baseline = band_power_baseline(data.recordings, folds, config.standardize)
         metrics = metrics_of(config, data, result, final, baseline)
-        verdicts = [verdict(other) for other in metrics["baselines"]]
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-        details = details_of(config, data, final) | {"verdicts": verdicts}
-        details["filters"] = describe_filters(
-            shared.recordings, run.path, result.folds, is_wavelet=config.filters == "wavelet"
-        )
+        details = details_of(config, data, final)
+        if estimator.has_network:
+            is_wavelet = config.filters == "wavelet"
+            details["filters"] = describe_filters(
+                shared.recordings, run.path, result.folds, is_wavelet=is_wavelet
+            )
         run.write_json("details.json", details)
         run.write_json("metrics.json", metrics)
         page = write_report(run.path)
-        show(summary(metrics))
-        show(f"report: {page}")
+        about = parts_sentence(metrics["parts"])
+        for text in (summary(metrics), about, metrics["verdict"], f"report: {page}"):
+            if text:
+                show(text)
         return metrics
 
 

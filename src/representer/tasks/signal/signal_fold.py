@@ -71,11 +71,11 @@ class FoldResult:
         fold: Subjects of each part.
         rows: Indices of the test windows.
         probabilities: Class probabilities of the test windows ``(N, classes)``.
-        epochs: Number of epochs trained.
+        epochs: Number of epochs trained; 0 without a network.
         best_epoch: Epoch of the selected weights.
         valid: Validation metrics of that epoch.
         stopped_by: Reason why the training ended.
-        seconds: Training time.
+        parts: Share and training time of kernel and network, as in metrics.json.
     """
 
     fold: Fold
@@ -85,7 +85,12 @@ class FoldResult:
     best_epoch: int
     valid: dict[str, float]
     stopped_by: str
-    seconds: float
+    parts: dict[str, dict[str, float]]
+
+    @property
+    def seconds(self) -> float:
+        """Training time."""
+        return sum(part["seconds"] for part in self.parts.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
@@ -106,11 +111,11 @@ class FoldResult:
 
 
 class TrainedFold(NamedTuple):
-    """A fitted estimator with its best weights, the rows of each part, and its training."""
+    """A fitted estimator, the rows of each part, and the training of its network, if any."""
 
     estimator: SignalClassifier
     rows: dict[str, np.ndarray]
-    training: TrainingResult
+    training: TrainingResult | None
 
 
 def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
@@ -131,16 +136,17 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
     refuse_links(job.folder)
     with RunFolder(job.folder, resume=job.folder.exists()) as run:
         estimator, rows, training = train_fold(run, job, data)
-        best = training.best or {}
+        best = (training and training.best) or {}
+        epochs = training.epoch if training else 0
         result = FoldResult(
             fold=job.fold,
             rows=rows["test"],
             probabilities=estimator.predict_proba(data.recordings.signals[rows["test"]]),
-            epochs=training.epoch,
-            best_epoch=int(best.get("epoch", training.epoch)),
+            epochs=epochs,
+            best_epoch=int(best.get("epoch", epochs)),
             valid={k: v for k, v in best.items() if k.startswith("valid_")},
-            stopped_by=training.reason,
-            seconds=training.seconds,
+            stopped_by=training.reason if training else "",
+            parts={name: dict(part._asdict()) for name, part in estimator.parts_.items()},
         )
         described = {"settings": _all_settings(job, data), **result.to_dict()}
         run.write_json(RESULT, described)
@@ -160,12 +166,11 @@ def train_fold(run: RunFolder, job: FoldJob, data: FoldData, *, verbose: int = 0
     )  # fmt: skip
     parts = {"train": train, "valid": valid}
     training = estimator.fit_parts(
-        run, estimator.new_network(seed),
+        run, estimator.new_network(seed) if estimator.has_network else None,
         {name: (list(own.signals), own.labels) for name, own in parts.items()}, seed,
         groups=train.subjects, settings=lambda trainer: _settings(job, data, trainer),
         reading=asdict(form),
     )  # fmt: skip
-    assert training is not None
     return TrainedFold(estimator, rows, training)
 
 

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from representer.estimators.explanation import Part
 from representer.report.metrics import classification_metrics
+from representer.report.standing import ACCURACY, standing
 from representer.tasks.estimator_options import defaults
+from representer.tasks.estimator_results import device_of, model_name
 from representer.tasks.options import command_of
 from representer.tasks.signal.signal_baseline import NAME as BASELINE
 from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_data import SignalData
-from representer.tasks.signal.signal_fold import TrainedFold
+from representer.tasks.signal.signal_fold import FoldResult, TrainedFold
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
@@ -29,8 +32,9 @@ def metrics_of(
     baseline: BaselinePredictions | None,
 ) -> dict[str, Any]:
     """Return metrics.json: metrics over all folds and by subject, for model and baseline."""
-    recordings = data.recordings
+    recordings, training = data.recordings, final.training
     own = _figures(data, result.rows, result.probabilities)
+    parts = _parts(result.folds)
     baselines = []
     if baseline is not None:
         figures = _figures(data, baseline.rows, baseline.probabilities)
@@ -43,9 +47,10 @@ def metrics_of(
                 "difference": paired_over_subjects(own["by_subject"], figures["by_subject"]),
             }
         )
+    name = model_name(parts, f"{config.cell} with {config.filters} filters")
     return {
         "task": SIGNAL.name,
-        "model": name_of(config),
+        "model": name,
         **own,
         "folds": [
             {
@@ -62,13 +67,15 @@ def metrics_of(
             for fold in result.folds
         ],
         "chance": float(np.bincount(recordings.labels).max() / len(recordings)),
-        "valid": final.training.best,
-        "epochs": final.training.epoch,
-        "stopped_by": final.training.reason,
+        "valid": training and training.best,
+        "epochs": training.epoch if training else 0,
+        "stopped_by": training.reason if training else "",
         "seconds": result.seconds,
-        "final_seconds": final.training.seconds,
-        "parameters": sum(p.numel() for p in final.estimator.network_.parameters()),
+        "final_seconds": sum(part.seconds or 0.0 for part in final.estimator.parts_.values()),
+        "parts": {name: part._asdict() for name, part in parts.items()},
+        "parameters": final.estimator._count_parameters({})["all"],
         "baselines": baselines,
+        **_standing(name, baselines, len(own["by_subject"])),
     }
 
 
@@ -81,7 +88,7 @@ def details_of(config: Any, data: SignalData, final: TrainedFold) -> dict[str, A
         "command": command_of(SIGNAL.name, config, usual),
         "config": config.to_dict(),
         "data": data.report,
-        "environment": fingerprint(next(final.estimator.network_.parameters()).device),
+        "environment": fingerprint(device_of(final.estimator)),
     }
 
 
@@ -98,22 +105,33 @@ def summary(metrics: dict[str, Any]) -> str:
         f"{'':<14}{row['test']['accuracy']:.3f}      {row['seconds']:7.1f} s"
         for name, row in rows
     ]
-    return "\n".join([*lines, *map(verdict, metrics["baselines"])])
+    return "\n".join(lines)
 
 
-def verdict(baseline: dict[str, Any]) -> str:
-    """Return a sentence that compares the model with a baseline over subjects."""
-    d = baseline["difference"]
-    return (
-        f"Relative to {baseline['name']}: {100 * d['mean']:+.1f} points; ahead on "
-        f"{d['better']} subjects, behind on {d['worse']}, level on {d['equal']} "
+def _standing(name: str, baselines: Sequence[dict[str, Any]], subjects: int) -> dict[str, Any]:
+    """Return how the model compares with the best baseline over subjects, as in metrics.json."""
+    differences = {own["name"]: own["difference"] for own in baselines}
+    intervals = {which: (d["mean"], *d["interval"]) for which, d in differences.items()}
+    found = standing(name, intervals, ACCURACY, f"{subjects} test subject{'s' * (subjects > 1)}")
+    if not found:
+        return {"standing": {}, "verdict": ""}
+    d = differences[found["baseline"]]
+    counts = (
+        f"It is ahead on {d['better']} subjects, behind on {d['worse']}, level on {d['equal']} "
         f"(Wilcoxon's signed-rank test: p = {d['p']:.2g})."
     )
+    return {"standing": found, "verdict": f"{found['sentence']} {counts}"}
 
 
-def name_of(config: Any) -> str:
-    """Return the name of the model."""
-    return f"{config.cell} with {config.filters} filters"
+def _parts(folds: Sequence[FoldResult]) -> dict[str, Part]:
+    """Return the mean share and the total time of kernel and network over the folds."""
+    return {
+        name: Part(
+            float(np.mean([fold.parts[name]["share"] for fold in folds])),
+            sum(fold.parts[name]["seconds"] for fold in folds),
+        )
+        for name in folds[0].parts
+    }
 
 
 def _figures(data: SignalData, rows: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:

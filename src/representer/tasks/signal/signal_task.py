@@ -15,7 +15,6 @@ from representer.tasks.estimator_options import config_of, defaults, parameters_
 from representer.tasks.options import option
 from representer.tasks.task import Task
 
-ANSWERS = ("network", "both")
 STANDARDIZE = ("subject", "window", "training", "none")
 
 
@@ -84,9 +83,6 @@ class CrossValidation:
     batch_size: int = option(32, "windows per step")
     patience: int = option(10, "stop after this many epochs without improvement; 0: never")
     monitor: str = option("loss", "validation metric for early stopping", choices=MONITORS)
-    answer: str = option(
-        "network", "predict with the network, or also with an exact kernel", choices=ANSWERS
-    )
     baselines: bool = option(True, "also train the baseline")
     jobs: int = option(1, "folds to train in parallel; 0: one per processor")
     seed: int = option(0, "random seed of folds, weights and order")
@@ -96,7 +92,7 @@ class CrossValidation:
 
     def __post_init__(self) -> None:
         require_numbers(self, "resample", "window_seconds", "folds", "jobs", "seed", "threads")
-        require_choices(self, standardize=STANDARDIZE, answer=ANSWERS)
+        require_choices(self, standardize=STANDARDIZE)
         require(self, "folds", self.folds != 1, "0 for each subject, or 2 groups or more")
         is_alone = not (self.folds and self.test_subjects)
         require(self, "test_subjects", is_alone, "nothing with --folds")

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from representer.data.signals import Recordings
-from representer.errors import DataError
+from representer.errors import DataError, KindError
 from representer.estimators import SignalClassifier, saving
 from representer.models import SignalStream
 from representer.printable import say
@@ -84,9 +84,10 @@ def predict(
         options: How to read them; by default as in training.
         streaming: With ``stream``, read each window stride by stride and write a row for each
             stride, with the time in seconds at which the prediction is available; the time per
-            step is printed on stderr.
+            step is printed on stderr. Only the network can do so.
 
     Raises:
+        KindError: If the model has no network, with ``stream``.
         DataError: If the recordings or the path of the output cannot be used.
         StorageError: If the output cannot be written.
     """
@@ -97,6 +98,7 @@ def predict(
     head = ["subject", "window", *(["second"] if streaming.stream else []), "prediction"]
     table: list[list[object]] = [[*head, *(f"probability_{name}" for name in classes)]]
     if streaming.stream:
+        _require_network(estimator)
         rows = _streamed(estimator, recordings, form)
     else:
         every = _probabilities(run, estimator, recordings.signals, data)
@@ -152,7 +154,7 @@ def _opened(
     form: SignalForm = files.parsed(MODEL, lambda: from_values(SignalForm, saved))
     given = {name: value for name, value in asdict(options).items() if value is not None}
     form = replace(form, reading=replace(form.reading, **given))
-    rate = estimator.network_.config.sampling_rate
+    rate = float(estimator.sampling_rate or 0)
     return estimator, form, read_like(data, form, rate, require_labels=require_labels)
 
 
@@ -167,10 +169,23 @@ def _probabilities(
     return chances
 
 
+def _require_network(estimator: SignalClassifier) -> None:
+    """Require the part of an estimator that reads a window step by step.
+
+    Raises:
+        KindError: It has no network.
+    """
+    if not estimator.has_network:
+        expected = "a model with a network, since a kernel compares whole windows"
+        raise KindError("the run", "one of a kernel machine alone", expected)
+    if estimator.pool_.kernel:
+        say("the network alone predicts the stream; the kernel compares whole windows")
+
+
 def _streamed(
     estimator: SignalClassifier, recordings: Recordings, form: SignalForm
 ) -> Iterator[tuple[int, float, np.ndarray]]:
-    """Read every window stride by stride, and yield a prediction for each stride."""
+    """Read every window stride by stride, and yield the network's prediction for each stride."""
     kind = "subject" if form.is_standardized_by_subject else estimator.standardize
     if kind in ("subject", "window"):
         say(f"standardized by the {kind}, as in training; a live stream needs these statistics in "
