@@ -112,7 +112,7 @@ COVERED_BY = {
         "ops/walk_rounds/arguments", "ops/walk_rounds/cpp", "ops/walk_rounds/reference",
         "functional/walk_rounds",
     ),
-    "tests/papers/test_own_data_own_data.py": ("own_data/sets",),
+    "tests/papers/test_own_data_own_data.py": ("own_data/before", "own_data/sets"),
     "tests/papers/test_rkm2019_documents.py": ("rkm2019/datasets", "shared/table"),
     "tests/papers/test_rkm2019_lfp.py": ("rkm2019/lfp_sets", "rkm2019/lfp_table"),
     "tests/papers/test_kbdnn2018_long_term.py": ("kbdnn2018/long_term_report",),

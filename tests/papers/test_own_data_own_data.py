@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from representer.tasks.comparison import Result
 from representer.tasks.comparison_statistics import METRICS
 from representer.tasks.comparison_table import Table
 from representer.tasks.recipe import Request
+from representer.tasks.registry import TASKS
 from representer_papers.own_data import (
     GRAPHS,
+    KINDS,
     LANGUAGE,
     MOLECULES,
     RECIPES,
@@ -107,12 +110,31 @@ def test_a_request_names_sets_and_a_folder_without_any_is_refused(root, tmp_path
 
 
 def test_old_defaults_that_differ_get_a_network_of_their_own(root, tmp_path, monkeypatch):
-    changed = {**sets.OPTIONS_BEFORE, "graph": sets.OPTIONS_BEFORE["graph"] | {"order": 1}}
-    monkeypatch.setattr(sets, "OPTIONS_BEFORE", changed)
+    changed = {**sets.OPTIONS, "graph": sets.OPTIONS["graph"] | {"order": 1}}
+    monkeypatch.setattr(sets, "OPTIONS", changed)
     made = sets.comparison("mutag", request(root, tmp_path))
     assert made.variants == {"network before": {"order": 1}}
     page = RECIPE.run(request(root, tmp_path, datasets=("mutag",))).read_text("utf-8")
     assert "±" in cells(page, "MUTAG")[3]
+
+
+# Options of data, splits and runs, which are those of the other columns.
+OF_THE_RUN = {
+    "data", "out", "valid", "test", "test_fraction", "valid_fraction", "seed", "threads",
+    "baselines", "resume", "demo", "preset", "time_limit", "device", "answer", "warm_start", "kind",
+    "task", "split", "folds", "test_subjects", "jobs", "level", "min_length",
+}  # fmt: skip
+READING = {"language": {"encoding"}, "signal": {"resample", "window_seconds", "standardize"}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_option_of_a_network_has_its_old_default(kind):
+    task = TASKS[kind]
+    reading = {one.name for own in task.options["evaluate"] for one in fields(own)}
+    reading = READING.get(kind, set()) | (reading if kind != "language" else set())
+    names = {one.name for one in fields(task.config)} - OF_THE_RUN - reading
+    hint = "name a new option in own_data/before.py, with the value that turns it off"
+    assert sets.OPTIONS[kind].keys() - {"valid_fraction"} == names, hint
 
 
 def test_the_whole_set_has_the_defaults_of_fit_and_the_folds_of_its_file(root, tmp_path):

@@ -15,7 +15,8 @@ from representer.tasks.comparison_statistics import Interval
 from representer.tasks.comparison_table import Row, Table
 from representer.tasks.recipe import Request
 from representer_papers.own_data import KINDS, RECIPES
-from representer_papers.own_data.sets import BEFORE, comparison
+from representer_papers.own_data.before import BEFORE
+from representer_papers.own_data.sets import comparison
 from representer_papers.shared.datasets import MissingError, wanted
 from representer_papers.shared.table import table_head, table_row, write_page
 

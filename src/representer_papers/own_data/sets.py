@@ -27,51 +27,11 @@ from representer.tasks.text.text_flow import FLOW as TEXT_FLOW
 from representer.tasks.text.text_flow import objects_of
 from representer.tasks.text.text_task import TextConfig
 from representer_papers.own_data import GRAPHS, LANGUAGE, MOLECULES, SIGNALS, TEXTS
+from representer_papers.own_data.before import BEFORE, OPTIONS
 from representer_papers.rkm2019 import datasets as documents
 from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS
 from representer_papers.shared.datasets import existing, missing
 from representer_papers.string_graph2017 import graph_sets, treebank
-
-BEFORE = "network before"
-
-# The networks of version 0.2.0 as they were by default, when they were the whole model.
-OPTIONS_BEFORE: Mapping[str, dict[str, Any]] = {
-    "text": {
-        "epochs": 10, "batch_size": 32, "patience": 3, "monitor": "accuracy", "lr": 1e-3,
-        "lr_decay": 1.0, "weight_decay": 0.0, "cell": "rkm-cifg", "hidden_size": 128,
-        "filter_length": 1, "num_layers": 1, "bidirectional": False, "layer_norm": None,
-        "embedding_size": 128, "dropout": 0.5, "pooling": "mean", "tokenizer": "words",
-        "min_count": 2, "max_length": 400, "forget_bias": 0.0,
-    },
-    "graph": {
-        "epochs": None, "batch_size": None, "patience": None, "monitor": "auto", "lr": 2e-3,
-        "lr_decay": 1.0, "weight_decay": 0.0, "network": "wl", "hidden_size": 64, "depth": 4,
-        "order": 2, "decay": "gated", "readout": "sum", "gate_scale": 1.0, "initial": "fan-in",
-        "dropout": 0.0, "members": 1, "uncertainty": "ensemble",
-    },
-    "molecule": {
-        "epochs": 40, "batch_size": 32, "patience": 0, "monitor": "loss", "lr": 2e-3,
-        "lr_decay": 0.93, "weight_decay": 0.0, "network": "wl", "hidden_size": 64, "depth": 4,
-        "order": 2, "decay": "gated", "readout": "last", "gate_scale": 10.0,
-        "initial": "authors", "dropout": 0.0, "members": 5, "uncertainty": "gp",
-    },
-    "signal": {
-        "valid_fraction": 0.2, "epochs": 60, "batch_size": 32, "patience": 10, "monitor": "loss",
-        "lr": 2e-3, "lr_decay": 1.0, "weight_decay": 0.0, "clip_norm": 1.0, "cell": "rkm-lstm",
-        "filters": "wavelet", "filter_length": 40, "stride": 20, "hidden_size": 30,
-        "num_layers": 1, "layer_norm": False, "free_phase": False, "pooling": "mean",
-        "channel_dropout": 0.1, "dropout": 0.0, "augment": False,
-    },
-    "language": {
-        "epochs": 10, "batch_size": 32, "patience": 5, "lr": 2e-3, "lr_decay": 1.0,
-        "weight_decay": 0.0, "clip_norm": 0.25, "cell": "string-kernel", "order": 1,
-        "combine": "multiply", "decay": "state", "highway": True, "filter_length": 1,
-        "layer_norm": False, "hidden_size": 128, "embedding_size": 0, "num_layers": 2,
-        "input_dropout": 0.3, "layer_dropout": 0.0, "output_dropout": 0.3, "locked": False,
-        "embedding_dropout": 0.0, "rnn_dropout": 0.0, "weight_dropout": 0.0, "initial": "string",
-        "optimizer": "adam", "unroll": 35, "variable_unroll": False,
-    },
-}  # fmt: skip
 
 # Tiny sizes that check the setup.
 _SMOKE, _SMOKE_SIZES = 60, {"epochs": 1, "hidden_size": 8, "embedding_size": 8, "members": 1}
@@ -193,7 +153,7 @@ def _options(
         request: The request.
         count: Number of training examples.
     """
-    before = OPTIONS_BEFORE[kind]
+    before = OPTIONS[kind]
     if request.smoke:
         config, before = with_options(config, _SMOKE_SIZES), before | _SMOKE_SIZES
     config = with_options(config, _shortened(vars(config), request.budget, count))
