@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -13,6 +13,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from representer.estimators.classes import Classes
+from representer.estimators.softmax_regression import SoftmaxRegression
 from representer.estimators.targets import Numbers
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -20,15 +21,16 @@ from representer.storage.run_folder import RunFolder
 DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
 
 Features = sparse.csr_array | NDArray[np.float64]
+Solution = tuple[NDArray[np.float64], NDArray[np.float64]]  # coefficients (W, F), intercepts (W,)
 
 
 class ExplicitKernel(Protocol):
     """A kernel that has explicit features, learned from training objects."""
 
-    def fit(
+    def fit_transform(
         self, X: Sequence[Any], labels: NDArray[np.int64] | None = None, classes: int = 0
-    ) -> Any:
-        """Learn the features; the classes may weight them."""
+    ) -> Features:
+        """Learn the features, which the classes may weight, and return them ``(N, F)``."""
         ...
 
     def transform(self, X: Sequence[Any]) -> Features:
@@ -81,9 +83,8 @@ class KernelMachine:
             values: Their encoded targets.
             penalty: C.
         """
-        fit_kernel(kernel, target, objects, values)
-        features, basis = compressed(kernel.transform(objects))
-        coefficients, intercepts = solve(target, features, values, penalty)
+        features, basis = compressed(fit_kernel(kernel, target, objects, values))
+        coefficients, intercepts = solver(target, features, values)(penalty)
         if basis is not None:
             coefficients = coefficients @ basis
         return cls(kernel, coefficients, intercepts, penalty)
@@ -153,12 +154,11 @@ class KernelMachine:
 
 def fit_kernel(
     kernel: ExplicitKernel, target: Classes | Numbers, objects: Sequence[Any], values: Any
-) -> None:
-    """Fit a kernel to objects, and to their classes if they have any."""
+) -> Features:
+    """Fit a kernel to objects, and to their classes if they have any; return their features."""
     if isinstance(target, Classes):
-        kernel.fit(objects, values, target.width)
-    else:
-        kernel.fit(objects)
+        return kernel.fit_transform(objects, values, target.width)
+    return kernel.fit_transform(objects)
 
 
 def compressed(features: Features) -> tuple[Features, NDArray[np.float64] | None]:
@@ -186,26 +186,52 @@ def scores_of(
     return np.asarray(features @ coefficients.T) + intercepts
 
 
-def solve(
-    target: Classes | Numbers, features: Features, values: NDArray[Any], penalty: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return coefficients ``(W, F)`` and intercepts ``(W,)`` with the smallest penalized loss."""
+def solver(
+    target: Classes | Numbers, features: Features, values: NDArray[Any]
+) -> Callable[[float], Solution]:
+    """Return the function from C to the coefficients and intercepts of the smallest penalized loss.
+
+    Its calls start from the solution of the call before, so that ascending C take less time.
+    """
     if isinstance(target, Classes):
-        model = LogisticRegression(C=penalty, max_iter=1000, tol=1e-5).fit(features, values)
-        return _one_per_class(target, model)
+        seen, labels = np.unique(values, return_inverse=True)
+        fit = _softmax(features, labels, len(seen))
+        return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
     means, scales = np.asarray(target.means), np.asarray(target.scales)
-    ridge = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, (values - means) / scales)
-    coefficients = np.atleast_2d(np.asarray(ridge.coef_, dtype=np.float64))
-    return coefficients, np.atleast_1d(np.asarray(ridge.intercept_, dtype=np.float64))
+    standardized = (values - means) / scales
+
+    def ridge(penalty: float) -> Solution:
+        model = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, standardized)
+        coefficients = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
+        return coefficients, np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
+
+    return ridge
 
 
-def _one_per_class(target: Classes, model: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return a row per class; two classes get half the logit each, with opposite signs."""
-    rows, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
-    if len(rows) == 1:
-        rows = np.concatenate([-rows, rows]) / 2
-        intercepts = np.concatenate([-intercepts, intercepts]) / 2
-    coefficients = np.zeros((target.width, rows.shape[1]))
-    offsets = np.full(target.width, intercepts.min() - 10.0)  # a class that was not seen
-    coefficients[model.classes_], offsets[model.classes_] = rows, intercepts
+def _softmax(
+    features: Features, labels: NDArray[np.int64], count: int
+) -> Callable[[float], Solution]:
+    """Return the function from C to a row per class, which sum to 0 for two classes."""
+    if not isinstance(features, np.ndarray):
+        sparse_model = SoftmaxRegression(features, labels)
+        # C is that of logistic regression, which penalizes the difference of two classes
+        return lambda penalty: sparse_model.fit(penalty / 2 if count == 2 else penalty)
+
+    def logistic(penalty: float) -> Solution:
+        model = LogisticRegression(C=penalty, max_iter=1000, tol=1e-5).fit(features, labels)
+        rows, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
+        if count > 2:
+            return rows, intercepts
+        return np.concatenate([-rows, rows]) / 2, np.concatenate([-intercepts, intercepts]) / 2
+
+    return logistic
+
+
+def _one_per_class(
+    count: int, seen: NDArray[np.int64], rows: NDArray[np.float64], intercepts: NDArray[np.float64]
+) -> Solution:
+    """Return a row per class from those of the classes in the training data."""
+    coefficients = np.zeros((count, rows.shape[1]))
+    offsets = np.full(count, intercepts.min() - 10.0)  # a class that was not seen
+    coefficients[seen], offsets[seen] = rows, intercepts
     return coefficients, offsets

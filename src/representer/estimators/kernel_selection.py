@@ -15,7 +15,7 @@ from representer.estimators.kernel_machine import (
     compressed,
     fit_kernel,
     scores_of,
-    solve,
+    solver,
 )
 from representer.estimators.targets import Numbers
 
@@ -65,19 +65,23 @@ def select(
     """
     best: Selected | None = None
     for kernel in kernels:
-        fit_kernel(kernel, target, *train)
-        features, basis = compressed(kernel.transform(train[0]))
-        tested = None if splits else kernel.transform(valid[0])
-        if tested is not None and basis is not None:
-            tested = tested @ basis.T
+        features, basis = compressed(fit_kernel(kernel, target, *train))
+        if splits:
+            truth = train[1]
+            trials: list[Any] = [
+                (solver(target, features[rows], truth[rows]), features[tested], tested)
+                for rows, tested in splits
+            ]
+        else:
+            truth, held_out = valid[1], kernel.transform(valid[0])
+            held_out = held_out if basis is None else held_out @ basis.T
+            trials = [(solver(target, features, train[1]), held_out, slice(None))]
         last = np.inf
         for penalty in penalties:
-            if tested is None:
-                scores = _scores_of_splits(target, features, train[1], splits, penalty)
-                loss = target.metrics(scores, train[1])["valid_loss"]
-            else:
-                scores = scores_of(tested, *solve(target, features, train[1], penalty))
-                loss = target.metrics(scores, valid[1])["valid_loss"]
+            scores = np.empty((len(truth), target.width))
+            for solve, own, rows in trials:
+                scores[rows] = scores_of(own, *solve(penalty))
+            loss = target.metrics(scores, truth)["valid_loss"]
             if loss > last:
                 break  # the loss has one minimum along the path of C
             last = loss
@@ -110,18 +114,3 @@ def splits_of(values: NDArray[np.int64], groups: NDArray[Any] | None) -> list[Sp
     found = list(parts.split(np.zeros(len(values)), values, groups))
     is_usable = all(len(np.unique(values[rows])) > 1 and len(tested) for rows, tested in found)
     return found if is_usable else []
-
-
-def _scores_of_splits(
-    target: Classes | Numbers,
-    features: Any,
-    values: NDArray[Any],
-    splits: Sequence[Split],
-    penalty: float,
-) -> NDArray[np.float64]:
-    """Return the scores of each row by a machine that is fitted to other parts."""
-    scores = np.empty((len(values), target.width))
-    for rows, tested in splits:
-        solution = solve(target, features[rows], values[rows], penalty)
-        scores[tested] = scores_of(features[tested], *solution)
-    return scores

@@ -107,6 +107,12 @@ class CrossSpectralKernel(Kernel):
         self.means_, self.scales_ = np.concatenate(means), np.concatenate(scales)
         return self
 
+    def fit_transform(
+        self, X: Any, labels: NDArray[np.int64] | None = None, classes: int = 0
+    ) -> NDArray[np.float64]:
+        """Return the features of the windows that the kernel is fitted to, see `fit`."""
+        return self.fit(X, labels, classes).transform(X)
+
     @property
     def width(self) -> int:
         """Number of features."""

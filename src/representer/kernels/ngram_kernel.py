@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -91,7 +91,12 @@ class NgramKernel(Kernel):
         return np.asarray(model.transform(x).power(2).sum(axis=1)).ravel()
 
     def fit(self, X: Iterable[Any], min_count: int = 1) -> Self:
-        """Number the n-grams of some sequences; all weights are 1.
+        """Number the n-grams of some sequences; see `fit_transform`."""
+        self.fit_transform(X, min_count)
+        return self
+
+    def fit_transform(self, X: Iterable[Any], min_count: int = 1) -> sparse.csr_array:
+        """Number the n-grams of some sequences and return their features; all weights are 1.
 
         Args:
             X: Strings, or sequences of tokens.
@@ -99,16 +104,22 @@ class NgramKernel(Kernel):
         """
         self._check()
         sequences = _sequences(X)
-        counts = Counter(token for one in sequences for token in one)
+        counts = Counter(chain.from_iterable(sequences))
         most = 2 ** (BITS // max(self.orders)) - 1
         self.tokens_ = tuple(token for token, _ in counts.most_common(most))
         self._numbers = {token: number for number, token in enumerate(self.tokens_)}
         ids, rows = self._ids(sequences)
-        self.codes_ = tuple(
-            _frequent(*self._coded(ids, rows, order)[:2], min_count) for order in self.orders
-        )
-        self.weights_ = np.ones(sum(map(len, self.codes_)))
-        return self
+        known, parts = [], []
+        for order in self.orders:
+            codes, at, values = self._coded(ids, rows, order)
+            own, columns = np.unique(codes, return_inverse=True)
+            part = _matrix(values, at, columns, (len(sequences), len(own)))
+            is_frequent = np.bincount(part.indices, minlength=len(own)) >= min_count
+            known.append(own[is_frequent])
+            parts.append(part if is_frequent.all() else _chosen(part, is_frequent))
+        self.codes_ = tuple(known)
+        self.weights_ = np.ones(sum(map(len, known)))
+        return self._weighted(parts)
 
     def restore(
         self, tokens: Sequence[Hashable], codes: Sequence[NDArray[np.int64]], weights: Any
@@ -139,14 +150,9 @@ class NgramKernel(Kernel):
         for order, known in zip(self.orders, self.codes_, strict=True):
             codes, at, values = self._coded(ids, rows, order)
             columns, is_known = _positions(codes, known)
-            shape = len(sequences), len(known)
-            entries = values[is_known], (at[is_known], columns[is_known])
-            parts.append(sparse.coo_array(entries, shape=shape).tocsr())
-        counts = sparse.csr_array(sparse.hstack(parts, format="csr"))
-        if self.damped:
-            counts.data = np.log1p(counts.data)
-        counts.data *= self.weights_[counts.indices]
-        return counts
+            entries = values[is_known], at[is_known], columns[is_known]
+            parts.append(_matrix(*entries, (len(sequences), len(known))))
+        return self._weighted(parts)
 
     def occurrences(self, x: Any) -> Iterator[Occurrence]:
         """Yield the n-grams of a sequence that `fit` has numbered."""
@@ -162,13 +168,20 @@ class NgramKernel(Kernel):
                     yield Occurrence(start + int(column), where, weight)
             start += len(known)
 
+    def _weighted(self, parts: list[sparse.csr_array]) -> sparse.csr_array:
+        """Return the features of all orders, from counts of n-grams of each."""
+        features = sparse.csr_array(sparse.hstack(parts, format="csr"))
+        if self.damped:
+            features.data = np.log1p(features.data)
+        features.data *= self.weights_[features.indices]
+        return features
+
     def _ids(self, sequences: list[Any]) -> Coded:
-        """Return the number of every token, -1 if unknown, and its sequence; a gap between them."""
-        numbers, ids, rows = self._numbers, [], []
-        for row, one in enumerate(sequences):
-            ids.extend(numbers.get(token, -1) for token in one)
-            rows.extend([row] * len(one))
-        return np.array(ids, np.int64), np.array(rows, np.int64)
+        """Return the number of every token, -1 if unknown, and its sequence."""
+        lengths = np.array([len(one) for one in sequences], np.int64)
+        rows = np.repeat(np.arange(len(sequences)), lengths)
+        numbers = map(self._numbers.get, chain.from_iterable(sequences), repeat(-1))
+        return np.fromiter(numbers, np.int64, len(rows)), rows
 
     def _coded(
         self, ids: NDArray[np.int64], rows: NDArray[np.int64], order: int
@@ -246,18 +259,24 @@ def _sequences(X: Iterable[Any]) -> list[Any]:
     return sequences
 
 
-def _frequent(
-    codes: NDArray[np.int64], rows: NDArray[np.int64], min_count: int
-) -> NDArray[np.int64]:
-    """Return the sorted distinct codes that occur in at least `min_count` sequences."""
-    if min_count < 2:
-        return np.unique(codes)
-    order = np.lexsort((rows, codes))
-    codes, rows = codes[order], rows[order]
-    is_new = np.ones(len(codes), bool)
-    is_new[1:] = (codes[1:] != codes[:-1]) | (rows[1:] != rows[:-1])
-    known, counts = np.unique(codes[is_new], return_counts=True)
-    return known[counts >= min_count]
+def _matrix(
+    values: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    shape: tuple[int, int],
+) -> sparse.csr_array:
+    """Return the matrix of sums of values with the same row and column."""
+    indices = rows.astype(np.int32), columns.astype(np.int32)
+    return sparse.coo_array((values, indices), shape=shape).tocsr()
+
+
+def _chosen(matrix: sparse.csr_array, is_chosen: NDArray[np.bool_]) -> sparse.csr_array:
+    """Return some columns of a matrix."""
+    columns = np.cumsum(is_chosen, dtype=np.int32) - 1
+    is_kept = is_chosen[matrix.indices]
+    ends = np.concatenate([[0], np.cumsum(is_kept)])[matrix.indptr]
+    entries = matrix.data[is_kept], columns[matrix.indices[is_kept]], ends.astype(np.int32)
+    return sparse.csr_array(entries, shape=(len(ends) - 1, int(is_chosen.sum())))
 
 
 def _positions(

@@ -81,7 +81,14 @@ class TextKernel(Kernel):
     def fit(
         self, X: Iterable[str], labels: NDArray[np.int64] | None = None, classes: int = 0
     ) -> Self:
-        """Number and weight the n-grams of some texts.
+        """Number and weight the n-grams of some texts; see `fit_transform`."""
+        self.fit_transform(X, labels, classes)
+        return self
+
+    def fit_transform(
+        self, X: Iterable[str], labels: NDArray[np.int64] | None = None, classes: int = 0
+    ) -> sparse.csr_array:
+        """Number and weight the n-grams of some texts, and return their features ``(N, F)``.
 
         Args:
             X: The texts.
@@ -89,14 +96,15 @@ class TextKernel(Kernel):
             classes: Number of classes.
         """
         least = self.min_count, self.min_characters
-        self.views_ = self._new_views()
+        self.views_, parts = self._new_views(), []
         for sequences, kernel, count in zip(self._read(X), self.views_, least, strict=True):
-            kernel.fit(sequences, count)
-            counts = kernel.transform(sequences)
-            kernel.weights_ = inverse_document_frequency(counts)
+            features = kernel.fit_transform(sequences, count)
+            kernel.weights_ = inverse_document_frequency(features)
             if labels is not None:
-                kernel.weights_ *= class_ratio(counts, labels, classes)
-        return self
+                kernel.weights_ *= class_ratio(features, labels, classes)
+            features.data *= kernel.weights_[features.indices]
+            parts.append(features)
+        return _joined(parts)
 
     def fitted(self) -> tuple[dict[str, list[str]], dict[str, NDArray[Any]]]:
         """Return what `fit` found as plain values and arrays, for `restore`."""
@@ -128,8 +136,7 @@ class TextKernel(Kernel):
     def transform(self, X: Iterable[str]) -> sparse.csr_array:
         """Return the features ``(N, F)``, whose inner products are the kernel."""
         views = zip(self.views_, self._read(X), strict=True)
-        parts = [unit_rows(kernel.transform(sequences)) for kernel, sequences in views]
-        return sparse.csr_array(sparse.hstack(parts, format="csr")) * len(parts) ** -0.5
+        return _joined([kernel.transform(sequences) for kernel, sequences in views])
 
     def occurrences(self, text: str) -> tuple[str, list[TextFeature]]:
         """Return the text of joined words, and each n-gram's part of the features."""
@@ -158,3 +165,9 @@ class TextKernel(Kernel):
         """Return the words of each text, and its joined words with spaces around them."""
         words = [self.split(text) for text in X]
         return words, [f"{SPACE}{SPACE.join(own)}{SPACE}" for own in words]
+
+
+def _joined(parts: list[sparse.csr_array]) -> sparse.csr_array:
+    """Return the features of all views, each scaled to rows of length 1 and equally weighted."""
+    joined = sparse.hstack([unit_rows(part) for part in parts], format="csr")
+    return sparse.csr_array(joined) * len(parts) ** -0.5

@@ -1,0 +1,144 @@
+"""Softmax regression on sparse features, by Newton's method with conjugate gradients."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+PRECISION = 3e-3  # largest gradient at the solution, relative to that at 0
+INNER = 0.3  # residual of a Newton step, relative to the gradient
+_MOST_STEPS, _MOST_PRODUCTS = 100, 250
+_SUFFICIENT = 1e-4  # decrease of the loss, relative to its slope
+
+Gradient = tuple[Tensor, Tensor]  # of coefficients (F, K) and intercepts (K,)
+
+
+class Weights(NamedTuple):
+    """A point or a direction, with the scores that it gives.
+
+    Attributes:
+        coefficients: ``(F, K)``.
+        intercepts: ``(K,)``.
+        scores: Of the examples ``(N, K)``.
+    """
+
+    coefficients: Tensor
+    intercepts: Tensor
+    scores: Tensor
+
+    def plus(self, other: Weights, scale: float) -> Weights:
+        """Return the sum with a multiple of other weights."""
+        return Weights(*_sum(self[:2], other[:2], scale), self.scores + scale * other.scores)
+
+
+class SoftmaxRegression:
+    r"""Minimizes the loss of several classes with an L2 penalty, for one penalty after another.
+
+    .. math::
+        \min_{W, b}\; C \sum_i -\log \mathrm{softmax}(W^\top x_i + b)_{y_i} + \tfrac12 \|W\|^2
+
+    The Hessian is never formed: a product with it takes one product with the features and one with
+    their transpose. Each call of `fit` starts from the solution of the one before.
+
+    Args:
+        features: ``(N, F)``.
+        labels: The class of each example ``(N,)``, each from 0 to K - 1.
+
+    References:
+        Lin, Weng and Keerthi, Trust Region Newton Method for Large-Scale Logistic Regression,
+        JMLR 2008.
+    """
+
+    def __init__(self, features: Any, labels: NDArray[np.int64]) -> None:
+        self._x, self._x_transposed = _tensor(features), _tensor(features.T.tocsr())
+        self._targets = one_hot(torch.from_numpy(labels)).float()
+        count = self._targets.shape[1]
+        coefficients = torch.zeros(self._x.shape[1], count)
+        scores = torch.zeros(self._x.shape[0], count)
+        self._weights = Weights(coefficients, torch.zeros(count), scores)
+        self._first = self._slopes(1 / count - self._targets)[0].norm()
+
+    def fit(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return coefficients ``(K, F)`` and intercepts ``(K,)``.
+
+        Args:
+            penalty: C, the inverse of the L2 penalty.
+        """
+        for _ in range(_MOST_STEPS):
+            chances = self._weights.scores.softmax(1)
+            slopes, offsets = self._slopes(chances - self._targets)
+            gradient = slopes + self._weights.coefficients / penalty, offsets
+            if _dot(gradient, gradient) <= (PRECISION * self._first) ** 2:
+                break
+            step = self._newton_step(gradient, chances, penalty)
+            self._weights = self._descend(step, _dot(gradient, step), penalty)
+        coefficients, intercepts, _ = self._weights
+        return coefficients.T.double().numpy(), intercepts.double().numpy()
+
+    def _newton_step(self, gradient: Gradient, chances: Tensor, penalty: float) -> Weights:
+        """Solve H s = -g approximately by conjugate gradients."""
+        residual = -gradient[0], -gradient[1]
+        direction, square = residual, _dot(residual, residual)
+        zeros = torch.zeros_like(gradient[0]), torch.zeros_like(gradient[1])
+        step = Weights(*zeros, torch.zeros_like(chances))
+        least = INNER**2 * square
+        for _ in range(_MOST_PRODUCTS):
+            scores = self._x @ direction[0] + direction[1]
+            weighted = chances * scores
+            slopes, offsets = self._slopes(weighted - chances * weighted.sum(1, keepdim=True))
+            product = slopes + direction[0] / penalty, offsets
+            scale = square / _dot(direction, product)
+            step = step.plus(Weights(*direction, scores), scale)
+            residual = _sum(residual, product, -scale)
+            before, square = square, _dot(residual, residual)
+            if square <= least:
+                break
+            direction = _sum(residual, direction, square / before)
+        return step
+
+    def _descend(self, step: Weights, slope: float, penalty: float) -> Weights:
+        """Return the weights after a step, halved until the loss decreases enough."""
+        loss, scale = self._loss(self._weights, penalty), 1.0
+        while True:
+            moved = self._weights.plus(step, scale)
+            if self._loss(moved, penalty) <= loss + _SUFFICIENT * scale * slope or scale < 1e-6:
+                return moved
+            scale /= 2
+
+    def _loss(self, weights: Weights, penalty: float) -> float:
+        """Return the objective, divided by C."""
+        scores = weights.scores.double()
+        own = (scores.logsumexp(1) - (scores * self._targets).sum(1)).sum()
+        return float(own + weights.coefficients.double().square().sum() / (2 * penalty))
+
+    def _slopes(self, residuals: Tensor) -> Gradient:
+        """Return the gradients of coefficients and intercepts for residuals ``(N, K)``."""
+        return self._x_transposed @ residuals, residuals.sum(0)
+
+
+def _dot(a: Sequence[Tensor], b: Sequence[Tensor]) -> float:
+    """Return the inner product of coefficients and intercepts."""
+    return float((a[0].double() * b[0]).sum() + (a[1].double() * b[1]).sum())
+
+
+def _sum(a: Gradient, b: Gradient, scale: float) -> Gradient:
+    """Return a plus a multiple of b."""
+    return torch.add(a[0], b[0], alpha=scale), torch.add(a[1], b[1], alpha=scale)
+
+
+def _tensor(matrix: Any) -> Tensor:
+    """Return a sparse matrix as a tensor in float32."""
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # "in beta state"
+        return torch.sparse_csr_tensor(
+            torch.from_numpy(matrix.indptr.astype(np.int32)),
+            torch.from_numpy(matrix.indices.astype(np.int32)),
+            torch.from_numpy(matrix.data.astype(np.float32)),
+            size=matrix.shape,
+        )

@@ -1,0 +1,86 @@
+"""Softmax regression on sparse features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+
+from representer.estimators import softmax_regression
+from representer.estimators.softmax_regression import SoftmaxRegression
+
+
+def problem(classes: int, seed: int = 0) -> tuple[sparse.csr_array, np.ndarray]:
+    """Return features of 120 examples, of which one has none, and labels that depend on them."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((120, 40)) * (rng.random((120, 40)) < 0.2)
+    scores = 2 * x @ rng.standard_normal((40, classes)) + rng.gumbel(size=(120, classes))
+    x[7] = 0
+    return sparse.csr_array(x), scores.argmax(1)
+
+
+def gradient(
+    x: sparse.csr_array, labels: np.ndarray, penalty: float, w: np.ndarray, b: np.ndarray
+) -> float:
+    """Return the norm of the gradient of the objective, divided by C."""
+    scores = x @ w.T + b
+    chances = np.exp(scores - np.logaddexp.reduce(scores, axis=1, keepdims=True))
+    residuals = chances - np.eye(len(b))[labels]
+    slopes = (x.T @ residuals).T + w / penalty
+    return float(np.sqrt((slopes**2).sum() + (residuals.sum(0) ** 2).sum()))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_the_gradient_vanishes_for_one_penalty_after_another(classes):
+    """Up to the precision, and float32; the penalties go up and down."""
+    x, labels = problem(classes)
+    model = SoftmaxRegression(x, labels)
+    at_zero = np.zeros((classes, 40)), np.zeros(classes)
+    first = np.linalg.norm(x.T @ (1 / classes - np.eye(classes)[labels]))
+    assert gradient(x, labels, 1.0, *at_zero) >= first
+    for penalty in (0.1, 1.0, 100.0, 3.0):
+        solution = model.fit(penalty)
+        assert gradient(x, labels, penalty, *solution) < 1.01 * softmax_regression.PRECISION * first
+
+
+@pytest.mark.parametrize("classes", [3, 4])
+def test_it_is_the_logistic_regression_of_scikit_learn(classes, monkeypatch):
+    monkeypatch.setattr(softmax_regression, "PRECISION", 1e-5)  # what float32 allows
+    x, labels = problem(classes)
+    coefficients, intercepts = SoftmaxRegression(x, labels).fit(2.0)
+    expected = LogisticRegression(C=2.0, tol=1e-8, max_iter=5000).fit(x, labels)
+    np.testing.assert_allclose(coefficients, expected.coef_, atol=2e-4)
+    centered = intercepts - intercepts.mean()  # a constant in all of them changes nothing
+    np.testing.assert_allclose(
+        centered, expected.intercept_ - expected.intercept_.mean(), atol=2e-4
+    )
+
+
+def test_a_solution_takes_few_products_with_the_features(monkeypatch):
+    """54 with the Hessian of the objective, 80 without that of the penalty."""
+    x, labels = problem(3)
+    model, products = SoftmaxRegression(x, labels), []
+    slopes = model._slopes
+    monkeypatch.setattr(model, "_slopes", lambda r: (products.append(1), slopes(r))[1])
+    for penalty in (1.0, 3.0, 10.0):
+        model.fit(penalty)
+    assert len(products) < 65, len(products)
+
+
+def test_classes_that_a_hyperplane_separates_have_a_solution():
+    x = sparse.csr_array(np.eye(6)[[0, 1, 2, 3] * 5])
+    labels = np.array([0, 0, 1, 2] * 5)
+    coefficients, intercepts = SoftmaxRegression(x, labels).fit(1e6)
+    scores = x @ coefficients.T + intercepts
+    assert (scores.argmax(1) == labels).all()
+    assert np.isfinite(coefficients).all()
+    np.testing.assert_array_equal(coefficients[:, 4:], 0)  # features that no example has
+
+
+def test_without_features_the_chances_are_the_frequencies():
+    labels = np.array([0, 1, 1, 2] * 5)
+    coefficients, intercepts = SoftmaxRegression(sparse.csr_array((20, 0)), labels).fit(1.0)
+    assert coefficients.shape == (3, 0)
+    chances = np.exp(intercepts) / np.exp(intercepts).sum()
+    np.testing.assert_allclose(chances, [0.25, 0.5, 0.25], atol=0.01)  # of the precision
