@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from representer.printable import show
+from representer.report.standing import AHEAD, BEHIND, LEVEL
 from representer.storage import atomic
 from representer.tasks.comparison import Comparison, Rows, run_missing
 from representer.tasks.comparison_statistics import (
@@ -96,8 +97,8 @@ class Table:
     def relation(self, difference: Interval) -> str:
         """Return "ahead of", "behind" or "level with", by the interval of a difference."""
         if self.is_level(difference):
-            return "level with"
-        return "behind" if (difference.mean > 0) == self.metric.is_loss else "ahead of"
+            return LEVEL
+        return BEHIND if (difference.mean > 0) == self.metric.is_loss else AHEAD
 
     def recommendation(self) -> str:
         """Return what to use, in one sentence; empty without results.

@@ -10,6 +10,7 @@ import numpy as np
 from representer.errors import DataError
 from representer.estimators.explanation import BOTH, KERNEL, NETWORK
 from representer.printable import say
+from representer.report.standing import AHEAD, BEHIND
 from representer.tasks.comparison import Comparison, finished, run_missing
 from representer.tasks.comparison_statistics import Interval
 from representer.tasks.comparison_table import Row, Table
@@ -125,11 +126,11 @@ def _summary(kind: str, tables: Mapping[str, Table]) -> list[str]:
             continue
         to_baseline.append((table, table.difference(rows[BOTH], table.baseline)))
         best = next(row for row in table.rows if row.name != BOTH)
-        if table.relation(table.difference(rows[BOTH], best)) == "behind":
+        if table.relation(table.difference(rows[BOTH], best)) == BEHIND:
             behind.append(KINDS[kind][name])
     if not to_baseline:
         return []
-    above = sum(table.relation(difference) == "ahead of" for table, difference in to_baseline)
+    above = sum(table.relation(difference) == AHEAD for table, difference in to_baseline)
     sentence = (
         f"The interval of `both` minus the best simple baseline excludes 0 in favor of `both` on "
         f"{above} of {len(to_baseline)} sets. "
