@@ -178,7 +178,7 @@ COVERED_BY = {
         "tasks/estimator_comparison", "tasks/language/language_comparison",
         "tasks/signal/signal_comparison",
     ),
-    "tests/cli/test_fit_text.py": ("cli/fit", "tasks/estimator_resume"),
+    "tests/cli/test_fit_text.py": ("cli/fit", "tasks/estimator_resume", "tasks/run_flow"),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_results", "tasks/language/language_use",
     ),

@@ -58,12 +58,22 @@ def test_the_closing_lines_have_tokens_beside_perplexities(run, text, tmp_path):
     assert outcome.code == 0
     assert "47 tokens of the test text" in outcome.out
     rows = [re.split(r"  +", line.strip()) for line in outcome.out.splitlines()]
-    names = [re.sub(r"\d\d? %", "% %", row[0]) for row in rows if row[1:2] == ["perplexity"]]
+    names = [row[0] for row in rows if row[1:2] == ["perplexity"]]
     assert names == [
-        "kernel + string-kernel", "kernel alone, % % of the score",
-        "network alone, % % of the score", "1-gram", "3-gram, Kneser-Ney",
+        "kernel + string-kernel", "kernel alone", "network alone", "1-gram", "3-gram, Kneser-Ney",
     ]  # fmt: skip
     assert "384 tokens to train on" in outcome.err
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert metrics["verdict"] in outcome.out
+    assert "of the spread of the scores comes from the kernel" in outcome.out
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert "of the spread of the scores comes from the kernel" in page
+    assert metrics["verdict"].startswith("On 47 test tokens, kernel + string-kernel is ")
+    own = metrics["test"]["perplexity"]
+    for row in metrics["baselines"]:
+        difference, low, high = row["difference"]
+        assert difference == pytest.approx(own - row["perplexity"])
+        assert low <= difference <= high
 
 
 @pytest.mark.parametrize("answer", ["kernel", "network"])
@@ -206,6 +216,15 @@ def test_predict_writes_the_next_token_of_each_line(run, spoken, tmp_path):
     lines = text.read_text().splitlines()
     chances = estimators.load(spoken).predict_proba(lines).max(axis=1)
     assert [float(row[2]) for row in rows[1:]] == pytest.approx(chances.tolist(), abs=1e-6)
+
+
+def test_predict_and_explain_take_single_texts(run, spoken):
+    outcome = run("predict", spoken, "--input", "one", "--input", "three four")
+    rows = [line.split(",") for line in outcome.out.splitlines()]
+    assert rows[0] == ["beginning", "prediction", "probability"]
+    assert [row[:2] for row in rows[1:]] == [["one", "two"], ["three four", "five"]]
+    explained = run("explain", spoken, "--input", "three four")
+    assert explained.out.startswith("after line 1: five (")
 
 
 def test_explanations_of_next_tokens_sum_to_the_score_and_are_in_the_report(run, text, tmp_path):

@@ -119,7 +119,10 @@ def test_contributions_of_tokens_sum_to_the_score_of_the_next(options):
         assert explanation.score == pytest.approx(logits.max() - logits.mean(), abs=1e-5)
         assert explanation.prediction == model.predict([prompt])[0]
         places = {c.what: c.where for c in explanation.contributions}
-        if prompt and model.filter_length == 1:
+        if prompt and model.order == 2:
+            assert places["a b"] == (0, 1)
+            assert places["a … d"] == (0, 3)
+        elif prompt and model.filter_length == 1:
             assert places["b"] == (1,)
             assert len(places) == 4  # "a" and "<eos>" occur twice
         elif prompt:

@@ -67,6 +67,11 @@ class LanguageEstimator(LanguageParameters, Halves):
     network_: Any
     machine_: LanguageKernel | None
 
+    @property
+    def target_(self) -> Classes:
+        """The tokens as classes."""
+        return Classes(self.inputs_.vocabulary.words)
+
     def learn_inputs(self, counts: Counter[str]) -> LanguageInputs:
         """Return the inputs for a training text with these tokens, or those of `warm_start`.
 
@@ -144,10 +149,8 @@ class LanguageEstimator(LanguageParameters, Halves):
         halves: list[Predictor] = [machine]
         halves += [NetworkPredictor(self.network_)] if self.has_network else []
         scores = [_at_some_places(half, torch.from_numpy(valid), size) for half in halves]
-        target = Classes(self.inputs_.vocabulary.words)
-        self.pool_ = Pool.fit(
-            target, scores[0][0], scores[1][0] if self.has_network else None, scores[0][1]
-        )
+        network = scores[1][0] if self.has_network else None
+        self.pool_ = Pool.fit(self.target_, scores[0][0], network, scores[0][1])
         self.machine_ = machine.refit(np.concatenate([train, valid]))
 
     @property

@@ -14,7 +14,11 @@ import torch
 
 from representer.errors import KindError
 from representer.estimators.explanation import Contribution
-from representer.estimators.ngram_contributions import ngram_contributions, require_layers
+from representer.estimators.ngram_contributions import (
+    ngram_contributions,
+    require_layers,
+    with_gaps,
+)
 from representer.estimators.targets import centered
 from representer.models import LanguageModel
 from representer.models.tied_softmax import TiedSoftmax
@@ -50,10 +54,9 @@ def explain_next(
     ngrams, constant = ngram_contributions(layers, model.embedding(tokens), weights)
     bias = exact.output.bias
     constant += 0.0 if bias is None else centered(bias)[token].item()
+    text = [words[number] for number in ids]
     parts = [
-        Contribution(
-            " ".join(words[ids[t]] for t in at), tuple(t - 1 for t in at if t), "network", value
-        )
+        Contribution(with_gaps(text, at), tuple(t - 1 for t in at if t), "network", value)
         for at, value in ngrams
     ]
     return logits[token].item(), constant, parts

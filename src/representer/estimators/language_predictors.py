@@ -79,11 +79,12 @@ class JointPredictor:
         return torch.stack(scores).sum(0).log_softmax(-1), states
 
 
-def log_likelihood(predictor: Predictor, tokens: Tensor) -> float:
-    """Return the mean log-probability of each token of a text but the first, in nats."""
-    total, state = 0.0, None
+def log_likelihoods(predictor: Predictor, tokens: Tensor) -> Tensor:
+    """Return the log-probability of each token of a text but the first ``(T - 1,)``, in nats."""
+    found: list[Tensor] = []
+    state = None
     for start, length in fixed_segments(len(tokens) - 1, SEGMENT):
         logs, state = predictor.read(tokens[start : start + length], state)
         following = tokens[start + 1 : start + length + 1, None]
-        total += logs.gather(1, following).sum().item()
-    return total / (len(tokens) - 1)
+        found.append(logs.gather(1, following)[:, 0])
+    return torch.cat(found)

@@ -93,7 +93,8 @@ def render(results: Results) -> str:
 
 def _of_language(run: Results) -> dict[str, Any]:
     curves = figures.perplexity_curves(run.history) if run.history else ""
-    return {"curves": curves, "is_regression": False}
+    about_parts = parts_sentence(run.metrics["parts"])
+    return {"curves": curves, "is_regression": False, "about_parts": about_parts}
 
 
 def _drawn(entry: dict[str, Any]) -> dict[str, Any]:

@@ -49,15 +49,18 @@ class Predictions:
         values: Numbers of classes, or numbers ``(N,)``.
         probabilities: Of each class ``(N, C)``; None for numbers.
         deviations: Standard deviations ``(N,)``; None for classes.
+        chances: Probability of the predicted class alone ``(N,)``, where there are too many classes
+            to keep those of all.
     """
 
     values: NDArray[Any]
     probabilities: NDArray[np.float64] | None = None
     deviations: NDArray[np.float64] | None = None
+    chances: NDArray[np.float64] | None = None
 
     def at(self, positions: NDArray[np.intp]) -> Predictions:
         """Return the predictions at some positions."""
-        others = (self.probabilities, self.deviations)
+        others = (self.probabilities, self.deviations, self.chances)
         at = (None if part is None else part[positions] for part in others)
         return Predictions(self.values[positions], *at)
 

@@ -45,12 +45,6 @@ class Outcome:
         return sum(part.seconds or 0.0 for part in self.parts.values())
 
 
-def device_of(estimator: Any) -> Any:
-    """Return the device of an estimator's network; the CPU without one."""
-    network = estimator.network_
-    return "cpu" if network is None else next(network.parameters()).device
-
-
 def model_name(parts: Mapping[str, Part], network: str) -> str:
     """Return the name of what predicts: the parts that were not dropped.
 
@@ -175,8 +169,10 @@ def _excerpt(one: Any) -> str:
 
 def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
     """Return a prediction with its probability or standard deviation as text."""
+    value, chances = predictions.values[row], predictions.chances
     if predictions.probabilities is not None:
-        number = int(predictions.values[row])
-        return f"{names[number]} ({100 * predictions.probabilities[row, number]:.0f} %)"
-    mean = f"{predictions.values[row]:.4g}"
+        chances = predictions.probabilities[:, int(value)]
+    if chances is not None:
+        return f"{names[int(value)]} ({100 * chances[row]:.0f} %)"
+    mean = f"{value:.4g}"
     return mean if predictions.deviations is None else f"{mean} ± {predictions.deviations[row]:.2g}"

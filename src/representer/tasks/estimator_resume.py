@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from representer.storage.run_files import RunFiles
-from representer.tasks.estimator_data import Data
 from representer.tasks.options import determining
 from representer.training.settings import plain, require_same
 from representer.training.trainer_config import TrainerConfig
@@ -20,13 +20,13 @@ WITHOUT_EFFECT_ON_TRAINING = (
 )  # fmt: skip
 
 
-def require_same_options(run: Path, config: Any, data: Data) -> None:
+def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> None:
     """Refuse to continue a run with other options or data, whichever of its parts are fitted.
 
     Args:
         run: The run folder.
         config: The options now.
-        data: The data now.
+        splits: The data now, as in splits.json.
 
     Raises:
         ArgumentError: They differ; the message names each option with both values.
@@ -38,5 +38,5 @@ def require_same_options(run: Path, config: Any, data: Data) -> None:
     digests = files.parsed("splits.json", lambda: files.json("splits.json")["sha256"].values())
     now = determining(config, TrainerConfig(), WITHOUT_EFFECT_ON_TRAINING)
     before = {name: saved.get(name) for name in now} | {"sha256": sorted(digests)}
-    now["sha256"] = sorted(data.splits()["sha256"].values())
+    now["sha256"] = sorted(splits["sha256"].values())
     require_same(before, plain(now), run)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from representer.estimators.fitting import batch_size_for
-from representer.printable import say, show
-from representer.report import write_report
+from representer.printable import say
 from representer.report.standing import parts_sentence
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
@@ -32,7 +31,6 @@ from representer.tasks.estimator_options import parameters_of
 from representer.tasks.estimator_preparation import EstimatorPreparation
 from representer.tasks.estimator_results import (
     Outcome,
-    device_of,
     metrics_of,
     mistakes,
     model_name,
@@ -40,9 +38,9 @@ from representer.tasks.estimator_results import (
 )
 from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
 from representer.tasks.estimator_use import predictions_of
-from representer.tasks.options import as_yaml, command_of, determining
+from representer.tasks.options import as_yaml, determining
+from representer.tasks.run_flow import named, opened, publish, repeated
 from representer.tasks.table_file import as_csv
-from representer.training.fingerprint import fingerprint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +79,11 @@ class EstimatorTask(EstimatorPreparation):
         Raises:
             RepresenterError: See ``errors``; the message names the location and the fix.
         """
-        name = "demo" if config.demo else Path(config.data or "").name.partition(".")[0]
-        config = replace(config, out=config.out or f"runs/{name or self.name}")
+        config = named(config, "demo", self.name)
         data = self.prepare(config)
         networks = self.networks(config)
         with ExitStack() as stack:
-            runs = [stack.enter_context(self._open(one)) for one in networks.values()]
+            runs = [stack.enter_context(opened(one)) for one in networks.values()]
             trained = []
             for run, (heading, own) in zip(runs, networks.items(), strict=True):
                 if heading:
@@ -111,7 +108,7 @@ class EstimatorTask(EstimatorPreparation):
         for note in () if is_silent else model.notes:
             say(note)
         if run.resume:
-            require_same_options(run.path, config, data)
+            require_same_options(run.path, config, data.splits())
         if network is None or not checkpoint.steps(run.checkpoints):  # else they must not change
             run.write_text("config.yaml", as_yaml(config))
             run.write_json("splits.json", data.splits())
@@ -168,28 +165,17 @@ class EstimatorTask(EstimatorPreparation):
             "title": self.title(config, data) if self.title else self._title(data),
             "noun": self.noun,
             "nouns": self.nouns,
-            "command": command_of(self.name, config, self.defaults(config)),
-            "config": config.to_dict(),
             "data": data.described(trained.model.facts),
             "model": {"values": dict(trained.model.values)},
             "place": data.parts["test"].place,
             "mistakes": mistakes(data, outcome.predictions[0]),
             "points": points(data, outcome.predictions),
-            "environment": fingerprint(device_of(trained.estimator)),
+            **repeated(self.name, config, self.defaults(config), trained.estimator),
         }
-        run.write_json("details.json", details)
-        run.write_json("metrics.json", metrics)
-        closing = self.closing(self, run, trained)
-        page = write_report(run.path)
         about = parts_sentence(metrics["parts"])
-        for text in (summary(metrics), about, metrics["verdict"], closing, f"report: {page}"):
-            if text:
-                show(text)
-        return metrics
-
-    def _open(self, config: Any) -> RunFolder:
-        is_repeated_demo = config.demo and Path(config.out).exists()
-        return RunFolder(config.out, resume=config.resume or is_repeated_demo)
+        closing = self.closing(self, run, trained)
+        lines = summary(metrics), about, metrics["verdict"], closing
+        return publish(run, metrics, details, lines)
 
     def _values(self, data: Data, part: str) -> Any:
         values = data.values[part]

@@ -12,7 +12,7 @@ import numpy as np
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
-from representer.estimators.base import NOT_FINITE, Estimator
+from representer.estimators.base import NOT_FINITE
 from representer.estimators.explanation import Explanation
 from representer.estimators.targets import Numbers
 from representer.printable import say
@@ -216,7 +216,7 @@ class EstimatorUse:
 
     def _load(
         self, run: str | Path, options: Any, *, is_path: bool = True
-    ) -> tuple[Estimator, dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Return the estimator of a run and how to read data: as in training, unless options say.
 
         Raises:
@@ -242,10 +242,15 @@ class EstimatorUse:
     def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> list[Predictions]:
         """Return predictions; messages name the source of the objects, or the run."""
         try:
-            return predictions_of(run, estimator, objects.objects)
+            return self._predictions(run, estimator, objects.objects)
         except DataError as error:
             is_model = NOT_FINITE in str(error)
             raise DataError(str(error), file=run if is_model else objects.source) from None
+
+    def _predictions(
+        self, run: str | Path, estimator: Any, objects: Sequence[Any]
+    ) -> list[Predictions]:
+        return predictions_of(run, estimator, objects)
 
 
 def predictions_of(run: str | Path, estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
@@ -276,6 +281,11 @@ def _columns(
     parts: list[list[list[str]]] = []
     for k, own in enumerate(predictions):
         end = ends[k] if len(predictions) > 1 else ""
+        if own.chances is not None:
+            added += [f"prediction{end}", f"probability{end}"]
+            pairs = zip(own.values.tolist(), own.chances.tolist(), strict=True)
+            parts.append([[classes[k][int(number)], f"{chance:.6f}"] for number, chance in pairs])
+            continue
         if own.probabilities is None:
             added += [f"prediction{end}", f"uncertainty{end}"]
             deviations = np.zeros(0) if own.deviations is None else own.deviations

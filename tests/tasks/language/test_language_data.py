@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from language_samples import estimator_of, made_up_text, small_config
+from language_samples import made_up_text, small_config
 from representer.errors import ArgumentError, DataError
 from representer.tasks.language.language_data import prepare
 
 
 def read(config):
-    return prepare(config, estimator_of(config))
+    return prepare(config)[1]
 
 
 @pytest.fixture

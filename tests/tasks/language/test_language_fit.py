@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from language_samples import estimator_of, made_up_text, small_config
+from language_samples import made_up_text, small_config
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.estimators import LanguageModel
 from representer.estimators.perplexity import negative_log_likelihood
@@ -134,7 +134,7 @@ def test_each_metric_is_that_of_its_part(text, tmp_path, answer):
     config = small_config(data=text, baselines="simple", answer=answer)
     metrics = fit(tmp_path / "run", config)
     own = LanguageModel.load(tmp_path / "run")
-    data = prepare(config, estimator_of(config))
+    _, data = prepare(config)
     train, valid, test = (data.tokens[part] for part in ("train", "valid", "test"))
     assert sorted(valid.tolist()) != sorted(test.tolist())
     if own.network_ is not None:

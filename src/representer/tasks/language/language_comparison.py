@@ -14,9 +14,8 @@ from representer.estimators.explanation import BOTH, NETWORK
 from representer.models.cells import resolve_cell
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
-from representer.tasks.estimator_options import parameters_of
 from representer.tasks.language.language_data import LanguageData, has_own_test, prepare
-from representer.tasks.language.language_results import baselines_of
+from representer.tasks.language.language_results import counted
 
 # Options that do not change the results, or that a comparison sets itself.
 _WITHOUT_EFFECT = (
@@ -78,8 +77,8 @@ class LanguageComparison(Comparison):
         known, count = len(train) + len(valid), len(test)
         if unit == BASELINES:
             return [
-                Result(row["name"], [row["loss"]], row["seconds"], known, True, count)
-                for row in (baselines_of(data) if config.baselines != "none" else [])
+                Result(name, [-scores.mean()], seconds, known, True, count)
+                for name, scores, seconds in (counted(data) if config.baselines != "none" else [])
             ]
         started = time.perf_counter()
         network = estimator.new_network(config.seed)
@@ -92,11 +91,8 @@ class LanguageComparison(Comparison):
         return results if unit == MODEL else [replace(results[0], name=unit)]
 
     def _prepared(self, config: Any, split: int) -> tuple[LanguageModel, LanguageData]:
-        estimator = LanguageModel(**parameters_of(config, LanguageModel))
-        estimator.verbose = 0
-        estimator.check()
-        shift = [*self.splits].index(split) / len(self.splits)
-        return estimator, prepare(config, estimator, shift)
+        estimator, data = prepare(config, [*self.splits].index(split) / len(self.splits))
+        return estimator.set_params(verbose=0), data
 
 
 def comparison(config: Any, **options: Any) -> LanguageComparison:

@@ -49,6 +49,11 @@ class CorpusOptions:
     demo: bool = option(False, "no DATA: the help topics of Python")
 
 
+@dataclass(frozen=True)
+class LanguageReading:
+    """Options of reading lines to predict after: none, since the run names the encoding."""
+
+
 LanguageConfig: type[Any] = config_of(
     "LanguageConfig",
     __name__,

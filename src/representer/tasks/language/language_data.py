@@ -26,6 +26,7 @@ from representer.estimators import LanguageModel, saving
 from representer.estimators.language_inputs import LanguageInputs
 from representer.estimators.language_training import check_texts
 from representer.storage.run_files import MODEL
+from representer.tasks.estimator_options import parameters_of
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,10 @@ class LanguageData:
             for part, tokens in self.tokens.items()
         }
 
+    def splits(self) -> dict[str, Any]:
+        """Return the digests and the counts of the parts, as in splits.json."""
+        return {"sha256": self.digests, **self.report}
+
     @property
     def report(self) -> dict[str, Any]:
         """Counts of tokens, lines and unknown tokens for the report."""
@@ -69,18 +74,23 @@ def has_own_test(config: Any) -> bool:
     return bool(config.test) or (not config.demo and Path(config.data).is_dir())
 
 
-def prepare(config: Any, estimator: LanguageModel, shift: float = 0.0) -> LanguageData:
+def prepare(config: Any, shift: float = 0.0) -> tuple[LanguageModel, LanguageData]:
     """Read, split and encode the text; nothing is written.
 
     Args:
         config: The options of the run.
-        estimator: It gets the inputs of the text, or of the run that is resumed.
         shift: Fraction by which the lines of a single text are rotated before they are split.
+
+    Returns:
+        The estimator with the inputs of the text, or of the run that is resumed, and the data.
 
     Raises:
         DataError: If the data cannot be used.
-        ArgumentError: If no data are named, or the vocabulary does not fit into memory.
+        ArgumentError: If no data are named, the vocabulary does not fit into memory, or a
+            parameter is out of its range.
     """
+    estimator = LanguageModel(**parameters_of(config, LanguageModel))
+    estimator.check()
     sources, name = _sources(config, shift)
     own_run = Path(config.out or "")
     if config.warm_start and config.resume and (own_run / MODEL).exists():
@@ -97,7 +107,7 @@ def prepare(config: Any, estimator: LanguageModel, shift: float = 0.0) -> Langua
             raise DataError(
                 f"the test text has {len(tokens['test'])} token(s); at least 2 are needed"
             )
-    return LanguageData(tokens, inputs, name)
+    return estimator, LanguageData(tokens, inputs, name)
 
 
 @contextmanager

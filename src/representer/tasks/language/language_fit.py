@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from representer.data.language import PARTS
 from representer.estimators import LanguageModel
-from representer.printable import say, show
-from representer.report import write_report
+from representer.printable import say
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
-from representer.tasks.estimator_options import parameters_of
+from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
+from representer.tasks.language.language_config import defaults
 from representer.tasks.language.language_data import LanguageData, prepare
-from representer.tasks.language.language_results import details_of, metrics_of, summary
+from representer.tasks.language.language_results import closing, details_of, metrics_of
 from representer.tasks.options import as_yaml, determining
-
-# A resumed run may change these; the trainer checks its own settings.
-_OPTIONS_WITHOUT_EFFECT_ON_TRAINING = (
-    "data", "valid", "test", "out", "baselines", "preset", "resume", "demo", "encoding", "device",
-    "time_limit",
-)  # fmt: skip
+from representer.tasks.run_flow import named, opened, publish, repeated
 
 
 def fit(config: Any) -> dict[str, Any]:
     """Train a language model, test it, and write the run folder.
 
-    Nothing is written before the data have been read and checked.
+    Nothing is written before the data have been read and checked. A finished demo prints its
+    results again, and an interrupted one continues.
 
     Args:
         config: The options of the run.
@@ -38,22 +32,15 @@ def fit(config: Any) -> dict[str, Any]:
     Raises:
         RepresenterError: As ``errors`` lists them; the message names the location and the fix.
     """
-    path = "language-demo" if config.demo else config.data or "language"
-    config = replace(config, out=config.out or f"runs/{Path(path).name.partition('.')[0]}")
-    prepared = _prepared(config)
-    with RunFolder(config.out, resume=config.resume) as run:
+    config = named(config, "language-demo", "language")
+    prepared = prepare(config)
+    with opened(config) as run:
         return _train_and_report(run, config, *prepared)
 
 
 def fit_in(run: RunFolder, config: Any) -> dict[str, Any]:
     """Train and test a language model in a folder that is open already, see `fit`."""
-    return _train_and_report(run, config, *_prepared(config))
-
-
-def _prepared(config: Any) -> tuple[LanguageModel, LanguageData]:
-    estimator = LanguageModel(**parameters_of(config, LanguageModel))
-    estimator.check()
-    return estimator, prepare(config, estimator)
+    return _train_and_report(run, config, *prepare(config))
 
 
 def _train_and_report(
@@ -64,30 +51,24 @@ def _train_and_report(
         f"{data.source}: {len(train):,} tokens to train on, {len(valid):,} to validate, "
         f"{len(test):,} to test; a vocabulary of {len(data.inputs.vocabulary):,}"
     )
-    is_resumed = config.resume and bool(checkpoint.steps(run.checkpoints))
+    is_trained = run.resume and bool(checkpoint.steps(run.checkpoints))
     network = None
     if estimator.has_network:
-        network = estimator.new_network(config.seed, is_resumed=is_resumed)
-    if not is_resumed:  # otherwise they exist and must not change
+        network = estimator.new_network(config.seed, is_resumed=is_trained)
+    if run.resume:
+        require_same_options(run.path, config, data.splits())
+    if not is_trained:  # otherwise they exist and must not change
         run.write_text("config.yaml", as_yaml(config))
-        run.write_json("splits.json", {"sha256": data.digests, **data.report})
+        run.write_json("splits.json", data.splits())
     result = estimator.train_on(
         run, network, train, valid, config.seed,
-        settings=lambda trainer: _settings(config, data, trainer),
+        settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
+        | {"sha256": data.digests},
     )  # fmt: skip
     run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
     if not run.is_writer:
         return {}
     metrics = metrics_of(config, data, estimator, result)
-    run.write_json("details.json", details_of(config, data, estimator))
-    run.write_json("metrics.json", metrics)
-    page = write_report(run.path)
-    show(summary(metrics))
-    show(f"report: {page}")
-    return metrics
-
-
-def _settings(config: Any, data: LanguageData, trainer: Any) -> dict[str, Any]:
-    """Return the settings that determine a run, except those that the trainer checks."""
-    chosen = determining(config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
-    return {**chosen, "sha256": data.digests}
+    usual = defaults(config.preset, demo=config.demo)
+    details = details_of(config, data, estimator) | repeated("language", config, usual, estimator)
+    return publish(run, metrics, details, closing(metrics))

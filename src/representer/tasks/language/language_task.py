@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from representer.tasks.language.adaptation import Adaptation
-from representer.tasks.language.language_config import LanguageConfig, defaults
+from representer.estimators.adaptation import Adaptation
+from representer.tasks.language.language_config import LanguageConfig, LanguageReading, defaults
 from representer.tasks.task import Task
 
 _HOME = "representer.tasks.language"
@@ -13,7 +13,12 @@ LANGUAGE = Task(
     noun="running text",
     config=LanguageConfig,
     defaults=lambda given: defaults(given.preset, demo=given.demo),
-    options={"evaluate": (Adaptation,), "predict": (), "explain": (), "generate": ()},
+    options={
+        "evaluate": (Adaptation,),
+        "predict": (LanguageReading,),
+        "explain": (LanguageReading,),
+        "generate": (),
+    },
     functions={
         "fit": f"{_HOME}.language_fit:fit",
         "comparison": f"{_HOME}.language_comparison:comparison",
@@ -24,4 +29,5 @@ LANGUAGE = Task(
         "generate": f"{_HOME}.language_use:generate",
     },
     packages=("accelerate", "safetensors", "scikit-learn", "matplotlib", "jinja2"),
+    takes_strings=True,
 )

@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
-from representer.data.language import text_lines
+from representer.data.language import LanguageVocabulary, text_lines
+from representer.data.tables import Grid
 from representer.errors import ArgumentError, DataError
 from representer.estimators import LanguageModel
-from representer.estimators.perplexity import figures
-from representer.printable import say
-from representer.storage.run_files import require_finite
-from representer.tasks.estimator_explain import entry_of, write_explanations
-from representer.tasks.language.adaptation import Adaptation
-from representer.tasks.language.continuous_cache import (
+from representer.estimators.adaptation import Adaptation
+from representer.estimators.continuous_cache import (
     ContinuousCache,
     cached_negative_log_likelihood,
 )
-from representer.tasks.language.dynamic_evaluation import dynamic_evaluation
-from representer.tasks.table_file import as_csv, check_output, write_table
+from representer.estimators.dynamic_evaluation import dynamic_evaluation
+from representer.estimators.perplexity import figures
+from representer.printable import say
+from representer.report.results import Predictions
+from representer.storage.run_files import require_finite
+from representer.tasks.estimator_objects import Objects, strings_of
+from representer.tasks.estimator_use import EstimatorUse
+from representer.tasks.language.language_config import LanguageReading
 
-AT_A_TIME = 64  # lines whose predictions are in memory together
+
+def read_lines(path: str | Path, *, encoding: str, **others: Any) -> Objects:
+    """Read the lines of a text; the next token after each is predicted."""
+    lines = [line.rstrip("\r\n") for line in text_lines(path, encoding)]
+    numbers = [*range(1, len(lines) + 1)]
+    table = Grid(["line"], [[str(number)] for number in numbers], numbers, [], True, False, [])
+    return Objects(str(path), str(path), lines, [None] * len(lines), numbers, table=table)
+
+
+class LanguageUse(EstimatorUse):
+    """`predict` and `explain` of the next token after a line."""
+
+    def _load(
+        self, run: str | Path, options: Any, *, is_path: bool = True
+    ) -> tuple[LanguageModel, dict[str, Any]]:
+        estimator = LanguageModel.load(run)
+        return estimator, {"encoding": estimator.encoding}
+
+    def _predictions(
+        self, run: str | Path, estimator: Any, objects: Sequence[Any]
+    ) -> list[Predictions]:
+        tokens = estimator.inputs_.encode(objects)
+        if unknown := int((tokens == LanguageVocabulary.UNKNOWN).sum()):
+            say(f"{unknown} unknown tokens are read as <unk>")
+        estimator.set_params(verbose=0)
+        numbers, chances = estimator.most_probable(objects)
+        require_finite(run, chances)
+        return [Predictions(numbers, chances=chances)]
 
 
 def evaluate(
@@ -77,73 +105,6 @@ def _losses(estimator: LanguageModel, tokens: Tensor, chosen: Adaptation) -> dic
     return losses
 
 
-def predict(run: str | Path, data: str | Path, output: str | Path | None) -> None:
-    """Write the most probable next token after each line of a text, and its probability.
-
-    Args:
-        run: The run folder.
-        data: The text file.
-        output: CSV file, written atomically; stdout if None.
-
-    Raises:
-        DataError: The text or the path of the output cannot be used.
-        StorageError: The output cannot be written.
-    """
-    if output is not None:
-        check_output(Path(output), Path(data))
-    estimator = LanguageModel.load(run)
-    lines = [line.rstrip("\r\n") for line in text_lines(data, estimator.encoding)]
-    tokens = estimator.inputs_.encode(lines)
-    if unknown := int((tokens == estimator.inputs_.vocabulary.UNKNOWN).sum()):
-        say(f"{unknown} unknown tokens are read as <unk>")
-    rows = [
-        [str(number), token, f"{chance:.6f}"]
-        for number, (token, chance) in enumerate(_next_tokens(run, estimator, lines), 1)
-    ]
-    write_table(output, as_csv([["line", "prediction", "probability"], *rows]))
-
-
-def explain(run: str | Path, data: str | Path, *, limit: int, top: int) -> list[dict[str, Any]]:
-    """Explain the most probable next token after each of the first lines of a text.
-
-    Writes explanations.json into the run folder and updates its report.
-
-    Args:
-        run: The run folder.
-        data: The text file.
-        limit: Number of lines.
-        top: Number of contributions to list for each.
-
-    Raises:
-        DataError: The text cannot be used.
-        KindError: The model has no exact contributions, with the reason.
-    """
-    estimator = LanguageModel.load(run)
-    first = islice(text_lines(data, estimator.encoding), limit)
-    lines = [line.rstrip("\r\n") for line in first]
-    explanations = estimator.explain(lines, top)
-    pairs = zip(_next_tokens(run, estimator, lines), explanations, strict=True)
-    entries = [
-        entry_of("after line", row, f"{token} ({100 * chance:.0f} %)", explanation)
-        for row, ((token, chance), explanation) in enumerate(pairs, 1)
-    ]
-    write_explanations(run, entries)
-    return entries
-
-
-def _next_tokens(
-    run: str | Path, estimator: LanguageModel, lines: list[str]
-) -> Iterator[tuple[str, float]]:
-    """Yield the most probable token after each line, and its probability."""
-    estimator.set_params(verbose=0)  # unknown tokens have been named
-    for start in range(0, len(lines), AT_A_TIME):
-        chances = estimator.predict_proba(lines[start : start + AT_A_TIME])
-        require_finite(run, chances)
-        best = chances.argmax(axis=1)
-        tokens = np.asarray(estimator.tokens_)[best].tolist()
-        yield from zip(tokens, chances.max(axis=1).tolist(), strict=True)
-
-
 def generate(
     run: str | Path, prompt: str, tokens: int, *, temperature: float, top_p: float, seed: int
 ) -> Iterator[str]:
@@ -161,3 +122,12 @@ def generate(
         raise ArgumentError("tokens", tokens, "a positive integer")
     model = LanguageModel.load(run)
     return model.stream(prompt, tokens, temperature, top_p=top_p, random_state=seed)
+
+
+FLOW = LanguageUse(
+    noun="after line",
+    reading=LanguageReading,
+    read=read_lines,
+    strings=lambda strings, noun, reading: strings_of(strings, "beginning", reading),
+)
+predict, explain = FLOW.predict, FLOW.explain

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from representer.printable import say, show
-from representer.report import write_report
+from representer.printable import say
 from representer.report.standing import parts_sentence
 from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
+from representer.tasks.run_flow import named, opened, publish
 from representer.tasks.signal.signal_baseline import band_power_baseline
 from representer.tasks.signal.signal_data import prepare, standardized
 from representer.tasks.signal.signal_filters import describe_filters
@@ -42,15 +41,13 @@ def fit(config: Any) -> dict[str, Any]:
     Raises:
         RepresenterError: See ``errors``; the message names the location and the fix.
     """
-    name = "signal-demo" if config.demo else Path(config.data or "signal").name.partition(".")[0]
-    config = replace(config, out=config.out or f"runs/{name}")
+    config = named(config, "signal-demo", "signal")
     data = prepare(config)
     folds = plan(data.recordings, config)
     estimator = new_estimator(config, data.recordings, 0)
     if estimator.has_network:
         estimator.new_network(0)  # raises now what would fail later
-    is_rerun = config.demo and Path(config.out).exists()  # a demo continues without --resume
-    with RunFolder(config.out, resume=config.resume or is_rerun) as run:
+    with opened(config) as run:
         if not (run.path / "config.yaml").exists():
             run.write_text("config.yaml", as_yaml(config))
         run.write_json("splits.json", {"folds": [fold.to_dict() for fold in folds]})
@@ -70,14 +67,8 @@ def fit(config: Any) -> dict[str, Any]:
             details["filters"] = describe_filters(
                 shared.recordings, run.path, result.folds, is_wavelet=is_wavelet
             )
-        run.write_json("details.json", details)
-        run.write_json("metrics.json", metrics)
-        page = write_report(run.path)
         about = parts_sentence(metrics["parts"])
-        for text in (summary(metrics), about, metrics["verdict"], f"report: {page}"):
-            if text:
-                show(text)
-        return metrics
+        return publish(run, metrics, details, [summary(metrics), about, metrics["verdict"]])
 
 
 def train_final(run: RunFolder, config: Any, data: FoldData) -> TrainedFold:

@@ -12,8 +12,8 @@ from representer.estimators.explanation import Part
 from representer.report.metrics import classification_metrics
 from representer.report.standing import ACCURACY, standing
 from representer.tasks.estimator_options import defaults
-from representer.tasks.estimator_results import device_of, model_name
-from representer.tasks.options import command_of
+from representer.tasks.estimator_results import model_name
+from representer.tasks.run_flow import repeated
 from representer.tasks.signal.signal_baseline import NAME as BASELINE
 from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_data import SignalData
@@ -21,7 +21,6 @@ from representer.tasks.signal.signal_fold import FoldResult, TrainedFold
 from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
-from representer.training.fingerprint import fingerprint
 
 
 def metrics_of(
@@ -85,10 +84,8 @@ def details_of(config: Any, data: SignalData, final: TrainedFold) -> dict[str, A
     usual = defaults(SignalConfig, DEMO if config.demo else {})
     return {
         "title": f"{source}: {', '.join(data.recordings.classes)} from the signal",
-        "command": command_of(SIGNAL.name, config, usual),
-        "config": config.to_dict(),
         "data": data.report,
-        "environment": fingerprint(device_of(final.estimator)),
+        **repeated(SIGNAL.name, config, usual, final.estimator),
     }
 
 

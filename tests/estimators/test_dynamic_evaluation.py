@@ -9,12 +9,12 @@ from torch import Tensor
 
 from language_samples import small_model
 from representer.errors import ArgumentError, TrainingError
-from representer.estimators.perplexity import negative_log_likelihood
-from representer.tasks.language import dynamic_evaluation as module
-from representer.tasks.language.dynamic_evaluation import (
+from representer.estimators import dynamic_evaluation as module
+from representer.estimators.dynamic_evaluation import (
     dynamic_evaluation,
     mean_squared_gradients,
 )
+from representer.estimators.perplexity import negative_log_likelihood
 
 TOKENS = torch.randint(11, (24,), generator=torch.Generator().manual_seed(1))
 LR, DECAY = 0.3, 0.2

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from representer.errors import ArgumentError
-from representer.tasks.options import option
+from representer.estimators.parameters import option
 
 
 @dataclass(frozen=True)

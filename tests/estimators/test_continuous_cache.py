@@ -10,12 +10,12 @@ from torch import Tensor
 
 from language_samples import small_model
 from representer.errors import ArgumentError
-from representer.estimators.perplexity import negative_log_likelihood
-from representer.tasks.language import continuous_cache
-from representer.tasks.language.continuous_cache import (
+from representer.estimators import continuous_cache
+from representer.estimators.continuous_cache import (
     ContinuousCache,
     cached_negative_log_likelihood,
 )
+from representer.estimators.perplexity import negative_log_likelihood
 
 STEPS, SIZE, WORDS = 20, 5, 7
 

@@ -1,0 +1,73 @@
+"""The steps around training that every ``fit`` has: naming and opening the run, and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from representer.estimators.network_estimator import NetworkEstimator
+from representer.printable import show
+from representer.report import write_report
+from representer.storage.run_folder import RunFolder
+from representer.tasks.options import command_of
+from representer.training.fingerprint import fingerprint
+
+
+def named(config: Any, demo: str, otherwise: str) -> Any:
+    """Return the options with a run folder, which is named after the data if it is not given.
+
+    Args:
+        config: The options of ``fit``.
+        demo: The name for ``--demo``.
+        otherwise: The name for data without one.
+    """
+    name = demo if config.demo else Path(config.data or "").name.partition(".")[0] or otherwise
+    return replace(config, out=config.out or f"runs/{name}")
+
+
+def opened(config: Any) -> RunFolder:
+    """Return the folder of a run; a demo continues without ``--resume``."""
+    is_repeated_demo = config.demo and Path(config.out).exists()
+    return RunFolder(config.out, resume=config.resume or is_repeated_demo)
+
+
+def repeated(
+    task: str, config: Any, usual: Mapping[str, Any], estimator: NetworkEstimator
+) -> dict[str, Any]:
+    """Return what details.json needs to repeat a run: command, options and environment.
+
+    Args:
+        task: Its name.
+        config: The options of ``fit``.
+        usual: The defaults of its preset, or of the demo.
+        estimator: The trained estimator.
+    """
+    network = estimator.network_
+    device = "cpu" if network is None else next(network.parameters()).device
+    return {
+        "command": command_of(task, config, usual),
+        "config": config.to_dict(),
+        "environment": fingerprint(device),
+    }
+
+
+def publish(
+    run: RunFolder, metrics: dict[str, Any], details: dict[str, Any], closing: Sequence[str]
+) -> dict[str, Any]:
+    """Write the results and the report of a run, print its closing lines, and return the metrics.
+
+    Args:
+        run: The folder.
+        metrics: As in metrics.json.
+        details: As in details.json.
+        closing: What the terminal shows; empty texts are left out.
+    """
+    run.write_json("details.json", details)
+    run.write_json("metrics.json", metrics)
+    page = write_report(run.path)
+    for text in (*closing, f"report: {page}"):
+        if text:
+            show(text)
+    return metrics
