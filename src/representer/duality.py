@@ -232,9 +232,7 @@ def _activated(layer: StringKernelRNN | RandomWalkKernelNN, states: str) -> str:
 
 
 def _walks(layer: RandomWalkKernelNN) -> RandomWalkKernel | str:
-    from representer.nn.graph.graph_options import sigma_of
-
-    sigma = sigma_of(layer.nonlinear)
+    sigma = layer.options.sigma
     violation = mercer_violation(sigma)
     reason = _decays(layer) or _first(
         (layer.order > 1 and violation, f"Its σ is not a Mercer kernel: {violation}."),

@@ -9,12 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from ops.cases import pairwise_chains
 from representer.functional import StringChain, string_scan, string_states
-from representer.ops.string_scan.samples import CHAINS, every_way, tensors
+from representer.ops.string_scan.samples import CHAINS, tensors
 
 A, B = (1.0, 0.0), (0.0, 1.0)
 EVERY_CHAIN = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
-WAYS = [chain for order in (1, 2, 3) for chain in every_way(order)]
+WAYS = [chain for order in (1, 2, 3) for chain in pairwise_chains(order)]
 
 
 def run(chain: StringChain, tokens: list[tuple], references: list[tuple], lam: float = 0.5):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from representer.functional import StringChain
 from representer.ops import OPS, Op, Sample
 
 BACKENDS = [
@@ -184,3 +186,12 @@ class RecordedCalls(TorchDispatchMode):
             self.made.append((func, args))
             self.results.append(several(results))
         return results
+
+
+def pairwise_chains(order: int) -> Iterator[StringChain]:
+    """Yield chains of one order with every pair of values of the other fields."""
+    combines, normalized = ("multiply", "add", "add_exact"), ("no", "paper", "exact")
+    for combine, norm, readout in product(combines, normalized, ("last", "sum")):
+        for i, decay in enumerate(("given", "gate", "state_gate")):
+            highway = (i + (readout == "sum")) % 2 == 1
+            yield StringChain(order, combine, norm, readout, decay, highway)

@@ -1,4 +1,4 @@
-"""torch.vmap over any op is the op over each entry. Generated from ``OPS``."""
+"""torch.vmap over any op equals the op on each entry. Generated from ``OPS``."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def compare(op: Op, backend: str, sample: Sample, names: set[str], dim: int) -> 
 
 @every(sequence_samples)
 @pytest.mark.parametrize("dim", [0, 1])
-def test_mapping_over_what_has_a_batch_runs_the_operator_once(
+def test_vmap_over_operands_with_a_batch_runs_the_operator_once(
     op: Op, backend: str, sample: Sample, dim: int
 ):
     names = set(make(sample, torch.float64)) - without_batch(op, sample)
@@ -92,13 +92,13 @@ def test_mapping_over_what_has_a_batch_runs_the_operator_once(
 
 
 @every(sequence_samples)
-def test_what_is_not_mapped_over_is_the_same_for_every_entry(op: Op, backend: str, sample: Sample):
+def test_vmap_shares_operands_that_are_not_mapped(op: Op, backend: str, sample: Sample):
     first = next(iter(make(sample, torch.float64)))
     assert compare(op, backend, sample, {first}, 0) == runs(sample)
 
 
 @every(samples_with_an_operand_without_batch)
-def test_mapping_over_what_has_no_batch_runs_the_operator_once_an_entry(
+def test_vmap_over_other_operands_runs_the_operator_once_per_entry(
     op: Op, backend: str, sample: Sample
 ):
     names = {*without_batch(op, sample), next(iter(make(sample, torch.float64)))}

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
-from representer.errors import KindError, ShapeError
+from representer.errors import BackendError, KindError, ShapeError
 from representer.ops.checks import (
     check_floating,
     check_like,
+    check_no_forward_mode,
     dtypes_meet,
+    is_forward_mode,
     may_need_gradient,
 )
 
 LIKE = torch.zeros(2, 3)
 
 
-def test_a_tensor_that_fits_passes():
+def test_a_valid_tensor_passes_the_checks():
     check_like("c0", torch.ones(4), LIKE, (4,))
     check_floating("u", LIKE)
 
@@ -46,7 +49,7 @@ def test_under_autocast_dtypes_may_differ_but_shapes_may_not():
             check_like("c0", torch.ones(3, 2).bfloat16(), LIKE, (2, 3))
 
 
-def test_autocast_leaves_float64_alone_and_so_do_the_checks():
+def test_under_autocast_float64_still_has_to_match():
     single, double = torch.ones(2), torch.ones(2).double()
     with torch.autocast("cpu", torch.bfloat16):
         assert dtypes_meet(double, double)
@@ -57,12 +60,12 @@ def test_autocast_leaves_float64_alone_and_so_do_the_checks():
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
-def test_only_real_floating_point_numbers_are_computed_with(dtype: torch.dtype):
+def test_only_real_floating_point_dtypes_are_accepted(dtype: torch.dtype):
     with pytest.raises(KindError, match=f"u is {dtype}; expected a floating-point dtype"):
         check_floating("u", torch.zeros(2, dtype=dtype))
 
 
-def test_a_gradient_may_be_requested_where_autograd_or_vmap_holds_a_tensor():
+def test_gradients_may_be_needed_with_autograd_or_vmap():
     plain, marked = torch.zeros(2, 3), torch.zeros(2, 3, requires_grad=True)
     assert not may_need_gradient((None, plain))
     assert may_need_gradient((None, plain, marked))
@@ -71,3 +74,19 @@ def test_a_gradient_may_be_requested_where_autograd_or_vmap_holds_a_tensor():
     found = []
     torch.vmap(lambda x: found.append(may_need_gradient((x,))) or x)(marked)
     assert found == [True]
+
+
+def test_forward_mode_is_detected_only_inside_a_level():
+    assert not is_forward_mode()
+    with forward_ad.dual_level():
+        assert is_forward_mode()
+    assert not is_forward_mode()
+
+
+def test_the_error_inside_forward_mode_names_the_public_function():
+    check_no_forward_mode("gated_scan_backward")
+    message = (
+        r"gated_scan_backward has no forward-mode.*representer.ops.gated_scan\(\.\.\., backend"
+    )
+    with forward_ad.dual_level(), pytest.raises(BackendError, match=message):
+        check_no_forward_mode("gated_scan_backward")

@@ -1,4 +1,4 @@
-"""The compiled core: its products, its precision, its threads, and life without it."""
+"""The compiled core: products, precision, threads, and the library without it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def compiler() -> str | None:
     return next((found for name in (*named, *COMPILERS) if (found := shutil.which(name))), None)
 
 
-def test_the_core_is_there_wherever_a_compiler_is():  # else a failed build would skip its tests
+def test_the_core_is_built_wherever_there_is_a_compiler():
+    # otherwise a failed build would skip its tests
     assert not (core.MISSING and compiler()), f"{compiler()} is there, but {core.MISSING}"
 
 
@@ -79,7 +80,7 @@ def test_the_core_is_there_wherever_a_compiler_is():  # else a failed build woul
 @EVERY_SET
 @DTYPES
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 7), (97, 17, 300), (9, 129, 256), (25, 64, 1)])
-def test_a_product_is_that_of_torch(name: str, dtype: torch.dtype, shape: tuple[int, int, int]):
+def test_products_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, int, int]):
     m, n, k = shape
     wide, b = torch.randn(m, k + 3, dtype=dtype), torch.randn(k, n, dtype=dtype)
     with core.instruction_set(name):
@@ -93,15 +94,13 @@ def test_a_product_is_that_of_torch(name: str, dtype: torch.dtype, shape: tuple[
 @EVERY_SET
 @DTYPES
 @pytest.mark.parametrize("shape", [(1, 1), (3, 17), (17, 3), (129, 65), (1, 40), (40, 1)])
-def test_a_transposed_matrix_is_that_of_torch(
-    name: str, dtype: torch.dtype, shape: tuple[int, int]
-):
+def test_transposes_match_torch(name: str, dtype: torch.dtype, shape: tuple[int, int]):
     matrix = torch.randn(shape, dtype=dtype)
     with core.instruction_set(name):
         assert torch.equal(core.transpose(matrix), matrix.t())
 
 
-def test_an_instruction_set_that_is_not_there_is_refused():
+def test_an_unavailable_instruction_set_is_refused():
     with (
         pytest.raises(BackendError, match="the core cannot use 'neon' here; it can use"),
         core.instruction_set("neon"),
@@ -110,7 +109,7 @@ def test_an_instruction_set_that_is_not_there_is_refused():
 
 
 @NEEDS_CORE
-def test_an_instruction_set_is_used_inside_its_block_only():
+def test_an_instruction_set_is_used_only_inside_its_block():
     def in_use() -> str:
         return core.function("product", torch.float64).__name__.rpartition("_")[2]
 
@@ -152,7 +151,7 @@ def test_an_instruction_set_the_machine_lacks_cannot_be_selected(
         core._usable()
 
 
-def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
+def test_without_the_library_ops_run_on_torch_and_the_reason_is_stated():
     found = run_child(
         """
         print(core.MISSING, core.USABLE)
@@ -178,7 +177,7 @@ def test_without_the_library_it_is_said_why_and_the_ops_run_on_torch():
 
 @pytest.mark.parametrize("digest", [None, "0123456789abcdef"])
 @pytest.mark.skipif(compiler() is None, reason="there is no compiler")
-def test_a_core_of_other_arguments_is_not_used_and_the_fix_is_named(digest, tmp_path):
+def test_a_core_built_for_other_structs_is_not_used(digest, tmp_path):
     source, library = tmp_path / "other.cpp", tmp_path / "other.so"
     exported = f'extern "C" const char* representer_structs() {{ return "{digest}"; }}'
     source.write_text(exported if digest else "")
@@ -198,7 +197,7 @@ def test_a_core_of_other_arguments_is_not_used_and_the_fix_is_named(digest, tmp_
 
 
 @pytest.mark.skipif("was not built" in core.MISSING, reason=core.MISSING)
-def test_the_core_was_built_for_the_structs_that_are_here():
+def test_the_core_was_built_for_the_present_structs():
     assert not core.MISSING
     assert core._digest(core.LIBRARY, "structs") == hashlib.sha256(STRUCTS.read_bytes()).hexdigest()
 
@@ -230,13 +229,13 @@ def test_a_core_built_from_other_sources_is_stale_and_is_not_used(edit, tmp_path
 
 
 @NEEDS_CORE
-def test_a_core_without_sources_beside_it_is_used(tmp_path, monkeypatch):
+def test_a_core_without_sources_is_used(tmp_path, monkeypatch):
     monkeypatch.setattr(core, "SOURCES", tmp_path / "csrc")
     assert core._load()[0] is not None
 
 
 @NEEDS_CORE
-def test_a_child_by_fork_computes_the_same_and_ends_even_after_two_threads_were_used():
+def test_a_forked_child_computes_the_same_and_ends():
     found = run_child(
         """
         import signal
@@ -255,7 +254,7 @@ def test_a_child_by_fork_computes_the_same_and_ends_even_after_two_threads_were_
 
 
 @NEEDS_CORE
-def test_workers_of_a_data_loader_compute_the_same():
+def test_workers_of_a_data_loader_give_the_same_results():
     found = run_child(
         """
         from torch.utils.data import DataLoader, Dataset
@@ -290,7 +289,7 @@ def _passes(seed: int) -> list[Tensor]:
 
 
 @NEEDS_CORE
-def test_several_python_threads_at_once_disturb_each_other_in_nothing():
+def test_concurrent_python_threads_give_the_same_results():
     seeds = list(range(40))
     expected = [_passes(seed) for seed in seeds]
     with ThreadPoolExecutor(8) as pool:
@@ -309,16 +308,20 @@ def _two_threads():
 
 @NEEDS_CORE
 @pytest.mark.usefixtures("_two_threads")
-def test_the_threads_are_torchs_and_change_no_bit(monkeypatch: pytest.MonkeyPatch):
+def test_the_core_uses_the_number_of_threads_of_torch(monkeypatch: pytest.MonkeyPatch):
     threads: set[int] = set()
-    original = core.call
+    original = core.function
 
-    def recorded(operation: str, dtype: torch.dtype, arguments: Any) -> None:
-        if operation != "transposed":
-            threads.add(arguments.threads)
-        original(operation, dtype, arguments)
+    def recorded(operation: str, dtype: torch.dtype) -> Any:
+        def run(arguments: Any) -> int:
+            if operation != "transposed":
+                threads.add(arguments._obj.threads)
+            return function(arguments)
 
-    monkeypatch.setattr(core, "call", recorded)
+        function = original(operation, dtype)
+        return run
+
+    monkeypatch.setattr(core, "function", recorded)
     found = []
     for number in (2, 1):
         threads.clear()
@@ -333,7 +336,7 @@ def test_the_threads_are_torchs_and_change_no_bit(monkeypatch: pytest.MonkeyPatc
 @NEEDS_CORE
 @EVERY_SET
 @pytest.mark.parametrize("kind", CELLS)
-def test_nan_reaches_what_follows_from_it_and_no_other_sequence(name: str, kind: str):
+def test_nan_affects_only_later_steps_of_its_sequence(name: str, kind: str):
     cell = CELLS[kind]
     given: dict[str, Any] = {"weight": None, **tensors(cell, (5, 3, 20), "", torch.float32)}
     given["z"][1, 1] = torch.nan

@@ -1,4 +1,4 @@
-"""The core means the same on every instruction set: every cell, option, precision and odd size."""
+"""The core gives the same results on every instruction set, for all cells, options and sizes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _evaluate(
     return {**{f"result {i}": r.detach() for i, r in enumerate(results)}, **named}
 
 
-def test_the_portable_code_is_always_there_and_the_fastest_is_used():
+def test_the_portable_code_is_built_and_the_fastest_set_is_used():
     assert core.USABLE[-1] == os.environ.get(core.VARIABLE, "portable")
     order = [core.INSTRUCTION_SETS.index(name) for name in core.USABLE]
     assert order == sorted(order)
@@ -167,13 +167,13 @@ def test_the_portable_code_is_always_there_and_the_fastest_is_used():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cell_equals_its_equations_on_every_instruction_set(kind: str):
+def test_a_cell_matches_the_definition_on_every_instruction_set(kind: str):
     for case in _few(tuple(KINDS), kind, OPTIONS):
         _check(case)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_so_it_does_where_the_input_product_is_taken_before_the_loop(
+def test_cells_match_the_definition_with_the_input_product_before_the_loop(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(cpp, "FUSED", 0)
@@ -182,7 +182,7 @@ def test_so_it_does_where_the_input_product_is_taken_before_the_loop(
 
 
 @pytest.mark.parametrize("kind", DECAYS)
-def test_gated_scan_equals_its_equation_on_every_instruction_set(kind: str):
+def test_gated_scan_matches_the_definition_on_every_instruction_set(kind: str):
     for case in _few(DECAYS, kind, ("", "lengths") * 4):
         _check(case)
 
@@ -190,7 +190,7 @@ def test_gated_scan_equals_its_equation_on_every_instruction_set(kind: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=[o.replace(" ", "-") or "plain" for o in OPTIONS])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cell_equals_its_equations_at_every_size_in_every_layout(kind: str, options: str):
+def test_a_cell_matches_the_definition_at_every_size_and_layout(kind: str, options: str):
     for case in _all(kind, options):
         _check(case)
 
@@ -198,17 +198,17 @@ def test_a_cell_equals_its_equations_at_every_size_in_every_layout(kind: str, op
 @pytest.mark.slow
 @pytest.mark.parametrize("options", ["", "lengths"], ids=["plain", "lengths"])
 @pytest.mark.parametrize("kind", DECAYS)
-def test_gated_scan_equals_its_equation_at_every_size_in_every_layout(kind: str, options: str):
+def test_gated_scan_matches_the_definition_at_every_size_and_layout(kind: str, options: str):
     for case in _all(kind, options):
         _check(case)
 
 
 @pytest.mark.parametrize("units", [5, 17, 33])  # each leaves lanes idle at 4, 8 and 16 a vector
-def test_idle_lanes_take_no_part_in_a_layer_norm(units: int):
+def test_padding_lanes_do_not_affect_a_layer_norm(units: int):
     for kind in ("rkm_lstm", "coupled_expm1"):
         _check(Case(kind, "norm", False, False, 2, 2, units, as_it_is))
 
 
-def test_the_gradient_of_a_layer_norm_loses_no_more_than_the_equations():
+def test_the_gradient_of_a_layer_norm_is_as_accurate_as_autograd():
     """The definition in float32 is off by 4e-6; a running sum in the norm was off by 7e-5."""
     _check(Case("coupled_expm1", "norm", False, False, 5, 9, 129, as_it_is))

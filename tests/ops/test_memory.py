@@ -58,17 +58,21 @@ from ops.test_threads import cases, evaluate, make, string_gram
 
 allocator = ctypes.CDLL(sys.argv[1])
 allocator.disarm.restype = ctypes.c_bool
-original, failures = core.call, {}
+original, failures = core.function, {}
 
-def fail_once_at_each_allocation(operation, dtype, arguments):
-    for n in itertools.count(1):
-        allocator.arm(n)
-        try:
-            original(operation, dtype, arguments)
-        except MemoryError as error:
-            failures[operation] = str(error)
-        if not allocator.disarm():  # fewer allocations than n; std::stable_sort does without
-            break
+def fail_once_at_each_allocation(operation, dtype):
+    function = original(operation, dtype)
+
+    def run(arguments):
+        for n in itertools.count(1):
+            allocator.arm(n)
+            status = function(arguments)
+            if status:
+                failures[operation] = str(core.failure(operation, status))
+            if not allocator.disarm():  # fewer allocations than n; std::stable_sort does without
+                return status
+
+    return run
 
 def run():
     for case in cases():
@@ -80,9 +84,9 @@ def run():
 
 torch.set_num_threads(2)
 expected = list(run())
-core.call = fail_once_at_each_allocation
+core.function = fail_once_at_each_allocation
 list(run())
-core.call = original
+core.function = original
 for values, before in zip(run(), expected, strict=True):
     assert all(torch.equal(values[name], before[name]) for name in before)
 assert all("not enough memory" in message for message in failures.values())
@@ -93,7 +97,7 @@ print(sorted(failures))
 @pytest.mark.skipif(compiler() is None, reason="there is no compiler")
 @pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="another allocator is loaded")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs LD_PRELOAD")
-def test_every_failed_allocation_is_an_error_and_leaves_the_core_usable(tmp_path: Path):
+def test_every_failed_allocation_raises_and_leaves_the_core_usable(tmp_path: Path):
     source, library = tmp_path / "allocator.cpp", tmp_path / "allocator.so"
     source.write_text(FAILING_ALLOCATOR)
     build = [str(compiler()), "-std=c++17", "-shared", "-fPIC", source, "-o", library, "-ldl"]
@@ -111,7 +115,7 @@ def test_every_failed_allocation_is_an_error_and_leaves_the_core_usable(tmp_path
     assert done.stdout.strip() == str(sorted(ALLOCATING))
 
 
-def test_without_memory_an_error_is_raised():
+def test_lack_of_memory_raises_memory_error():
     nothing = torch.zeros(1)
     pointers = (core.pointer(nothing),) * 3
     arguments = structs.ProductStruct(0, 1, 2**55, 1, *pointers, 1)
@@ -119,7 +123,7 @@ def test_without_memory_an_error_is_raised():
         core.call("product", torch.float32, arguments)
 
 
-def test_a_size_beyond_every_array_is_lack_of_memory():
+def test_a_size_beyond_every_array_raises_memory_error():
     """A std::vector refuses it with another exception than the allocator."""
     arguments = structs.ActivationStruct(rows=1, features=2**60, count=1, threads=1)
     with pytest.raises(MemoryError, match="activation_forward: not enough memory"):
@@ -130,13 +134,15 @@ def test_a_size_beyond_every_array_is_lack_of_memory():
     ("status", "message"),
     [(1, "product: the core does not support these arguments"), (3, "failed with status 3")],
 )
-def test_any_other_failure_is_an_error(status: int, message: str, monkeypatch: pytest.MonkeyPatch):
+def test_any_other_failure_raises_backend_error(
+    status: int, message: str, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(core, "function", lambda *_: lambda _: status)
     with pytest.raises(BackendError, match=message):
         core.call("product", torch.float32, structs.ProductStruct())
 
 
-def test_an_unsupported_cell_is_an_error_without_assertions_too():
+def test_an_unsupported_cell_raises_even_without_assertions():
     printed = run_child(
         """
         from representer.errors import BackendError

@@ -88,7 +88,7 @@ def test_saturated_values_are_exact_and_have_no_slope(name: str, dtype: torch.dt
 
 @EVERY_SET
 @DTYPES
-def test_a_memory_behind_a_closed_gate_does_not_decay(name: str, dtype: torch.dtype):
+def test_a_memory_with_a_closed_gate_does_not_decay(name: str, dtype: torch.dtype):
     cell = Cell("dynamic", "dynamic", False)
     time, units = 2000, 3
     weight = torch.zeros(3, units, units, dtype=dtype)
@@ -102,7 +102,7 @@ def test_a_memory_behind_a_closed_gate_does_not_decay(name: str, dtype: torch.dt
 
 @EVERY_SET
 @DTYPES
-def test_small_arguments_keep_their_digits(name: str, dtype: torch.dtype):
+def test_small_arguments_keep_relative_accuracy(name: str, dtype: torch.dtype):
     info = torch.finfo(dtype)
     denormal = info.tiny * info.eps
     z = torch.tensor([0.0, denormal, -denormal, info.tiny, -1e-30], dtype=dtype)
@@ -113,7 +113,7 @@ def test_small_arguments_keep_their_digits(name: str, dtype: torch.dtype):
 @EVERY_SET
 @DTYPES
 @pytest.mark.parametrize("output", [*DEFINITIONS, "identity"])
-def test_nan_stays_nan_and_in_its_place(name: str, dtype: torch.dtype, output: str):
+def test_nan_is_propagated_elementwise(name: str, dtype: torch.dtype, output: str):
     z = torch.zeros(35, dtype=dtype)
     z[[0, 7, 34]] = torch.nan
     z[[3, 8]] = -torch.nan

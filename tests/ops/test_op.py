@@ -58,13 +58,13 @@ def test_no_operator_returns_uninitialized_memory(op: Op, backend: str, sample: 
 
 
 @every(few_samples)
-def test_torch_finds_operator_and_gradient_well_registered(op: Op, backend: str, sample: Sample):
+def test_opcheck_accepts_operator_and_gradient(op: Op, backend: str, sample: Sample):
     _check_operators(op, backend, sample, QUICK)
 
 
 @pytest.mark.slow
 @every(few_samples)
-def test_torch_traces_operator_and_gradient_with_any_shape(op: Op, backend: str, sample: Sample):
+def test_operator_and_gradient_trace_with_dynamic_shapes(op: Op, backend: str, sample: Sample):
     _check_operators(op, backend, sample, ("test_aot_dispatch_dynamic",))
 
 
@@ -99,7 +99,7 @@ def test_autocast_computes_in_float32(op: Op, backend: str, sample: Sample):
 
 
 @EVERY_OP
-def test_autocast_takes_a_half_precision_product_beside_a_float32_state(op: Op):
+def test_autocast_accepts_half_precision_beside_float32(op: Op):
     sample = few_samples(op)[0]
     tensors = make(sample, torch.float32)
     main = next(iter(tensors))
@@ -111,7 +111,7 @@ def test_autocast_takes_a_half_precision_product_beside_a_float32_state(op: Op):
 
 
 @EVERY_BACKEND
-def test_a_block_of_code_chooses_its_backend(op: Op, backend: str):
+def test_use_backend_selects_the_backend_of_a_block(op: Op, backend: str):
     sample = few_samples(op)[0]
     operands = arguments(op, sample, make(sample, torch.float64))
     with use_backend(backend), RecordedCalls() as calls:
@@ -135,7 +135,7 @@ def test_a_backend_requested_by_name_never_falls_back(op: Op):
 
 
 @EVERY_OP
-def test_a_second_derivative_is_refused_and_says_where_there_is_one(op: Op):
+def test_the_error_for_a_second_derivative_names_the_function_that_has_one(op: Op):
     sample = few_samples(op)[0]
     tensors = make(sample, torch.float64)
     results = several(op.function(**arguments(op, sample, tensors)))
@@ -170,7 +170,7 @@ def test_a_backend_added_later_is_tried_first():
     assert op.choose(None, "cpu", ()) == "fast"
 
 
-def test_without_a_name_the_first_backend_that_can_is_taken():
+def test_by_default_the_first_usable_backend_runs():
     op = _op_with(PLAIN, PICKY, ABSENT, ELSEWHERE)
     assert op.choose(None, "cpu", (1,)) == "reference"
     assert op.choose(None, "cpu", ()) == "picky"
@@ -194,6 +194,6 @@ def test_a_refusal_names_the_reason_and_the_fix(name: str, reason: str):
     assert "Pass backend=None" in str(refusal.value)
 
 
-def test_where_no_backend_runs_the_device_is_named():
+def test_the_error_without_a_usable_backend_names_the_device():
     with pytest.raises(BackendError, match="no backend runs on cpu"):
         _op_with(ELSEWHERE).choose(None, "cpu", ())

@@ -35,7 +35,7 @@ def test_axes_are_parsed_into_names_numbers_and_alternatives():
     assert parse_axes("2 time units | units |") == ((2, "time", "units"), ("units",), ())
 
 
-def test_a_name_stands_for_one_size_and_a_new_one_is_recorded():
+def test_a_named_axis_has_one_size_in_a_call():
     assert check(torch.ones(4, 7), "units features")["features"] == 7
     with pytest.raises(ShapeError, match=r"w has shape \(4, 5\); expected \(4, 4\)"):
         check(torch.ones(4, 5), "units units")
@@ -60,7 +60,7 @@ def test_an_axis_that_must_not_be_empty_is_named():
         check(torch.ones(4, 0), "units centers")
 
 
-def test_operands_that_are_missing_or_not_needed_are_named():
+def test_missing_and_superfluous_operands_are_named():
     check(None)
     check(U, needed=lambda p: p.is_gated)
     check(None, needed=lambda p: not p.is_gated)
@@ -88,7 +88,7 @@ def test_dtypes_may_differ_under_autocast_but_not_where_memory_is_read():
         (U.to_sparse(), "w is torch.sparse_coo; expected a dense tensor. Use .to_dense()"),
     ],
 )
-def test_another_kind_of_tensor_is_named_with_the_fix(tensor: Tensor, message: str):
+def test_the_error_for_a_wrong_kind_of_tensor_states_the_fix(tensor: Tensor, message: str):
     with pytest.raises(KindError, match=message):
         check(tensor)
 

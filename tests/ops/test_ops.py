@@ -1,4 +1,4 @@
-"""Every operator, on every backend, means what ``functional`` says. Generated from ``OPS``."""
+"""Every backend of every operator matches ``functional``. Generated from ``OPS``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def assert_near(actual: Tensor, expected: Tensor, share: float, what: str) -> No
     assert difference <= share * max(largest, least), f"{what}: off by {difference} of {largest}"
 
 
-def test_uninitialized_memory_cannot_pass_for_a_result():
+def test_uninitialized_memory_is_poisoned_in_tests():
     assert torch.empty(9).isnan().all()
     assert torch.ones(9).new_empty(9).isnan().all()
 
@@ -89,7 +89,7 @@ def _expanded(tensor: Tensor) -> Tensor:
 
 @every(few_samples)
 @pytest.mark.parametrize("layout", [_permuted, strided, _expanded])
-def test_the_layout_of_the_memory_changes_nothing(op: Op, backend: str, sample: Sample, layout):
+def test_results_do_not_depend_on_the_memory_layout(op: Op, backend: str, sample: Sample, layout):
     found = []
     placed = {name: layout(t.detach()) for name, t in make(sample, torch.float64).items()}
     written = {name: tensor.clone(memory_format=torch.contiguous_format)
@@ -107,9 +107,7 @@ def test_the_layout_of_the_memory_changes_nothing(op: Op, backend: str, sample: 
 
 @every(ragged_samples)
 @pytest.mark.parametrize("garbage", [float("nan"), float("inf"), 1e300])
-def test_what_stands_in_the_padding_changes_nothing(
-    op: Op, backend: str, sample: Sample, garbage: float
-):
+def test_results_do_not_depend_on_the_padding(op: Op, backend: str, sample: Sample, garbage: float):
     clean = make(sample, torch.float64)
     time, batch = next(iter(clean.values())).shape[:2]
     padded = torch.arange(time)[:, None] >= clean["lengths"]
@@ -148,7 +146,7 @@ def test_gradients_that_reach_the_padding_are_ignored(op: Op, backend: str, samp
 
 
 @every(sequence_samples)
-def test_a_sequence_of_length_0_leaves_its_state_as_it_was(op: Op, backend: str, sample: Sample):
+def test_a_sequence_of_length_0_keeps_its_state(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
     time, batch = next(iter(tensors.values())).shape[:2]
     tensors["lengths"] = torch.tensor([0, time, 1], dtype=torch.int32)[:batch]
@@ -178,7 +176,9 @@ def test_an_empty_batch_has_empty_results_and_gradients_of_0(op: Op, backend: st
 
 @every(sequence_samples)
 @pytest.mark.parametrize("length", [-1, 99])
-def test_a_length_out_of_range_is_named(op: Op, backend: str, sample: Sample, length: int):
+def test_the_error_for_a_length_out_of_range_names_it(
+    op: Op, backend: str, sample: Sample, length: int
+):
     tensors = make(sample, torch.float64)
     time, batch = next(iter(tensors.values())).shape[:2]
     tensors["lengths"] = torch.full((batch,), time)
@@ -190,7 +190,9 @@ def test_a_length_out_of_range_is_named(op: Op, backend: str, sample: Sample, le
 
 
 @every(few_samples)
-def test_no_input_is_written_to_and_two_backward_passes_agree(op: Op, backend: str, sample: Sample):
+def test_inputs_are_not_modified_and_two_backward_passes_agree(
+    op: Op, backend: str, sample: Sample
+):
     tensors = make(sample, torch.float64)
     before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     results = call(op, backend, sample, tensors)
@@ -215,7 +217,7 @@ def test_without_gradients_the_values_are_the_same(op: Op, backend: str, sample:
 
 
 @every(few_samples)
-def test_the_gradient_of_one_result_alone_is_right(op: Op, backend: str, sample: Sample):
+def test_the_gradient_of_a_single_result_matches(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
     results, expected = call(op, backend, sample, tensors), define(op, sample, tensors)
     marked = [tensor for tensor in tensors.values() if tensor.requires_grad]
@@ -228,7 +230,7 @@ def test_the_gradient_of_one_result_alone_is_right(op: Op, backend: str, sample:
 
 
 @every(few_samples)
-def test_the_gradient_of_one_argument_alone_is_right(op: Op, backend: str, sample: Sample):
+def test_the_gradient_of_a_single_argument_matches(op: Op, backend: str, sample: Sample):
     tensors = make(sample, torch.float64)
     wanted = gradients(call(op, backend, sample, tensors), tensors)
     for name in wanted:
@@ -238,6 +240,6 @@ def test_the_gradient_of_one_argument_alone_is_right(op: Op, backend: str, sampl
 
 
 @EVERY_OP
-def test_every_sample_has_a_name_of_its_own(op: Op):
+def test_samples_have_unique_names(op: Op):
     names = [sample.name for sample in op.samples()]
     assert len(names) == len(set(names))

@@ -1,4 +1,4 @@
-"""The gradient rule keeps and computes no more than it must."""
+"""The gradient rule keeps and computes only what it needs."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def kept(given: dict[str, Any], **flags: bool) -> list[int]:
 
 
 @pytest.mark.parametrize(("kind", "name"), [(RKM_LSTM, "z"), (SECOND, "x")])
-def test_products_are_not_kept_where_the_gradient_does_without_them(kind: Any, name: str):
+def test_products_are_not_kept_unless_the_gradient_reads_them(kind: Any, name: str):
     plain, with_filters = operands(kind), operands(kind, "input")
     assert plain[name].data_ptr() not in kept(plain)
     assert with_filters[name].data_ptr() in kept(with_filters)
 
 
-def test_products_are_kept_where_the_gates_are_computed_again():
+def test_products_are_kept_if_gates_are_recomputed():
     given = operands(RKM_LSTM)
     assert given["z"].data_ptr() in kept(given, recompute=True)
 
@@ -65,7 +65,7 @@ def asked(op: Any, given: dict[str, Any], marked: tuple[str, ...]) -> list[bool]
     return [argument for schema, argument in named if schema.name.startswith("needs_")]
 
 
-def test_the_input_is_given_a_gradient_only_where_somebody_wants_it():
+def test_the_gradient_of_the_input_is_computed_only_on_request():
     assert asked(string_scan, operands(SECOND, "input"), ("input_weight",)) == [False]
     assert asked(string_scan, operands(SECOND, "input"), ("input_weight", "x")) == [True]
     assert asked(rkm_scan, operands(CNN, "input"), ("input_weight",)) == [False, False]
@@ -88,7 +88,7 @@ class Zeros(TorchDispatchMode):
 
 
 @pytest.mark.parametrize("kind", [RKM_LSTM, SECOND])
-def test_no_zeros_stand_in_for_gradients_of_what_was_kept(kind: Any):
+def test_no_zeros_are_allocated_for_gradients_of_kept_tensors(kind: Any):
     given = operands(kind)
     for tensor in given.values():
         if isinstance(tensor, Tensor):

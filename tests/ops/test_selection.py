@@ -14,11 +14,11 @@ from representer.ops import core
 from representer.ops.selection import chosen_backend, explain_backend, is_recording, use_backend
 
 
-def test_outside_of_a_block_nothing_is_chosen():
+def test_no_backend_is_selected_outside_a_block():
     assert chosen_backend() is None
 
 
-def test_the_innermost_block_counts_and_leaving_restores():
+def test_nested_blocks_restore_the_outer_backend():
     with use_backend("reference"):
         with use_backend("other"):
             assert chosen_backend() == "other"
@@ -28,13 +28,13 @@ def test_the_innermost_block_counts_and_leaving_restores():
     assert chosen_backend() is None
 
 
-def test_an_error_inside_the_block_restores_too():
+def test_an_error_inside_a_block_restores_the_backend():
     with pytest.raises(RuntimeError), use_backend("reference"):
         raise RuntimeError
     assert chosen_backend() is None
 
 
-def test_it_reports_which_backend_each_call_used_and_why_not_the_others():
+def test_explain_backend_reports_the_backend_and_reasons_of_each_call():
     layer = nn.RKMLSTM(3, 4, num_layers=2)
     with use_backend("reference"):
         first, second = explain_backend(layer, torch.randn(5, 2, 3))
@@ -43,18 +43,18 @@ def test_it_reports_which_backend_each_call_used_and_why_not_the_others():
     assert str(first).startswith("rkm_scan runs on reference (cpp: ")
 
 
-def test_a_dtype_that_a_backend_does_not_take_is_the_reason():
+def test_explain_backend_names_an_unsupported_dtype():
     (choice,) = explain_backend(nn.RKMLSTM(3, 4).half(), torch.randn(5, 2, 3).half())
     assert choice.backend == "reference"
     assert core.MISSING or "torch.float16" in choice.unavailable["cpp"]
 
 
-def test_nothing_is_recorded_outside():
+def test_nothing_is_recorded_outside_explain_backend():
     explain_backend(nn.CNN(3, 4), torch.randn(5, 2, 3))
     assert not is_recording()
 
 
-def test_threads_choose_and_record_backends_of_their_own():
+def test_selection_and_recording_are_per_thread():
     layer, x = nn.RKMLSTM(3, 4), torch.randn(5, 2, 3)
     meet = threading.Barrier(2, timeout=60)
 
@@ -73,7 +73,7 @@ def test_threads_choose_and_record_backends_of_their_own():
     assert len(default[1]) == 1
 
 
-def test_a_recorder_sees_no_call_of_another_thread():
+def test_calls_of_other_threads_are_not_recorded():
     layer, x = nn.RKMLSTM(3, 4), torch.randn(5, 2, 3)
 
     class Elsewhere(torch.nn.Module):

@@ -36,7 +36,7 @@ def exact(X, Y, n, lam, trailing):
 @pytest.mark.parametrize(
     ("d", "trailing"), [(0, True), (0, False), (1, True), (5, False), (17, True)]
 )
-def test_every_instruction_set_gives_the_dynamic_program(isa, dtype, n, d, trailing):
+def test_every_instruction_set_matches_the_dynamic_program(isa, dtype, n, d, trailing):
     X = draw(d, dtype, LENGTHS if n in (2, 5) else LENGTHS[:6])
     Y = X[2:5]  # not in the order of their lengths
     whole = exact(X, X, n, 0.7, trailing)
@@ -51,13 +51,13 @@ def test_every_instruction_set_gives_the_dynamic_program(isa, dtype, n, d, trail
 
 @pytest.mark.parametrize("lam", [0.0, 1.0])
 @pytest.mark.parametrize("n", [1, 2, 5])
-def test_the_ends_of_the_range_of_lambda(lam, n):
+def test_decays_of_0_and_1_match_the_dynamic_program(lam, n):
     X = draw(3, torch.float64, (6, 0, 3, 9))
     torch.testing.assert_close(string_gram(X, None, n, lam), exact(X, X, n, lam, True))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads_share_the_work(threads):
+def test_results_with_several_threads_match(threads):
     X, before = draw(4, torch.float64, LENGTHS[:10]), torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -67,7 +67,7 @@ def test_threads_share_the_work(threads):
         torch.set_num_threads(before)
 
 
-def test_one_sequence_and_empty_ones():
+def test_single_and_empty_sequences_are_accepted():
     one = draw(2, torch.float64, (4,))
     torch.testing.assert_close(string_gram(one, None, 2, 0.5), exact(one, one, 2, 0.5, True))
     empty = draw(2, torch.float64, (0, 0, 0))
@@ -75,7 +75,7 @@ def test_one_sequence_and_empty_ones():
     assert string_gram(empty, one, 2, 0.5).count_nonzero() == 0
 
 
-def test_what_the_core_does_not_take_is_said():
+def test_missing_states_what_the_core_does_not_support():
     assert missing(torch.float64, "cpu") == ""
     assert "float16" in missing(torch.float16, "cpu")
     assert missing(torch.float32, "cuda") == "runs on cpu, not on cuda"

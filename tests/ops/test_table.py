@@ -19,7 +19,7 @@ from representer.ops.table import Table
 ROOT = Path(__file__).parents[2]
 
 
-def test_a_new_op_is_declared_in_one_module_and_everything_follows(tmp_path: Path):
+def test_an_op_declared_in_one_module_passes_the_generated_tests(tmp_path: Path):
     (tmp_path / "weighted_sum.py").write_text(MODULE, encoding="utf-8")
     program = """
         import inspect, sys, torch, weighted_sum
@@ -141,7 +141,7 @@ TABLE = Table(Operands, Results)
 X = torch.ones(2, 3, 4)
 
 
-def test_only_tensors_with_gradients_have_one_in_the_schemas():
+def test_the_gradient_schema_has_only_differentiable_tensors():
     assert TABLE.schema() == (
         "(Tensor x, Tensor? weight, Tensor? lengths, bool keep, str backend) -> (Tensor, Tensor)"
     )
@@ -151,7 +151,7 @@ def test_only_tensors_with_gradients_have_one_in_the_schemas():
     )
 
 
-def test_the_axis_named_batch_is_the_one_that_vmap_extends():
+def test_vmap_extends_the_axis_named_batch():
     assert [row.batch_axis() for row in TABLE.rows] == [1, None, 0]
     assert [row.batch_axis() for row in TABLE.returned] == [1, 2]
 
@@ -163,7 +163,7 @@ def test_results_have_the_shapes_of_the_table(keep: bool):
     assert shapes == [(2, 3, 4), (2, 4, 3) if keep else (0,)]
 
 
-def test_gradients_have_the_shapes_of_the_operands_as_far_as_they_are_requested():
+def test_requested_gradients_have_the_shapes_of_the_operands():
     empty, states = X.new_empty(0), torch.ones(2, 4, 3)
     p = Operands(empty, torch.ones(4, 4), None, True)
     results, gradients, sizes = TABLE.check_backward((X,), (states.mT.contiguous().mT,), p)
@@ -186,7 +186,7 @@ def test_a_required_tensor_that_is_none_is_refused_on_every_path():
         )
 
 
-def test_values_of_integers_are_checked_against_the_sizes():
+def test_integer_operands_are_checked_against_the_sizes():
     p = Operands(X, None, torch.tensor([1, 2, 3]), True)
     with pytest.raises(ArgumentError, match=r"lengths\[2\] is 3; expected 0 to 2"):
         TABLE.check_values(p, TABLE.check(p, is_strict=True))

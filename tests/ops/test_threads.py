@@ -168,7 +168,7 @@ def evaluate(op: Op, sample: Sample, tensors: dict[str, Tensor]) -> dict[str, Te
 @EVERY_SET
 @DTYPES
 @pytest.mark.parametrize(("op", "sample"), list(cases()))
-def test_threads_change_no_bit_and_the_definition_holds(
+def test_results_do_not_depend_on_threads_and_match_the_definition(
     name: str, dtype: torch.dtype, op: Op, sample: Sample
 ):
     exact = make(sample, torch.float64)
@@ -196,7 +196,7 @@ def test_threads_change_no_bit_and_the_definition_holds(
 
 @EVERY_SET
 @DTYPES
-def test_products_are_the_same(name: str, dtype: torch.dtype):
+def test_products_do_not_depend_on_threads(name: str, dtype: torch.dtype):
     a, b = torch.randn(45, 30, dtype=dtype), torch.randn(30, 70, dtype=dtype)
     with core.instruction_set(name):
         alone = core.product(a, b)
@@ -208,7 +208,7 @@ def test_products_are_the_same(name: str, dtype: torch.dtype):
 
 @EVERY_SET
 @pytest.mark.parametrize("order", [2, 5])
-def test_gram_matrices_are_the_same(name: str, order: int):
+def test_gram_matrices_do_not_depend_on_threads(name: str, order: int):
     sequences = [0.5 * torch.randn(length, 4).double() for length in (3, 0, 9, 17, 2, 25, 1, 11, 8)]
     expected = exact(sequences, sequences, order, 0.7, True)
     with core.instruction_set(name):
@@ -221,7 +221,7 @@ def test_gram_matrices_are_the_same(name: str, order: int):
                 torch.testing.assert_close(rows, expected[3:4])
 
 
-def test_an_absurd_number_of_threads_is_limited(monkeypatch: pytest.MonkeyPatch):
+def test_the_number_of_threads_is_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 100_000_000)
     assert core.threads() == core.MOST_THREADS
     case = next(iter(cases()))

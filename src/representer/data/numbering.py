@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from os import PathLike
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -120,21 +119,3 @@ class Numbering:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             fix = "save() writes it; copy it from the run folder again."
             raise DataError(f"is not a vocabulary ({error})", file=file, fix=fix) from None
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the vocabulary to a JSON file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
-        """Read a vocabulary from a JSON file.
-
-        Raises:
-            DataError: If the file cannot be read or is not a vocabulary.
-        """
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:
-            raise DataError(f"cannot be read: {error}", file=path) from None
-        return cls.from_json(text, file=path)

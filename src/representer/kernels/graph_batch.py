@@ -14,24 +14,15 @@ from representer.errors import KindError, ShapeError
 from representer.functional.graph_walk import walks_end
 from representer.kernels.graphs import Graph, Labels
 
-LINEAR_LABELS = 'Labels are compared with base="linear" or "delta".'
-
 
 @dataclass(frozen=True)
 class Batch:
-    """Several graphs as one graph without edges between them.
+    """Several graphs as one graph without edges between them."""
 
-    Attributes:
-        nodes: Features ``(N, d)``, float64, or integer labels ``(N,)``.
-        edge_index: ``(2, E)``.
-        edges: Features ``(E, K)``, labels ``(E,)``, or None.
-        sizes: Nodes of each graph.
-    """
-
-    nodes: Tensor
-    edge_index: Tensor
-    edges: Tensor | None
-    sizes: tuple[int, ...]
+    nodes: Tensor  # features (N, d), float64, or integer labels (N,)
+    edge_index: Tensor  # (2, E)
+    edges: Tensor | None  # features (E, K), labels (E,), or None
+    sizes: tuple[int, ...]  # nodes of each graph
 
     @property
     def is_discrete(self) -> bool:

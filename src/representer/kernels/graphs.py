@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError, KindError, ShapeError
-from representer.ops.walk_aggregate.arguments import check_ends
+from representer.ops.walk_aggregate.reference import check_ends
 
 Labels = list[Hashable]
 FORMS = "a PyG Data or a networkx graph"
@@ -20,18 +20,14 @@ SMILES = "Read a SMILES with representer.data.molecules.read_smiles."
 
 @dataclass(frozen=True)
 class Graph:
-    """A graph in the internal form of the kernels.
+    """A graph in the internal form of the kernels."""
 
-    Attributes:
-        nodes: Features ``(N, d)``, float64, or a label of each node; integer labels that are
-            consistent over all graphs may be a tensor ``(N,)``.
-        edge_index: Source and target of each edge ``(2, E)``; an undirected edge appears in
-            both directions.
-        edges: Features ``(E, K)``, float64, or a label of each edge; None if it has none.
-    """
-
+    # features (N, d), float64, or a label of each node; integer labels that are consistent over all
+    # graphs may be a tensor (N,)
     nodes: Tensor | Labels
+    # source and target of each edge (2, E); an undirected edge appears in both directions
     edge_index: Tensor
+    # features (E, K), float64, or a label of each edge; None if it has none
     edges: Tensor | Labels | None = None
 
     def __len__(self) -> int:
@@ -40,15 +36,10 @@ class Graph:
 
 @dataclass(frozen=True)
 class Graphs:
-    """A list of graphs.
+    """A list of graphs."""
 
-    Attributes:
-        items: The graphs.
-        from_tensors: True if they were ``Data``, so that the kernel returns a tensor.
-    """
-
-    items: list[Graph]
-    from_tensors: bool
+    items: list[Graph]  # the graphs
+    from_tensors: bool  # true if they were Data, so that the kernel returns a tensor
 
     def like_input(self, values: Tensor) -> Tensor | np.ndarray:
         """Return values of a kernel as a tensor or an array, like the input."""

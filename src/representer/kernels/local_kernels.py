@@ -26,23 +26,14 @@ NODES = 512  # per block of graphs, so that the local kernels of two blocks fit 
 
 @dataclass(frozen=True)
 class Local:
-    """The parameters of a local kernel.
+    """The parameters of a local kernel."""
 
-    Attributes:
-        order: n, nodes of a walk.
-        decay: lam, a number or a tensor ``()``.
-        combine: o, ``"multiply"`` or ``"add"``.
-        activate: K_sigma from K(v, v'), K(v, v) and K(v', v'); None for K itself.
-        compare: The base kernel of two nodes, S^1.
-        layers: L.
-    """
-
-    order: int
-    decay: float | Tensor
-    combine: str
-    activate: Activate | None
-    compare: Compare
-    layers: int = 1
+    order: int  # n, nodes of a walk
+    decay: float | Tensor  # lam, a number or a tensor ()
+    combine: str  # o, "multiply" or "add"
+    activate: Activate | None  # k_sigma from K(v, v'), K(v, v) and K(v', v'); None for K itself
+    compare: Compare  # the base kernel of two nodes, S^1
+    layers: int = 1  # L
 
     @property
     def is_masked(self) -> bool:

@@ -15,15 +15,10 @@ from representer.errors import ArgumentError, KindError, ShapeError
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequences as tensors ``(T_i, I)`` of one dtype and device.
+    """Sequences as tensors ``(T_i, I)`` of one dtype and device."""
 
-    Attributes:
-        items: The sequences.
-        from_tensors: True if they were tensors, so that the kernel returns a tensor.
-    """
-
-    items: list[Tensor]
-    from_tensors: bool
+    items: list[Tensor]  # the sequences
+    from_tensors: bool  # true if they were tensors, so that the kernel returns a tensor
 
     def like_input(self, values: Tensor) -> Tensor | np.ndarray:
         """Return values of a kernel as a tensor or an array, like the input."""

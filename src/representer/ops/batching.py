@@ -18,13 +18,9 @@ def vmap_rule(
     """Return the vmap rule of an operator, for ``torch.library.register_vmap``.
 
     If only operands with a batch are mapped over, the operator runs once on a larger batch;
-    if another one is (such as a weight), it runs once per entry.
-
-    Args:
-        name: Name of the operator.
-        axes: The batch axis of each operand that has one; an operand of fewer dimensions has none.
-        result_axes: The batch axis of each result.
-        mixes_batch: Returns True if the entries of a batch interact, given the operands.
+    if another one is (such as a weight), or ``mixes_batch(operands)``, it runs once per entry.
+    ``axes`` and ``result_axes`` are the batch axes of operands and results; an operand of fewer
+    dimensions has none.
     """
 
     def rule(info: Any, in_dims: Sequence[int | None], *operands: Any):

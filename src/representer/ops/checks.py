@@ -1,4 +1,4 @@
-"""Argument checks shared by the ops, of shapes, dtypes and devices only."""
+"""Checks shared by the ops: shapes, dtypes, devices, and modes of autograd."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 from torch._C._functorch import is_functorch_wrapped_tensor  # pyright: ignore
+from torch.autograd import forward_ad
 
-from representer.errors import KindError, ShapeError
+from representer.errors import BackendError, KindError, ShapeError
 
 
 def check_floating(name: str, tensor: Tensor) -> None:
@@ -65,3 +66,22 @@ def may_need_gradient(tensors: Iterable[Tensor | None]) -> bool:
         x is not None and (x.requires_grad or (is_eager and is_functorch_wrapped_tensor(x)))
         for x in tensors
     )
+
+
+def is_forward_mode() -> bool:
+    """Return True inside a level of forward-mode AD, whose tangents no operator propagates."""
+    return forward_ad._current_level >= 0
+
+
+def check_no_forward_mode(name: str) -> None:
+    """Check that an operator cannot silently drop tangents.
+
+    Raises:
+        BackendError: Inside a level of forward-mode AD.
+    """
+    if is_forward_mode():
+        function = name.removesuffix("_backward")
+        raise BackendError(
+            f"representer::{name} has no forward-mode derivative; inside jvp, jacfwd or dual_level "
+            f'call representer.ops.{function}(..., backend="reference") or its layer.'
+        )

@@ -139,19 +139,18 @@ def function(operation: str, dtype: torch.dtype) -> Any:
 
 
 def call(operation: str, dtype: torch.dtype, arguments: ctypes.Structure) -> None:
-    """Run an operation of the core.
+    """Run an operation of the core; see `run` for errors."""
+    if status := function(operation, dtype)(ctypes.byref(arguments)):
+        raise failure(operation, status)
 
-    Raises:
-        MemoryError: If there is not enough memory for the core's scratch buffers.
-        BackendError: If the core does not support these arguments, or fails otherwise.
-    """
-    status = function(operation, dtype)(ctypes.byref(arguments))
+
+def failure(operation: str, status: int) -> Exception:
+    """Return the error of an operation that the core did not complete."""
     if status == _NO_MEMORY:
-        raise MemoryError(f"{operation}: not enough memory for the core's scratch buffers.")
+        return MemoryError(f"{operation}: not enough memory for the core's scratch buffers.")
     if status == _UNSUPPORTED:
-        raise BackendError(f"{operation}: the core does not support these arguments.")
-    if status:
-        raise BackendError(f"{operation}: the core failed with status {status}.")
+        return BackendError(f"{operation}: the core does not support these arguments.")
+    return BackendError(f"{operation}: the core failed with status {status}.")
 
 
 class Strided(NamedTuple):
@@ -184,7 +183,9 @@ def run(operation: str, struct: Any, dtype: torch.dtype, **fields: Any) -> None:
             fields[name] = value.data_ptr() or ctypes.addressof(_NOTHING)
         elif isinstance(value, Strided):
             fields[name] = value.tensor.data_ptr()
-    call(operation, dtype, struct(threads=threads(), **fields))
+    arguments = struct(threads=threads(), **fields)
+    if status := function(operation, dtype)(ctypes.byref(arguments)):  # call(), inlined
+        raise failure(operation, status)
 
 
 def threads() -> int:
@@ -246,7 +247,12 @@ def chain_struct(chain: StringChain, decay: Tensor | None) -> Any:
     )
 
 
-def refuses(dtype: torch.dtype) -> str:
+def refuses(p: Any) -> str:
+    """Return why the core cannot run on the dtype of the first operand, or "" if it can."""
+    return refuses_dtype(p[0].dtype)
+
+
+def refuses_dtype(dtype: torch.dtype) -> str:
     """Return why the core cannot run on a dtype, or "" if it can."""
     if dtype in _SUFFIX or torch.is_autocast_enabled("cpu"):  # autocast converts it to float32
         return ""

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from representer.errors import BackendError
-from representer.ops.forward_mode import is_forward_mode
-from representer.ops.operators import Operators
+from representer.ops.checks import is_forward_mode
+from representer.ops.operators import Operators, checked
 from representer.ops.selection import chosen_backend, is_recording, record
 from representer.ops.table import Table
 
@@ -44,11 +44,9 @@ class Backend:
     refuses: Callable[[Any], str] = lambda p: ""
 
     def unavailable_reason(self, device: str, p: Any) -> str:
-        """Return why this backend cannot run a call on ``device``, or "" if it can.
+        """Return why this backend cannot run a call on a device type, or "" if it can.
 
-        Args:
-            device: A device type.
-            p: The operands, or None for any.
+        ``p`` are the operands, or None for any.
         """
         if self.missing:
             return self.missing
@@ -72,10 +70,7 @@ class Sample:
 
 
 def normal(seed: int, dtype: torch.dtype) -> Callable[..., Tensor]:
-    """Return a function that draws normal tensors, for samples.
-
-    It takes a shape and ``scale=``; the numbers are the same in every dtype.
-    """
+    """Return a function that draws normal tensors; the numbers are the same in every dtype."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int, scale: float = 1.0) -> Tensor:
@@ -113,10 +108,8 @@ class Op:
     def register(self, table: Table, mixes_batch: Callable[[Any], bool] = lambda p: False) -> None:
         """Register the operator and its gradient with torch.
 
-        Args:
-            table: The operands and results.
-            mixes_batch: Returns True if the sequences of a batch interact in a call, given its
-                operands; ``torch.vmap`` must not make one batch of several then.
+        ``mixes_batch`` returns True if the sequences of a batch interact in a call, given its
+        operands; ``torch.vmap`` must not make one batch of several then.
         """
         self.table, self._operators = table, Operators(self.name, table, self)
         self._operators.register(mixes_batch)
@@ -124,12 +117,7 @@ class Op:
     def __call__(self, p: Any, backend: str | None) -> Any:
         """Check the operands of the public function, choose a backend, and run the operator.
 
-        Args:
-            p: The operands.
-            backend: The requested backend.
-
-        Returns:
-            The results of the operator; inside forward-mode AD those of the definition.
+        Inside forward-mode AD, the definition is run instead.
 
         Raises:
             ShapeError: If a shape does not fit.
@@ -140,12 +128,20 @@ class Op:
         """
         assert self.table is not None
         sizes = self.table.check(p, is_strict=False)
-        if self.is_forward_mode(backend):
-            given = dict(zip(self.table.operands._fields, p, strict=True))
+        if is_forward_mode():
+            self._check_forward_mode(backend or chosen_backend())
+            given = p._asdict()
             given.pop("keep", None)
             return self.definition(**given)
         name = self.choose(backend, p[0].device.type, p)
-        return self._operators(p, sizes, name)
+        operator, arguments = self._operators.operator, self.table.encode(p)
+        if torch.compiler.is_compiling():
+            return operator(*arguments, name)
+        before, checked.call = checked.call, (arguments, p, sizes)
+        try:
+            return operator(*arguments, name)
+        finally:
+            checked.call = before
 
     def choose(self, backend: str | None, device: str, p: Any) -> str:
         """Return the backend of a call: the requested one, or the first that can run the call.
@@ -153,7 +149,14 @@ class Op:
         Raises:
             BackendError: If the requested backend does not exist or cannot run the call.
         """
-        name = self._first_usable(backend or chosen_backend(), device, p)
+        name = backend or chosen_backend()
+        if name is not None:
+            self.runnable(name, device, p)
+        else:
+            usable = (n for n, b in self.backends.items() if not b.unavailable_reason(device, p))
+            name = next(usable, None)
+            if name is None:
+                raise BackendError(f"{self.name}: no backend runs on {device}.")
         if is_recording():
             record(self.name, name, self.explain(device, p))
         return name
@@ -164,47 +167,6 @@ class Op:
             name: backend.unavailable_reason(device, p) for name, backend in self.backends.items()
         }
 
-    def is_forward_mode(self, backend: str | None) -> bool:
-        """Return True if a call must use the definition, which propagates tangents.
-
-        Args:
-            backend: The requested backend.
-
-        Raises:
-            BackendError: If forward-mode AD is active and another backend is requested.
-        """
-        if not is_forward_mode():
-            return False
-        requested = backend or chosen_backend()
-        if requested not in (None, "reference"):
-            if requested not in self.backends:
-                raise self._unknown(requested)
-            raise BackendError(
-                f"{self.name}: backend {requested!r} has no forward-mode derivative; "
-                'pass backend="reference" or None.'
-            )
-        return True
-
-    def _first_usable(self, requested: str | None, device: str, p: Any) -> str:
-        if requested is not None:
-            if requested not in self.backends:
-                raise self._unknown(requested)
-            reason = self.backends[requested].unavailable_reason(device, p)
-            if reason:
-                raise BackendError(
-                    f"{self.name}: backend {requested!r} cannot run this call: {reason}. "
-                    "Pass backend=None to let the library choose."
-                )
-            return requested
-        for name, candidate in self.backends.items():
-            if not candidate.unavailable_reason(device, p):
-                return name
-        raise BackendError(f"{self.name}: no backend runs on {device}.")
-
-    def _unknown(self, backend: str) -> BackendError:
-        known = ", ".join(self.backends)
-        return BackendError(f"{self.name} has no backend {backend!r}; it has {known}.")
-
     def runnable(self, name: str, device: str, p: Any) -> Backend:
         """Return a backend that can run a call, given its operands, or None for any.
 
@@ -212,8 +174,22 @@ class Op:
             BackendError: If there is none of that name, or it cannot run the call.
         """
         if name not in self.backends:
-            raise self._unknown(name)
-        reason = self.backends[name].unavailable_reason(device, p)
-        if reason:
-            raise BackendError(f"{self.name}: backend {name!r} cannot run this: {reason}.")
+            known = ", ".join(self.backends)
+            raise BackendError(f"{self.name} has no backend {name!r}; it has {known}.")
+        if reason := self.backends[name].unavailable_reason(device, p):
+            raise BackendError(
+                f"{self.name}: backend {name!r} cannot run this call: {reason}. "
+                "Pass backend=None to let the library choose."
+            )
         return self.backends[name]
+
+    def _check_forward_mode(self, requested: str | None) -> None:
+        """Refuse backends that propagate no tangents."""
+        if requested in (None, "reference"):
+            return
+        if requested not in self.backends:
+            self.runnable(requested, "", None)
+        raise BackendError(
+            f"{self.name}: backend {requested!r} has no forward-mode derivative; "
+            'pass backend="reference" or None.'
+        )

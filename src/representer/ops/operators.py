@@ -8,15 +8,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from operator import is_
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from representer.errors import BackendError
 from representer.ops.batching import vmap_rule
-from representer.ops.forward_mode import check_no_forward_mode
+from representer.ops.checks import check_no_forward_mode
 from representer.ops.table import Table
+
+if TYPE_CHECKING:
+    from representer.ops.op import Op
 
 LIBRARY = torch.library.Library("representer", "DEF")
 
@@ -27,29 +30,13 @@ class _Checked(threading.local):
     call: tuple[tuple[Any, ...], Any, dict[str, int]] | None = None
 
 
-_checked = _Checked()
-
-
-class Backends(Protocol):
-    """The backends of an op."""
-
-    backends: dict[str, Any]
-
-    def runnable(self, name: str, device: str, p: Any) -> Any:
-        """Return a backend that can run a call, given its operands, or None for any."""
-        ...
+checked = _Checked()
 
 
 class Operators:
-    """The operator of an op and that of its gradient.
+    """The operator of an op and that of its gradient."""
 
-    Args:
-        name: Name of the op.
-        table: Its operands and results.
-        op: The op, whose backends may change.
-    """
-
-    def __init__(self, name: str, table: Table, op: Backends) -> None:
+    def __init__(self, name: str, table: Table, op: Op) -> None:
         self.name, self.table, self.op = name, table, op
 
     def register(self, mixes_batch: Callable[[Any], bool]) -> None:
@@ -78,21 +65,10 @@ class Operators:
         for device in ("cpu", "cuda"):  # recurrences lose too much in half precision
             torch.library.register_autocast(name, device, torch.float32, lib=LIBRARY)
 
-    def __call__(self, p: Any, sizes: dict[str, int], backend: str) -> Any:
-        """Call the operator with operands that its public function has checked."""
-        operator, arguments = self.operator, self.table.encode(p)
-        if torch.compiler.is_compiling():
-            return operator(*arguments, backend)
-        before, _checked.call = _checked.call, (arguments, p, sizes)
-        try:
-            return operator(*arguments, backend)
-        finally:
-            _checked.call = before
-
     def _forward(self, *arguments: Any) -> Any:
         table, count = self.table, len(self.table.rows)
         p: Any
-        known, p, sizes = _checked.call or ((), None, {})
+        known, p, sizes = checked.call or ((), None, {})
         is_checked = (  # autocast and functorch make other tensors
             isinstance(p, table.operands)
             and all(map(is_, known[:count], arguments))

@@ -35,10 +35,7 @@ def input_gradient(dz: Tensor, input_weight: Tensor, multiply: Multiply = torch.
 def weight_gradient(dz: Tensor, inputs: Tensor, transpose: Transpose = transpose) -> Tensor:
     """Return sum_t dz_t x_t' ``(G, H, I)``, in the layout for which BLAS is fastest.
 
-    Args:
-        dz: ``(T, B, G, H)``.
-        inputs: x_t, or h_{t-1} for a recurrent weight ``(T, B, I)``; no NaN beyond the lengths.
-        transpose: Returns the transpose of a matrix.
+    ``inputs`` are x_t, or h_{t-1} for a recurrent weight, without NaN beyond the lengths.
     """
     product = inputs.flatten(0, 1).t() @ dz.flatten(2).flatten(0, 1)
     return transpose(product).unflatten(0, dz.shape[2:])

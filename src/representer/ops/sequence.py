@@ -27,13 +27,8 @@ def check_length_range(lengths: Tensor, time: int) -> int:
 class Steps:
     """The steps of a batch of sequences in the order of the recurrence.
 
-    Args:
-        time: Number of steps T.
-        lengths: True lengths ``(B,)``, or None if all are T.
-        reverse: Whether the recurrence runs from the last step to the first.
-
     Raises:
-        ArgumentError: If a length is negative or larger than T.
+        ArgumentError: If a length is negative or larger than ``time``.
     """
 
     def __init__(self, time: int, lengths: Tensor | None, reverse: bool) -> None:
@@ -68,14 +63,9 @@ def previous(
     *,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return the state before each step, given those after each step (0 beyond the lengths).
+    """Return the state before each step ``(T, B, H)``, in the memory of ``out`` if given.
 
-    Args:
-        states: ``(T, B, H)``.
-        initial: Initial state ``(B, H)``.
-        lengths: True lengths ``(B,)``.
-        reverse: Whether the recurrence runs from the last step to the first.
-        out: Where to write it, of the shape of ``states``; a new tensor if left out.
+    ``states`` are those after each step, 0 beyond the lengths.
     """
     shifted = torch.empty_like(states) if out is None else out
     if not reverse:

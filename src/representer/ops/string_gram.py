@@ -14,7 +14,7 @@ def missing(dtype: torch.dtype, device: str) -> str:
     """Return why the core cannot compute a Gram matrix, or "" if it can."""
     if core.MISSING:
         return core.MISSING
-    return core.refuses(dtype) or ("" if device == "cpu" else f"runs on cpu, not on {device}")
+    return core.refuses_dtype(dtype) or ("" if device == "cpu" else f"runs on cpu, not on {device}")
 
 
 def string_gram(

@@ -16,9 +16,10 @@ may change between the two passes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
-from typing import Annotated, Any, Protocol, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from torch import Tensor
 
@@ -29,26 +30,13 @@ from representer.ops.operand import EMPTY, Row, Sizes, check_operand, parse_axes
 _KINDS = {bool: "bool", int: "int", float: "float", str: "str"}
 
 
-class Coded(Protocol):
-    """An option that is an object, passed to the operator as a string."""
-
-    @property
-    def code(self) -> str:
-        """The object as a string."""
-        ...
-
-    @staticmethod
-    def parse(code: str) -> Any:
-        """Return the object of a string."""
-        ...
-
-
 class Table:
     """The operands, options and results of an op.
 
     Args:
         operands: Named tuple type of the operands. An option ``keep`` is false if nothing is kept
-            for the gradient operator.
+            for the gradient operator. An option that is an object is passed to the operator as its
+            ``code``, a string, from which ``parse`` of its type makes it again.
         results: Named tuple type of the results, those with gradients first.
         sizes: Checks the options of a call, and returns the sizes that they determine.
         check: Checks conditions beyond the rows, given the operands and the sizes; it may add
@@ -79,9 +67,7 @@ class Table:
             for row in self.graded
         ]
         kinds = enumerate(self.options.values(), start=len(rows))
-        self._coded: list[tuple[int, type[Coded]]] = [
-            (i, kind) for i, kind in kinds if kind not in _KINDS
-        ]
+        self._coded: list[tuple[int, Any]] = [(i, k) for i, k in kinds if k not in _KINDS]
         self._integers = [(i, row) for i, row in enumerate(rows) if row.operand.check]
 
     def encode(self, p: Any) -> tuple[Any, ...]:
@@ -115,9 +101,7 @@ class Table:
     def check(self, p: Any, *, is_strict: bool) -> Sizes:
         """Check the operands of a call, and return the sizes of their axes.
 
-        Args:
-            p: The operands.
-            is_strict: Whether dtypes must be equal even under autocast.
+        With ``is_strict``, dtypes must be equal even under autocast.
 
         Raises:
             ShapeError: If a shape does not fit.
@@ -147,7 +131,7 @@ class Table:
     def check_backward(
         self, grad: Sequence[Tensor], kept: Sequence[Tensor], p: Any
     ) -> tuple[Any, Any, Sizes]:
-        """Check the operands of the gradient operator.
+        """Check the operands of the gradient operator; see `check` for errors.
 
         Args:
             grad: Gradients of the results.
@@ -155,14 +139,7 @@ class Table:
             p: Operands, those that it does not read empty.
 
         Returns:
-            The results and their gradients, None where there is none, and the sizes. The results
-            are contiguous.
-
-        Raises:
-            ShapeError: If a shape does not fit.
-            KindError: If a dtype, a device or a memory layout does not, an operand is missing, or
-                one is given that the call does not take.
-            ArgumentError: If an option is out of range.
+            The contiguous results and their gradients, None where there is none, and the sizes.
         """
         if "keep" in self.options and not p.keep:
             raise ArgumentError("keep", p.keep, "true for the gradient")
@@ -212,7 +189,8 @@ class Table:
 def _read(declared: type) -> tuple[list[Row], dict[str, type]]:
     """Return the tensors and the options of a named tuple type."""
     rows, options = [], {}
-    for name, hint in get_type_hints(declared, include_extras=True).items():
+    module = vars(sys.modules[declared.__module__])
+    for name, hint in get_type_hints(declared, module, include_extras=True).items():
         if get_origin(hint) is Annotated:
             kind, operand = get_args(hint)
             other, _ = operand.instead or ("", None)

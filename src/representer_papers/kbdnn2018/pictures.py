@@ -13,7 +13,6 @@ from representer.storage.atomic import write_text
 COLORS = ("#3b82c4", "#d9822b", "#5aa469", "#8a63b8", "#b04a5a", "#6b7280")
 COLORS += ("#2a9d8f", "#d66ba0", "#8c8c2a", "#1f2937")
 LEGEND = 5  # labels in a row of the legend
-Points = Sequence[tuple[float, float]]
 
 
 def panels(

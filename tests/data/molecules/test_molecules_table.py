@@ -27,7 +27,6 @@ def test_rows_keep_their_order_and_lines_and_a_missing_value_is_nan(tmp_path):
         (3, "blank line"),
         (4, "no target"),
     ]
-    assert table.dropped_summary() == "2 rows left out: line 3 (blank line), line 4 (no target)"
 
 
 def test_without_a_target_all_molecules_are_kept(tmp_path):

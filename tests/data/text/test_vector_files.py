@@ -69,7 +69,6 @@ def test_the_first_vector_of_a_word_is_used(path):
     vectors = read(path, "a 1 2\nb 3 4\na 5 6\n")
     assert vectors.words == ("a", "b")
     assert vectors.matrix[0].tolist() == [1, 2]
-    assert vectors.duplicates == 1
 
 
 def test_only_vectors_for_the_vocabulary_are_kept(path):
@@ -77,7 +76,6 @@ def test_only_vectors_for_the_vocabulary_are_kept(path):
     vocabulary = Vocabulary(("<pad>", "<unk>", "paris", "nato", "the", "bird"))
     vectors = read_vectors(path, vocabulary)
     assert vectors.words == ("the", "Paris", "NATO")
-    assert vectors.duplicates == 1
     np.savez(path.with_suffix(".npz"), words=["cat", "Paris", "cat"], vectors=np.ones((3, 2)))
     assert read_vectors(path.with_suffix(".npz"), vocabulary).words == ("Paris",)
 
@@ -116,7 +114,6 @@ def test_an_archive_is_read(tmp_path):
     vectors = read_vectors(path)
     assert vectors.words == ("a", "b")
     assert vectors.matrix.dtype == np.float32
-    assert vectors.duplicates == 1
 
 
 @pytest.mark.parametrize(

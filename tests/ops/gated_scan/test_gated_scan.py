@@ -15,13 +15,15 @@ U = torch.randn(4, 2, 3, generator=torch.Generator().manual_seed(0))
 DECAY = torch.tensor(0.5)
 
 
-def test_the_state_before_the_first_step_is_0_by_default():
+def test_the_initial_state_is_zero_by_default():
     torch.testing.assert_close(gated_scan(U, DECAY), gated_scan(U, DECAY, torch.zeros(2, 3)))
 
 
 @settings(deadline=None, max_examples=30)
 @given(time=st.integers(1, 6), units=st.integers(1, 4), seed=st.integers(0, 99), late=st.booleans())
-def test_the_scan_is_the_sum_over_all_earlier_steps(time: int, units: int, seed: int, late: bool):
+def test_the_scan_is_the_decayed_sum_over_earlier_steps(
+    time: int, units: int, seed: int, late: bool
+):
     """L19 (9): what step s wrote weighs f_{s+1} ... f_t at step t."""
     generator = torch.Generator().manual_seed(seed)
     u, f = torch.randn(2, time, 2, units, generator=generator, dtype=torch.float64).tanh()
@@ -43,7 +45,9 @@ def test_the_scan_is_the_sum_over_all_earlier_steps(time: int, units: int, seed:
         (((4, 2, 3), (3,), (3, 2)), r"c0 has shape \(3, 2\); expected \(2, 3\)"),
     ],
 )
-def test_a_shape_that_does_not_fit_is_named(shapes: tuple[tuple[int, ...], ...], message: str):
+def test_the_error_for_a_wrong_shape_names_the_operand(
+    shapes: tuple[tuple[int, ...], ...], message: str
+):
     with pytest.raises(ShapeError, match=message):
         gated_scan(*map(torch.zeros, shapes))
 
@@ -58,11 +62,11 @@ def test_a_shape_that_does_not_fit_is_named(shapes: tuple[tuple[int, ...], ...],
         ({"lengths": torch.tensor([1.0, 2.0])}, "lengths is torch.float32; expected integers"),
     ],
 )
-def test_another_dtype_or_device_is_named(change: dict, message: str):
+def test_the_error_for_a_wrong_dtype_or_device_names_the_operand(change: dict, message: str):
     with pytest.raises(KindError, match=message):
         gated_scan(**{"u": U, "f": DECAY, **change})
 
 
-def test_it_traces_without_values():
+def test_it_runs_on_meta_tensors():
     states, final = gated_scan(U.to("meta"), DECAY.to("meta"))
     assert (states.shape, final.shape) == ((4, 2, 3), (2, 3))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from representer.ops.gated_scan.arguments import Operands, Results
-from representer.ops.gated_scan.reference import backward
+from representer.ops.gated_scan.reference import Operands, Results, backward
 
 F64 = torch.float64
 RUN = torch.ops.representer.gated_scan

@@ -1,4 +1,4 @@
-"""kbrn_scan beyond the generated tests: many sequences and threads, corners, refusals."""
+"""kbrn_scan beyond the generated tests: large batches, threads, centers, errors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def assert_near(found, expected, share):
 @NEEDS_CORE
 @pytest.mark.parametrize("words", OPTIONS)
 @pytest.mark.parametrize("green", GREENS)
-def test_every_instruction_set_and_size_is_the_definition(green, words):
+def test_every_instruction_set_and_size_matches_the_definition(green, words):
     """Batches around a block, units around a vector, one and two threads, both precisions."""
     small = {"scale": 0.02} if green == "cubic" else {}
     for sizes in ((3, 2, 1), (2, 63, 9), (3, 64, 3), (2, 65, 17), (2, 150, 20)):
@@ -67,7 +67,7 @@ def test_every_instruction_set_and_size_is_the_definition(green, words):
 
 @NEEDS_CORE
 @pytest.mark.parametrize("words", ["", "line batch", "norm lengths"])
-def test_threads_change_nothing(words):
+def test_results_do_not_depend_on_the_number_of_threads(words):
     given = arguments((4, 300, 6), words, green="abs")
     one = values_and_gradients(lambda **of: kbrn_scan(**of, backend="cpp"), given)
     threads = torch.get_num_threads()
@@ -83,7 +83,7 @@ def test_threads_change_nothing(words):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("green", ["abs", "relu", "cubic"])
 @pytest.mark.parametrize("has_line", [False, True])
-def test_inputs_on_centers_have_torchs_slopes(backend, green, has_line):
+def test_inputs_at_centers_have_the_derivatives_of_torch(backend, green, has_line):
     """Integers everywhere, so that sums lie on centers, some of them at one place."""
     draw = torch.Generator().manual_seed(0)
     whole = lambda *shape: torch.randint(-2, 3, shape, generator=draw).double()  # noqa: E731
@@ -96,7 +96,7 @@ def test_inputs_on_centers_have_torchs_slopes(backend, green, has_line):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_gradient_of_a_batch_that_is_all_the_same_is_finite(backend):
+def test_the_gradient_of_a_batch_of_equal_rows_is_finite(backend):
     given = arguments((3, 4, 2), "batch")
     given["z"] = torch.ones_like(given["z"]).requires_grad_()
     given["h0"] = torch.zeros_like(given["h0"]).requires_grad_()

@@ -1,4 +1,4 @@
-"""Kernel expansions at their corners, far outside, with centers at one place, and refusals."""
+"""kernel_activation beyond the generated tests: inputs at and far from centers, errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ places = st.integers(-3, 3).map(float)  # so that many coincide
     st.integers(0, 99),
 )
 @settings(deadline=None, max_examples=60)
-def test_inputs_at_centers_and_centers_at_one_place(backend, green, centers, inputs, seed):
+def test_inputs_at_centers_and_coinciding_centers_match_the_definition(
+    backend, green, centers, inputs, seed
+):
     chi = torch.randn(1, len(centers), generator=torch.Generator().manual_seed(seed)).double()
     c, a = torch.tensor([centers]).double(), torch.tensor(inputs)[:, None].double()
     compare(a, c, chi, green, backend)
@@ -54,7 +56,7 @@ def test_inputs_at_centers_and_centers_at_one_place(backend, green, centers, inp
 
 @EACH
 @pytest.mark.parametrize("green", PIECEWISE)
-def test_inputs_far_outside_of_the_centers(backend, green):
+def test_inputs_far_from_the_centers_match_the_definition(backend, green):
     generator = torch.Generator().manual_seed(0)
     a = torch.tensor([[-1e4], [1e4], [-50.0], [70.0], [0.0]]).double()
     c, chi = (torch.randn(1, 30, generator=generator).double() for _ in range(2))
@@ -63,7 +65,7 @@ def test_inputs_far_outside_of_the_centers(backend, green):
 
 @EACH
 @pytest.mark.parametrize("green", GREENS)
-def test_many_centers_in_one_cell_of_the_search(backend, green):
+def test_many_centers_in_one_interval_of_the_search_match_the_definition(backend, green):
     """All but one center within a millionth, so that the evenly spaced cells do not part them."""
     c = torch.cat((torch.linspace(0, 1e-6, 40), torch.tensor([5.0])))[None].double()
     a = torch.cat((torch.linspace(-1e-6, 2e-6, 77), torch.tensor([3.0, 6.0])))[:, None].double()
@@ -75,7 +77,7 @@ def test_many_centers_in_one_cell_of_the_search(backend, green):
 @EACH
 @pytest.mark.parametrize("green", GREENS)
 @pytest.mark.parametrize("rows", [479, 480, 481, 4500])
-def test_blocks_of_rows_and_threads_add_up(backend, green, rows):
+def test_blocks_of_rows_and_threads_match_the_definition(backend, green, rows):
     generator = torch.Generator().manual_seed(rows)
     a = torch.randn(rows, 3, generator=generator).double()
     c, chi = (torch.randn(3, 20, generator=generator).double() for _ in range(2))
@@ -105,7 +107,7 @@ def test_nan_is_propagated(backend, green):
 
 @EACH
 @pytest.mark.parametrize("shape", [(4,), (2, 3, 4), (0, 4), (2, 0, 4)])
-def test_any_number_of_leading_axes(backend, shape):
+def test_any_number_of_leading_axes_is_accepted(backend, shape):
     c = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)).double()
     a = torch.linspace(-2, 2, max(1, torch.Size(shape).numel())).double()
     a = a[: torch.Size(shape).numel()].reshape(shape).requires_grad_()

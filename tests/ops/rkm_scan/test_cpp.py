@@ -1,4 +1,4 @@
-"""rkm_scan on the compiled core: which calls it takes, and the input product inside the loop."""
+"""rkm_scan on the compiled core: supported cells, and the input product inside the loop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from representer.ops.rkm_scan.samples import CELLS, tensors
 pytestmark = pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 
 
-def test_every_cell_of_the_library_is_known():
+def test_the_core_has_a_kernel_for_every_cell_of_the_library():
     for cell in CELLS.values():
         assert (len(cell.gates), len(cell.recurrent_gates)) in cpp.KNOWN
 
 
-def test_a_cell_that_is_not_known_is_refused_with_its_numbers():
+def test_the_error_for_an_unknown_cell_states_its_numbers_of_gates():
     cell = Cell("dynamic", "dynamic", True, feedback="gates")
     operands = tensors(cell, (5, 3, 4), "", torch.float64)
     with pytest.raises(RuntimeError, match="has no kernel for 4 gates of which 3 depend on h"):
@@ -28,7 +28,7 @@ def test_a_cell_that_is_not_known_is_refused_with_its_numbers():
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("recompute", [False, True])
-def test_the_input_product_inside_and_before_the_loop_agree(
+def test_input_products_inside_and_before_the_loop_agree(
     name: str, recompute: bool, monkeypatch: pytest.MonkeyPatch
 ):
     operands = {"weight": None, **tensors(CELLS[name], (5, 3, 4), "input norm", torch.float64)}

@@ -35,7 +35,7 @@ def test_computing_the_factors_in_blocks_of_steps_changes_no_bit(
         assert all(torch.equal(a, b) for a, b in zip(parts, whole, strict=True))
 
 
-def test_a_gate_that_is_shut_passes_no_gradient_and_an_open_one_all():
+def test_a_closed_gate_passes_no_gradient_and_an_open_gate_all():
     """With f = 1 and i = 0 the first cell reaches the last one whole, and no input does."""
     z = torch.zeros(4, 1, 4, 1, dtype=torch.float64)
     z[:, :, 1], z[:, :, 2] = -800, 800  # input, forget

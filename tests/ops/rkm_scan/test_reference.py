@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from representer.functional.cell import Cell
-from representer.ops.rkm_scan.arguments import ALL, CELLS, NOTHING, Operands
+from representer.ops.rkm_scan.reference import ALL, CELLS, NOTHING, Operands
 from representer.ops.rkm_scan.samples import CELLS as NAMED
 from representer.ops.rkm_scan.samples import tensors
 
@@ -26,7 +26,7 @@ def _forward(
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("options", ["", "input", "norm hold lengths"])
 @pytest.mark.parametrize("keep", [NOTHING, CELLS])
-def test_keeping_less_changes_neither_output_nor_final_state(
+def test_what_is_kept_for_the_gradient_does_not_change_the_results(
     cell: Cell, reverse: bool, options: str, keep: int
 ):
     every = _forward(cell, options, reverse=reverse)
@@ -40,7 +40,7 @@ def test_keeping_less_changes_neither_output_nor_final_state(
 
 
 @EVERY_CELL
-def test_the_final_state_is_that_of_each_sequences_last_true_step(cell: Cell):
+def test_the_final_state_is_that_of_the_last_true_step(cell: Cell):
     output, h, c, _, cells, _ = _forward(cell, "lengths")
     lengths = tensors(cell, (T, B, H), "lengths", torch.float64)["lengths"]
     for b, length in enumerate(lengths.tolist()):
@@ -49,7 +49,7 @@ def test_the_final_state_is_that_of_each_sequences_last_true_step(cell: Cell):
         assert not output[length:, b].any()
 
 
-def test_fresh_cells_are_kept_only_where_norm_or_zoneout_hide_them():
+def test_cells_before_norm_or_zoneout_are_kept_only_where_they_differ():
     sizes = {
         options: _forward(NAMED["lstm"], options)[5].numel()
         for options in ("", "lengths", "norm", "hold")

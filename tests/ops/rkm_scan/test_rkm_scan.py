@@ -32,9 +32,7 @@ OPTIONS = st.lists(st.sampled_from(["norm", "hold", "lengths"]), unique=True).ma
 
 @settings(deadline=None, max_examples=80)
 @given(cell=ANY_CELL, options=OPTIONS, reverse=st.booleans())
-def test_any_cell_that_can_be_described_has_the_values_and_gradients_of_the_equations(
-    cell: Cell, options: str, reverse: bool
-):
+def test_any_cell_matches_the_definition(cell: Cell, options: str, reverse: bool):
     assume(cell.input_gate != "coupled" or cell.forget_gate == "dynamic")
     operands: dict[str, Any] = {"weight": None, **tensors(cell, (T, B, H), options, torch.float64)}
     marked = [operands[k] for k in ("z", "weight", "h0", "c0", "static", "norm") if k in operands]
@@ -56,7 +54,7 @@ def test_any_cell_that_can_be_described_has_the_values_and_gradients_of_the_equa
 
 @settings(deadline=None, max_examples=40)
 @given(cell=ANY_CELL, options=OPTIONS, biased=st.booleans(), reverse=st.booleans())
-def test_the_input_and_its_filters_are_as_good_as_their_product(
+def test_input_and_filters_give_the_results_of_their_product(
     cell: Cell, options: str, biased: bool, reverse: bool
 ):
     assume(cell.input_gate != "coupled" or cell.forget_gate == "dynamic")
@@ -110,12 +108,12 @@ def _operands(cell: Cell = cells.RKM_LSTM, **changes: Any) -> dict[str, Any]:
         ({"lengths": torch.tensor([1])}, r"lengths has shape \(1,\); expected \(3,\)"),
     ],
 )
-def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: str):
+def test_the_error_for_a_wrong_shape_names_the_operand(changes: dict[str, Any], message: str):
     with pytest.raises(ShapeError, match=message):
         rkm_scan(**_operands(**changes))
 
 
-def test_filters_that_do_not_fit_the_input_are_named():
+def test_the_error_for_filters_of_a_wrong_shape_names_them():
     given = tensors(cells.LSTM, (T, B, H), "input", torch.float32)
     spoiled = {
         "z": (torch.zeros(T, B, 4, H), r"z has shape .*; expected \(time, batch, features\)"),
@@ -144,19 +142,21 @@ def test_filters_that_do_not_fit_the_input_are_named():
         ({"bias": torch.ones(4, H)}, r"bias is a tensor \(4, 4\); expected None"),
     ],
 )
-def test_another_kind_of_operand_is_named(changes: dict[str, Any], message: str):
+def test_the_error_for_a_wrong_dtype_or_device_names_the_operand(
+    changes: dict[str, Any], message: str
+):
     with pytest.raises(KindError, match=message):
         rkm_scan(**_operands(**changes))
 
 
-def test_a_cell_without_feedback_takes_no_weight_and_a_static_one_needs_its_gates():
+def test_cells_require_exactly_the_operands_that_they_use():
     with pytest.raises(KindError, match=r"weight is a tensor .*; expected None"):
         rkm_scan(**_operands(cells.CNN, weight=torch.zeros(1, H, H)))
     with pytest.raises(KindError, match=r"static is None; expected a tensor \(2, 4\)"):
         rkm_scan(**_operands(cells.CNN, static=None))
 
 
-def test_a_candidate_whose_slope_cannot_be_read_from_its_value_is_refused():
+def test_a_candidate_whose_slope_does_not_follow_from_its_value_is_refused():
     cell = Cell("dynamic", "dynamic", True, candidate="polynomial")
     with pytest.raises(
         ArgumentError, match=r"candidate is 'polynomial'.*functional.rkm_scan takes"
@@ -164,7 +164,7 @@ def test_a_candidate_whose_slope_cannot_be_read_from_its_value_is_refused():
         rkm_scan(**_operands(cell))
 
 
-def test_it_traces_without_values():
+def test_it_runs_on_meta_tensors():
     operands = {
         name: x.to("meta") if isinstance(x, torch.Tensor) else x for name, x in _operands().items()
     }

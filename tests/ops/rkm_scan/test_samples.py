@@ -11,7 +11,7 @@ from representer.ops.rkm_scan.samples import CELLS, samples, tensors
 OPTIONS = {"norm", "hold", "lengths", "input_weight"}
 
 
-def test_every_cell_that_has_a_name_is_sampled():
+def test_every_named_cell_is_sampled():
     named = {cell for cell in vars(cells).values() if isinstance(cell, Cell)}
     assert named <= set(CELLS.values())
 
@@ -27,7 +27,7 @@ def test_every_cell_is_sampled_with_every_option_in_both_directions():
     assert all(met == OPTIONS | flags for met in seen.values())
 
 
-def test_a_sample_is_the_same_every_time_and_in_every_precision():
+def test_samples_are_reproducible_and_equal_in_every_precision():
     first, again = (
         tensors(cells.LSTM, (5, 3, 4), "norm hold lengths", torch.float64) for _ in "ab"
     )

@@ -1,4 +1,4 @@
-"""Convolutions with separable filters: chunks, threads, the gradient of the input, refusals."""
+"""separable_convolution beyond the generated tests: sizes, threads, gradients, errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def _operands(samples=60, batch=2, channels=3, filters=5, n=7, rank=2):
 @EACH
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (3, 2), (2, 4)])
 @pytest.mark.parametrize("rank", [1, 3])
-def test_every_sum_as_written(backend: str, stride: int, dilation: int, rank: int):
+def test_every_backend_matches_the_sum_as_printed(
+    backend: str, stride: int, dilation: int, rank: int
+):
     operands = _operands(rank=rank)
     options = {"stride": stride, "dilation": dilation}
     found = separable_convolution(*operands, **options, backend=backend)
@@ -34,7 +36,9 @@ def test_every_sum_as_written(backend: str, stride: int, dilation: int, rank: in
 @EACH
 @pytest.mark.parametrize("filters", [3, 8, 11, 40])  # of an instruction set's vectors, and not
 @pytest.mark.parametrize("samples", [7, 262, 263, 600])  # at the borders of a chunk
-def test_steps_and_filters_of_any_number(backend: str, filters: int, samples: int):
+def test_any_number_of_steps_and_filters_matches_the_definition(
+    backend: str, filters: int, samples: int
+):
     operands = [x.requires_grad_() for x in _operands(samples, 1, 2, filters)]
     found = separable_convolution(*operands, backend=backend)
     expected = functional.separable_convolution(*operands)
@@ -50,7 +54,9 @@ def test_steps_and_filters_of_any_number(backend: str, filters: int, samples: in
 
 
 @EACH
-def test_what_is_not_requested_is_not_computed(backend: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_gradient_of_the_input_is_computed_only_on_request(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+):
     x, mix, taps = _operands()
     mix.requires_grad_()
     monkeypatch.setattr(reference, "conv1d_input", None)  # the expensive part
@@ -67,7 +73,7 @@ def test_what_is_not_requested_is_not_computed(backend: str, monkeypatch: pytest
 
 
 @pytest.mark.skipif(core.LIBRARY is None, reason=core.MISSING)
-def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
+def test_results_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch):
     operands = [x.requires_grad_() for x in _operands(90, 3, 4, 70)]
     results = []
     for threads in (1, 3):
@@ -78,7 +84,7 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatch):
         assert torch.equal(one, three)
 
 
-def test_operands_that_do_not_fit():
+def test_operands_of_wrong_shapes_are_refused():
     x, mix, taps = _operands()
     with pytest.raises(ShapeError, match="more than 6 samples"):
         separable_convolution(x[:6], mix, taps)

@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from ops.cases import pairwise_chains
 from representer.functional import StringChain
 from representer.ops import OPS, core, string_scan
-from representer.ops.string_scan.samples import CHAINS, every_way, tensors
+from representer.ops.string_scan.samples import CHAINS, tensors
 
 from ..cases import LAYOUTS, as_it_is, differentiable, moved
 from ..test_ops import TOLERANCE
@@ -25,7 +26,7 @@ OPTIONS = ("", "mask vector lengths", "input", "input mask lengths", "input carr
 ROUNDING = 10  # allowed where the equations themselves lose more than usual in float32
 DRAWS = 4  # of inputs moved by an ulp: what this changes is allowed too
 SMALL = 0.1  # sums of many terms that happen to cancel are compared with this
-WAYS = [chain for order in (1, 2, 4) for chain in every_way(order)]
+WAYS = [chain for order in (1, 2, 4) for chain in pairwise_chains(order)]
 Case = tuple[StringChain, str, tuple[int, int], int, bool]
 
 
@@ -85,7 +86,7 @@ def _check(case: Case, layout: Any) -> None:
 
 
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_chain_equals_its_equations_on_every_instruction_set(name: str):
+def test_a_chain_matches_the_definition_on_every_instruction_set(name: str):
     cases = [case for other, case in _few(tuple(CHAINS)) if other == name]
     for i, case in enumerate(cases):
         _check(case, LAYOUTS[i % len(LAYOUTS)])
@@ -94,21 +95,21 @@ def test_a_chain_equals_its_equations_on_every_instruction_set(name: str):
 @pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=[o.replace(" ", "-") or "plain" for o in OPTIONS])
 @pytest.mark.parametrize("name", CHAINS)
-def test_a_chain_equals_its_equations_at_every_size_in_every_layout(name: str, options: str):
+def test_a_chain_matches_the_definition_at_every_size_and_layout(name: str, options: str):
     for size, units, reverse, layout in product(SIZES, UNITS, (False, True), LAYOUTS):
         _check((CHAINS[name], options, size, units, reverse), layout)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
-def test_every_two_choices_meet_on_every_instruction_set(chain: StringChain):
+def test_pairs_of_options_match_the_definition_on_every_instruction_set(chain: StringChain):
     for i, options in enumerate(OPTIONS):
         _check((chain, options, (5, 3), 17, i % 2 == 1), as_it_is)
 
 
 @pytest.mark.parametrize("name", ["second_gated", "second_seen", "fifth_exact"])
 @pytest.mark.parametrize("shape", [(9, 7, 70), (4, 1, 200)])
-def test_two_threads_change_no_bit(name: str, shape: tuple[int, int, int]):
+def test_two_threads_give_the_same_bits(name: str, shape: tuple[int, int, int]):
     before, found = torch.get_num_threads(), []
     try:
         for number in (1, 2):
@@ -126,7 +127,7 @@ def test_two_threads_change_no_bit(name: str, shape: tuple[int, int, int]):
 
 @pytest.mark.parametrize("name", core.USABLE)
 @pytest.mark.parametrize("kind", CHAINS)
-def test_nan_reaches_what_follows_from_it_and_no_other_sequence(name: str, kind: str):
+def test_nan_affects_only_later_steps_of_its_sequence(name: str, kind: str):
     chain = CHAINS[kind]
     given = tensors(chain, (5, 3, 20), "", torch.float32)
     given["x"][1, 1] = torch.nan
@@ -138,7 +139,7 @@ def test_nan_reaches_what_follows_from_it_and_no_other_sequence(name: str, kind:
         assert not result.isnan().any()
 
 
-def test_without_units_the_core_refuses():
+def test_the_core_refuses_calls_without_units():
     chain = CHAINS["second"]
     empty = tensors(chain, (2, 1, 0), "", torch.float32)
     with pytest.raises(RuntimeError, match="has nothing to do without units"):

@@ -6,9 +6,10 @@ from typing import get_args
 
 import torch
 
+from ops.cases import pairwise_chains
 from representer.functional import NONLINEARITIES
 from representer.functional.string_chain import Combine, Decay, Normalized, Readout
-from representer.ops.string_scan.samples import CHAINS, every_way, samples, tensors
+from representer.ops.string_scan.samples import CHAINS, samples, tensors
 
 OPERANDS = {"x", "h0", "c0", "input_weight", "bias", "decay", "weight", "carry", "mask", "lengths"}
 
@@ -35,15 +36,15 @@ def test_every_option_is_sampled_in_both_directions():
     assert shapes == {0, 1}
 
 
-def test_every_way_has_every_two_values_of_two_fields_once():
-    chains = list(every_way(2))
+def test_pairwise_chains_cover_every_pair_of_values():
+    chains = list(pairwise_chains(2))
     assert len(set(chains)) == len(chains)
     for one, other in (("combine", "normalized"), ("readout", "decay"), ("decay", "highway")):
         pairs = {(getattr(c, one), getattr(c, other)) for c in chains}
         assert len(pairs) == len({a for a, _ in pairs}) * len({b for _, b in pairs})
 
 
-def test_a_sample_is_the_same_every_time_and_in_every_precision():
+def test_samples_are_reproducible_and_equal_in_every_precision():
     chain, options = CHAINS["third_given"], "input vector mask lengths"
     first, again = (tensors(chain, (5, 3, 4), options, torch.float64) for _ in "ab")
     single = tensors(chain, (5, 3, 4), options, torch.float32)

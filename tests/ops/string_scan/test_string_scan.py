@@ -9,11 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ops.cases import pairwise_chains
 from representer.errors import KindError, ShapeError
 from representer.functional import StringChain
 from representer.functional.string_chain import Combine, Decay, Normalized, Readout
 from representer.ops import OPS, string_scan
-from representer.ops.string_scan.samples import CHAINS, every_way, tensors
+from representer.ops.string_scan.samples import CHAINS, tensors
 
 from ..cases import differentiable
 
@@ -31,7 +32,7 @@ ANY_CHAIN = st.builds(
     st.sampled_from(["identity", "tanh", "relu", "sigmoid"]),
 )
 OPTIONS = st.lists(st.sampled_from(["input", "carry", "mask", "vector", "lengths"]), unique=True)
-WAYS = [chain for order in (1, 2, 3, 4) for chain in every_way(order)]
+WAYS = [chain for order in (1, 2, 3, 4) for chain in pairwise_chains(order)]
 
 
 def _compare(
@@ -52,29 +53,27 @@ def _compare(
 
 @settings(deadline=None, max_examples=60)
 @given(chain=ANY_CHAIN, options=OPTIONS.map(" ".join), reverse=st.booleans())
-def test_any_chain_that_can_be_described_has_the_values_and_gradients_of_the_equations(
-    chain: StringChain, options: str, reverse: bool
-):
+def test_any_chain_matches_the_definition(chain: StringChain, options: str, reverse: bool):
     if "input" not in options:  # there a carry is given anyway
         options = options.replace("carry", "")
     _compare(chain, options, reverse)
 
 
 @pytest.mark.parametrize("chain", WAYS, ids=lambda chain: chain.code.replace(" ", "-"))
-def test_every_two_choices_meet(chain: StringChain):
+def test_pairs_of_options_match_the_definition(chain: StringChain):
     _compare(chain, "input mask lengths", chain.order % 2 == 0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CHAINS)
-def test_so_it_is_from_an_empty_state_where_masses_are_0(name: str, backend: str):
+def test_chains_match_the_definition_from_an_empty_state(name: str, backend: str):
     chain = CHAINS[name]
     empty = torch.zeros(B, chain.states, H, dtype=torch.float64)
     _compare(chain, "lengths", False, backend, c0=empty)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_so_it_is_with_a_bias_of_every_product(backend: str):
+def test_chains_match_the_definition_with_a_bias_of_every_product(backend: str):
     for name in ("second_gated", "third_given", "fourth"):
         bias = torch.randn(len(CHAINS[name].products), H, dtype=torch.float64)
         _compare(CHAINS[name], "input", False, backend, bias=bias)
@@ -100,7 +99,7 @@ GATED, GIVEN, SEEN = CHAINS["first_gated"], CHAINS["second_added"], CHAINS["seco
         ({"lengths": torch.tensor([1])}, r"lengths has shape \(1,\); expected \(3,\)"),
     ],
 )
-def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: str):
+def test_the_error_for_a_wrong_shape_names_the_operand(changes: dict[str, Any], message: str):
     with pytest.raises(ShapeError, match=message):
         string_scan(**_operands(GATED, **changes))
 
@@ -122,13 +121,13 @@ def test_a_shape_that_does_not_fit_is_named(changes: dict[str, Any], message: st
         ),
     ],
 )
-def test_filters_that_do_not_fit_are_named(changes: dict[str, Any], message: str):
+def test_the_error_for_filters_of_a_wrong_shape_names_them(changes: dict[str, Any], message: str):
     with pytest.raises(ShapeError, match=message):
         string_scan(**_operands(GATED, "input", **changes))
 
 
 @pytest.mark.parametrize("decay", [torch.ones(B), torch.ones(B, H)])
-def test_a_decay_that_is_neither_one_number_nor_one_a_unit_is_named(decay: torch.Tensor):
+def test_the_error_for_a_decay_of_a_wrong_shape_names_it(decay: torch.Tensor):
     with pytest.raises(ShapeError, match=r"decay has shape \(3.*; expected \(4,\)"):
         string_scan(**_operands(GIVEN, decay=decay))
 
@@ -149,14 +148,14 @@ def test_a_decay_that_is_neither_one_number_nor_one_a_unit_is_named(decay: torch
         (GATED, {"lengths": torch.ones(B)}, "lengths is torch.float32; expected integers"),
     ],
 )
-def test_another_kind_of_operand_is_named(
+def test_the_error_for_a_wrong_dtype_or_device_names_the_operand(
     chain: StringChain, changes: dict[str, Any], message: str
 ):
     with pytest.raises(KindError, match=message):
         string_scan(**_operands(chain, **changes))
 
 
-def test_a_bias_may_be_that_of_the_gates_or_of_all_products():
+def test_a_bias_covers_the_gates_or_all_products():
     operands = _operands(GATED, "input")
     of_gates = operands["bias"]
     whole = torch.cat((torch.zeros(1, H), of_gates))
@@ -164,13 +163,13 @@ def test_a_bias_may_be_that_of_the_gates_or_of_all_products():
     torch.testing.assert_close(*results)
 
 
-def test_a_highway_carries_the_input_unless_another_is_given():
+def test_a_highway_carries_the_input_unless_carry_is_given():
     operands = _operands(GATED, "input mask")
     results = [string_scan(**{**operands, "carry": carry}) for carry in (None, operands["x"])]
     torch.testing.assert_close(*results)
 
 
-def test_it_traces_without_values():
+def test_it_runs_on_meta_tensors():
     operands = {
         name: x.to("meta") if isinstance(x, torch.Tensor) else x
         for name, x in _operands(SEEN, "input mask lengths").items()
@@ -179,7 +178,7 @@ def test_it_traces_without_values():
     assert shapes == [(T, B, H), (B, H), (B, 2, H)]
 
 
-def test_nothing_is_kept_where_no_gradient_is_requested():
+def test_nothing_is_kept_without_gradients():
     operands = _operands(SEEN)
     tensors_of = [operands.get(n) for n in ("x", "input_weight", "bias", "decay", "weight")]
     rest = [operands.get(n) for n in ("h0", "c0", "carry", "mask", "lengths")]

@@ -31,7 +31,7 @@ def operands(parts: str = ALL, dtype: torch.dtype = torch.float32, **changes: An
     units=st.integers(1, 3), seed=st.integers(0, 2**16),
     parts=st.lists(st.sampled_from(["shift", "factor", "gate"]), unique=True),
 )  # fmt: skip
-def test_the_sum_is_that_over_the_edges_one_by_one(nodes, edges, features, units, seed, parts):
+def test_the_sum_matches_a_loop_over_edges(nodes, edges, features, units, seed, parts):
     torch.manual_seed(seed)
     given = tensors((nodes, edges, features, units), " ".join([*parts, "edge"]), torch.float64)
     given["edge_index"] = torch.randint(0, nodes, (2, edges))
@@ -45,7 +45,7 @@ def test_the_sum_is_that_over_the_edges_one_by_one(nodes, edges, features, units
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("activation", NONLINEARITIES)
-def test_every_activation_of_a_message_has_its_value_and_its_gradient(activation, backend):
+def test_every_activation_matches_the_definition(activation, backend):
     given = operands(dtype=torch.float64)
     marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]
     slopes = torch.randn(N, H, dtype=torch.float64)
@@ -64,7 +64,7 @@ def test_every_activation_of_a_message_has_its_value_and_its_gradient(activation
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("parts", ["", ALL])
-def test_without_edges_every_sum_and_every_gradient_is_0(parts, backend):
+def test_without_edges_sums_and_gradients_are_zero(parts, backend):
     given = operands(parts, edge_index=torch.zeros(2, 0, dtype=torch.int64))
     if parts:
         given["edge_attr"] = torch.zeros(0, K)
@@ -78,14 +78,14 @@ def test_without_edges_every_sum_and_every_gradient_is_0(parts, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_graph_without_nodes_has_no_sums(backend):
+def test_an_empty_graph_has_empty_sums(backend):
     empty = walk_aggregate(torch.zeros(0, 3), torch.zeros(2, 0).long(), backend=backend)
     assert empty.shape == (0, 3)
     assert walk_aggregate(torch.zeros(2, 0), torch.zeros(2, 3).long()).shape == (2, 0)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_nothing_of_the_size_of_edges_by_units_is_kept_for_the_gradient(backend):
+def test_no_tensor_of_edges_by_units_is_kept(backend):
     given = operands()
     for name in differentiable("walk_aggregate"):
         given[name].requires_grad_()
@@ -97,7 +97,7 @@ def test_nothing_of_the_size_of_edges_by_units_is_kept_for_the_gradient(backend)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_threads_share_the_units_and_two_runs_give_the_same_bits(threads):
+def test_two_runs_with_several_threads_give_the_same_bits(threads):
     given, before = tensors(SIZES["7x16x6x70"], ALL, torch.float32), torch.get_num_threads()
     marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]
 
@@ -117,7 +117,7 @@ def test_threads_share_the_units_and_two_runs_give_the_same_bits(threads):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("end", "edge", "node"), [(0, 4, 5), (1, 8, -1)])
-def test_an_edge_to_a_node_that_there_is_not_is_named(end, edge, node, backend):
+def test_the_error_for_an_edge_to_a_missing_node_names_it(end, edge, node, backend):
     given = operands()
     given["edge_index"][end, edge] = node
     message = rf"edge_index\[{end}, {edge}\] is {node}; expected 0 to 4, the nodes"
@@ -148,19 +148,19 @@ def test_an_edge_to_a_node_that_there_is_not_is_named(end, edge, node, backend):
         ({"activation": "sine"}, ArgumentError, "activation is 'sine'; expected one of identity"),
     ],
 )  # fmt: skip
-def test_an_argument_that_does_not_fit_is_named(changes, error, message):
+def test_the_error_for_a_wrong_shape_names_the_argument(changes, error, message):
     with pytest.raises(error, match=message):
         walk_aggregate(**{**operands(), "activation": "tanh", **changes})
 
 
-def test_features_of_edges_that_nothing_uses_have_no_gradient():
+def test_unused_edge_features_have_no_gradient():
     edge_attr = torch.randn(E, K, requires_grad=True)
     nodes = torch.randn(N, H, requires_grad=True)
     y = walk_aggregate(nodes, operands()["edge_index"], edge_attr=edge_attr)
     assert torch.autograd.grad(y.sum(), [edge_attr], allow_unused=True) == (None,)
 
 
-def test_it_traces_without_values():
+def test_it_runs_on_meta_tensors():
     given = {name: x.to("meta") for name, x in operands().items()}
     with use_backend(None):
         assert walk_aggregate(**given, activation="tanh").shape == (N, H)
@@ -170,7 +170,7 @@ def test_it_traces_without_values():
 @pytest.mark.parametrize("isa", core.USABLE)
 @pytest.mark.parametrize("units", [1, 7, 8, 16, 33, 70])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_every_instruction_set_computes_the_same_at_every_width(isa, units, dtype):
+def test_every_instruction_set_matches_at_every_width(isa, units, dtype):
     given = tensors((5, 9, 3, units), ALL, dtype)
     marked = [given[name].requires_grad_() for name in differentiable("walk_aggregate")]
     slopes, found = torch.randn(5, units, dtype=dtype), []

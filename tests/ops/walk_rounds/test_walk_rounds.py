@@ -34,7 +34,7 @@ def found(run: Any, given: dict[str, Any]) -> tuple[torch.Tensor, ...]:
     return y, *torch.autograd.grad(y, marked, y.detach().cos(), materialize_grads=True)
 
 
-def test_two_rounds_are_the_sum_written_out():
+def test_two_rounds_match_the_sums_written_out():
     """y[v] = sum over both rounds of p_2[v] o sum_e s sigma(..) o p_1[u] o F a."""
     given = operands(depth=2, scale=10.0)
     h, (source, target), a = given["labels"], given["edge_index"], given["edge_attr"]
@@ -54,7 +54,7 @@ def test_two_rounds_are_the_sum_written_out():
 
 @every_backend
 @pytest.mark.parametrize("activation", functional.NONLINEARITIES)
-def test_every_activation_has_its_value_and_its_gradient(activation, backend):
+def test_every_activation_matches_the_definition(activation, backend):
     for gated in (True, False):
         drawn = tensors(SIZES[SIZE], gated, F64)  # exponentials and poles need small arguments
         given = {n: x * 0.3 if x.is_floating_point() else x for n, x in drawn.items()}
@@ -65,7 +65,7 @@ def test_every_activation_has_its_value_and_its_gradient(activation, backend):
 
 @every_backend
 @pytest.mark.parametrize(("order", "first"), [(1, 0), (2, 1), (4, 0), (4, 2)])
-def test_walks_of_every_length_have_their_gradients(order, first, backend):
+def test_gradients_match_for_walks_of_every_length(order, first, backend):
     given = tensors((5, 9, 3, 4, 6, order), True, F64) | {"depth": 3, "first": first}
     ours = found(lambda **o: walk_rounds(**o, backend=backend), given)
     torch.testing.assert_close(ours, found(functional.walk_rounds, given), rtol=1e-9, atol=1e-9)
@@ -73,7 +73,7 @@ def test_walks_of_every_length_have_their_gradients(order, first, backend):
 
 @every_backend
 @pytest.mark.parametrize("empty", ["edges", "nodes"])
-def test_without_edges_or_nodes_it_has_an_answer(empty, backend):
+def test_graphs_without_edges_or_nodes_are_accepted(empty, backend):
     given = operands(edge_index=torch.zeros(2, 0).long(), edge_attr=torch.zeros(0, K, dtype=F64))
     if empty == "nodes":
         given["labels"] = torch.zeros(0, d, dtype=F64)
@@ -84,7 +84,7 @@ def test_without_edges_or_nodes_it_has_an_answer(empty, backend):
 
 
 @every_backend
-def test_edges_without_features_carry_nothing(backend):
+def test_edges_without_features_have_empty_sums(backend):
     """F a is an empty sum and no missing factor."""
     given = tensors((N, E, 0, d, H, 2), True, F64) | {"depth": 2, "activation": "tanh"}
     y, *gradients = found(lambda **x: walk_rounds(**x, backend=backend), given)
@@ -96,7 +96,7 @@ def test_edges_without_features_carry_nothing(backend):
 @every_backend
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("order", ["graph by graph", "mixed"])
-def test_a_batch_of_many_graphs_is_their_edges_in_any_order(order, threads, backend):
+def test_results_do_not_depend_on_the_order_of_edges(order, threads, backend):
     """The core takes some graphs at a time, if the edges lie graph by graph."""
     given, draw = tensors((280, 700, K, 9, 20, 3), True, F64), torch.Generator().manual_seed(1)
     graphs = torch.randint(0, 40, (700,), generator=draw).sort().values  # of seven nodes each
@@ -114,7 +114,7 @@ def test_a_batch_of_many_graphs_is_their_edges_in_any_order(order, threads, back
 
 
 @every_backend
-def test_without_a_gradient_the_rounds_are_not_kept(backend):
+def test_rounds_are_not_kept_without_gradients(backend):
     given = operands()
     *_, hidden, tape = torch.ops.representer.walk_rounds(
         *(given[row.name] for row in OPS["walk_rounds"].table.rows),
@@ -129,7 +129,7 @@ def test_without_a_gradient_the_rounds_are_not_kept(backend):
 
 
 @every_backend
-def test_nothing_of_the_size_of_edges_by_units_is_kept_for_the_gradient(backend):
+def test_no_tensor_of_edges_by_units_is_kept(backend):
     given = operands(edge_index=torch.randint(0, N, (2, 1000)), edge_attr=torch.randn(1000, K))
     given["edge_attr"] = given["edge_attr"].double()
     given["labels"].requires_grad_()
@@ -159,7 +159,7 @@ def test_two_runs_give_the_same_bits(threads):
 @pytest.mark.skipif(bool(core.MISSING), reason=core.MISSING)
 @pytest.mark.parametrize("isa", core.USABLE)
 @pytest.mark.parametrize("units", [1, 7, 16, 33, 70])
-def test_every_instruction_set_computes_the_same_at_every_width(isa, units):
+def test_every_instruction_set_matches_at_every_width(isa, units):
     given = tensors((5, 13, 3, 9, units, 2), True, F64) | {"depth": 2}
     with core.instruction_set(isa):
         ours = found(lambda **o: walk_rounds(**o, backend="cpp"), given)
@@ -167,7 +167,7 @@ def test_every_instruction_set_computes_the_same_at_every_width(isa, units):
 
 
 @every_backend
-def test_an_edge_to_a_node_that_there_is_not_is_named(backend):
+def test_the_error_for_an_edge_to_a_missing_node_names_it(backend):
     given = operands()
     given["edge_index"][1, 8] = 5
     with pytest.raises(ArgumentError, match=r"edge_index\[1, 8\] is 5; expected 0 to 4"):
@@ -192,6 +192,6 @@ def test_an_edge_to_a_node_that_there_is_not_is_named(backend):
         ({"activation": "sine"}, ArgumentError, "activation is 'sine'"),
     ],
 )
-def test_an_argument_that_does_not_fit_is_named(changes, error, message):
+def test_the_error_for_a_wrong_shape_names_the_argument(changes, error, message):
     with pytest.raises(error, match=message):
         walk_rounds(**operands(**changes))

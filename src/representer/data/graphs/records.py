@@ -15,39 +15,23 @@ Values = tuple[Any, ...] | NDArray[np.float64] | None  # labels, numbers (N, d),
 
 @dataclass(frozen=True, eq=False)
 class GraphRecord:
-    """One graph of a file.
+    """One graph of a file."""
 
-    Attributes:
-        line: Line of its label (TU format) or object (JSON Lines), for messages.
-        count: Number of nodes.
-        edge_index: Source and target of each edge ``(2, E)``; undirected edges in both directions.
-        nodes: Labels or numbers of the nodes.
-        edges: Labels or numbers of the edges.
-        label: Class or number as text; None if the graph has no label.
-    """
-
-    line: int
-    count: int
+    line: int  # line of its label (TU format) or object (JSON Lines), for messages
+    count: int  # number of nodes
+    # source and target of each edge (2, E); undirected edges in both directions
     edge_index: NDArray[np.int64]
-    nodes: Values
-    edges: Values
-    label: str | None
+    nodes: Values  # labels or numbers of the nodes
+    edges: Values  # labels or numbers of the edges
+    label: str | None  # class or number as text; None if the graph has no label
 
 
 @dataclass(frozen=True)
 class GraphFile:
-    """The graphs of a file or folder.
+    """The graphs of a file or folder."""
 
-    Attributes:
-        source: Its path.
-        labels: The file with the labels.
-        graphs: The graphs, in order.
-        files: All files that were read.
-        notes: Notes for the user.
-    """
-
-    source: str
-    labels: str
-    graphs: list[GraphRecord]
-    files: tuple[Path, ...] = ()
-    notes: tuple[str, ...] = ()
+    source: str  # its path
+    labels: str  # the file with the labels
+    graphs: list[GraphRecord]  # the graphs, in order
+    files: tuple[Path, ...] = ()  # all files that were read
+    notes: tuple[str, ...] = ()  # notes for the user

@@ -63,15 +63,6 @@ class MoleculeTable:
                     numbers[i, k] = self._number(cell, line, self.target_columns[k])
         return numbers
 
-    def dropped_summary(self, most: int = 5) -> str:
-        """Summarize the skipped rows with lines and reasons; ``""`` if there are none."""
-        if not self.dropped:
-            return ""
-        shown = [f"line {row.line} ({row.reason})" for row in self.dropped[:most]]
-        more = f" and {len(self.dropped) - most} more" if len(self.dropped) > most else ""
-        rows = f"{len(self.dropped)} row{'s' if len(self.dropped) > 1 else ''}"
-        return f"{rows} left out: {', '.join(shown)}{more}"
-
     def _number(self, cell: str, line: int, column: str) -> float:
         number = parse_number(cell)
         if number is None or not math.isfinite(number):

@@ -25,40 +25,25 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Grid:
-    """Cells by row and column.
+    """Cells by row and column."""
 
-    Args:
-        columns: The distinct names of the columns.
-        rows: The cells; strings, or for JSON and Parquet any value, or ``MISSING``.
-        lines: The physical line on which each row starts, from 1.
-        dropped: Lines without a row.
-        header: True if the file names its columns.
-        numbered: True if columns may also be given by position, starting at 1.
-        notes: Guesses made while reading.
-    """
-
-    columns: list[str]
-    rows: Sequence[Sequence[object]]
-    lines: list[int]
-    dropped: list[Dropped]
-    header: bool
-    numbered: bool
-    notes: list[str]
+    columns: list[str]  # distinct names
+    rows: Sequence[Sequence[object]]  # strings, or for JSON and Parquet any value, or MISSING
+    lines: list[int]  # the physical line on which each row starts, from 1
+    dropped: list[Dropped]  # lines without a row
+    header: bool  # the file names its columns
+    numbered: bool  # columns may also be given by position, starting at 1
+    notes: list[str]  # guesses made while reading
 
 
 MOST_REASONS = 20  # which may quote the row
 
 
 def left_out(dropped: Sequence[Dropped], most_lines: int = 5) -> str:
-    """Return the number of rows left out, with reasons and lines.
+    """Return the number of rows left out, with reasons and at most ``most_lines`` lines for each.
 
-    Args:
-        dropped: The rows.
-        most_lines: Maximum number of lines printed for each reason.
-
-    Returns:
-        For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``, or an
-        empty string if nothing was left out.
+    For example ``"3 rows left out: 2 empty text (lines 4, 9), 1 empty label (line 12)"``; an empty
+    string if nothing was left out.
     """
     if not dropped:
         return ""

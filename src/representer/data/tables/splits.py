@@ -12,15 +12,10 @@ from representer.errors import ArgumentError, DataError
 
 @dataclass(frozen=True)
 class Split:
-    """The parts of a data set. Iterating yields the parts: ``train, valid = split(...)``.
+    """The parts of a data set. Iterating yields the parts: ``train, valid = split(...)``."""
 
-    Args:
-        parts: The positions in each part, ascending.
-        notes: One sentence for each class that is too small to be in every part.
-    """
-
-    parts: tuple[list[int], ...]
-    notes: tuple[str, ...]
+    parts: tuple[list[int], ...]  # the positions in each part, ascending
+    notes: tuple[str, ...]  # one sentence for each class that is too small to be in every part
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield the parts."""

@@ -3,32 +3,25 @@
 from representer.data.text.assemble import assemble
 from representer.data.text.buckets import length_buckets
 from representer.data.text.code_lines import code_lines
-from representer.data.text.docstrings import docstrings
 from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.labeled_lines import read_labeled_lines
 from representer.data.text.padding import Truncation, collate, truncation
-from representer.data.text.preprocessing import PRESETS, Preprocessing, Tokens
 from representer.data.text.readers import read_table
-from representer.data.text.table import Table, check_labels
+from representer.data.text.table import Table
 from representer.data.text.tokenize import tokenize
 from representer.data.text.vector_files import read_vectors
 from representer.data.text.vectors import Coverage, WordVectors
 from representer.data.text.vocabulary import Vocabulary
 
 __all__ = [
-    "PRESETS",
     "Coverage",
-    "Preprocessing",
     "Table",
-    "Tokens",
     "Truncation",
     "Vocabulary",
     "WordVectors",
     "assemble",
-    "check_labels",
     "code_lines",
     "collate",
-    "docstrings",
     "equal_lengths",
     "length_buckets",
     "read_labeled_lines",

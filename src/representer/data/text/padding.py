@@ -14,23 +14,14 @@ from representer.errors import ArgumentError
 
 @dataclass(frozen=True)
 class Truncation:
-    """The effect of a limit on the length of documents.
+    """The effect of a limit on the length of documents."""
 
-    Args:
-        max_length: The limit.
-        documents: Number of documents.
-        cut: Number of truncated documents.
-        tokens: Number of tokens.
-        tokens_cut: Number of removed tokens.
-        longest: Length of the longest document.
-    """
-
-    max_length: int
-    documents: int
-    cut: int
-    tokens: int
-    tokens_cut: int
-    longest: int
+    max_length: int  # the limit
+    documents: int  # number of documents
+    cut: int  # number of truncated documents
+    tokens: int  # number of tokens
+    tokens_cut: int  # number of removed tokens
+    longest: int  # length of the longest document
 
     def __str__(self) -> str:
         """Return a sentence for the user."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 
 from representer.data.tables.grid import Dropped
-from representer.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -41,32 +39,3 @@ class Table:
     def __len__(self) -> int:
         """Return the number of documents."""
         return len(self.texts)
-
-
-def check_labels(table: Table) -> dict[str, int]:
-    """Check that a classifier can be trained on a table.
-
-    Args:
-        table: The documents.
-
-    Returns:
-        The number of documents of each class, most frequent first.
-
-    Raises:
-        DataError: If there are no labels, or all documents have the same label.
-    """
-    if table.labels is None:
-        raise DataError(
-            f"no label column; the columns are {', '.join(map(repr, table.columns))}",
-            file=table.source,
-            fix="Training needs one: name it with label=COLUMN.",
-        )
-    counts = Counter(table.labels)
-    if len(counts) < 2:
-        raise DataError(
-            f"all {len(table)} documents have the label {next(iter(counts), None)!r}",
-            file=table.source,
-            column=table.label_column,
-            fix="A classifier needs at least two classes; is this the right label column?",
-        )
-    return dict(counts.most_common())

@@ -56,21 +56,17 @@ def _text(path: Path, wanted: set[str] | None) -> WordVectors:
     announced = _announced(head)
     dimensions = announced[1] if announced else _dimensions(path, head)
     rows: dict[str, np.ndarray] = {}
-    count = duplicates = 0
+    count = 0
     for count, line in enumerate(lines if announced else chain([head], lines), 1):
         number = count + (announced is not None)
         word, values = _fields(path, number, line.rstrip(" \t\r\n"), dimensions)
-        if wanted is not None and word not in wanted:
-            continue
-        if word in rows:
-            duplicates += 1
-        else:
+        if (wanted is None or word in wanted) and word not in rows:
             rows[word] = _numbers(path, number, values)
     if announced and announced[0] != count:
         problem = f"the first line announces {announced[0]} words; the file has {count}"
         raise DataError(problem, file=path, fix="Download the file again; it may be incomplete.")
     matrix = np.stack(list(rows.values())) if rows else np.zeros((0, dimensions), np.float32)
-    return WordVectors(tuple(rows), matrix, duplicates)
+    return WordVectors(tuple(rows), matrix)
 
 
 def _announced(line: str) -> tuple[int, int] | None:
@@ -152,10 +148,8 @@ def _npz(path: Path) -> tuple[list[str], np.ndarray]:
 
 def _first_of_each(words: list[str], matrix: np.ndarray, wanted: set[str] | None) -> WordVectors:
     first: dict[str, int] = {}
-    duplicates = 0
     for row, word in enumerate(words):
         if wanted is None or word in wanted:
-            duplicates += word in first
             first.setdefault(word, row)
     rows = np.array(list(first.values()), dtype=np.int64)
-    return WordVectors(tuple(first), matrix[rows], duplicates)
+    return WordVectors(tuple(first), matrix[rows])

@@ -60,7 +60,6 @@ class WordVectors:
     Args:
         words: The distinct words.
         matrix: Their vectors, float32.
-        duplicates: Number of duplicate vectors for the same word, which are ignored.
 
     Shape:
         - matrix: ``(V, D)``
@@ -68,7 +67,6 @@ class WordVectors:
 
     words: tuple[str, ...]
     matrix: np.ndarray = field(repr=False)
-    duplicates: int = 0
 
     def __post_init__(self) -> None:
         """Check the shape of the matrix."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 CORNERS = {"abs": 2.0, "relu": 1.0}
 """The jump of the slope of g at 0, for piecewise-linear g."""
-
-
 GRID = 1001
 
 
@@ -104,12 +102,7 @@ def thinned(
     the jump :math:`\kappa` of the slope of g. Centers are dropped in ascending order of height,
     while the total change at every original center is below the tolerance.
 
-    Args:
-        c: Sorted unique centers ``(K,)``, float64.
-        chi: Coefficients.
-        limits: The range on which the change is bounded.
-        corner: The jump of the slope.
-        tolerance: The largest change.
+    ``c`` are sorted unique centers ``(K,)`` in float64; ``corner`` is the jump of the slope.
     """
     points = torch.cat((c, c.new_tensor(limits)))
     inside = points[(points >= limits[0]) & (points <= limits[1])]
@@ -150,11 +143,7 @@ def dropped(
 ) -> tuple[Tensor, Tensor]:
     """Drop the centers of least influence while the bound of their sum is within a tolerance.
 
-    Args:
-        c: Centers ``(K,)``.
-        chi: Coefficients.
-        bound: The largest |g(a - c)| on the range, for every center.
-        tolerance: The largest change.
+    ``bound`` returns the largest |g(a - c)| on the range for every center.
     """
     weight = chi.abs() * bound(c)
     order = weight.argsort()

@@ -53,16 +53,8 @@ def fitted(
     They minimize :math:`\sum_j (f(a_j) - \sum_k \chi_k g(a_j - c_k) - \theta a_j - \nu)^2` over an
     even grid of the range, with a small ridge penalty on the coefficients.
 
-    Args:
-        function: Elementwise function of a tensor.
-        centers: ``(F, K)``.
-        green: g.
-        bandwidth: s of a Gaussian.
-        limits: The range.
-        has_line: Fit a line; otherwise slope and intercept are 0.
-
     Returns:
-        Coefficients ``(F, K)`` and lines ``(F, 2)``.
+        Coefficients ``(F, K)`` and lines ``(F, 2)``, which are 0 without ``has_line``.
 
     Raises:
         ShapeError: If the function does not preserve the shape.

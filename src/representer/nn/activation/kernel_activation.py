@@ -147,13 +147,9 @@ class KernelActivation(nn.Module):
             ArgumentError: If it is not finite on the range.
         """
         chi, line = fitted(
-            function,
-            self.centers,
-            green=self.green,
-            bandwidth=self.bandwidth,
-            limits=self.limits,
-            has_line=self.line is not None,
-        )
+            function, self.centers, green=self.green, bandwidth=self.bandwidth,
+            limits=self.limits, has_line=self.line is not None,
+        )  # fmt: skip
         self.coefficients.copy_(chi)
         if self.line is not None:
             self.line.copy_(line)
@@ -250,12 +246,8 @@ class KernelActivation(nn.Module):
         if self.norm is not None:
             rows = a.reshape(-1, a.shape[-1])
             if self.training and len(rows) < 2:
-                raise ArgumentError(
-                    "batch",
-                    len(rows),
-                    "2 or more to normalize in training",
-                    hint="Use eval().",
-                )
+                expected = "2 or more to normalize in training"
+                raise ArgumentError("batch", len(rows), expected, hint="Use eval().")
             a = self.norm(rows).reshape(a.shape)
         if isinstance(self.green, str):
             value = ops.kernel_activation(

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from representer.functional import NONLINEARITIES
-from representer.nn.graph.graph_inputs import check_graph
-from representer.nn.graph.graph_network import GraphNetwork
+from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates, draw
 from representer.nn.has_kernel import HasKernel

@@ -1,15 +1,17 @@
-"""The base class of graph-kernel networks."""
+"""The base class of graph-kernel networks, checks of their input, and the sum over each graph."""
 
 from __future__ import annotations
 
 import inspect
 
+import torch
 from torch import Tensor, nn
 
+from representer.errors import KindError, ShapeError
 from representer.functional import NONLINEARITIES
-from representer.nn.graph.graph_inputs import sum_of_graphs
-from representer.nn.graph.graph_options import CombineOption, DecayOption, Walks, checked_name
+from representer.nn.graph.graph_options import Walks, checked_name
 from representer.nn.recurrent.options import check_size
+from representer.ops.checks import check_like
 
 _UNSHOWN = ("self", "in_channels", "hidden_channels", "device", "dtype")
 
@@ -24,32 +26,9 @@ class GraphNetwork(nn.Module):
         self.in_channels = check_size("in_channels", in_channels)
         self.hidden_channels = check_size("hidden_channels", hidden_channels)
         self.options, self.activation = options, activation
+        self.order, self.decay, self.combine = options.order, options.decay, options.combine
+        self.edge_dim, self.gate_scale = options.edge_dim, options.gate_scale
         checked_name("activation", activation)
-
-    @property
-    def order(self) -> int:
-        """n, nodes of a walk."""
-        return self.options.order
-
-    @property
-    def decay(self) -> DecayOption:
-        """λ: a number, ``"learned"`` or ``"gated"``."""
-        return self.options.decay
-
-    @property
-    def combine(self) -> CombineOption:
-        """Operation that extends a walk by a node."""
-        return self.options.combine
-
-    @property
-    def edge_dim(self) -> int | None:
-        """K, features of an edge, or None."""
-        return self.options.edge_dim
-
-    @property
-    def gate_scale(self) -> float:
-        """Value of an open gate."""
-        return self.options.gate_scale
 
     def extra_repr(self) -> str:
         """Return the arguments that differ from their defaults."""
@@ -63,3 +42,64 @@ class GraphNetwork(nn.Module):
         """Return the sum of the nodes of each graph, after the activation."""
         final = NONLINEARITIES[self.activation or "identity"]
         return final.value(sum_of_graphs(states, batch, batch_size))
+
+
+def check_graph(
+    x: Tensor, edge_index: Tensor, edge_attr: Tensor | None, *, channels: int, edge_dim: int | None,
+    like: Tensor,
+) -> Tensor | None:  # fmt: skip
+    """Check nodes and edges, and return the edge features if the layer uses them.
+
+    Raises:
+        ShapeError: If a shape is wrong.
+        KindError: If an argument is not a tensor, its dtype or device differs from that of the
+            parameters, or edge features are missing.
+    """
+    if not isinstance(x, Tensor):
+        raise KindError("x", type(x).__name__, f"a tensor (nodes, {channels})")
+    if x.dim() != 2 or x.shape[1] != channels:
+        raise ShapeError("x", x.shape, f"(nodes, {channels}), the layer's in_channels")
+    check_like("x", x, like, tuple(x.shape))
+    if not isinstance(edge_index, Tensor):
+        hint = "Sparse adjacency matrices are not supported."
+        raise KindError("edge_index", type(edge_index).__name__, "a tensor (2, edges)", hint=hint)
+    _check_edge_index(edge_index, x)
+    if edge_dim is None:
+        return None
+    if edge_attr is None:
+        expected = f"a tensor (edges, {edge_dim}), as the layer has edge_dim={edge_dim}"
+        raise KindError("edge_attr", "None", expected)
+    if edge_attr.dim() == 1 and edge_dim == 1:
+        edge_attr = edge_attr[:, None]
+    check_like("edge_attr", edge_attr, like, (edge_index.shape[1], edge_dim))
+    return edge_attr
+
+
+def sum_of_graphs(states: Tensor, batch: Tensor | None, batch_size: int | None) -> Tensor:
+    """Return the sum of the nodes ``(N, H)`` of each graph; a single graph by default.
+
+    Without ``batch_size``, it is computed from ``batch``, which breaks the graph of
+    ``torch.compile``.
+
+    Raises:
+        ShapeError: If ``batch`` does not have one entry per node.
+    """
+    if batch is None:
+        return states.sum(0, keepdim=True)
+    if batch.shape != states.shape[:1]:
+        raise ShapeError("batch", batch.shape, f"({len(states)},), the graph of each node")
+    if batch_size is None:
+        batch_size = int(batch.max()) + 1 if batch.numel() else 0
+    return torch.zeros_like(states[:1]).expand(batch_size, -1).index_add(0, batch, states)
+
+
+def _check_edge_index(edge_index: Tensor, like: Tensor) -> None:
+    """Check the dtype and shape of edges; the op checks their values."""
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ShapeError("edge_index", edge_index.shape, "(2, edges), sources over targets")
+    if edge_index.dtype != torch.int64:
+        hint = "Use edge_index.long()."
+        raise KindError("edge_index", str(edge_index.dtype), "torch.int64", hint=hint)
+    if edge_index.device != like.device:
+        hint = f"Use edge_index.to({str(like.device)!r})."
+        raise KindError("edge_index", f"on {edge_index.device}", f"{like.device}", hint=hint)

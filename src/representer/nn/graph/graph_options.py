@@ -25,23 +25,14 @@ class GraphOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Walks:
-    """The reference walks of a layer, without their weights.
+    """The reference walks of a layer, without their weights."""
 
-    Attributes:
-        order: n, nodes of a walk.
-        decay: λ: a number, ``"learned"`` or ``"gated"``.
-        combine: Operation that extends a walk by a node.
-        sigma: Name of σ between the steps of a walk.
-        edge_dim: K, features of an edge, or None.
-        gate_scale: Value of an open gate.
-    """
-
-    order: int
-    decay: DecayOption
-    combine: CombineOption
-    sigma: str
-    edge_dim: int | None
-    gate_scale: float
+    order: int  # n, nodes of a walk
+    decay: DecayOption  # λ
+    combine: CombineOption  # operation that extends a walk by a node
+    sigma: str  # name of σ between the steps of a walk
+    edge_dim: int | None  # K, features of an edge
+    gate_scale: float  # value of an open gate
 
     @classmethod
     def read(
@@ -54,16 +45,15 @@ class Walks:
         combine: Any = "multiply",
         nonlinear: Any = False,
     ) -> Walks:
-        """Check the options of a network.
-
-        Raises:
-            ArgumentError: If one has an invalid value.
-        """
+        """Check the options of a network; `ArgumentError` if one is invalid."""
         edges = None if edge_dim is None else check_size("edge_dim", edge_dim)
-        return cls(
-            check_size("order", order), check_decay(decay), check_combine(combine),
-            sigma_of(nonlinear), edges, gate_scale,
-        )  # fmt: skip
+        if combine not in ("multiply", "add"):
+            raise ArgumentError("combine", combine, "'multiply' or 'add'")
+        if isinstance(nonlinear, bool):
+            nonlinear = "tanh" if nonlinear else "identity"
+        sigma = checked_name("nonlinear", nonlinear)
+        size = check_size("order", order)
+        return cls(size, check_decay(decay), combine, sigma, edges, gate_scale)
 
 
 def check_decay(decay: Any) -> DecayOption:
@@ -78,28 +68,6 @@ def check_decay(decay: Any) -> DecayOption:
     if isinstance(decay, str) and decay in ("learned", "gated"):
         return decay
     raise ArgumentError("decay", decay, "a non-negative number, 'learned' or 'gated'")
-
-
-def check_combine(combine: Any) -> CombineOption:
-    """Return the operation that extends a walk if it is valid.
-
-    Raises:
-        ArgumentError: If it is unknown.
-    """
-    if combine in ("multiply", "add"):
-        return combine
-    raise ArgumentError("combine", combine, "'multiply' or 'add'")
-
-
-def sigma_of(nonlinear: Any) -> str:
-    """Return the name of σ between the steps of a walk; tanh for ``True``.
-
-    Raises:
-        ArgumentError: If the name is unknown.
-    """
-    if isinstance(nonlinear, bool):
-        return "tanh" if nonlinear else "identity"
-    return checked_name("nonlinear", nonlinear)
 
 
 def checked_name(name: str, value: Any) -> str:

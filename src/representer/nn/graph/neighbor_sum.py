@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 from torch_geometric.nn import MessagePassing
 
 from representer.functional.walk_aggregate import walk_messages
 from representer.ops import walk_aggregate
+
+_TENSORS = ("edge_attr", "shift", "factor", "source_gate", "target_gate", "edge_gate")
+_DEFAULTS = dict.fromkeys(_TENSORS) | {"scale": 1.0, "activation": "identity"}
 
 
 class NeighborSum(MessagePassing):
@@ -15,46 +20,11 @@ class NeighborSum(MessagePassing):
     def __init__(self) -> None:
         super().__init__(aggr="sum")
 
-    def forward(
-        self,
-        nodes: Tensor,
-        edge_index: Tensor,
-        *,
-        edge_attr: Tensor | None = None,
-        shift: Tensor | None = None,
-        factor: Tensor | None = None,
-        source_gate: Tensor | None = None,
-        target_gate: Tensor | None = None,
-        edge_gate: Tensor | None = None,
-        scale: float = 1.0,
-        activation: str = "identity",
-    ) -> Tensor:
+    def forward(self, nodes: Tensor, edge_index: Tensor, **operands: Any) -> Tensor:
         """Sum the messages to each node; arguments as in ``ops.walk_aggregate``."""
         if not self.explain:
-            return walk_aggregate(
-                nodes,
-                edge_index,
-                edge_attr=edge_attr,
-                shift=shift,
-                factor=factor,
-                source_gate=source_gate,
-                target_gate=target_gate,
-                edge_gate=edge_gate,
-                scale=scale,
-                activation=activation,
-            )
-        return self.propagate(
-            edge_index,
-            nodes=nodes,
-            edge_attr=edge_attr,
-            shift=shift,
-            factor=factor,
-            source_gate=source_gate,
-            target_gate=target_gate,
-            edge_gate=edge_gate,
-            scale=scale,
-            activation=activation,
-        )
+            return walk_aggregate(nodes, edge_index, **operands)
+        return self.propagate(edge_index, nodes=nodes, **_DEFAULTS | operands)
 
     def message(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
@@ -69,14 +39,5 @@ class NeighborSum(MessagePassing):
         activation: str,
     ) -> Tensor:
         """Return the message of each edge."""
-        return walk_messages(
-            nodes_j,
-            edge_attr,
-            shift,
-            factor,
-            source_gate_j,
-            target_gate_i,
-            edge_gate,
-            scale,
-            activation,
-        )
+        gates = source_gate_j, target_gate_i, edge_gate
+        return walk_messages(nodes_j, edge_attr, shift, factor, *gates, scale, activation)

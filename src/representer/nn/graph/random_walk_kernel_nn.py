@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 import torch
 from torch import Tensor
 
-from representer.nn.graph.graph_inputs import check_graph
-from representer.nn.graph.graph_network import GraphNetwork
+from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import CombineOption, DecayOption, GraphOptions, Walks
 from representer.nn.graph.walk_states import WalkStates
 from representer.nn.has_kernel import HasKernel
@@ -159,11 +158,7 @@ class RandomWalkKernelNN(GraphNetwork, HasKernel["RandomWalkKernel"]):
 
     def _states(self, x: Tensor, edge_index: Tensor, edge_attr: Tensor | None) -> list[Tensor]:
         edges = check_graph(
-            x,
-            edge_index,
-            edge_attr,
-            channels=self.in_channels,
-            edge_dim=self.edge_dim,
+            x, edge_index, edge_attr, channels=self.in_channels, edge_dim=self.edge_dim,
             like=self.walks.weight,
-        )
+        )  # fmt: skip
         return self.walks(x, edge_index, edges)

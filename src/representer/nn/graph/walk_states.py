@@ -17,13 +17,6 @@ from representer.nn.graph.neighbor_sum import NeighborSum
 class WalkStates(nn.Module):
     """The chain with its references and decay.
 
-    Args:
-        in_channels: I, features of a node.
-        hidden_channels: H.
-        options: The walks.
-        device: Device of the parameters.
-        dtype: Dtype of the parameters.
-
     Attributes:
         weight: The nodes of the references ``(n·H, I)``.
         edge_weight: The edges of the references ``((n − 1)·H, K)``, or None.
@@ -117,13 +110,9 @@ class WalkStates(nn.Module):
         lam, sigma = self.decay_value(), NONLINEARITIES[o.sigma].value
         states = [products[0]]
         for j in range(1, o.order):
-            sums = self.sums(
-                sigma(states[-1]),
-                edge_index,
-                edge_attr=edge_attr,
-                factor=None if edges is None else edges[j - 1],
-                **gates,
-            )
+            factor = None if edges is None else edges[j - 1]
+            c = sigma(states[-1])
+            sums = self.sums(c, edge_index, edge_attr=edge_attr, factor=factor, **gates)
             if lam is not None and not (self.decay_logit is None and o.decay == 1.0):
                 sums = lam * sums
             c_new = sums * products[j] if o.combine == "multiply" else sums + products[j]

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES
-from representer.nn.graph.graph_inputs import check_graph
-from representer.nn.graph.graph_network import GraphNetwork
+from representer.nn.graph.graph_network import GraphNetwork, check_graph
 from representer.nn.graph.graph_options import DecayOption, GraphOptions, Walks
 from representer.nn.graph.relabeling import Relabeling
 from representer.nn.graph.walk_states import WalkStates, draw
@@ -135,14 +134,9 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
         edge_attr: Tensor | None = None,
         level: int | None = None,
     ) -> Tensor:
-        """Return c_1 … c_n of every node ``(N, n, H)``.
+        """Return c_1 … c_n of every node ``(N, n, H)`` after ``level`` relabelings, 0 … L − 1.
 
-        Args:
-            x: As in ``forward``.
-            edge_index: As in ``forward``.
-            edge_attr: As in ``forward``.
-            level: Number of relabelings, 0 … L − 1; by default the sum over the levels of the
-                read-out is returned.
+        By default, the sum over the levels of the read-out is returned.
         """
         levels = self._read if level is None else (range(self.depth)[level],)
         states = self._levels(x, edge_index, edge_attr, levels)

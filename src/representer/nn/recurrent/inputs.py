@@ -24,41 +24,25 @@ def check_input(
     if not isinstance(input, Tensor):
         raise KindError("input", type(input).__name__, "a tensor or a PackedSequence")
     if not input.is_floating_point():
-        raise KindError(
-            "input",
-            str(input.dtype),
-            "a floating-point dtype",
-            hint="Use input.float(), or an nn.Embedding for token ids.",
-        )
+        hint = "Use input.float(), or an nn.Embedding for token ids."
+        raise KindError("input", str(input.dtype), "a floating-point dtype", hint=hint)
     layout = "(batch, time, {})" if batch_first else "(time, batch, {})"
     expected = f"{layout.format(input_size)} or unbatched (time, {input_size})"
     if input.dim() not in (2, 3):
         raise ShapeError("input", input.shape, expected)
     if input.shape[-1] != input_size:
-        raise ShapeError(
-            "input",
-            input.shape,
-            expected,
-            hint=f"The last axis is {input.shape[-1]}, input_size is {input_size}.",
-        )
+        hint = f"The last axis is {input.shape[-1]}, input_size is {input_size}."
+        raise ShapeError("input", input.shape, expected, hint=hint)
     time_axis = 1 if batch_first and input.dim() == 3 else 0
     if not input.shape[time_axis]:
         raise ShapeError("input", input.shape, f"{expected} with at least one time step")
     if like is not None:
         if input.device != like.device:
-            raise KindError(
-                "input",
-                f"on {input.device}",
-                f"the layer's {like.device}",
-                hint=f"Use input.to({str(like.device)!r}) or move the layer.",
-            )
+            hint = f"Use input.to({str(like.device)!r}) or move the layer."
+            raise KindError("input", f"on {input.device}", f"the layer's {like.device}", hint=hint)
         if not dtypes_meet(input, like):
-            raise KindError(
-                "input",
-                str(input.dtype),
-                f"the layer's {like.dtype}",
-                hint=f"Use input.to({like.dtype}), or layer.to({input.dtype}).",
-            )
+            hint = f"Use input.to({like.dtype}), or layer.to({input.dtype})."
+            raise KindError("input", str(input.dtype), f"the layer's {like.dtype}", hint=hint)
     return input.dim() == 3
 
 
@@ -71,12 +55,9 @@ def check_strides(time: int, lengths: Tensor | None, stride: int) -> None:
     ends = [time] if lengths is None else lengths.tolist() if stride > 1 else []
     invalid = [end for end in ends if end % stride]
     if invalid:
-        raise ShapeError(
-            "input",
-            (invalid[0],),
-            f"a multiple of {stride} time steps, the stride",
-            hint=f"Crop it to {invalid[0] // stride * stride} steps or pad it.",
-        )
+        hint = f"Crop it to {invalid[0] // stride * stride} steps or pad it."
+        expected = f"a multiple of {stride} time steps, the stride"
+        raise ShapeError("input", (invalid[0],), expected, hint=hint)
 
 
 def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
@@ -86,12 +67,8 @@ def unpack(packed: PackedSequence) -> tuple[Tensor, Tensor]:
         ShapeError: If the sequences do not consist of feature vectors.
     """
     if packed.data.dim() != 2:
-        raise ShapeError(
-            "input.data",
-            packed.data.shape,
-            "(steps, features)",
-            hint="Pack sequences of shape (time, features).",
-        )
+        hint = "Pack sequences of shape (time, features)."
+        raise ShapeError("input.data", packed.data.shape, "(steps, features)", hint=hint)
     x, lengths = pad_packed_sequence(packed)
     return x, lengths.to(x.device)
 

@@ -19,11 +19,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from representer.errors import ArgumentError, KindError, ShapeError
 from representer.nn.recurrent.inputs import check_input, check_strides, pack_like, unpack
-from representer.nn.recurrent.options import (
-    check_probability,
-    check_size,
-    warn_of_idle_dropout,
-)
+from representer.nn.recurrent.options import check_probability, check_size, warn_of_idle_dropout
 from representer.nn.recurrent.states import StateLayout
 
 Run = Callable[
@@ -38,8 +34,9 @@ class SequenceLayer(nn.Module):
 
     Parameters are named as in ``torch.nn.LSTM``, with a suffix such as ``_l0_reverse`` for the
     layer and direction. A subclass adds the parameters of each direction, and its ``direction``
-    returns a function ``(x, state, window, lengths, reverse)`` that returns the output, the new
-    state and the new window, all time-first.
+    returns a function ``(x, state, window, lengths, reverse)`` that returns the output
+    ``(T / stride, B, H)``, the new state and the new window. With ``lengths`` ``(B,)``, sequences
+    are padded; with ``reverse``, it runs from their true end to the start.
     """
 
     layout: StateLayout

@@ -39,9 +39,8 @@ def _reorder(state: _State, indices: Tensor) -> _State:
         raise ShapeError("indices", indices.shape, "(batch,)")
 
     def pick(name: str, tensor: Tensor) -> Tensor:
-        if tensor.dim() < (
-            2 if name == "steps" else 3
-        ):  # h, the first field if there is one, has three
+        # h, the first field if there is one, has three dimensions
+        if tensor.dim() < (2 if name == "steps" else 3):
             raise ShapeError(f"state.{name}", tensor.shape, "a batch to reorder")
         return tensor.index_select({"window": 0, "steps": 1}.get(name, -2), indices)
 

@@ -50,9 +50,7 @@ class DropConnect(nn.Module):
         """Return the weight after dropping entries."""
         if not self._is_held or torch.compiler.is_compiling():
             return F.dropout(weight, self.p, self.training)
-        if (
-            not self._held
-        ):  # in a tuple, so that an undropped weight is not registered as a parameter
+        if not self._held:  # in a tuple, so that a weight is not registered as a parameter
             self._held = (F.dropout(weight, self.p, self.training),)
         return self._held[0]
 
@@ -121,12 +119,8 @@ def _recurrent_weights(module: nn.Module) -> list[tuple[nn.Module, str]]:
         raise KindError("module", type(module).__name__, kinds)
     names = [f"weight_hh{suffix}" for suffix in module.suffixes]
     if any(getattr(module, name, None) is None for name in names):
-        raise ArgumentError(
-            "module",
-            str(module),
-            "a layer with recurrent matrices",
-            hint="No gate of this layer depends on the hidden state.",
-        )
+        hint = "No gate of this layer depends on the hidden state."
+        raise ArgumentError("module", str(module), "a layer with recurrent matrices", hint=hint)
     return [(module, name) for name in names]
 
 

@@ -38,18 +38,11 @@ class EmbeddingDropout(nn.Module):
         self.p = check_probability("p", p)
 
     def forward(self, weight: Tensor, tokens: Tensor) -> Tensor:
-        """Return the vectors of words ``(…, E)``.
-
-        Args:
-            weight: The embedding ``(V, E)``.
-            tokens: Indices of the words ``(…)``.
-        """
+        """Return the vectors of words, ``tokens`` being their rows in ``weight``."""
         vectors = F.embedding(tokens, weight)
         if not (self.training and self.p):
             return vectors
-        kept = F.dropout(
-            torch.ones_like(weight[:, 0]), self.p
-        )  # of all words; only T·B rows are scaled
+        kept = F.dropout(torch.ones_like(weight[:, 0]), self.p)  # of all words
         return vectors * kept[tokens][..., None]
 
     def extra_repr(self) -> str:

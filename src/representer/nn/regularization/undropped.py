@@ -9,12 +9,7 @@ from torch.nn.utils import parametrize
 
 
 def undropped(module: nn.Module, name: str) -> Any:
-    """Return a weight as in evaluation mode, whatever the mode of the module.
-
-    Args:
-        module: The module.
-        name: Name of the weight, which may be None.
-    """
+    """Return a weight, which may be None, as in evaluation mode."""
     if not parametrize.is_parametrized(module, name):
         return getattr(module, name)
     parts = cast(Any, module.parametrizations)[name]

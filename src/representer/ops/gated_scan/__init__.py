@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from torch import Tensor
 from representer import functional
 from representer.ops import core
 from representer.ops.gated_scan import cpp, reference
-from representer.ops.gated_scan.arguments import Operands, Results
+from representer.ops.gated_scan.reference import Operands, Results
 from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.table import Table
 
@@ -51,34 +53,28 @@ def gated_scan(
     return OP(Operands(u, f, c0, lengths, reverse), backend)
 
 
+def _tensors(
+    decay: str, sizes: tuple[int, int, int], lengths: bool, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    time, batch, units = sizes
+    draw = normal(time + batch + units, dtype)
+    shape = {"scalar": (), "vector": (units,), "full": sizes}[decay]
+    tensors = {"u": draw(*sizes), "f": torch.sigmoid(draw(*shape)), "c0": draw(batch, units)}
+    return tensors | ({"lengths": torch.tensor([time - 3, time])} if lengths else {})
+
+
 def _samples() -> Iterator[Sample]:
-    def make(dtype: torch.dtype, decay: str, time: int, batch: int, units: int):
-        draw = normal(time + batch + units, dtype)
-        shape = {"scalar": (), "vector": (units,), "full": (time, batch, units)}[decay]
-        return {
-            "u": draw(time, batch, units),
-            "f": torch.sigmoid(draw(*shape)),
-            "c0": draw(batch, units),
-        }
-
-    for decay in ("scalar", "vector", "full"):
-        for time, batch, units in ((1, 1, 1), (2, 3, 17), (7, 2, 3)):
-            for reverse in (False, True):
-
-                def of(dtype: torch.dtype, sizes=(decay, time, batch, units)):
-                    return make(dtype, *sizes)
-
-                label = f"{decay}-{time}x{batch}x{units}-{'reverse' if reverse else 'forward'}"
-                yield Sample(label, of, {"reverse": reverse})
-                if time > 2:
-
-                    def ragged(dtype: torch.dtype, make_full=of, time=time):
-                        return {**make_full(dtype), "lengths": torch.tensor([time - 3, time])}
-
-                    yield Sample(f"{label}-ragged", ragged, {"reverse": reverse}, ("lengths",))
+    sizes = ((1, 1, 1), (2, 3, 17), (7, 2, 3))
+    for decay, size, reverse in product(("scalar", "vector", "full"), sizes, (False, True)):
+        label = f"{decay}-{'x'.join(map(str, size))}-{'reverse' if reverse else 'forward'}"
+        options = {"reverse": reverse}
+        yield Sample(label, partial(_tensors, decay, size, False), options)
+        if size[0] > 2:
+            make = partial(_tensors, decay, size, True)
+            yield Sample(f"{label}-ragged", make, options, ("lengths",))
 
 
 OP = Op("gated_scan", gated_scan, functional.gated_scan, _samples)
 OP.register(Table(Operands, Results))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

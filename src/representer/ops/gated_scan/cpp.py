@@ -7,12 +7,12 @@ from collections.abc import Container
 from torch import Tensor
 
 from representer.ops import core, structs
-from representer.ops.gated_scan.arguments import Operands, Results
+from representer.ops.gated_scan.reference import Operands, Results
 from representer.ops.sequence import previous
 
 
 def forward(p: Operands, new: Results) -> Results:
-    """Fill in the kept."""
+    """Fill in the results."""
     return _run("scan_forward", p.u, p.c0, p, new)
 
 
@@ -24,11 +24,6 @@ def backward(
     du, dc0 = _run("scan_backward", grad.states, grad.final, p, new)
     df = previous(kept.states, p.c0, p.lengths, p.reverse).mul_(du)
     return {"u": du, "f": df.sum_to_size(p.f.shape), "c0": dc0}
-
-
-def refuses(p: Operands) -> str:
-    """Return why the core cannot run a call, or an empty string."""
-    return core.refuses(p.u.dtype)
 
 
 def _run(operation: str, u: Tensor, start: Tensor, p: Operands, new: Results) -> Results:

@@ -6,16 +6,34 @@ g_t = dc_t + f_{t+1} * g_{t+1},    du_t = g_t,    df_t = g_t * c_{t-1},    dc_0 
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
-from representer.ops.gated_scan.arguments import Operands, Results
+from representer.ops.operand import LENGTHS, Operand
 from representer.ops.sequence import Steps, previous
 
 
+class Operands(NamedTuple):
+    """Operands of gated_scan."""
+
+    u: Annotated[Tensor, Operand("time batch units", saved=False)]
+    f: Annotated[Tensor, Operand("time batch units | units |")]
+    c0: Annotated[Tensor, Operand("batch units")]
+    lengths: Annotated[Tensor | None, LENGTHS]
+    reverse: bool
+
+
+class Results(NamedTuple):
+    """Results of gated_scan."""
+
+    states: Annotated[Tensor, Operand("time batch units")]
+    final: Annotated[Tensor, Operand("batch units", saved=False)]
+
+
 def forward(p: Operands, new: Results) -> Results:
-    """Fill in the kept."""
+    """Fill in the results."""
     u, f, c, lengths, reverse = p
     f, states = f.expand_as(u), new.states
     steps = Steps(len(u), lengths, reverse)

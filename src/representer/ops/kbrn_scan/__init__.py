@@ -10,8 +10,9 @@ from representer import functional
 from representer.ops import core
 from representer.ops.checks import may_need_gradient
 from representer.ops.kbrn_scan import cpp, reference
-from representer.ops.kbrn_scan.arguments import Operands, Results, sizes
+from representer.ops.kbrn_scan.reference import Operands, Results
 from representer.ops.kbrn_scan.samples import samples
+from representer.ops.kernel_activation.reference import sizes
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 
@@ -78,10 +79,7 @@ def run(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Run a call, and return the statistics of the batch too, empty if they were not used.
 
-    Args:
-        operands: The tensors, in the order of ``Operands``.
-        options: The options after them, without ``keep``.
-        backend: As in ``kbrn_scan``.
+    ``operands`` and ``options`` are in the order of ``Operands``, without ``keep``.
     """
     return OP(Operands(*operands, *options, may_need_gradient(operands)), backend)[:3]  # type: ignore[arg-type]
 

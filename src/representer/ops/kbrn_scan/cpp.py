@@ -10,8 +10,7 @@ from torch import Tensor
 
 from representer.functional.kernel_activation import GREENS
 from representer.ops import core, structs
-from representer.ops.kbrn_scan.arguments import Operands, Results
-from representer.ops.kbrn_scan.reference import input_gradients
+from representer.ops.kbrn_scan.reference import Operands, Results, input_gradients
 
 
 def forward(p: Operands, new: Results) -> Results:
@@ -43,7 +42,7 @@ def backward(
 
 def refuses(p: Operands) -> str:
     """Return why the core cannot run a call, or an empty string."""
-    return core.refuses(p.z.dtype) if p.z.shape[-1] else "has nothing to do without units"
+    return core.refuses(p) if p.z.shape[-1] else "has nothing to do without units"
 
 
 def _run(operation: str, p: Operands, like: Tensor, **tensors: Any) -> None:

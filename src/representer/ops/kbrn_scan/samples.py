@@ -33,14 +33,7 @@ def samples() -> Iterator[Sample]:
 def tensors(
     sizes: tuple[int, int, int], words: str, dtype: torch.dtype, *, scale: float = 0.3
 ) -> dict[str, Tensor]:
-    """Return random arguments; ``words`` adds line, norm, batch (norm too) and lengths.
-
-    Args:
-        sizes: T, B and H.
-        words: With blanks between.
-        dtype: Of the tensors.
-        scale: Of the coefficients.
-    """
+    """Return random arguments; ``words`` adds line, norm, batch (norm too) and lengths."""
     time, batch, units = sizes
     draw = normal(time * 100 + batch * 10 + units, dtype)
     count = 7

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -11,10 +13,9 @@ from representer import functional
 from representer.errors import ShapeError
 from representer.functional.kernel_activation import GREENS
 from representer.ops import core
-from representer.ops.kbrn_scan.arguments import sizes
 from representer.ops.kernel_activation import cpp, reference
-from representer.ops.kernel_activation.arguments import Operands, Results
-from representer.ops.op import Backend, Op, Sample
+from representer.ops.kernel_activation.reference import Operands, Results, sizes
+from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.table import Table
 
 
@@ -65,35 +66,25 @@ def kernel_activation(
     return OP(operands, backend).reshape(input.shape)
 
 
+def _tensors(rows: int, features: int, count: int, dtype: torch.dtype) -> dict[str, Tensor]:
+    draw = normal(rows + features + count, torch.float64)
+    # on a grid and farther out than the centers; no input is at a center, where g has a corner
+    inputs = draw(rows, features, scale=4.0).round(decimals=2) + 0.005
+    centers = draw(features, count, scale=2.0).round(decimals=2)
+    if count > 2:
+        centers[:, 2] = centers[:, 0]  # two at one place
+    tensors = {"input": inputs, "centers": centers, "coefficients": draw(features, count)}
+    return {name: tensor.to(dtype) for name, tensor in tensors.items()}
+
+
 def _samples() -> Iterator[Sample]:
-    def make(dtype: torch.dtype, rows: int, features: int, count: int) -> dict[str, Tensor]:
-        generator = torch.Generator().manual_seed(rows + features + count)
-
-        def normal(*shape: int) -> Tensor:
-            return torch.randn(shape, generator=generator, dtype=torch.float64)
-
-        # on a grid and farther out than the centers; no input is at a center, where g has a corner
-        inputs = (4 * normal(rows, features)).round(decimals=2) + 0.005
-        centers = (2 * normal(features, count)).round(decimals=2)
-        if count > 2:
-            centers[:, 2] = centers[:, 0]  # two at one place
-        return {
-            "input": inputs.to(dtype),
-            "centers": centers.to(dtype),
-            "coefficients": normal(features, count).to(dtype),
-        }
-
-    for green in GREENS:
-        for rows, features, count in ((1, 1, 1), (5, 2, 3), (70, 3, 20)):
-
-            def of(dtype: torch.dtype, sizes=(rows, features, count)) -> dict[str, Tensor]:
-                return make(dtype, *sizes)
-
-            options = {"green": green, "bandwidth": 0.7 if green == "gaussian" else 1.0}
-            yield Sample(f"{green}-{rows}x{features}x{count}", of, options)
+    for green, shape in product(GREENS, ((1, 1, 1), (5, 2, 3), (70, 3, 20))):
+        options = {"green": green, "bandwidth": 0.7 if green == "gaussian" else 1.0}
+        name = f"{green}-{'x'.join(map(str, shape))}"
+        yield Sample(name, partial(_tensors, *shape), options)
 
 
 OP = Op("kernel_activation", kernel_activation, functional.kernel_activation, _samples)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from representer.functional.kernel_activation import GREENS
 from representer.ops import core, structs
-from representer.ops.kernel_activation.arguments import Operands, Results
+from representer.ops.kernel_activation.reference import Operands, Results
 
 
 def forward(p: Operands, new: Results) -> Results:
@@ -31,11 +31,6 @@ def backward(
         grad_coefficients=d_coefficients,
     )  # fmt: skip
     return {"input": d_input, "centers": d_centers, "coefficients": d_coefficients}
-
-
-def refuses(p: Operands) -> str:
-    """Return why the core cannot run a call, or an empty string."""
-    return core.refuses(p.input.dtype)
 
 
 def _run(operation: str, p: Operands, **tensors: Any) -> None:

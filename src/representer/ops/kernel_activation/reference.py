@@ -15,14 +15,48 @@ derivative are 0, as torch has them.
 from __future__ import annotations
 
 from collections.abc import Container
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from representer.ops.kernel_activation.arguments import Operands, Results
+from representer.errors import ArgumentError
+from representer.functional.kernel_activation import GREENS
+from representer.ops.operand import Operand
+
+
+class Operands(NamedTuple):
+    """Operands of kernel_activation."""
+
+    input: Annotated[Tensor, Operand("batch features")]
+    centers: Annotated[Tensor, Operand("features centers")]
+    coefficients: Annotated[Tensor, Operand("features centers")]
+    green: str
+    bandwidth: float
+
+
+class Results(NamedTuple):
+    """Results of kernel_activation."""
+
+    output: Annotated[Tensor, Operand("batch features", saved=False)]
+
 
 SHAPES = {"relu": (1, 0), "abs": (1, -1), "cubic": (3, -1)}  # m, s
 _BINOMIALS = ((1,), (1, 1), (1, 2, 1), (1, 3, 3, 1))
+
+
+def sizes(p: Any) -> dict[str, int]:
+    """Check the Green function, its bandwidth and epsilon.
+
+    Raises:
+        ArgumentError: If there is no such function, or a number is not positive.
+    """
+    if p.green not in GREENS:
+        raise ArgumentError("green", p.green, f"one of {', '.join(GREENS)}")
+    for name, value in (("bandwidth", p.bandwidth), ("epsilon", getattr(p, "epsilon", 1.0))):
+        if not 0 < value < float("inf"):
+            raise ArgumentError(name, value, "a positive number")
+    return {}
 
 
 def forward(p: Operands, new: Results) -> Tensor:
@@ -85,16 +119,7 @@ def _in_double(input: Tensor, centers: Tensor, coefficients: Tensor) -> tuple[Te
 
 
 def _sums(p: Tensor, q: Tensor, w: Tensor, r: int, *, low: int, high: int) -> Tensor:
-    """Return the form of the module's first lines for every p.
-
-    Args:
-        p: ``(F, N)``.
-        q: ``(F, K)``, in any order.
-        w: ``(F, K)``.
-        r: The power.
-        low: Factor of the sum over q < p.
-        high: Factor of the sum over q > p.
-    """
+    """Return the form of the module's first lines for every p ``(F, N)``; q and w ``(F, K)``."""
     q, order = q.sort(1)
     w = w.gather(1, order)
     below = torch.searchsorted(q, p)

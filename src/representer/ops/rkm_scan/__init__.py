@@ -13,7 +13,7 @@ from representer.ops import core
 from representer.ops.checks import may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.rkm_scan import cpp, gradient, reference
-from representer.ops.rkm_scan.arguments import ALL, CELLS, NOTHING, Operands, Results, sizes
+from representer.ops.rkm_scan.reference import ALL, CELLS, NOTHING, Operands, Results, sizes
 from representer.ops.rkm_scan.samples import samples
 from representer.ops.table import Table
 

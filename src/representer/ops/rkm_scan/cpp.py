@@ -9,18 +9,11 @@ from torch import Tensor
 from representer.functional.rkm_scan import EPS
 from representer.ops import core, structs
 from representer.ops.products import input_products
-from representer.ops.rkm_scan.arguments import Operands, Results
 from representer.ops.rkm_scan.products import finish, gates_of
+from representer.ops.rkm_scan.reference import Operands, Results
 
-KNOWN = {
-    (1, 0),
-    (1, 1),
-    (2, 0),
-    (2, 2),
-    (3, 2),
-    (3, 3),
-    (4, 4),
-}  # gates, and those that depend on h
+# numbers of gates, and of those that depend on h
+KNOWN = {(1, 0), (1, 1), (2, 0), (2, 2), (3, 2), (3, 3), (4, 4)}
 FUSED = 2**22  # bytes of packed weights up to which the input product runs inside the loop
 
 
@@ -80,4 +73,4 @@ def refuses(p: Operands) -> str:
     seen = 0 if p.weight is None else len(p.weight)
     if (gates, seen) not in KNOWN:
         return f"has no kernel for {gates} gates of which {seen} depend on h"
-    return core.refuses(p.z.dtype)
+    return core.refuses(p)

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
-from representer.ops.rkm_scan.arguments import Operands, Results
-from representer.ops.rkm_scan.products import finish, gates_of, memory_before, normalize
+from representer.ops.rkm_scan.products import finish, gates_of, normalize
+from representer.ops.rkm_scan.reference import Operands, Results, memory_of
 from representer.ops.sequence import Steps, previous
 
 BLOCK = 2**18  # entries of the gates for which factors are computed at once: 1 MiB in float32
@@ -42,7 +42,7 @@ def backward(
     gate = dict(zip(cell.gates, gates.unbind(2), strict=True))
     h_before = previous(kept.output, p.h0, lengths, reverse)
     c_before = previous(kept.cells, p.c0, lengths, reverse)
-    memory = memory_before(cell, h_before, c_before)
+    memory = memory_of(cell, h_before, c_before)
     normed, scale = normalize(fresh) if norm is not None else (fresh, fresh)
     emitted = (
         kept.cells if hold is None else (fresh if norm is None else normed * norm[0] + norm[1])

@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from representer.functional.cell import Cell
 from representer.functional.nonlinearities import NONLINEARITIES
 from representer.functional.rkm_scan import EPS
 from representer.ops.products import (
@@ -22,17 +21,10 @@ from representer.ops.products import (
     transpose,
     weight_gradient,
 )
-from representer.ops.rkm_scan.arguments import ALL, Operands, Results
+from representer.ops.rkm_scan.reference import ALL, Operands, Results, memory_of
 from representer.ops.sequence import previous
 
 JOINT = 128  # features and units up to which one product gives all gradients of weights
-
-
-def memory_before(cell: Cell, h_before: Tensor, c_before: Tensor) -> Tensor:
-    """Return m_{t-1} of every step ``(T, B, H)``."""
-    if cell.memory == "output":
-        return h_before
-    return c_before if cell.memory == "cell" else torch.expm1(c_before)
 
 
 def normalize(fresh: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,16 +62,9 @@ def finish(
 ) -> dict[str, Tensor]:
     """Return the gradients that follow from those of the pre-activations and cells.
 
-    Args:
-        p: The operands.
-        kept: The results.
-        dz: Gradient of the pre-activations ``(T, B, G, H)``.
-        candidate: c~ of every step ``(T, B, H)``.
-        g_fresh: Gradient of the cells before their norm ``(T, B, H)``, for the static gates.
-        g_normed: Gradient of the cells after their norm ``(T, B, H)``.
-        needs_z: Whether the gradient of the input is needed.
-        multiply: Product of two matrices, for the gradient of the input.
-        transpose: Transpose of a matrix, for the gradients of the weights.
+    ``dz`` is the gradient of the pre-activations ``(T, B, G, H)``; ``g_fresh`` and ``g_normed`` are
+    those of the cells before their norm, for the static gates, and after it ``(T, B, H)``.
+    ``candidate`` is c~ of every step ``(T, B, H)``.
     """
     found = {}
     if needs_z:
@@ -97,7 +82,8 @@ def finish(
             found["weight"] = weight_gradient(dz[:, :, -len(p.weight) :], h_before, transpose)
     if p.static is not None and g_fresh is not None:
         h_before = previous(kept.output, p.h0, p.lengths, p.reverse)
-        memory = memory_before(p.cell, h_before, previous(kept.cells, p.c0, p.lengths, p.reverse))
+        c_before = previous(kept.cells, p.c0, p.lengths, p.reverse)
+        memory = memory_of(p.cell, h_before, c_before)
         parts = [torch.zeros_like(p.static[0])] * 2
         if p.cell.input_gate == "static":
             parts[0] = over_steps(g_fresh * candidate, p.lengths)

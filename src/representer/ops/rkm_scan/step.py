@@ -16,7 +16,7 @@ from torch._C._functorch import maybe_current_level  # pyright: ignore
 from representer.functional.cell import Cell
 from representer.functional.rkm_scan import EPS
 from representer.ops import core, structs
-from representer.ops.forward_mode import is_forward_mode
+from representer.ops.checks import is_forward_mode
 from representer.ops.rkm_scan.cpp import KNOWN
 from representer.ops.selection import allows
 
@@ -69,12 +69,7 @@ class Operands(NamedTuple):
 
 
 class Step:
-    """A cell of a given size, ready to take steps.
-
-    Args:
-        cell: The cell.
-        units: H.
-    """
+    """A cell with a number of units, ready to take steps."""
 
     def __init__(self, cell: Cell, units: int) -> None:
         self.cell = cell
@@ -104,14 +99,7 @@ class Step:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Take a step on tensors that are checked with ``is_ready`` and ``fits``.
 
-        Args:
-            x: Input ``(B, I)``.
-            h0: Last emission ``(B, H)``.
-            c0: Last cell ``(B, H)``.
-            operands: Weights that fit.
-
-        Returns:
-            The output, and the new h and c.
+        x is ``(B, I)``; h0 and c0 are ``(B, H)``. Return the output, and the new h and c.
         """
         output, h, c = torch.empty_like(h0), torch.empty_like(h0), torch.empty_like(h0)
         input_weight, bias, weight, static, norm = operands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 import torch
@@ -12,7 +13,7 @@ from representer import functional
 from representer.ops import core
 from representer.ops.op import Backend, Op, Sample, normal
 from representer.ops.separable_convolution import cpp, reference
-from representer.ops.separable_convolution.arguments import Operands, Results, check, sizes
+from representer.ops.separable_convolution.reference import Operands, Results, check, sizes
 from representer.ops.table import Table
 
 
@@ -58,42 +59,29 @@ def separable_convolution(
     return OP(Operands(x, mix, taps, stride, dilation), backend)
 
 
-def _samples() -> Iterator[Sample]:
-    def make(dtype: torch.dtype, *sizes: int) -> dict[str, Tensor]:
-        samples, batch, channels, filters, n = sizes
-        draw = normal(sum(sizes), dtype)
-        return {
-            "x": draw(samples, batch, channels),
-            "mix": draw(2, filters, channels),
-            "taps": draw(2, filters, n),
-        }
+def _tensors(
+    samples: int, batch: int, channels: int, filters: int, n: int, dtype: torch.dtype
+) -> dict[str, Tensor]:
+    draw = normal(samples + batch + channels + filters + n, dtype)
+    return {
+        "x": draw(samples, batch, channels),
+        "mix": draw(2, filters, channels),
+        "taps": draw(2, filters, n),
+    }
 
+
+def _samples() -> Iterator[Sample]:
     steps = ((1, 1), (3, 1), (2, 2), (2, 3), (3, 2), (5, 1))
     sizes = ((1, 1, 1, 1, 1), (29, 2, 2, 5, 4), (45, 2, 13, 37, 14))
     for (stride, dilation), size in product(steps, sizes):
-
-        def of(dtype: torch.dtype, size=size) -> dict[str, Tensor]:
-            return make(dtype, *size)
-
-        label = "x".join(map(str, size))
-        yield Sample(
-            f"{label}-stride{stride}-dilation{dilation}",
-            of,
-            {"stride": stride, "dilation": dilation},
-        )
-
-    def long(dtype: torch.dtype) -> dict[str, Tensor]:  # of more steps than the core has in a chunk
-        return make(dtype, 1200, 1, 3, 9, 15)
-
-    yield Sample("1200x1x3x9x15", long, {"stride": 2})
+        name = f"{'x'.join(map(str, size))}-stride{stride}-dilation{dilation}"
+        options = {"stride": stride, "dilation": dilation}
+        yield Sample(name, partial(_tensors, *size), options)
+    # more steps than the core has in a chunk
+    yield Sample("1200x1x3x9x15", partial(_tensors, 1200, 1, 3, 9, 15), {"stride": 2})
 
 
-OP = Op(
-    "separable_convolution",
-    separable_convolution,
-    functional.separable_convolution,
-    _samples,
-)
+OP = Op("separable_convolution", separable_convolution, functional.separable_convolution, _samples)
 OP.register(Table(Operands, Results, sizes, check))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

@@ -8,8 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from representer.ops import core, structs
-from representer.ops.separable_convolution.arguments import Operands, Results
-from representer.ops.separable_convolution.reference import input_gradient
+from representer.ops.separable_convolution.reference import Operands, Results, input_gradient
 
 
 def forward(p: Operands, new: Results) -> Results:
@@ -27,11 +26,6 @@ def backward(
     _run("separable_backward", p, dy, out=dy, grad=dy, grad_mix=dmix, grad_taps=dtaps)
     found = {"mix": dmix.mT.contiguous(), "taps": dtaps.mT.contiguous()}
     return found | ({"x": input_gradient(p, dy)} if "x" in requested else {})
-
-
-def refuses(p: Operands) -> str:
-    """Return why the core cannot run a call, or an empty string."""
-    return core.refuses(p.x.dtype)
 
 
 def _run(operation: str, p: Operands, y: Tensor, **tensors: Any) -> None:

@@ -13,7 +13,7 @@ from representer.ops import core
 from representer.ops.checks import may_need_gradient
 from representer.ops.op import Backend, Op
 from representer.ops.string_scan import cpp, gradient, reference
-from representer.ops.string_scan.arguments import Operands, Results, check, sizes
+from representer.ops.string_scan.reference import Operands, Results, check, sizes
 from representer.ops.string_scan.samples import samples
 from representer.ops.table import Table
 

@@ -7,8 +7,8 @@ from collections.abc import Container
 from torch import Tensor
 
 from representer.ops import core, structs
-from representer.ops.string_scan.arguments import Operands, Results
 from representer.ops.string_scan.gradient import finish
+from representer.ops.string_scan.reference import Operands, Results
 
 
 def forward(p: Operands, new: Results) -> Results:
@@ -57,4 +57,4 @@ def refuses(p: Operands) -> str:
     """Return why the core cannot run a call, or an empty string."""
     shape = p.x.shape if p.input_weight is None else p.input_weight.shape
     has_units = shape[-1] and shape[-2]
-    return core.refuses(p.x.dtype) if has_units else "has nothing to do without units"
+    return core.refuses(p) if has_units else "has nothing to do without units"

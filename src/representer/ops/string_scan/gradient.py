@@ -38,7 +38,7 @@ from representer.ops.products import (
     weight_gradient,
 )
 from representer.ops.sequence import Steps, previous
-from representer.ops.string_scan.arguments import Operands, Results
+from representer.ops.string_scan.reference import Operands, Results
 
 
 def backward(
@@ -121,17 +121,9 @@ def _slopes(p: Operands, kept: Results) -> tuple[Tensor, Tensor | None]:
 def _through_step(
     chain: StringChain, tokens: Tensor, lam: Tensor, c: Tensor, g: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients through one step.
+    """Return the gradients of c, of the tokens p_j, and of lam ``(B, H)`` through one step.
 
-    Args:
-        chain: The cell.
-        tokens: p_j ``(B, n, H)``.
-        lam: Broadcastable to ``(B, 1, H)``.
-        c: States and masses before the step ``(B, S, H)``.
-        g: Gradient of those after it ``(B, S, H)``.
-
-    Returns:
-        The gradients of c, of the tokens, and of lam ``(B, H)``.
+    ``c`` are states and masses before the step ``(B, S, H)``, ``g`` is the gradient of those after.
     """
     n = chain.order
     w = 1 - lam if chain.normalized == "paper" else torch.ones_like(lam)
@@ -170,17 +162,10 @@ def finish(
     multiply: Multiply = torch.mm,
     transpose: Transpose = transpose,
 ) -> dict[str, Tensor]:
-    """Return the gradients that follow from those of the products.
+    """Return the gradients that follow from those of the products, dz ``(T, B, P, H)``.
 
-    Args:
-        p: The operands.
-        kept: The results.
-        dz: Gradient of the products ``(T, B, P, H)``.
-        d_carry: Gradient of the input that the highway carries ``(T, B, H)``.
-        d_decay: Gradient of the given decay in each sequence ``(B, H)``.
-        needs_x: Whether the gradient of the input is needed.
-        multiply: Product of two matrices, for the gradient of the input.
-        transpose: Transpose of a matrix, for the gradients of the weights.
+    ``d_carry`` is the gradient of the input that the highway carries ``(T, B, H)``, ``d_decay``
+    that of the given decay in each sequence ``(B, H)``.
     """
     found = {}
     if p.input_weight is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -96,15 +95,3 @@ def tensors(
     if "lengths" in options:
         arguments["lengths"] = torch.tensor([time - 3, time, 1])[:batch]
     return arguments
-
-
-def every_way(order: int) -> Iterator[StringChain]:
-    """Yield chains of one order with every pair of values of the other fields."""
-    plain = StringChain(order)
-    for combine in ("multiply", "add", "add_exact"):
-        for normalized in ("no", "paper", "exact"):
-            for readout in ("last", "sum"):
-                chain = replace(plain, combine=combine, normalized=normalized, readout=readout)
-                for i, decay in enumerate(("given", "gate", "state_gate")):
-                    highway = (i + (readout == "sum")) % 2 == 1
-                    yield replace(chain, decay=decay, highway=highway)

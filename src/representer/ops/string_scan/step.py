@@ -27,12 +27,9 @@ class Operands(NamedTuple):
 
 
 class Step:
-    """A chain of a given size, ready to take steps.
+    """A chain with a number of units, ready to take steps.
 
-    Args:
-        chain: The chain.
-        units: H.
-        is_learned: Whether a decay that is not a gate has one value for each unit.
+    With ``is_learned``, a decay that is not a gate has one value for each unit.
     """
 
     def __init__(self, chain: StringChain, units: int, is_learned: bool) -> None:
@@ -61,14 +58,7 @@ class Step:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Take a step on tensors that are checked with ``is_ready`` and ``fits``.
 
-        Args:
-            x: Input ``(B, I)``.
-            h0: Last output ``(B, H)``.
-            c0: Last states ``(B, S, H)``, the masses behind them where the chain has any.
-            operands: Weights that fit.
-
-        Returns:
-            The output, and the new h and states.
+        x is ``(B, I)``; h0 is ``(B, H)``, c0 ``(B, S, H)``. Return the output, and the new h and c.
         """
         output, h, c = torch.empty_like(h0), torch.empty_like(h0), torch.empty_like(c0)
         input_weight, bias, decay, weight = operands

@@ -9,7 +9,7 @@ from representer.ops import core
 from representer.ops.op import Backend, Op
 from representer.ops.table import Table
 from representer.ops.walk_aggregate import cpp, reference
-from representer.ops.walk_aggregate.arguments import Operands, Results, sizes
+from representer.ops.walk_aggregate.reference import Operands, Results, sizes
 from representer.ops.walk_aggregate.samples import samples
 
 
@@ -78,4 +78,4 @@ def walk_aggregate(
 OP = Op("walk_aggregate", walk_aggregate, functional.walk_aggregate, samples)
 OP.register(Table(Operands, Results, sizes))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
-OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, cpp.refuses))
+OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

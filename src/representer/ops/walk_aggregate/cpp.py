@@ -9,7 +9,7 @@ from torch import Tensor
 
 from representer.functional import NONLINEARITIES
 from representer.ops import core, structs
-from representer.ops.walk_aggregate.arguments import Operands, Results
+from representer.ops.walk_aggregate.reference import Operands, Results
 
 _CODES = {name: code for code, name in enumerate(NONLINEARITIES)}
 WEIGHTS = ("shift", "factor", "edge_gate")  # transposed in the core: units are contiguous
@@ -49,11 +49,6 @@ def transposed(found: dict[str, Tensor]) -> dict[str, Tensor]:
     turned = {name: found[name].mT.contiguous() for name in WEIGHTS if name in found}
     edges = {"edge_attr": found["edge_attr"].sum(0)} if "edge_attr" in found else {}
     return found | turned | edges
-
-
-def refuses(p: Operands) -> str:
-    """Return why the core cannot run a call, or an empty string."""
-    return core.refuses(p.nodes.dtype)
 
 
 def _run(operation: str, p: Operands, **tensors: Any) -> None:

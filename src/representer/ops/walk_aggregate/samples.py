@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from representer.ops.op import Sample
+from representer.ops.op import Sample, normal
 
 # N, E, K, H; edges are drawn with self-loops and several times, and some nodes have none
 SIZES = {"1x1x1x1": (1, 1, 1, 1), "2x3x1x1": (2, 3, 1, 1), "5x9x3x17": (5, 9, 3, 17)}
@@ -38,25 +38,20 @@ def _sample(size: str, parts: str, activation: str, **options: float) -> Sample:
 def tensors(sizes: tuple[int, int, int, int], parts: str, dtype: torch.dtype) -> dict[str, Tensor]:
     """Return random arguments; ``parts`` are of shift, factor, gate, and edge of the gate."""
     nodes, edges, features, units = sizes
-    generator = torch.Generator().manual_seed(nodes * 100 + edges)
-
-    def normal(*shape: int, scale: float = 1.0) -> Tensor:
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float64) * scale
-        return drawn.to(dtype)
-
+    draw, generator = normal(nodes * 100 + edges, dtype), torch.Generator().manual_seed(edges)
     # exponentials and poles need small arguments
     arguments = {
-        "nodes": normal(nodes, units, scale=0.5),
+        "nodes": draw(nodes, units, scale=0.5),
         "edge_index": torch.randint(0, nodes, (2, edges), generator=generator),
     }
     if set(parts.split()) - {"gate"}:
-        arguments["edge_attr"] = normal(edges, features)
+        arguments["edge_attr"] = draw(edges, features)
     for name in ("shift", "factor"):
         if name in parts.split():
-            arguments[name] = normal(units, features, scale=0.3 / max(features, 1) ** 0.5)
+            arguments[name] = draw(units, features, scale=0.3 / max(features, 1) ** 0.5)
     if "gate" in parts.split():
-        arguments["source_gate"] = normal(nodes, units)
-        arguments["target_gate"] = normal(nodes, units)
+        arguments["source_gate"] = draw(nodes, units)
+        arguments["target_gate"] = draw(nodes, units)
     if "edge" in parts.split():
-        arguments["edge_gate"] = normal(units, features)
+        arguments["edge_gate"] = draw(units, features)
     return arguments

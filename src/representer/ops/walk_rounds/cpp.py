@@ -11,7 +11,7 @@ from torch import Tensor
 from representer.functional import NONLINEARITIES
 from representer.ops import core, structs
 from representer.ops.walk_aggregate.cpp import transposed
-from representer.ops.walk_rounds.arguments import Operands, Results
+from representer.ops.walk_rounds.reference import Operands, Results
 
 _CODES = {name: code for code, name in enumerate(NONLINEARITIES)}
 
@@ -50,11 +50,6 @@ def backward(
     _run("rounds_backward", p, keep=True, hidden=kept.hidden, tape=kept.tape,
          grad_output=grad.y, **tensors)  # fmt: skip
     return transposed(found)
-
-
-def refuses(p: Operands) -> str:
-    """Return why the core cannot run a call, or an empty string."""
-    return core.refuses(p.labels.dtype)
 
 
 def _run(operation: str, p: Operands, **fields: Any) -> None:

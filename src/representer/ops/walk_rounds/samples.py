@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from representer.ops.op import Sample
+from representer.ops.op import Sample, normal
 
 # N, E, K, d, H, n; edges are drawn with self-loops and several times, and some nodes have none
 SIZES = {
@@ -35,21 +35,20 @@ def _sample(size: str, gated: bool, **options: int | float | str) -> Sample:
 def tensors(sizes: tuple[int, ...], gated: bool, dtype: torch.dtype) -> dict[str, Tensor]:
     """Return random arguments."""
     N, E, K, d, H, n = sizes
-    generator = torch.Generator().manual_seed(N * 100 + E)
+    generator, unscaled = torch.Generator().manual_seed(E), normal(N * 100 + E, dtype)
 
-    def normal(*shape: int) -> Tensor:
-        drawn = torch.randn(shape, generator=generator, dtype=torch.float64)
-        return (drawn / max(1, shape[-1]) ** 0.5).to(dtype)
+    def draw(*shape: int) -> Tensor:
+        return unscaled(*shape, scale=max(1, shape[-1]) ** -0.5)
 
     rows = 2 * d + (n + 2 * gated) * H
     given = {
-        "labels": normal(N, d),
+        "labels": draw(N, d),
         "edge_index": torch.randint(0, N, (2, E), generator=generator),
-        "edge_attr": normal(E, K),
-        "weight": normal(rows, d),
-        "bias": normal(rows),
-        "neighbors": normal(d, d),
-        "shift": normal(d, K),
-        "factor": normal(n - 1, H, K),
+        "edge_attr": draw(E, K),
+        "weight": draw(rows, d),
+        "bias": draw(rows),
+        "neighbors": draw(d, d),
+        "shift": draw(d, K),
+        "factor": draw(n - 1, H, K),
     }
-    return given | ({"edge_gate": normal(H, K)} if gated else {})
+    return given | ({"edge_gate": draw(H, K)} if gated else {})

@@ -50,16 +50,9 @@ class NgramLSTM(RecurrentKernelMachine):
             raise ArgumentError("lstm.proj_size", lstm.proj_size, "0")
         like = next(lstm.parameters())
         layer = cls(
-            lstm.input_size,
-            lstm.hidden_size,
-            lstm.num_layers,
-            lstm.bias,
-            lstm.batch_first,
-            lstm.dropout,
-            lstm.bidirectional,
-            device=like.device,
-            dtype=like.dtype,
-        )
+            lstm.input_size, lstm.hidden_size, lstm.num_layers, lstm.bias, lstm.batch_first,
+            lstm.dropout, lstm.bidirectional, device=like.device, dtype=like.dtype,
+        )  # fmt: skip
         order = [TORCH_ORDER.index(gate) for gate in cls.cell.gates]
 
         def gates(name: str) -> Tensor:

@@ -18,25 +18,15 @@ Scanned = tuple[Tensor, Tensor, Tensor]
 
 
 class KBRNDirection(NamedTuple):
-    """The current weights of one direction.
+    """The current weights and options of one direction."""
 
-    Attributes:
-        input_weight: W ``(H, I)``.
-        weight: U ``(H, H)``, output by input.
-        bias: b ``(H,)``, or None.
-        activation: f, with H features or one.
-        norm: Normalization, or None.
-        training: True in training mode.
-        uses_batch: Use the statistics of the batch.
-    """
-
-    input_weight: Tensor
-    weight: Tensor
-    bias: Tensor | None
-    activation: KernelActivation
+    input_weight: Tensor  # W (H, I)
+    weight: Tensor  # U (H, H), output by input
+    bias: Tensor | None  # b (H,)
+    activation: KernelActivation  # f, with H features or one
     norm: StepNorm | None
     training: bool
-    uses_batch: bool
+    uses_batch: bool  # use the statistics of the batch
 
     def __call__(
         self,
@@ -46,17 +36,9 @@ class KBRNDirection(NamedTuple):
         lengths: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
-        """Run over a sequence.
+        """Run over a sequence ``(T, B, I)``; see `SequenceLayer`.
 
-        Args:
-            x: ``(T, B, I)``.
-            state: h ``(B, H)`` and the steps taken ``(B,)``.
-            window: Empty ``(B, 0, I)``; returned unchanged.
-            lengths: True lengths ``(B,)``, or None.
-            reverse: Run from the true end to the start.
-
-        Returns:
-            Output ``(T, B, H)``, the new state, the window.
+        The state is h ``(B, H)`` and the number of steps taken ``(B,)``.
 
         Raises:
             ArgumentError: If a batch of size 1 is normalized with its own statistics, or a center
@@ -84,10 +66,7 @@ class KBRNDirection(NamedTuple):
             is_idle = self.uses_batch and lengths is None
             statistics = norm.placeholder(time, batch) if is_idle else norm.rows(steps, time)
         _check_centers(f.centers)
-        tables = (
-            f.centers.expand(units, -1),
-            f.coefficients.expand(units, -1),
-        )
+        tables = f.centers.expand(units, -1), f.coefficients.expand(units, -1)
         line = None if f.line is None else f.line.expand(units, -1)
         if isinstance(f.green, str):
             operands = (z, self.weight, h0, *tables, line, scale, statistics, lengths)

@@ -64,13 +64,9 @@ class StepNorm(nn.Module):
             self.batches.zero_()
 
     def rows(self, steps: Tensor, time: int) -> Tensor:
-        """Return the running statistics of the next steps of each sequence ``(2, T, B, H)``.
+        """Return the running statistics of the next T steps of each sequence ``(2, T, B, H)``.
 
-        Steps beyond the last one in training use its row.
-
-        Args:
-            steps: Steps taken ``(B,)``.
-            time: T.
+        ``steps`` are those taken ``(B,)``; steps beyond the last one in training use its row.
         """
         seen = ((self.batches > 0).sum() - 1).clamp(min=0)
         positions = steps + torch.arange(time, device=steps.device)[:, None]
@@ -83,12 +79,9 @@ class StepNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, used: Tensor, steps: Tensor, lengths: Tensor | None) -> None:
-        """Update the running statistics with those of a batch.
+        """Update the running statistics with mean and variance of a batch ``(2, T, H)``.
 
-        Args:
-            used: Mean and variance ``(2, T, H)``.
-            steps: Steps taken before ``(B,)``.
-            lengths: True lengths ``(B,)``, or None.
+        ``steps`` are those taken before ``(B,)``.
         """
         time, rows = used.shape[1], len(self.batches)
         if lengths is None and not steps.stride(0):  # all at the same step

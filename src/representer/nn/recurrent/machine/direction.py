@@ -6,6 +6,7 @@ z_t = X~ . X_t + b,     then ``functional.rkm_scan``, or a faster equivalent    
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -23,35 +24,20 @@ Scanned = tuple[Tensor, Tensor, Tensor]
 
 
 class CellDirection(NamedTuple):
-    """The current weights of one direction.
-
-    Attributes:
-        cell: The cell.
-        bank: The options of its filters.
-        filters: Weights of dense filters, one ``(G·H, n·I)`` for each length.
-        wavelets: The wavelet filters, with ``filters="wavelet"``.
-        weight: Recurrent matrices ``(R, H, H)``, or None.
-        bias: Biases of all gates ``(G, H)``, or None.
-        norm: Gain and bias of the layer norm on the cell ``(2, H)``, or None.
-        static: Static gates ``(2, H)``, for a cell with static gates.
-        psi: An output nonlinearity without a name, or None.
-        zoneout: Probabilities that a unit's cell, and its output, are not updated in training.
-        training: True in training mode.
-        recompute: Recompute the gates in the backward pass instead of storing them.
-    """
+    """The current weights and options of one direction."""
 
     cell: Cell
     bank: FilterBank
-    filters: tuple[Tensor, ...]
+    filters: tuple[Tensor, ...]  # of dense filters, one (G·H, n·I) for each length
     wavelets: WaveletFilters | None
-    weight: Tensor | None
-    bias: Tensor | None
-    norm: Tensor | None
-    static: Tensor | None
-    psi: Callable[[Tensor], Tensor] | None
-    zoneout: tuple[float, float]
+    weight: Tensor | None  # recurrent matrices (R, H, H)
+    bias: Tensor | None  # of all gates (G, H)
+    norm: Tensor | None  # gain and bias of the layer norm on the cell (2, H)
+    static: Tensor | None  # static gates (2, H)
+    psi: Callable[[Tensor], Tensor] | None  # an output nonlinearity without a name
+    zoneout: tuple[float, float]  # probabilities that a unit's cell and output are not updated
     training: bool
-    recompute: bool
+    recompute: bool  # recompute the gates in the backward pass
 
     def __call__(
         self,
@@ -61,17 +47,10 @@ class CellDirection(NamedTuple):
         lengths: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
-        """Run over a sequence.
+        """Run over a sequence ``(T, B, I)``; see `SequenceLayer`.
 
-        Args:
-            x: ``(T, B, I)``.
-            state: h and c, each ``(B, H)``; empty for a cell without memory.
-            window: Inputs before the first ``(B, (n−1)·dilation, I)``, oldest first.
-            lengths: True lengths ``(B,)``, or None.
-            reverse: Run from the true end to the start.
-
-        Returns:
-            Output ``(T / stride, B, H)``, the new state, the new window.
+        The state is h and c, each ``(B, H)``, or empty for a cell without memory; the window has
+        the inputs before the first ``(B, (n−1)·dilation, I)``, oldest first.
         """
         extended = extend(x, window, lengths, reverse)
         new_window = last_inputs(extended, self.bank.reach, lengths, reverse)
@@ -89,9 +68,8 @@ class CellDirection(NamedTuple):
         if hold is None and self.psi is None and self.norm is None and _is_elementwise(self.cell):
             output, h, c = self._elementwise(z, input_weight, h0, c0, lengths, reverse)
         else:
-            output, h, c = self._recurrence(
-                z, input_weight, h0, c0, hold=hold, lengths=lengths, reverse=reverse
-            )
+            scan = self._scan(input_weight)
+            output, h, c = scan(z, h0=h0, c0=c0, hold=hold, lengths=lengths, reverse=reverse)
         return output, (h, c), new_window
 
     def _products(self, extended: Tensor, reverse: bool) -> Tensor:
@@ -108,26 +86,31 @@ class CellDirection(NamedTuple):
         # for unit vectors, -||x~ - X||^2 / 2 is their product minus 1
         return z - 1 if self.bank.unit_norm else z
 
-    def _recurrence(
-        self, z: Tensor, input_weight: Tensor | None, h0: Tensor, c0: Tensor, **options: Any
-    ) -> Scanned:
-        """Run the equations of the cell; a ``psi`` without a name is differentiated by autograd."""
-        options |= {"cell": self.cell, "static": self.static, "norm": self.norm}
-        if self.psi is not None:
+    def _scan(self, input_weight: Tensor | None) -> Callable[..., Scanned]:
+        """Return the equations of the cell; a ``psi`` without a name is differentiated by autograd.
+
+        With ``input_weight``, its input z are windows.
+        """
+        operands: dict[str, Any] = {
+            "weight": self.weight, "cell": self.cell, "static": self.static, "norm": self.norm,
+        }  # fmt: skip
+        if self.psi is None:
+            bias = None if input_weight is None else self.bias
+            operands |= {"input_weight": input_weight, "bias": bias, "recompute": self.recompute}
+            return partial(rkm_scan, **operands)
+
+        def run(z: Tensor, **options: Any) -> Scanned:
             z = self._biased_products(z, input_weight)
-            return functional.rkm_scan(z, self.weight, h0, c0, psi=self.psi, **options)
-        bias = None if input_weight is None else self.bias
-        return rkm_scan(
-            z, self.weight, h0, c0, input_weight=input_weight, bias=bias,
-            recompute=self.recompute, **options,
-        )  # fmt: skip
+            return functional.rkm_scan(z, psi=self.psi, **operands, **options)
+
+        return run
 
     def _at_once(self, z: Tensor, input_weight: Tensor | None, lengths: Tensor | None) -> Tensor:
         """Run a cell without memory as one step of a batch of T·B."""
         time, batch = z.shape[:2]
         units = z.shape[-1] if input_weight is None else input_weight.shape[1]
         zeros = (z if input_weight is None else input_weight).new_zeros(time * batch, units)
-        output, _, _ = self._recurrence(z.flatten(0, 1)[None], input_weight, zeros, zeros)
+        output, _, _ = self._scan(input_weight)(z.flatten(0, 1)[None], h0=zeros, c0=zeros)
         return _real(output.unflatten(1, (time, batch))[0], lengths)
 
     def _elementwise(

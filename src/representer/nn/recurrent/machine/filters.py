@@ -27,24 +27,15 @@ class FilterBank:
     A dense filter has one coefficient for every feature and slot. The weights of one length are a
     matrix ``(G·H, n·I)``, with rows ordered by gate and columns by slot, that of the current step
     first.
-
-    Attributes:
-        filters: ``"dense"`` or ``"wavelet"``.
-        lengths: Units of each filter length, in the order of the units.
-        dilation: Steps between the slots of a filter.
-        stride: Steps of the input between two of the cell.
-        unit_norm: Scale filters and windows to length 1 (L19 footnote 2).
-        free_phase: Learn the phase of the first channel of a wavelet.
-        sampling_rate: In Hz, or None.
     """
 
-    filters: str
-    lengths: dict[int, int]
+    filters: str  # "dense" or "wavelet"
+    lengths: dict[int, int]  # units of each filter length, in the order of the units
     dilation: int = 1
     stride: int = 1
-    unit_norm: bool = False
+    unit_norm: bool = False  # scale filters and windows to length 1 (L19 footnote 2)
     free_phase: bool = False
-    sampling_rate: float | None = None
+    sampling_rate: float | None = None  # in Hz
 
     @classmethod
     def read(cls, hidden_size: int, options: Any, *, unit_norm: bool) -> FilterBank:

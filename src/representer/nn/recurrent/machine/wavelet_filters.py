@@ -41,16 +41,7 @@ class WaveletFilters(nn.Module):
     sampling rate converts them to rad/s. β is the softplus of its parameter. The product with the
     input is a convolution, without copies of windows.
 
-    Args:
-        gates: G, number of gates with filters.
-        input_size: I, channels.
-        hidden_size: H, filters of a gate.
-        n: Samples of a filter.
-        dilation: Samples between the slots of a filter.
-        stride: Samples between two steps.
-        free_phase: Learn the phase of the first channel, too; otherwise it is 0, and the others are
-            relative to it.
-        sampling_rate: In Hz, for the units of `wavelets`; None for samples.
+    Without ``free_phase``, the phase of the first channel is 0 and the others are relative to it.
 
     Attributes:
         amplitude: α ``(G·H, I)``, ordered by gate like all parameters.

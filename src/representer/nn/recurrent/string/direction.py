@@ -18,24 +18,14 @@ Scanned = tuple[Tensor, Tensor, Tensor]
 
 
 class StringDirection(NamedTuple):
-    """The current weights of one direction.
-
-    Attributes:
-        chain: The cell.
-        input_weight: The references by token, and the gates' matrices, in the order of
-            ``chain.products`` ``(P, H, I)``.
-        bias: Biases of the gates ``(G, H)``, or None.
-        decay: λ ``()`` if it is constant or ``(H,)`` if learned; None for a gate.
-        weight: The decay gate's matrix on h_{t−1} ``(H, H)``, or None.
-        hidden_dropout: Fraction of the hidden state dropped from the gates' input.
-    """
+    """The current weights and options of one direction."""
 
     chain: StringChain
-    input_weight: Tensor
-    bias: Tensor | None
-    decay: Tensor | None
-    weight: Tensor | None
-    hidden_dropout: float
+    input_weight: Tensor  # references by token, then gates, as in chain.products (P, H, I)
+    bias: Tensor | None  # of the gates (G, H)
+    decay: Tensor | None  # λ () if it is constant or (H,) if learned; None for a gate
+    weight: Tensor | None  # the decay gate's matrix on h_{t−1} (H, H)
+    hidden_dropout: float  # fraction of the hidden state dropped from the gates' input
 
     def __call__(
         self,
@@ -45,17 +35,9 @@ class StringDirection(NamedTuple):
         lengths: Tensor | None,
         reverse: bool,
     ) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
-        """Run over a sequence.
+        """Run over a sequence ``(T, B, I)``; see `SequenceLayer`.
 
-        Args:
-            x: ``(T, B, I)``.
-            state: h ``(B, H)``, c and, if the cell has them, the masses, ``(n, B, H)``.
-            window: Empty ``(B, 0, I)``; returned unchanged.
-            lengths: True lengths ``(B,)``, or None.
-            reverse: Run from the true end to the start.
-
-        Returns:
-            Output ``(T, B, H)``, the new state, the window.
+        The state is h ``(B, H)``, c and, if the cell has them, the masses, ``(n, B, H)``.
         """
         h0, *parts = state
         mask = None

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 def string_streaming_step(
     layer: StringKernelRNN, x_t: Tensor, state: Any
 ) -> tuple[Tensor, Any] | None:
-    """Run one step of all layers, or return None if the general path is needed.
-
-    Args:
-        layer: The layer, with a single direction.
-        x_t: Input ``(B, I)``.
-        state: State returned by the previous step.
-    """
+    """Run one step of a layer with one direction, or return None if the general path is needed."""
     if type(state) is not layer.layout.type or x_t.dim() != 2 or not is_usable(x_t):
         return None
     if layer.hidden_dropout and layer.training:

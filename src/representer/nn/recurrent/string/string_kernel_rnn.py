@@ -277,9 +277,6 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
                 hint=f"The layers' inputs have {sorted(set(self.features))}; use that size.",
             )
         if self.hidden_dropout and not (self.chain.is_state_gated or self.chain.highway):
-            raise ArgumentError(
-                "hidden_dropout",
-                self.hidden_dropout,
-                "0 for gates that do not depend on the hidden state",
-                hint="Use decay='state' or highway=True, or nn.Dropout on the output.",
-            )
+            expected = "0 for gates that do not depend on the hidden state"
+            hint = "Use decay='state' or highway=True, or nn.Dropout on the output."
+            raise ArgumentError("hidden_dropout", self.hidden_dropout, expected, hint=hint)
