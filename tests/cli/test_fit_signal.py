@@ -261,7 +261,7 @@ def test_predict_needs_no_classes_and_evaluate_knows_its_own(run, fitted, data, 
     assert "bare.npz: the keys y are missing" in run("evaluate", fitted, path).error
     write_npz(path, replace(drawn, classes=("apart", "together")))
     error = run("evaluate", fitted, path).error
-    assert "bare.npz: the class together is unknown to the model; its classes are apart" in error
+    assert "bare.npz: the label 'together' is not one of the 2 classes: 'apart', 'in step'" in error
 
 
 def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
@@ -271,10 +271,12 @@ def test_a_class_that_evaluate_does_not_find_keeps_the_numbers_of_the_others(
     write_npz(tmp_path / "turned.npz", renamed)
     write_npz(tmp_path / "given.npz", drawn)
     ours, turned = (
-        json.loads(run("evaluate", fitted, tmp_path / name).out.splitlines()[-1])["accuracy"]
+        json.loads(run("evaluate", fitted, tmp_path / name).out.splitlines()[-1])
         for name in ("given.npz", "turned.npz")
     )
-    assert ours == pytest.approx(1 - turned)
+    assert ours["accuracy"] == pytest.approx(1 - turned["accuracy"])
+    for subject, accuracy in ours["by_subject"].items():
+        assert turned["by_subject"][subject] == pytest.approx(1 - accuracy)
 
 
 def test_a_finished_run_is_there_at_once_with_resume(run, fitted, data, tmp_path):
@@ -520,7 +522,7 @@ def test_a_run_of_another_version_is_refused(run, fitted, data, tmp_path):
         ({"channels": ["ch0"] * 4}, "expected different names"),
         ({"samples": -1}, "expected 0 or more"),
         ({"channels": 4}, "channels"),
-        ({"reading": {"events": 3}}, "events"),
+        ({"events": 3}, "events"),
         ({"more": 1}, "unknown key"),
     ],
 )

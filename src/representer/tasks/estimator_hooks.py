@@ -64,6 +64,16 @@ def nothing_more(estimator: Any, one: Any, explanation: Any, top: int) -> dict[s
     return {}
 
 
+def as_they_are(estimator: Any, form: Any, objects: Any) -> Any:
+    """Return objects as an estimator takes them: unchanged."""
+    return objects
+
+
+def no_more_figures(form: Any, objects: Any, values: Any, predictions: Any) -> dict[str, Any]:
+    """Return more metrics of an evaluation: none."""
+    return {}
+
+
 def no_resources(config: Any, inputs: Any) -> dict[str, Any]:
     """Return the parameters of the estimator that are read from files: none."""
     return {}

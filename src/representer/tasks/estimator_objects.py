@@ -32,6 +32,7 @@ class Objects:
         targets: Names of the targets; each label is then a tuple with a text for each of them,
             which is empty where unknown if there are several.
         table: All rows of a table, which predictions are added to.
+        has_lines: False if messages cannot name lines, as of arrays.
         is_numbered_by_line: True if users find an object by its line, not by its row.
         rows: Row of each object in its file, from 1.
     """
@@ -49,6 +50,7 @@ class Objects:
     label_column: str | None = None
     targets: Sequence[str] = ()
     table: Grid | None = None
+    has_lines: bool = True
     is_numbered_by_line: bool = False
     rows: Sequence[int] = ()
 

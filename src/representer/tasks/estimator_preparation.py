@@ -124,15 +124,18 @@ class EstimatorPreparation(EstimatorUse):
             hint = f"Without data of your own: representer fit {self.name} --demo"
             raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
         else:
-            main = self._objects(config.data, reading, is_regression)
+            main = self._read(config.data, reading, is_regression)
         if config.kind == "auto":
             is_regression = are_fractions(main.labels)
         others = {
-            name: self._objects(path, reading | main.reading, is_regression)
+            name: self._read(path, reading | main.reading, is_regression)
             for name in ("valid", "test")
             if (path := getattr(config, name))
         }
         return {"all": main, **others}
+
+    def _read(self, path: Any, reading: dict[str, Any], is_regression: bool) -> Objects:
+        return self.read(path, **reading, is_regression=is_regression, require_labels=True)
 
     def _reading(self, config: Any) -> dict[str, Any]:
         return {one.name: getattr(config, one.name) for one in fields(self.reading)}

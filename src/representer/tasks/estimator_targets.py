@@ -96,7 +96,8 @@ def _encoded(
     is_optional = len(source.targets) > 1
     classes = LabelMap(tuple(names)) if names else None
     for label, line in zip(labels, source.lines, strict=True):
-        place: Any = {"file": source.labels_file, "line": line, "column": column}
+        at = line if source.has_lines else None
+        place: Any = {"file": source.labels_file, "line": at, "column": column}
         if is_optional and not label:
             values.append(math.nan)
             continue

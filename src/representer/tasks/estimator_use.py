@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
@@ -20,9 +19,14 @@ from representer.report.results import Predictions, figures_by_target
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.estimator_explain import entry_of, write_explanations
-from representer.tasks.estimator_hooks import no_reason, nothing_more
+from representer.tasks.estimator_hooks import (
+    as_they_are,
+    no_more_figures,
+    no_reason,
+    nothing_more,
+)
 from representer.tasks.estimator_objects import Objects, strings_of
-from representer.tasks.estimator_results import shown
+from representer.tasks.estimator_results import added_columns, shown
 from representer.tasks.estimator_targets import classes_of, columns_of, count_of, encode_labels
 from representer.tasks.table_file import (
     as_csv,
@@ -51,6 +55,9 @@ class EstimatorUse:
         remedy: The fix if `fit` can use none of its objects.
         explained: From an estimator, an object, its explanation and a number of lines to what else
             an explanation shows.
+        form: Dataclass of what a run says of its data besides the options of reading, if it does.
+        adapted: From an estimator, the form of its data and objects to those that it takes.
+        figures: From the form, objects, their encoded labels and predictions to more metrics.
     """
 
     noun: str
@@ -61,6 +68,9 @@ class EstimatorUse:
     reason: Callable[[Any, Any, Any], str] = no_reason
     remedy: str = ""
     explained: Callable[[Any, Any, Explanation, int], dict[str, Any]] = nothing_more
+    form: type[Any] | None = None
+    adapted: Callable[[Any, Any, Any], Objects] = as_they_are
+    figures: Callable[[Any, Any, Any, Sequence[Predictions]], dict[str, Any]] = no_more_figures
 
     def evaluate(self, run: str | Path, data: str | Path, options: Any) -> dict[str, Any]:
         """Evaluate a trained model on labeled objects.
@@ -73,8 +83,7 @@ class EstimatorUse:
         Raises:
             DataError: They cannot be used, for example for an unknown label.
         """
-        estimator, reading = self._load(run, options)
-        objects = self._objects(data, reading, isinstance(estimator.target_, Numbers))
+        estimator, form, objects = self.opened(run, data, options, require_labels=True)
         objects.say_notes()
         target = estimator.target_
         if len(objects.columns) != (count := count_of(target)):
@@ -85,7 +94,8 @@ class EstimatorUse:
         predictions = self._checked(run, estimator, objects)
         figures = figures_by_target(columns_of(objects.targets, values, target), predictions)
         about = {"run": str(run), "data": str(data), "left_out": len(objects.dropped)}
-        return about | ({"targets": figures} if objects.targets else figures)
+        more = self.figures(form, objects, values, predictions)
+        return about | ({"targets": figures} if objects.targets else figures) | more
 
     def predict(
         self, run: str | Path, data: Inputs, output: str | Path | None, options: Any
@@ -108,7 +118,7 @@ class EstimatorUse:
             check_output(Path(output), Path(data) if isinstance(data, str | Path) else None)
         estimator, objects = self._to_predict(run, data, options)
         predictions = self._checked(run, estimator, objects)
-        added, rows = _columns(objects, predictions, classes_of(estimator.target_))
+        added, rows = added_columns(objects, predictions, classes_of(estimator.target_))
         table = objects.table
         if table is None:
             written = {
@@ -172,15 +182,21 @@ class EstimatorUse:
             entries.append(entry | self.explained(estimator, one, explanation, top))
         return entries
 
+    def opened(
+        self, run: str | Path, data: Inputs, options: Any, *, require_labels: bool = False
+    ) -> tuple[Any, Any, Any]:
+        """Return the estimator of a run, the form of its data, and objects as it takes them."""
+        is_path = isinstance(data, str | Path)
+        estimator, reading, form = self._load(run, options, is_path=is_path)
+        if not is_path:
+            return estimator, form, self.strings(data, self.noun, reading)
+        kind = {"is_regression": isinstance(estimator.target_, Numbers)}
+        read = self.read(data, **reading, **kind, require_labels=require_labels)
+        return estimator, form, self.adapted(estimator, form, read)
+
     def _to_predict(self, run: str | Path, data: Inputs, options: Any) -> tuple[Any, Objects]:
         """Return the estimator of a run, and the objects that it can predict."""
-        is_path = isinstance(data, str | Path)
-        estimator, reading = self._load(run, options, is_path=is_path)
-        if is_path:
-            is_regression = isinstance(estimator.target_, Numbers)
-            objects = self._objects(data, reading, is_regression, require_labels=False)
-        else:
-            objects = self.strings(data, self.noun, reading)
+        estimator, _, objects = self.opened(run, data, options)
         objects = self._usable(estimator, objects)
         for line in (*objects.notes, left_out(objects.dropped)):
             if line:
@@ -202,22 +218,13 @@ class EstimatorUse:
             raise DataError(f"{problem} ({reasons})", fix=fix, **place)
         return result
 
-    def _objects(
-        self,
-        path: Any,
-        reading: dict[str, Any],
-        is_regression: bool,
-        *,
-        require_labels: bool = True,
-    ) -> Objects:
-        return self.read(
-            path, **reading, is_regression=is_regression, require_labels=require_labels
-        )
-
     def _load(
         self, run: str | Path, options: Any, *, is_path: bool = True
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the estimator of a run and how to read data: as in training, unless options say.
+    ) -> tuple[Any, dict[str, Any], Any]:
+        """Return the estimator of a run, and how to read data: as in training, unless options say.
+
+        Returns:
+            The estimator, the options of reading, and the form of the data of training.
 
         Raises:
             DataError: The run is damaged.
@@ -237,7 +244,9 @@ class EstimatorUse:
             if is_path and expected and not reading[name]:
                 hint = "The run says nothing about tables: it was saved from Python."
                 raise ArgumentError(name, reading[name], expected, hint=hint)
-        return estimator, reading
+        rest = {name: value for name, value in saved.items() if name not in usual}
+        form = self.form and files.parsed(MODEL, partial(from_values, self.form, rest))
+        return estimator, reading, form
 
     def _checked(self, run: str | Path, estimator: Any, objects: Objects) -> list[Predictions]:
         """Return predictions; messages name the source of the objects, or the run."""
@@ -269,31 +278,3 @@ def predictions_of(run: str | Path, estimator: Any, objects: Sequence[Any]) -> l
     for table in tables:
         require_finite(run, table)
     return [Predictions(table.argmax(axis=1), table) for table in tables]
-
-
-def _columns(
-    objects: Objects, predictions: Sequence[Predictions], classes: Sequence[Sequence[str]]
-) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the names of the added columns, and their cells by line."""
-    names = objects.targets if len(objects.targets) == len(predictions) else ()
-    ends = [f"_{name}" for name in names or range(1, len(predictions) + 1)]
-    added: list[str] = []
-    parts: list[list[list[str]]] = []
-    for k, own in enumerate(predictions):
-        end = ends[k] if len(predictions) > 1 else ""
-        if own.chances is not None:
-            added += [f"prediction{end}", f"probability{end}"]
-            pairs = zip(own.values.tolist(), own.chances.tolist(), strict=True)
-            parts.append([[classes[k][int(number)], f"{chance:.6f}"] for number, chance in pairs])
-            continue
-        if own.probabilities is None:
-            added += [f"prediction{end}", f"uncertainty{end}"]
-            deviations = np.zeros(0) if own.deviations is None else own.deviations
-            pairs = zip(own.values.tolist(), deviations.tolist(), strict=True)
-            parts.append([[f"{mean:.9g}", f"{deviation:.9g}"] for mean, deviation in pairs])
-            continue
-        added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
-        rows = zip(own.values, own.probabilities, strict=True)
-        parts.append([[classes[k][int(c)], *(f"{p:.6f}" for p in chances)] for c, chances in rows])
-    joined = ([cell for part in row for cell in part] for row in zip(*parts, strict=True))
-    return added, dict(zip(objects.lines, joined, strict=True))

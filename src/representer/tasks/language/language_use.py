@@ -40,9 +40,9 @@ class LanguageUse(EstimatorUse):
 
     def _load(
         self, run: str | Path, options: Any, *, is_path: bool = True
-    ) -> tuple[LanguageModel, dict[str, Any]]:
+    ) -> tuple[LanguageModel, dict[str, Any], None]:
         estimator = LanguageModel.load(run)
-        return estimator, {"encoding": estimator.encoding}
+        return estimator, {"encoding": estimator.encoding}, None
 
     def _predictions(
         self, run: str | Path, estimator: Any, objects: Sequence[Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,6 @@ class SignalForm:
     """The form of the recordings of a model, as a run saves it; Python saves none of it.
 
     Attributes:
-        reading: Options of reading.
         channels: Names, in order; none for any.
         samples: Samples of a window; 0 for any.
         is_standardized_by_subject: Whether windows are standardized by subject.
@@ -58,7 +57,6 @@ class SignalForm:
         ArgumentError: A channel occurs twice, or a number is negative.
     """
 
-    reading: SignalReading = field(default_factory=SignalReading)
     channels: tuple[str, ...] = ()
     samples: int = 0
     is_standardized_by_subject: bool = False
@@ -87,8 +85,10 @@ def prepare(config: Any) -> SignalData:
     if (array := config.signals or config.labels) and Path(source).suffix not in (".npz", ".mat"):
         name = "signals" if config.signals else "labels"
         raise ArgumentError(name, array, "nothing, since only .npz and .mat files have arrays")
-    given = demo_recordings(config.seed) if config.demo else read_given(source, reading_of(config))
-    made = _at_rate(given, config.resample or given.sampling_rate, source)
+    given = (
+        demo_recordings(config.seed) if config.demo else read_given(source, **reading_of(config))
+    )
+    made = at_rate(given, config.resample or given.sampling_rate, source)
     if config.window_seconds:
         made = cut(made, config.window_seconds, file=source)
     _check_steps(made, config.stride, source)
@@ -128,85 +128,35 @@ def standardized(recordings: Recordings, config: Any) -> Recordings:
     return Standardization("subject").apply(recordings)
 
 
-def reading_of(config: Any) -> SignalReading:
+def reading_of(config: Any) -> dict[str, Any]:
     """Return the options of reading of a configuration."""
-    return SignalReading(**{one.name: getattr(config, one.name) for one in fields(SignalReading)})
+    return {one.name: getattr(config, one.name) for one in fields(SignalReading)}
 
 
 def read_given(
-    path: str | Path, reading: SignalReading, *, require_labels: bool = True
+    path: str | Path,
+    *,
+    signals: str | None = None,
+    labels: str | None = None,
+    events: str | None = None,
+    event_start: float | None = None,
+    event_seconds: float | None = None,
+    require_labels: bool = True,
 ) -> Recordings:
-    """Read recordings as they are.
-
-    Args:
-        path: The file or folder.
-        reading: How to read it.
-        require_labels: Whether classes are required; otherwise they may be missing or all equal.
+    """Read recordings as they are; the options are those of `SignalReading`.
 
     Raises:
         DataError: If the file cannot be used.
     """
-    events = [name.strip() for name in (reading.events or "").split(",") if name.strip()]
     return read_recordings(
         path,
-        signals=reading.signals or "X",
-        labels=reading.labels or "y",
-        events=events,
-        start=reading.event_start or 0.0,
-        seconds=reading.event_seconds,
+        signals=signals or "X",
+        labels=labels or "y",
+        events=[name.strip() for name in (events or "").split(",") if name.strip()],
+        start=event_start or 0.0,
+        seconds=event_seconds,
         is_labeled=require_labels,
     )
-
-
-def read_like(
-    path: str | Path, form: SignalForm, sampling_rate: float, *, require_labels: bool = True
-) -> Recordings:
-    """Read recordings for a trained model, and convert them to the format of training.
-
-    Channels are reordered and unknown ones dropped; recordings are resampled and longer windows are
-    cut where necessary, with a notice.
-
-    Args:
-        path: The file.
-        form: How the model's recordings are read.
-        sampling_rate: Sampling rate of the model.
-        require_labels: As of `read_given`.
-
-    Raises:
-        DataError: If a channel is missing, windows are too short, or the file cannot be used.
-    """
-    given = read_given(path, form.reading, require_labels=require_labels)
-    if form.channels:
-        if left_out := [name for name in given.channels if name not in form.channels]:
-            say(f"{path}: the channels {', '.join(left_out)} are unknown to the model and ignored")
-        given = given.in_order(form.channels, file=path)
-    made = _at_rate(given, sampling_rate, path)
-    if form.samples and made.signals.shape[2] != form.samples:
-        before, seconds = len(made), form.samples / sampling_rate
-        made = cut(made, seconds, file=path)
-        say(f"{path}: {before} windows of {given.seconds:g} s are cut into {len(made)} of "
-            f"{seconds:g} s, as in training")  # fmt: skip
-    return Standardization("subject").apply(made) if form.is_standardized_by_subject else made
-
-
-def with_labels_of(
-    recordings: Recordings, classes: tuple[str, ...], file: str | Path
-) -> Recordings:
-    """Return the recordings with labels encoded by the classes of a model.
-
-    Raises:
-        DataError: If a class is unknown to the model.
-    """
-    unknown = [name for name in recordings.classes if name not in classes]
-    if unknown:
-        raise DataError(
-            f"the class {', '.join(unknown)} is unknown to the model; its classes are "
-            f"{', '.join(classes)}",
-            file=file,
-            fix="Remove its windows, or train with them.",
-        )
-    places = np.asarray([classes.index(name) for name in recordings.classes])
-    return replace(recordings, labels=places[recordings.labels], classes=classes)
 
 
 def digest_of(recordings: Recordings) -> str:
@@ -220,7 +170,7 @@ def digest_of(recordings: Recordings) -> str:
     return digest.hexdigest()
 
 
-def _at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) -> Recordings:
+def at_rate(recordings: Recordings, sampling_rate: float, source: str | Path) -> Recordings:
     """Return the recordings at a sampling rate, resampled with a notice if necessary."""
     if recordings.sampling_rate == sampling_rate:
         return recordings

@@ -161,15 +161,15 @@ def train_fold(run: RunFolder, job: FoldJob, data: FoldData, *, verbose: int = 0
     train, valid = (data.recordings.take(rows[side]) for side in ("train", "valid"))
     estimator = new_estimator(job.config, train, seed, verbose=verbose)
     form = SignalForm(
-        reading_of(job.config), train.channels, train.signals.shape[2],
-        job.config.standardize == "subject", (*job.fold.train, *job.fold.valid),
+        train.channels, train.signals.shape[2], job.config.standardize == "subject",
+        (*job.fold.train, *job.fold.valid),
     )  # fmt: skip
     parts = {"train": train, "valid": valid}
     training = estimator.fit_parts(
         run, estimator.new_network(seed) if estimator.has_network else None,
         {name: (list(own.signals), own.labels) for name, own in parts.items()}, seed,
         groups=train.subjects, settings=lambda trainer: _settings(job, data, trainer),
-        reading=asdict(form),
+        reading=reading_of(job.config) | asdict(form),
     )  # fmt: skip
     return TrainedFold(estimator, rows, training)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,59 +12,101 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from representer.data.signals import Recordings
-from representer.errors import DataError, KindError
-from representer.estimators import SignalClassifier, saving
+from representer.data.signals import Recordings, Standardization, cut
+from representer.data.tables import Grid
+from representer.errors import KindError
+from representer.estimators import SignalClassifier
+from representer.estimators.fitting import restored_state
 from representer.models import SignalStream
 from representer.printable import say
-from representer.report import write_report
-from representer.report.metrics import classification_metrics
-from representer.report.page import EXPLAINED
 from representer.report.results import Predictions
-from representer.storage import atomic
-from representer.storage.fields import from_values
-from representer.storage.run_files import MODEL, RunFiles, require_finite
-from representer.tasks.estimator_explain import entry_of
-from representer.tasks.estimator_results import shown
-from representer.tasks.signal.signal_data import SignalForm, read_like, with_labels_of
+from representer.storage.run_files import require_finite
+from representer.tasks.estimator_objects import Objects
+from representer.tasks.estimator_targets import classes_of
+from representer.tasks.estimator_use import EstimatorUse
+from representer.tasks.signal.signal_data import SignalForm, at_rate, read_given
 from representer.tasks.signal.signal_folds import subjects_of
 from representer.tasks.signal.signal_loso import accuracy_by_subject
 from representer.tasks.signal.signal_task import SignalReading, Streaming
 from representer.tasks.table_file import as_csv, check_output, write_table
 
 
-def evaluate(run: str | Path, data: str | Path, options: SignalReading) -> dict[str, Any]:
-    """Evaluate a trained model on labeled recordings.
+@dataclass(frozen=True)
+class Windows(Objects):
+    """Windows of recordings, numbered from 0.
 
-    The model of a run is trained on all of its subjects, that of ``RUN/folds/NAME`` on all but
-    those of the fold. A notice names the subjects of the data that were used in training.
+    Attributes:
+        recordings: All of them.
+    """
 
-    Args:
-        run: The run folder, or the folder of a fold.
-        data: The recordings.
-        options: How to read them; by default as in training.
+    recordings: Any = None
 
-    Returns:
-        Metrics over all windows, accuracies by subject, and their mean.
+
+def windows_of(recordings: Recordings, source: str | Path) -> Windows:
+    """Return the windows of recordings; those of a file without classes have no use for labels."""
+    labels = [recordings.classes[label] for label in recordings.labels.tolist()]
+    numbers, subjects = [*range(len(recordings))], recordings.subjects.tolist()
+    rows = [*zip(subjects, numbers, strict=True)]
+    table = Grid(["subject", "window"], rows, numbers, [], True, False, [])
+    return Windows(
+        str(source), str(source), list(recordings.signals), labels, numbers, rows=numbers,
+        table=table, has_lines=False, recordings=recordings,
+    )  # fmt: skip
+
+
+def read_windows(path: str | Path, *, is_regression: bool, **reading: Any) -> Windows:
+    """Return the windows of a file; the options are those of `read_given`."""
+    return windows_of(read_given(path, **reading), path)
+
+
+def adapted(estimator: SignalClassifier, form: SignalForm, objects: Windows) -> Windows:
+    """Convert windows to the format of training.
+
+    Channels are reordered and unknown ones dropped; recordings are resampled and longer windows are
+    cut where necessary, with a notice.
 
     Raises:
-        DataError: If the recordings cannot be used.
+        DataError: If a channel is missing, or windows are too short.
     """
-    estimator, form, given = _opened(run, data, options)
-    classes = tuple(map(str, estimator.classes_))
-    recordings = with_labels_of(given, classes, data)
-    if known := [name for name in subjects_of(recordings) if name in form.subjects]:
-        say(f"{data}: the model was trained on {', '.join(known)}; only other subjects "
+    made, path = objects.recordings, objects.source
+    if form.channels:
+        if unknown := [name for name in made.channels if name not in form.channels]:
+            say(f"{path}: the channels {', '.join(unknown)} are unknown to the model and ignored")
+        made = made.in_order(form.channels, file=path)
+    rate = float(estimator.sampling_rate or 0)
+    given = made = at_rate(made, rate, path)
+    if form.samples and made.signals.shape[2] != form.samples:
+        seconds = form.samples / rate
+        made = cut(made, seconds, file=path)
+        say(f"{path}: {len(given)} windows of {given.seconds:g} s are cut into {len(made)} of "
+            f"{seconds:g} s, as in training")  # fmt: skip
+    if form.is_standardized_by_subject:
+        made = Standardization("subject").apply(made)
+    return windows_of(made, path)
+
+
+def figures(
+    form: SignalForm, objects: Windows, values: NDArray[np.int64], found: Sequence[Predictions]
+) -> dict[str, Any]:
+    """Return accuracies by subject and their mean; tell which subjects were used in training."""
+    if known := [name for name in subjects_of(objects.recordings) if name in form.subjects]:
+        say(f"{objects.source}: the model was trained on {', '.join(known)}; only other subjects "
             "measure generalization")  # fmt: skip
-    chances = _probabilities(run, estimator, recordings.signals, data)
-    by_subject = accuracy_by_subject(recordings, np.arange(len(recordings)), chances.argmax(axis=1))
-    return {
-        "run": str(run),
-        "data": str(data),
-        **classification_metrics(recordings.labels, chances, classes),
-        "by_subject": by_subject,
-        "mean_of_subjects": float(np.mean(list(by_subject.values()))),
-    }
+    recordings = replace(objects.recordings, labels=values)  # in the classes of the model
+    by_subject = accuracy_by_subject(recordings, np.arange(len(values)), found[0].values)
+    return {"by_subject": by_subject, "mean_of_subjects": float(np.mean([*by_subject.values()]))}
+
+
+USE = EstimatorUse(
+    noun="window",
+    reading=SignalReading,
+    read=read_windows,
+    remembered={one.name: "" for one in fields(SignalReading)},
+    form=SignalForm,
+    adapted=adapted,
+    figures=figures,
+)
+evaluate, explain = USE.evaluate, USE.explain
 
 
 def predict(
@@ -75,7 +116,7 @@ def predict(
     options: SignalReading,
     streaming: Streaming,
 ) -> None:
-    """Write the class and the probabilities of every window, with its subject, number and start.
+    """Write the class and the probabilities of every window, with its subject and number.
 
     Args:
         run: The run folder, or the folder of a fold.
@@ -83,117 +124,48 @@ def predict(
         output: CSV file, written atomically; stdout if None.
         options: How to read them; by default as in training.
         streaming: With ``stream``, read each window stride by stride and write a row for each
-            stride, with the time in seconds at which the prediction is available; the time per
-            step is printed on stderr. Only the network can do so.
+            stride, with the time in seconds at which the network's prediction is available; the
+            time per step is printed on stderr.
 
     Raises:
-        KindError: If the model has no network, with ``stream``.
         DataError: If the recordings or the path of the output cannot be used.
         StorageError: If the output cannot be written.
+        KindError: If the model has no network, with ``stream``.
     """
+    if not streaming.stream:
+        return USE.predict(run, data, output, options)
     if output is not None:
         check_output(Path(output), Path(data))
-    estimator, form, recordings = _opened(run, data, options, require_labels=False)
-    classes = [*map(str, estimator.classes_)]
-    head = ["subject", "window", *(["second"] if streaming.stream else []), "prediction"]
-    table: list[list[object]] = [[*head, *(f"probability_{name}" for name in classes)]]
-    if streaming.stream:
-        _require_network(estimator)
-        rows = _streamed(estimator, recordings, form)
-    else:
-        every = _probabilities(run, estimator, recordings.signals, data)
-        rows = ((row, None, chances) for row, chances in enumerate(every))
-    for row, second, chances in rows:
-        require_finite(run, chances)
-        when = [] if second is None else [f"{second:.6g}"]
-        predicted = [classes[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
-        table.append([recordings.subjects[row], row, *when, *predicted])
-    write_table(output, as_csv(table))
-
-
-def explain(
-    run: str | Path, data: str | Path, options: SignalReading, *, limit: int, top: int
-) -> list[dict[str, Any]]:
-    """Explain the predictions for the first windows, numbered from 0 as by `predict`.
-
-    Writes explanations.json into the run folder and updates its report.
-
-    Args:
-        run: The run folder.
-        data: The recordings.
-        options: How to read them; by default as in training.
-        limit: Number of windows.
-        top: Number of contributions to list for each.
-
-    Raises:
-        DataError: If the recordings cannot be used.
-        KindError: If the cell has no exact contributions.
-    """
-    estimator, _, recordings = _opened(run, data, options, require_labels=False)
-    signals = recordings.signals[:limit]
-    chances = _probabilities(run, estimator, signals, data)
-    predictions = Predictions(chances.argmax(axis=1), chances)
-    names = [*map(str, estimator.classes_)]
-    entries = [
-        entry_of("window", row, shown(predictions, row, names), explanation)
-        for row, explanation in enumerate(estimator.explain(signals, top))
-    ]
-    folder = Path(run)
-    atomic.write_json(folder / EXPLAINED, entries)
-    if all((folder / name).is_file() for name in ("metrics.json", "details.json")):
-        say(f"report: {write_report(folder)}")
-    return entries
-
-
-def _opened(
-    run: str | Path, data: str | Path, options: SignalReading, *, require_labels: bool = True
-) -> tuple[SignalClassifier, SignalForm, Recordings]:
-    """Return the estimator of a run, and recordings read as in training or as the options say."""
-    estimator, files = SignalClassifier.load(run), RunFiles(run)
-    saved = saving.read_description(files).reading
-    form: SignalForm = files.parsed(MODEL, lambda: from_values(SignalForm, saved))
-    given = {name: value for name, value in asdict(options).items() if value is not None}
-    form = replace(form, reading=replace(form.reading, **given))
-    rate = float(estimator.sampling_rate or 0)
-    return estimator, form, read_like(data, form, rate, require_labels=require_labels)
-
-
-def _probabilities(
-    run: str | Path, estimator: SignalClassifier, signals: NDArray[Any], data: str | Path
-) -> NDArray[np.float64]:
-    try:
-        chances = estimator.predict_proba(signals)
-    except DataError as error:
-        raise DataError(str(error), file=data) from None
-    require_finite(run, chances)
-    return chances
-
-
-def _require_network(estimator: SignalClassifier) -> None:
-    """Require the part of an estimator that reads a window step by step.
-
-    Raises:
-        KindError: It has no network.
-    """
+    estimator, form, windows = USE.opened(run, data, options)
     if not estimator.has_network:
         expected = "a model with a network, since a kernel compares whole windows"
         raise KindError("the run", "one of a kernel machine alone", expected)
     if estimator.pool_.kernel:
         say("the network alone predicts the stream; the kernel compares whole windows")
-
-
-def _streamed(
-    estimator: SignalClassifier, recordings: Recordings, form: SignalForm
-) -> Iterator[tuple[int, float, np.ndarray]]:
-    """Read every window stride by stride, and yield the network's prediction for each stride."""
     kind = "subject" if form.is_standardized_by_subject else estimator.standardize
     if kind in ("subject", "window"):
         say(f"standardized by the {kind}, as in training; a live stream needs these statistics in "
             "advance, except with --standardize training")  # fmt: skip
+    (names,) = classes_of(estimator.target_)
+    head = ["subject", "window", "second", "prediction", *(f"probability_{n}" for n in names)]
+    table: list[list[object]] = [list(head)]
+    for row, second, chances in _streamed(estimator, windows.recordings):
+        require_finite(run, chances)
+        predicted = [names[int(chances.argmax())], *(f"{chance:.6f}" for chance in chances)]
+        table.append([windows.recordings.subjects[row], row, f"{second:.6g}", *predicted])
+    write_table(output, as_csv(table))
+    return None
+
+
+def _streamed(
+    estimator: SignalClassifier, recordings: Recordings
+) -> Iterator[tuple[int, float, np.ndarray]]:
+    """Read every window stride by stride, and yield the network's prediction for each stride."""
     (signals,) = estimator.inputs_.collate(estimator.inputs_.encode(recordings.signals))
     reader, stride = SignalStream(estimator.network_), estimator.stride
     first, times = signals.shape[2] % stride, []
-    with _one_thread():
+    with restored_state(1):
+        torch.set_num_threads(1)  # a step is too small for more
         for row, window in enumerate(signals):
             reader.reset()
             for start in range(first, signals.shape[2], stride):
@@ -206,14 +178,3 @@ def _streamed(
     milliseconds = 1e3 * stride / recordings.sampling_rate
     say(f"{len(times)} steps of {stride} samples, {milliseconds:.3g} ms of the signal "
         f"each: p50 {half:.3f} ms, p95 {most:.3f} ms a step")  # fmt: skip
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Limit torch to one thread; a step is too small for more."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
