@@ -64,7 +64,7 @@ def main() -> int:
 
 def run(name: str, workers: int, seed: int) -> tuple[int, str]:
     """Return the exit code and the closing line of one run of the fast tests."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist", "loadfile"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", str(workers), "--dist", "worksteal"]
     command += ["--random-order-bucket=global", f"--random-order-seed={seed}"]
     environment = os.environ | {"REPRESENTER_INSTRUCTION_SET": name}
     start = time.monotonic()
