@@ -220,6 +220,16 @@ def test_the_recommendation_names_the_best_row_and_a_faster_one_that_is_level(
     assert Table.of(MadeUp(), results).recommendation() == expected
 
 
+def test_rows_without_a_common_split_are_shown_without_a_difference():
+    results = {
+        "counts": {0: Result("counts", [1.0, 0.0], 1.0, 16, True)},
+        "both": {1: Result("both", [0.0, 0.0], 1.0, 16)},
+    }
+    made = Table.of(MadeUp(), results)
+    assert [row[3] for row in made.cells()[1:]] == ["no common split", ""]
+    assert made.recommendation().endswith("which is level with counts (no common split).")
+
+
 def test_of_losses_a_smaller_one_is_ahead():
     results = {
         name: {split: Result(name, losses, 1.0, 16, name == "counts") for split in range(2)}

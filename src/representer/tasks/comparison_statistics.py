@@ -107,11 +107,13 @@ def paired_interval(
 
     Args:
         first: By split.
-        second: By split; at least one split is in both.
+        second: By split; without a common split, the result is NaN.
         metric: The metric.
         has_fixed_test: True if all splits have the same test part.
     """
     shared = [split for split in first if split in second]
+    if not shared:
+        return Interval(math.nan, math.nan, math.nan)
     one, other = ({split: rows[split] for split in shared} for rows in (first, second))
     influences = None
     if has_fixed_test:

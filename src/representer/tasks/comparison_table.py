@@ -77,7 +77,7 @@ class Table:
         for name in names:
             own = results[name]
             difference = None
-            if reference not in (None, name) and own.keys() & results[reference].keys():
+            if reference is not None and reference != name:
                 difference = paired_interval(own, results[reference], metric, has_fixed_test=fixed)
             seconds = float(np.median([one.seconds for one in own.values()]))
             is_baseline = name in baselines
@@ -135,6 +135,8 @@ class Table:
     def signed(self, difference: Interval) -> str:
         """Return a difference with its interval as text."""
         mean, low, high = (f"{number:+.{self.metric.digits}f}" for number in difference)
+        if math.isnan(difference.mean):
+            return "no common split"
         return mean if math.isnan(difference.low) else f"{mean}, {low} to {high}"
 
     def cells(self) -> list[list[str]]:
