@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import shutil
@@ -298,7 +299,7 @@ def test_named_subjects_are_tested_once_without_a_baseline(run, data, tmp_path):
     out, names = tmp_path / "named", "subject 3,subject 1"
     outcome = run(
         "fit", "signal", data, "--out", out, *TINY, "--epochs", "1", "--test-subjects", names,
-        "--baselines", "false", "--window-seconds", "0.5", "--resample", "50",
+        "--baselines", "none", "--window-seconds", "0.5", "--resample", "50",
         "--standardize", "training",
     )  # fmt: skip
     assert outcome.code == 0
@@ -349,7 +350,7 @@ def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
     x = np.random.default_rng(0).normal(size=(16, 2, 60))
     path = written(tmp_path, X=x, y=y, subject=np.arange(16) // 4)
     outcome = run("fit", "signal", path, "--out", tmp_path / "run", *TINY, "--epochs", "1",
-                  "--folds", "2", "--baselines", "false")  # fmt: skip
+                  "--folds", "2", "--baselines", "none")  # fmt: skip
     assert outcome.code == 0
     assert "bad.npz: subject 2 has windows of one class; their accuracies" in outcome.err
     details = json.loads((tmp_path / "run" / "details.json").read_text())
@@ -360,13 +361,18 @@ def test_a_subject_of_one_class_is_reported_with_the_file(run, tmp_path):
 
 def test_an_uninterrupted_run_has_a_report_and_predictions(run, data, tmp_path):
     out = tmp_path / "run"
-    words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "false"]
+    words = ["--valid-fraction", "0", "--folds", "2", "--baselines", "all"]
     outcome = run("fit", "signal", data, "--out", out, *TINY, *words)
     assert outcome.code == 0, outcome.err
     assert "trained on 4 subjects, no early stopping" in outcome.err
     page = (out / "report.html").read_text()
     assert "<td>none</td>" in page
     assert "trained on all subjects. It is not tested" in page
+    baselines = json.loads((out / "metrics.json").read_text())["baselines"]
+    names = ["log band power", "cross-spectral matrices"]
+    assert [one["name"] for one in baselines] == [f"{name} + logistic regression" for name in names]
+    page = html.unescape(page)
+    assert all(f'<td title="{one["description"]}">{one["name"]}</td>' in page for one in baselines)
     assert run("predict", out, data).code == 0
 
 
@@ -458,7 +464,7 @@ def test_explained_filters_sum_to_the_score_and_are_in_the_report(run, fitted, d
 
 
 def test_a_cell_without_exact_contributions_is_not_explained(run, data, tmp_path):
-    words = ["--epochs", "1", "--folds", "2", "--baselines", "false", "--cell", "lstm"]
+    words = ["--epochs", "1", "--folds", "2", "--baselines", "none", "--cell", "lstm"]
     out = tmp_path / "run"
     assert run("fit", "signal", data, "--out", out, *TINY, *words).code == 0
     outcome = run("explain", out, data)
@@ -484,7 +490,7 @@ def test_arrays_of_other_names_are_read_as_in_training(run, tmp_path):
         "--valid-fraction",
         "0",
         "--baselines",
-        "false",
+        "none",
     ]
     assert run("fit", "signal", path, "--out", out, *small, *words).code == 0
     assert json.loads((out / "details.json").read_text())["data"]["classes"] == {"0": 6, "1": 6}

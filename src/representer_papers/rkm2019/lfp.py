@@ -17,7 +17,7 @@ from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
-from representer.tasks.signal.signal_baseline import band_power_baseline
+from representer.tasks.signal.signal_baseline import spectral_baseline
 from representer.tasks.signal.signal_data import standardized
 from representer.tasks.signal.signal_fold import FoldResult, folder_name, new_estimator
 from representer.tasks.signal.signal_loso import FOLDS, accuracy_by_subject, plan, run_loso
@@ -62,7 +62,7 @@ def config_of(signals: SignalSet, cell: str, request: Request, subjects: int, se
     chosen = SignalConfig(
         answer="network", cell=cell, filters="wavelet", filter_length=40, hidden_size=30, seed=seed,
         folds=0 if request.budget == 1 or groups >= subjects else groups,
-        threads=request.threads or 1, baselines=False,
+        threads=request.threads or 1, baselines="none",
     )  # fmt: skip
     chosen = replace(chosen, **signals.options)
     return replace(chosen, hidden_size=4, epochs=1, folds=2) if request.smoke else chosen
@@ -82,7 +82,7 @@ def _run(
     figures: dict[str, Any] = {}
     if row == BASELINE:
         config = replace(config, standardize=signals.baseline)
-        result = band_power_baseline(recordings, plan(recordings, config), config.standardize)
+        result = spectral_baseline(recordings, plan(recordings, config), config.standardize)
         parameters = None
     else:
         result = run_loso(recordings, config, folder.path)

@@ -1,4 +1,4 @@
-"""Band powers: they find what is in a band, learn from it, and nothing of the test subjects."""
+"""The baselines for signals learn from spectra, and nothing of the test subjects."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from representer.data.signals import default_couplings, recordings, synthetic_recordings
-from representer.errors import ArgumentError
-from representer.tasks.signal.signal_baseline import BANDS, band_power_baseline, log_band_powers
+from representer.kernels import CrossSpectralKernel
+from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
 from representer.tasks.signal.signal_folds import folds_of
 
 
@@ -23,47 +26,43 @@ def loud(subjects: int = 4, windows: int = 12):
     return recordings(x, np.where(labels, "b", "a"), np.arange(count) // windows, 100)
 
 
-@pytest.mark.parametrize(
-    ("hz", "band"), [(2, "delta"), (6, "theta"), (10, "alpha"), (20, "beta"), (40, "gamma")]
-)
-def test_an_oscillation_is_in_its_band_and_channel(hz, band):
-    t = np.arange(400) / 200
-    x = np.stack([np.zeros_like(t), 3 * np.sin(2 * np.pi * hz * t)])[None]
-    features, names = log_band_powers(x, 200)
-    assert names == tuple(BANDS)
-    found = features.reshape(len(BANDS), 2)  # band by band, then channel by channel
-    assert np.unravel_index(found.argmax(), found.shape) == (names.index(band), 1)
-    assert np.isfinite(found).all()
-
-
-def test_the_unit_of_the_signal_moves_all_powers_alike():
-    x = np.random.default_rng(0).normal(size=(3, 2, 200))
-    volts, _ = log_band_powers(1e-6 * x, 100)
-    microvolts, _ = log_band_powers(x, 100)
-    assert np.allclose(volts + 12, microvolts, atol=1e-6)
-
-
-def test_bands_that_windows_cannot_tell_are_left_out():
-    x = np.random.default_rng(0).normal(size=(1, 1, 50))
-    assert log_band_powers(x, 100)[1] == ("delta", "theta", "alpha", "beta", "gamma")
-    assert log_band_powers(x[:, :, :20], 100)[1] == ("theta", "alpha", "beta", "gamma")
-    assert log_band_powers(x, 40)[1] == ("delta", "theta", "alpha", "beta")
-    with pytest.raises(ArgumentError, match=r"signals is 'windows of 0\.02 s at 200 Hz'; expected"):
-        log_band_powers(x[:, :, :4], 200)
-
-
 @pytest.mark.parametrize("kind", ["subject", "window", "training", "none"])
 def test_power_is_learned(kind):
     of = loud()
-    found = band_power_baseline(of, folds_of(of, 0.2, 0), kind)
+    found = spectral_baseline(of, folds_of(of, 0.2, 0), kind)
     assert found.rows.tolist() == list(range(len(of)))
     assert (found.probabilities.argmax(axis=1) == of.labels).mean() > 0.95
-    assert "alpha" in found.description
+    assert "8 to 13" in found.description
+    assert found.name == "log band power + logistic regression"
+
+
+def test_power_is_that_of_standardized_logarithms():
+    of = loud()
+    (fold, *_) = folds = folds_of(of, 0.2, 0)
+    features = CrossSpectralKernel(100.0).read(of.signals).views["power"].astype(float)
+    rows = fold.parts(of)
+    train = np.concatenate([rows["train"], rows["valid"]])
+    peer = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, tol=1e-8))
+    expected = peer.fit(features[train], of.labels[train]).predict_proba(features[rows["test"]])
+    found = spectral_baseline(of, folds, "none")
+    np.testing.assert_allclose(found.probabilities[rows["test"]], expected, atol=1e-3)
+
+
+def test_matrices_find_what_phases_alone_tell():
+    of = synthetic_recordings(default_couplings(), subjects=8, windows=40, seed=3)
+    found = spectral_baseline(of, folds_of(of, 0.2, 0), "subject", "matrix")
+    assert (found.probabilities.argmax(axis=1) == of.labels).mean() > 0.9
+    assert VIEWS == {"none": (), "simple": ("power",), "all": ("power", "matrix")}
+    rows = np.concatenate([np.flatnonzero(of.labels == k)[::20] for k in (0, 1)])
+    few = of.take(np.sort(rows))  # fewer windows than features
+    assert spectral_baseline(few, folds_of(few, 0, 0), "subject", "matrix").rows.tolist() == [
+        *range(16)
+    ]
 
 
 def test_where_phases_alone_tell_it_is_at_chance():
     of = synthetic_recordings(default_couplings(), subjects=8, windows=40, seed=3)
-    found = band_power_baseline(of, folds_of(of, 0.2, 0), "subject")
+    found = spectral_baseline(of, folds_of(of, 0.2, 0), "subject")
     assert 0.4 < (found.probabilities.argmax(axis=1) == of.labels).mean() < 0.6
 
 
@@ -72,7 +71,7 @@ def test_labels_of_the_test_subject_change_nothing():
     (fold, *_) = folds_of(of, 0.2, 0)
     labels = of.labels.copy()
     labels[of.subjects == fold.test[0]] = 0
-    ours = band_power_baseline(of, [fold], "subject").probabilities
+    ours = spectral_baseline(of, [fold], "subject").probabilities
     assert np.array_equal(
-        ours, band_power_baseline(replace(of, labels=labels), [fold], "subject").probabilities
+        ours, spectral_baseline(replace(of, labels=labels), [fold], "subject").probabilities
     )

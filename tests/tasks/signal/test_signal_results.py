@@ -12,7 +12,7 @@ from representer.tasks.signal.signal_data import SignalData
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer.tasks.signal.signal_results import _figures, _standing
 
-SUBJECTS = ("a", "b", "c")
+SUBJECTS = ("b", "c", "a")  # in the order of the recordings
 
 
 def data_of(subjects: tuple[str, ...]) -> SignalData:
@@ -37,9 +37,9 @@ def figures(subjects: tuple[str, ...], errors: list[int]) -> dict:
 
 
 def test_mean_and_sample_deviation_are_over_subjects():
-    result = figures(SUBJECTS, errors=[4, 8, 9])  # one window of b, two windows of c
+    result = figures(SUBJECTS, errors=[4, 8, 9])  # one window of c, two windows of a
     accuracies = [1.0, 0.75, 0.5]
-    assert list(result["by_subject"].values()) == accuracies
+    assert list(result["by_subject"].items()) == list(zip(SUBJECTS, accuracies, strict=True))
     assert result["mean"] == pytest.approx(0.75)
     assert result["deviation"] == pytest.approx(statistics.stdev(accuracies))
     assert result["test"]["accuracy"] == pytest.approx(9 / 12)

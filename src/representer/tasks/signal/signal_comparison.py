@@ -14,7 +14,7 @@ from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
-from representer.tasks.signal.signal_baseline import NAME, band_power_baseline
+from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
 from representer.tasks.signal.signal_data import SignalData, prepare, standardized
 from representer.tasks.signal.signal_fold import FoldData, FoldJob, new_estimator, train_fold
 from representer.tasks.signal.signal_folds import Fold, subjects_of
@@ -107,12 +107,16 @@ class SignalComparison(Comparison):
         ]
 
     def _baselines(self, fold: Fold) -> list[Result]:
-        if not self.config.baselines:
-            return []
         recordings = self.data.recordings
-        found = band_power_baseline(recordings, [fold], self.config.standardize)
         rows = fold.parts(recordings)
-        return [self._result(rows, NAME, found.seconds, found.probabilities, is_baseline=True)]
+        every = [
+            spectral_baseline(recordings, [fold], self.config.standardize, view)
+            for view in VIEWS[self.config.baselines]
+        ]
+        return [
+            self._result(rows, one.name, one.seconds, one.probabilities, is_baseline=True)
+            for one in every
+        ]
 
     def _result(
         self, rows: dict[str, np.ndarray], name: str, seconds: float, probabilities: np.ndarray,

@@ -10,7 +10,7 @@ from representer.report.standing import parts_sentence
 from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
 from representer.tasks.run_flow import named, opened, publish
-from representer.tasks.signal.signal_baseline import band_power_baseline
+from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
 from representer.tasks.signal.signal_data import prepare, standardized
 from representer.tasks.signal.signal_filters import describe_filters
 from representer.tasks.signal.signal_fold import (
@@ -56,10 +56,11 @@ def fit(config: Any) -> dict[str, Any]:
         result = run_loso(data.recordings, config, run.path)
         shared = FoldData(standardized(data.recordings, config), data.digest)
         final = train_final(run, config, shared)
-        baseline = None
-        if config.baselines:
-            baseline = band_power_baseline(data.recordings, folds, config.standardize)
-        metrics = metrics_of(config, data, result, final, baseline)
+        baselines = [
+            spectral_baseline(data.recordings, folds, config.standardize, view)
+            for view in VIEWS[config.baselines]
+        ]
+        metrics = metrics_of(config, data, result, final, baselines)
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
         details = details_of(config, data, final)
         if estimator.has_network:

@@ -14,7 +14,6 @@ from representer.report.standing import ACCURACY, standing
 from representer.tasks.estimator_options import defaults
 from representer.tasks.estimator_results import model_name
 from representer.tasks.run_flow import repeated
-from representer.tasks.signal.signal_baseline import NAME as BASELINE
 from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_data import SignalData
 from representer.tasks.signal.signal_fold import FoldResult, TrainedFold
@@ -28,24 +27,18 @@ def metrics_of(
     data: SignalData,
     result: LosoResult,
     final: TrainedFold,
-    baseline: BaselinePredictions | None,
+    baselines: Sequence[BaselinePredictions],
 ) -> dict[str, Any]:
-    """Return metrics.json: metrics over all folds and by subject, for model and baseline."""
+    """Return metrics.json: metrics over all folds and by subject, for model and baselines."""
     recordings, training = data.recordings, final.training
     own = _figures(data, result.rows, result.probabilities)
     parts = _parts(result.folds)
-    baselines = []
-    if baseline is not None:
-        figures = _figures(data, baseline.rows, baseline.probabilities)
-        baselines.append(
-            {
-                "name": BASELINE,
-                "description": baseline.description,
-                "seconds": baseline.seconds,
-                **figures,
-                "difference": paired_over_subjects(own["by_subject"], figures["by_subject"]),
-            }
-        )
+    others = []
+    for one in baselines:
+        figures = _figures(data, one.rows, one.probabilities)
+        about = {"name": one.name, "description": one.description, "seconds": one.seconds}
+        difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
+        others.append(about | figures | {"difference": difference})
     name = model_name(parts, f"{config.cell} with {config.filters} filters")
     return {
         "task": SIGNAL.name,
@@ -73,8 +66,8 @@ def metrics_of(
         "final_seconds": sum(part.seconds or 0.0 for part in final.estimator.parts_.values()),
         "parts": {name: part._asdict() for name, part in parts.items()},
         "parameters": final.estimator._count_parameters({})["all"],
-        "baselines": baselines,
-        **_standing(name, baselines, len(own["by_subject"])),
+        "baselines": others,
+        **_standing(name, others, len(own["by_subject"])),
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from representer.errors import ArgumentError
 from representer.estimators.parameters import MONITORS, require, require_choices, require_numbers
 from representer.estimators.signal_parameters import SignalParameters
-from representer.tasks.estimator_options import config_of, defaults, parameters_of
+from representer.tasks.estimator_options import BASELINES, config_of, defaults, parameters_of
 from representer.tasks.options import option
 from representer.tasks.task import Task
 
@@ -83,7 +83,9 @@ class CrossValidation:
     batch_size: int = option(32, "windows per step")
     patience: int = option(10, "stop after this many epochs without improvement; 0: never")
     monitor: str = option("loss", "validation metric for early stopping", choices=MONITORS)
-    baselines: bool = option(True, "also train the baseline")
+    baselines: str = option(
+        "simple", "baselines to train too: none, log band power, or all", choices=BASELINES
+    )
     jobs: int = option(1, "folds to train in parallel; 0: one per processor")
     seed: int = option(0, "random seed of folds, weights and order")
     threads: int = option(1, "CPU threads per fold; 0: default of torch")
@@ -92,7 +94,7 @@ class CrossValidation:
 
     def __post_init__(self) -> None:
         require_numbers(self, "resample", "window_seconds", "folds", "jobs", "seed", "threads")
-        require_choices(self, standardize=STANDARDIZE)
+        require_choices(self, standardize=STANDARDIZE, baselines=BASELINES)
         require(self, "folds", self.folds != 1, "0 for each subject, or 2 groups or more")
         is_alone = not (self.folds and self.test_subjects)
         require(self, "test_subjects", is_alone, "nothing with --folds")
