@@ -31,7 +31,8 @@ COVERED_BY = {
         "estimators/language_estimator", "estimators/language_predictors",
     ),
     "tests/estimators/test_joint.py": (
-        "estimators/halves", "estimators/kernel_machine", "estimators/pool",
+        "estimators/feature_kernel", "estimators/halves", "estimators/joint_target",
+        "estimators/kernel_machine", "estimators/linear_solution", "estimators/pool",
     ),
     "tests/cli/test_main.py": ("cli/errors",),
     "tests/cli/test_parser.py": ("cli/config_file",),
@@ -158,7 +159,7 @@ COVERED_BY = {
         "estimators/graph_parameters", "estimators/graph_reading",
     ),
     "tests/estimators/test_molecule.py": (
-        "estimators/classes", "estimators/graph_uncertainty", "estimators/molecule_batches",
+        "estimators/classes", "estimators/molecule_batches",
         "estimators/molecule_parameters",
     ),
     "tests/training/test_workers.py": ("storage/main_process",),

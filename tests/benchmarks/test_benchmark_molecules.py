@@ -1,4 +1,4 @@
-"""The benchmark of molecules: what is calibrated on which part, and what the tables average."""
+"""The benchmark of molecules: the metrics of a part, and what the tables average."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def molecules(bench) -> ModuleType:
     return bench("molecules")
 
 
-def test_deviations_are_calibrated_in_validation_and_judged_on_the_test_part(molecules):
+def test_a_row_has_the_errors_and_the_coverage_of_the_intervals(molecules):
     rng = np.random.default_rng(0)
-    truth = [rng.normal(size=(400, 1)) for _ in range(3)]
-    noise = (0.0, 2.0, 0.5)  # of training, validation and test
-    answers = [y + scale * rng.normal(size=y.shape) for y, scale in zip(truth, noise, strict=True)]
-    row = molecules.row(answers, [np.ones_like(y) for y in truth], truth)
-    assert row.rmse == pytest.approx(np.sqrt(np.mean((answers[2] - truth[2]) ** 2)))
-    assert 0.4 < row.rmse < 0.6
-    assert row.shares["0.5"] > 0.95  # deviations of 2, as in validation, where errors are of 0.5
-    same = molecules.row([answers[0], answers[2], answers[2]], [np.ones_like(y) for y in truth],
-                         [truth[0], truth[2], truth[2]])  # fmt: skip
-    assert same.shares["0.5"] == pytest.approx(0.5, abs=0.1)
+    truth = rng.normal(size=4000)
+    deviations = rng.uniform(0.2, 2, size=4000)
+    answers = truth + deviations * rng.normal(size=4000)
+    row = molecules.row(answers, deviations, truth, molecules.Part(0.5, 1.0))
+    assert row.rmse == pytest.approx(np.sqrt(np.mean((answers - truth) ** 2)))
+    assert row.shares["0.5"] == pytest.approx(0.5, abs=0.03)  # 4 standard errors
+    assert row.rank > 0.3
+    wide = molecules.row(answers, 4 * deviations, truth, molecules.Part(0.5, 1.0))
+    assert wide.shares["0.5"] > 0.95
+    assert wide.loss > row.loss
 
 
 def figures(rmse: float, mae: float) -> dict:
@@ -51,9 +51,12 @@ def test_errors_are_averaged_over_the_splits_of_a_kind(molecules):
     assert lines[3] == "| mean | 3.000 ± 1.414 | 1.500 ± 0.000 | 6.000 | 2.500 |"
 
 
-def test_the_uncertainty_table_has_means_and_shares_in_percent(molecules):
+def test_the_table_of_parts_has_means_and_shares_in_percent(molecules):
     shares = {str(level): 0.25 for level in molecules.LEVELS}
-    rows = [molecules.Row(1.0, 0.5, shares, 0.2), molecules.Row(2.0, 1.5, shares, 0.4)]
-    line = molecules.uncertainty_table({"random: x": rows}).splitlines()[2]
+    rows = [
+        molecules.Row(1.0, 0.5, shares, 0.2, molecules.Part(0.5, 10.0)),
+        molecules.Row(2.0, 1.5, shares, 0.4, molecules.Part(0.7, 20.0)),
+    ]
+    line = molecules.parts_table({"random: x": rows}).splitlines()[2]
     quarter = " | ".join(["25.0"] * len(molecules.LEVELS))
-    assert line == f"| random: x | 1.500 ± 0.707 | 1.000 ± 0.707 | {quarter} | 0.30 |"
+    assert line == f"| random: x | 1.500 ± 0.707 | 1.000 ± 0.707 | {quarter} | 0.30 | 0.60 | 15 |"

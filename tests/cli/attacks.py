@@ -227,7 +227,7 @@ def swap(run: Path, outside: Path, draw: random.Random) -> str:
 def change_json(run: Path, outside: Path, draw: random.Random) -> str:
     path = run / draw.choice(
         ["model.json"] * 4 + ["metrics.json", "details.json", "model.json", "vocabulary.json",
-                              "uncertainty.json", MANIFEST]
+                              "pool.json", MANIFEST]
     )  # fmt: skip
     if not path.is_file():
         path = run / "model.json"
@@ -259,7 +259,7 @@ def change_json(run: Path, outside: Path, draw: random.Random) -> str:
 
 
 def change_weights(run: Path, outside: Path, draw: random.Random) -> str:
-    path = run / draw.choice(("model.safetensors", "model.safetensors", "process.safetensors"))
+    path = run / draw.choice(("model.safetensors", "model.safetensors", "kernel.safetensors"))
     path = path if path.is_file() else run / "model.safetensors"
     try:
         tensors = safetensors.torch.load(path.read_bytes())
@@ -317,7 +317,7 @@ def replace_by_special(run: Path, outside: Path, draw: random.Random) -> str:
 
 def plant(run: Path, outside: Path, draw: random.Random) -> str:
     name = draw.choice((
-        "report.html", "explanations.json", "uncertainty.json", ".lock", "checkpoints", "folds",
+        "report.html", "explanations.json", "pool.json", ".lock", "checkpoints", "folds",
         f".report.html.{os.getpid()}.tmp", ".representer-0123456789abcdef.tmp", "gine",
         "labels.json",
     ))  # fmt: skip

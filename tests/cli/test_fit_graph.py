@@ -94,7 +94,7 @@ def test_a_classification_is_written_evaluated_and_predicted(run, folder, classi
 
 def test_a_regression_is_detected_and_predicted_with_deviations(run, folder, regressor):
     metrics = json.loads((regressor / "metrics.json").read_text())
-    assert (metrics["kind"], metrics["model"]) == ("regression", "GraphRegressor")
+    assert (metrics["kind"], metrics["model"]) == ("regression", "kernel + GraphRegressor")
     out = run("predict", regressor, folder / "numbers.jsonl").out
     estimator = load(regressor)
     assert isinstance(estimator, GraphRegressor)
@@ -162,8 +162,6 @@ def test_the_demo_trains_and_its_command_repeats_it(run, tmp_path):
 def test_invalid_inputs_of_fit_graph_are_rejected(run, folder, classifier, regressor, tmp_path):
     data = folder / "classes.jsonl"
     assert "--demo" in run("fit", "graph").err
-    refused = run("fit", "graph", data, "--uncertainty", "gp", "--out", tmp_path / "x")
-    assert "GraphClassifier does not have it" in refused.error
     refused = run("fit", "graph", data, "--kind", "regression", "--out", tmp_path / "x")
     assert "line 1" in refused.error
     assert "expected a finite number" in refused.error

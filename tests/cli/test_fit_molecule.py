@@ -19,7 +19,6 @@ from rdkit import Chem
 from representer import estimators
 from representer.cli.main import entry_point
 from representer.data.molecules import assembled_molecules, scaffold
-from representer.errors import DataError
 from representer.estimators import MoleculeRegressor
 from representer.storage import checkpoint
 from representer.storage.failpoints import VARIABLE
@@ -82,7 +81,8 @@ def test_a_run_holds_everything_that_was_promised(numbers):
     names = {path.name for path in numbers.iterdir()}
     assert names >= {
         "config.yaml", "model.json", "model.safetensors", "metrics.jsonl", "metrics.json",
-        "details.json", "splits.json", "report.html", "uncertainty.json", "gine",
+        "details.json", "splits.json", "report.html", "gine", "pool.json",
+        "kernel.json", "kernel.safetensors",
     }  # fmt: skip
     metrics = json.loads((numbers / "metrics.json").read_text())
     assert list(metrics["test"]) == ["atoms", "rings"]
@@ -181,59 +181,33 @@ def test_the_mean_is_that_of_the_training_rows(numbers, molecules):
     assert metrics["baselines"][-1]["test"]["atoms"]["rmse"] == pytest.approx(wanted)
 
 
-def test_many_molecules_are_predicted_by_the_ensemble(run, molecules, tmp_path, monkeypatch):
-    from representer.estimators import last_layer_gp
-
-    monkeypatch.setattr(last_layer_gp, "MOST", 10)
-    out = tmp_path / "run"
-    words = ["--target", "atoms", "--baselines", "none", "--epochs", "1"]
-    assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 0
-    assert not (out / "process.safetensors").exists()
-    assert json.loads((out / "metrics.json").read_text())["model"].endswith("mean of 2")
-    answers = rows_of(run("predict", out, molecules).out)
-    assert all(float(row["uncertainty"]) > 0 for row in answers)
+def test_an_explanation_lists_walks_of_the_network_and_subtrees_of_the_kernel(
+    run, molecules, numbers, tmp_path
+):
     path = tmp_path / "one.csv"
     path.write_text("smiles\nCCO\n")
-    assert run("explain", out, path).code == 0
+    found = {"both": set(listed(run, numbers, path))}
+    for answer in ("network", "kernel"):
+        out = tmp_path / answer
+        words = ["--target", "atoms", "--baselines", "none", "--epochs", "1", "--answer", answer]
+        assert run("fit", "molecule", molecules, "--out", out, *TINY, *words).code == 0
+        predicted = rows_of(run("predict", out, molecules).out)
+        assert all(float(row["uncertainty"]) > 0 for row in predicted)
+        found[answer] = set(listed(run, out, path))
+    assert found["network"] == {"C0–C1", "C1–C0", "C1–O2", "O2–C1"}
+    assert {"C", "O", "CH3", "OH", "C(C,O)"} <= found["kernel"]
+    assert found["both"] <= found["network"] | found["kernel"]
+
+
+def listed(run, out, path) -> list[str]:
+    assert run("explain", out, path, "--top", "50").code == 0
     (entry,) = json.loads((out / "explanations.json").read_text())
-    assert {one["what"] for one in entry["contributions"]} == {"C0–C1", "C1–C0", "C1–O2", "O2–C1"}
     assert entry["others"]["count"] == 0
-
-
-def test_a_resumed_run_may_predict_by_the_ensemble_alone(run, numbers, molecules):
-    words = ["--target", "atoms,rings", "--uncertainty", "ensemble", "--baselines", "none"]
-    out = molecules.parent / "ensemble"
-    shutil.copytree(numbers, out)
-    outcome = run("fit", "molecule", molecules, "--out", out, *TINY, *words, "--resume")
-    assert outcome.code == 0, outcome.err
-    assert "WL kernel network, mean of 2" in outcome.out
-    assert "Gaussian process" not in outcome.out
-    assert not (out / "process.safetensors").exists()
-    assert json.loads((out / "uncertainty.json").read_text())["kind"] == "ensemble"
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"parts": None}, "is of an older version"),
-        ({"parts": [0.5]}, r"cannot be used: numbers of other targets"),
-        ({"parts": [0.5, float("nan")]}, "NaN is not a number"),
-        ({"parts": [0.5, 5.0]}, r"numbers out of their range"),
-        ({"scales": [[1.0, 2.0]]}, "cannot be used"),
-        ({"noises": [None, 1.0]}, "cannot be used"),
-    ],
-)
-def test_uncertainties_that_cannot_be_are_refused(numbers, tmp_path, changed, message):
-    out = tmp_path / "run"
-    shutil.copytree(numbers, out)
-    path = out / "uncertainty.json"
-    described = json.loads(path.read_text()) | changed
-    path.write_text(json.dumps({k: v for k, v in described.items() if v is not None}))
-    with pytest.raises(DataError, match=r"its SHA-256 is not that of manifest\.json"):
-        estimators.load(out)
-    (out / "manifest.json").unlink()
-    with pytest.raises(DataError, match=message):
-        estimators.load(out)
+    total = sum(one["contribution"] for one in entry["contributions"]) + entry["constant"]
+    assert total == pytest.approx(entry["score"], abs=1e-6)
+    assert len(entry["atoms"]) == 3
+    assert sum(entry["atoms"]) == pytest.approx(total - entry["constant"], abs=1e-6)
+    return [one["what"] for one in entry["contributions"]]
 
 
 def test_a_class_has_probabilities_that_sum_to_one(run, classes, molecules):
@@ -276,14 +250,13 @@ def test_explain_names_walks_whose_contributions_sum_to_the_prediction(
     assert ", CCO\n" in out.out
     entries = json.loads((numbers / "explanations.json").read_text())
     predicted = rows_of(run("predict", numbers, path).out)
-    for entry, row, count in zip(entries, predicted, (3, 1, 3), strict=True):
-        assert len(entry["contributions"]) == count  # of one atom, the Gaussian process alone
+    for entry, row, count in zip(entries, predicted, (3, 2, 3), strict=True):
+        assert len(entry["contributions"]) == count  # one atom has two colors and no walks
         listed = sum(one["contribution"] for one in entry["contributions"])
         total = entry["constant"] + listed + entry["others"]["contribution"]
         assert total == pytest.approx(entry["score"], rel=1e-9)
         assert entry["score"] == pytest.approx(float(row["prediction_atoms"]), rel=1e-6)
-    whole = sum(entries[1]["atoms"]) + sum(one for _, one in entries[1]["bonds"])
-    assert whole == 0  # a single atom has no walks
+    assert entries[1]["bonds"] == []
     assert "[Na+].CC(=O)[O-]" in (numbers / "report.html").read_text(encoding="utf-8")
     (numbers / "explanations.json").unlink()
     assert run("explain", classes, path, "--limit", "1").code == 0
@@ -401,10 +374,9 @@ def test_a_killed_run_reaches_the_same_weights(run, numbers, molecules, tmp_path
     assert len(checkpoint.steps(out / "checkpoints")) == 2
     assert not (out / "metrics.json").exists()
     assert run(*words, "--resume").code == 0
-    for folder in (".", "gine"):
-        for name in ("model.safetensors", "process.safetensors", "metrics.jsonl"):
-            ours, whole = (root / folder / name for root in (out, numbers))
-            assert ours.read_bytes() == whole.read_bytes(), ours
+    weights = ("model.safetensors", "metrics.jsonl", "kernel.safetensors")
+    for name in (*weights, *(f"gine/{name}" for name in weights[:2])):
+        assert (out / name).read_bytes() == (numbers / name).read_bytes(), name
     assert (out / "splits.json").read_bytes() == (numbers / "splits.json").read_bytes()
     assert not list(out.rglob("*.tmp"))
 

@@ -21,12 +21,14 @@ from torch_geometric.data import Data
 from representer import estimators
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import GraphClassifier, GraphRegressor
+from representer.estimators.fitting import outputs_of
 from representer.estimators.graph_inputs import FeatureCode, GraphInputs, degrees
-from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.estimators.graph_parameters import GraphParameters
 from representer.estimators.graph_reading import read_graphs
 
 SMALL = {"hidden_size": 8, "depth": 2, "random_state": 0, "verbose": 0}
 TRAINED = {**SMALL, "epochs": 20, "lr": 2e-2}
+NETWORK = {**SMALL, "answer": "network"}
 
 
 def labeled(count: int, letter: str) -> nx.Graph:
@@ -50,7 +52,7 @@ def classifier() -> GraphClassifier:
 
 @pytest.fixture(scope="module")
 def regressor() -> GraphRegressor:
-    return GraphRegressor(**TRAINED, members=2, uncertainty="gp").fit(GRAPHS, NUMBERS)
+    return GraphRegressor(**TRAINED, members=2).fit(GRAPHS, NUMBERS)
 
 
 def test_it_learns_what_can_be_learned(classifier, regressor):
@@ -65,8 +67,8 @@ def test_it_learns_what_can_be_learned(classifier, regressor):
 
 @pytest.mark.parametrize("network", ["wl", "random-walk"])
 @pytest.mark.parametrize("decay", [0.5, "learned"])
-def test_contributions_and_baseline_sum_to_the_score(network, decay):
-    parameters = {**SMALL, "epochs": 2, "network": network, "decay": decay, "order": 3}
+def test_contributions_of_walks_and_baseline_sum_to_the_score(network, decay):
+    parameters = {**NETWORK, "epochs": 2, "network": network, "decay": decay, "order": 3}
     model = GraphClassifier(**parameters, members=2, dropout=0.2).fit(GRAPHS, LABELS)
     (explanation,) = model.explain(GRAPHS[5:6])
     total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
@@ -78,18 +80,90 @@ def test_contributions_and_baseline_sum_to_the_score(network, decay):
     assert all(len(walk) == 3 for walk in walks)
 
 
-def test_the_score_of_a_number_is_the_prediction(regressor):
-    (explanation,) = regressor.explain(GRAPHS[3:4])
-    total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
-    assert total == pytest.approx(explanation.score, abs=1e-9)
-    assert explanation.score == pytest.approx(regressor.predict(GRAPHS[3:4])[0], rel=1e-12)
-    assert {c.part for c in explanation.contributions} == {"network", "kernel"}
-    names = {c.where: c.what for c in explanation.contributions}
-    assert names[1, 2] == "a 1–c 2"
+@pytest.mark.parametrize("kind", ["classifier", "regressor"])
+def test_contributions_of_subtrees_and_walks_sum_to_the_score_of_both(kind, request):
+    model = request.getfixturevalue(kind)
+    assert 0 < model.share_["kernel"] < 1
+    for graph, one in zip(GRAPHS, model.explain(GRAPHS), strict=True):
+        total = one.baseline + sum(c.contribution for c in one.contributions)
+        assert total == pytest.approx(one.score, abs=1e-9)
+        assert {c.part for c in one.contributions} == {"network", "kernel"}
+        lines = [(c.part, c.what, c.where) for c in one.contributions]
+        assert len(set(lines)) == len(lines)
+        if kind == "regressor":
+            assert one.score == pytest.approx(model.predict([graph])[0], rel=1e-5)
+        else:
+            logs = np.log(model.predict_proba([graph])[0])
+            assert one.score == pytest.approx(logs.max() - logs.mean(), rel=1e-4)
+    (one,) = model.explain(GRAPHS[3:4])
+    names = {(c.part, c.where): c.what for c in one.contributions}
+    assert names["network", (1, 2)] == "a 1–c 2"
+    assert names["kernel", (0,)].startswith("a(x a(")
+    assert ("kernel", (0, 1, 3)) in names  # all nodes with the label a
+
+
+@pytest.mark.parametrize("answer", ["kernel", "network", "both"])
+def test_every_answer_is_saved_explained_and_searched(answer, tmp_path):
+    model = GraphClassifier(**SMALL, epochs=2, answer=answer).fit(GRAPHS, LABELS)
+    assert (model.network_ is None) == (answer == "kernel")
+    assert (model.kernel_ is None) == (answer == "network")
+    model.save(tmp_path / "run")
+    loaded = estimators.load(tmp_path / "run")
+    assert np.array_equal(loaded.predict_proba(GRAPHS), model.predict_proba(GRAPHS))
+    assert loaded.explain(GRAPHS[:2]) == model.explain(GRAPHS[:2])
+
+
+def test_the_kernel_alone_learns_what_the_labels_tell():
+    model = GraphClassifier(**SMALL, answer="kernel").fit(GRAPHS, LABELS)
+    assert model.score(GRAPHS, LABELS) == 1
+    numbers = GraphRegressor(**SMALL, answer="kernel").fit(GRAPHS, NUMBERS)
+    assert numbers.score(GRAPHS, NUMBERS) > 0.95
+    assert numbers.machine_ is not None
+    near, far = (
+        numbers.machine_.moments(read_graphs([one]))[1].item()
+        for one in (GRAPHS[4], labeled(40, "b"))
+    )
+    assert far > 2 * near > 0
+    assert (numbers.predict(GRAPHS[:3], return_std=True)[1] > 0).all()
+
+
+def test_logits_of_members_are_averaged():
+    model = GraphClassifier(**NETWORK, epochs=1, members=3).fit(GRAPHS, LABELS)
+    graphs = model.inputs_.encode(read_graphs(GRAPHS))
+    members = [outputs_of(one, model.inputs_, graphs) for one in model.network_.members]
+    mean = np.mean(members, axis=0)
+    expected = np.exp(mean) / np.exp(mean).sum(1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(GRAPHS), expected, rtol=1e-5)
+
+
+def test_labels_that_training_lacked_are_counted():
+    model = GraphClassifier(**SMALL, answer="kernel").fit(GRAPHS, LABELS)
+    with pytest.warns(UserWarning, match="2 of 9 nodes have labels that training lacked: 'y', 'z'"):
+        model.predict([labeled(4, "z"), labeled(5, "y")][::-1])
+    cycle = [nx.cycle_graph(n) for n in range(4, 12)] + [nx.path_graph(n) for n in range(4, 12)]
+    model.fit(cycle, ["ring"] * 8 + ["chain"] * 8)
+    with pytest.warns(UserWarning, match="1 of 5 nodes have degrees that training lacked: 4"):
+        model.predict([nx.star_graph(4)])
+
+
+def test_numbers_of_nodes_are_labels_of_the_kernel_if_they_are_integers():
+    ends = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+
+    def graph(first: float, second: float) -> Data:
+        x = torch.tensor([[first, second], [0.0, 0.5], [1.0, 0.5]])
+        return Data(x=x, edge_index=ends, edge_attr=torch.tensor([[0.5], [0.5], [1.5], [1.5]]))
+
+    inputs = GraphInputs.find(read_graphs([graph(0, 0.1), graph(1, 0.2)]))
+    (labeled_graph,) = inputs.labeled(read_graphs([graph(1, 7.0)])[0])
+    assert labeled_graph.nodes == [(1,), (0,), (1,)]
+    assert labeled_graph.edges is None
+    half = GraphInputs.find(read_graphs([graph(0.5, 0.1)]))
+    (by_degree,) = half.labeled(read_graphs([graph(0.5, 0.1)])[0])
+    assert by_degree.nodes == [1, 2, 1]
 
 
 def test_a_network_without_contributions_says_so():
-    model = GraphClassifier(**SMALL, epochs=1, network="gine").fit(GRAPHS, LABELS)
+    model = GraphClassifier(**NETWORK, epochs=1, network="gine").fit(GRAPHS, LABELS)
     with pytest.raises(KindError, match="not a sum of contributions"):
         model.explain(GRAPHS[:1])
 
@@ -158,8 +232,9 @@ def test_values_that_do_not_fit_each_other_are_damage(
 def test_scikit_learn_searches_and_validates():
     model = GraphClassifier(**SMALL, epochs=1)
     assert cross_val_score(model, GRAPHS, LABELS, cv=2).shape == (2,)
-    search = GridSearchCV(model, {"network": ["wl", "random-walk"]}, cv=2).fit(GRAPHS, LABELS)
-    assert search.best_params_["network"] in ("wl", "random-walk")
+    choices = {"answer": ["kernel", "network"], "network": ["wl", "random-walk"]}
+    search = GridSearchCV(model, choices, cv=2).fit(GRAPHS, LABELS)
+    assert search.best_params_["answer"] in choices["answer"]
 
 
 def test_pyg_and_networkx_graphs_become_the_same_input():
@@ -214,7 +289,7 @@ def test_several_targets_may_be_partly_unknown():
     values = np.stack([NUMBERS, -NUMBERS], axis=1)
     values[::3, 0] = np.nan
     values[1, :] = np.nan
-    model = GraphRegressor(**SMALL, epochs=2, uncertainty="gp").fit(GRAPHS, values)
+    model = GraphRegressor(**SMALL, epochs=2).fit(GRAPHS, values)
     mean, std = model.predict(GRAPHS, return_std=True)
     assert mean.shape == std.shape == (20, 2)
     assert np.isfinite(std).all()
@@ -286,5 +361,5 @@ def test_a_label_that_json_cannot_hold_is_named(tmp_path):
 
 
 def test_every_parameter_has_a_help_text():
-    for field in GraphRegressorParameters.__dataclass_fields__.values():
+    for field in GraphParameters.__dataclass_fields__.values():
         assert field.metadata["help"], field.name

@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from representer.errors import ArgumentError, CheckpointError, DataError
 from representer.estimators import TextClassifier, TextRegressor, load, softmax_regression
 from representer.estimators.classes import Classes
 from representer.estimators.kernel_machine import KernelMachine
-from representer.estimators.kernel_selection import select
+from representer.estimators.kernel_selection import fit_machine, select, splits_of
 from representer.estimators.pool import Pool
 from representer.estimators.targets import Numbers
 from representer.kernels.text_kernel import TextKernel
@@ -56,10 +56,10 @@ def test_both_is_the_weighted_sum_of_the_two_scores():
     both = TextClassifier(**SMALL).fit(TEXTS, LABELS)
     network = TextClassifier(**SMALL, answer="network").fit(TEXTS, LABELS)
     kernel = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, LABELS)
-    expected = both.pool_.kernel * kernel._scores(TEXTS) + both.pool_.network * (
-        network._scores(TEXTS)
+    expected = both.pool_.kernel * kernel._predicted(TEXTS) + both.pool_.network * (
+        network._predicted(TEXTS)
     )
-    np.testing.assert_allclose(both._scores(TEXTS), expected, rtol=1e-12)
+    np.testing.assert_allclose(both._predicted(TEXTS), expected, rtol=1e-12)
     assert both.answer == "both"
     assert sum(both.share_.values()) == 1
 
@@ -118,12 +118,56 @@ def test_an_unknown_answer_is_refused():
         TextClassifier(answer="all").fit(TEXTS, LABELS)
 
 
-def test_several_targets_have_no_kernel_machine():
+def test_each_target_has_a_machine_of_its_known_rows():
     labels = np.array([[label, label] for label in LABELS], dtype=object)
-    model = TextClassifier(**SMALL).fit(TEXTS, labels)
-    assert model.kernel_ is None
-    with pytest.raises(ArgumentError, match="answer is 'kernel'; expected 'network' or 'both'"):
-        TextClassifier(**SMALL, answer="kernel").fit(TEXTS, labels)
+    labels[::3, 1] = None
+    model = TextClassifier(**SMALL, answer="kernel").fit(TEXTS, labels)
+    assert model.score(TEXTS, labels) > 0.95
+    known = [row for row in range(len(TEXTS)) if row % 3]
+    alone = TextClassifier(**SMALL, answer="kernel").fit(
+        [TEXTS[row] for row in known], [LABELS[row] for row in known]
+    )
+    assert len(model.targets_) == 2
+    assert model.targets_[1].machine.kernel.width <= model.targets_[0].machine.kernel.width
+    np.testing.assert_allclose(
+        model.predict_proba(TEXTS)[1], alone.predict_proba(TEXTS), atol=0.2
+    )  # C is found on other rows
+    numbers = np.stack([NUMBERS, 100 * NUMBERS], axis=1)
+    numbers[1::2, 0] = np.nan
+    mean, deviation = TextRegressor(**SMALL).fit(TEXTS, numbers).predict(TEXTS, return_std=True)
+    np.testing.assert_allclose(mean[:, 1], 100 * NUMBERS, atol=50)
+    assert (deviation > 0).all()
+
+
+def test_few_validation_objects_leave_the_choice_of_c_to_folds():
+    rng = np.random.default_rng(0)
+    words, target = [f"w{i}" for i in range(30)], Classes((0, 1))
+    texts = [" ".join(rng.choice(words, 12)) for _ in range(160)]
+    values = np.array([int("w1" in text.split()) for text in texts]) ^ (rng.random(160) < 0.2)
+    given = [TextKernel(min_count=1)], target, texts, values, 150
+    machine, moments = fit_machine(*given, None, is_supervised=True)
+    chosen = machine.penalty
+    losses = {}
+    for penalty in (chosen / 3, chosen, chosen * 3):
+        total = 0.0
+        for rows, others in StratifiedKFold(5).split(texts[:150], values[:150]):
+            kernel = TextKernel(min_count=1)
+            features = kernel.fit([texts[i] for i in rows], np.eye(2)[values[rows]]).transform(
+                [texts[i] for i in rows]
+            )
+            model = LogisticRegression(C=penalty, max_iter=1000, tol=1e-5)
+            chances = model.fit(features, values[rows]).predict_proba(
+                kernel.transform([texts[i] for i in others])
+            )
+            total -= np.log(chances[np.arange(len(others)), values[others]]).sum()
+        losses[penalty] = total
+    assert losses[chosen] < min(losses[chosen / 3], losses[chosen * 3])
+    kernel = TextKernel(min_count=1)
+    without = KernelMachine.fit(kernel, target, texts[:150], values[:150], chosen)
+    assert np.array_equal(moments[0], without.scores(texts[150:]))
+    groups = np.arange(150) // 30
+    (rows, others), *_ = splits_of(target, values[:150], groups)
+    assert not {*groups[rows]} & {*groups[others]}
 
 
 def test_the_machine_is_logistic_regression_on_the_features_of_the_kernel(monkeypatch):
@@ -204,19 +248,39 @@ def test_weights_of_numbers_are_those_of_least_squares():
     assert pool.loss == pytest.approx(0.01, rel=0.1)
 
 
+def test_the_variance_of_both_parts_is_that_of_their_mixture():
+    kernel, network = (np.array([[1.0]]), np.array([[0.5]])), (np.array([[3.0]]), np.array([[0.2]]))
+    mean, variance = Pool(0.3, 0.7, 0.5, 0.0).moments(kernel, network)
+    rng = np.random.default_rng(0)
+    is_kernel = rng.random(400_000) < 0.3
+    draws = np.where(is_kernel, 1 + rng.normal(size=400_000) * 0.5**0.5,
+                     3 + rng.normal(size=400_000) * 0.2**0.5)  # fmt: skip
+    # 4e5 draws of deviation 1.1: mean within 0.002, variance within 0.004, at one deviation
+    assert mean[0, 0] == pytest.approx(draws.mean(), abs=0.01)
+    assert variance[0, 0] == pytest.approx(draws.var(), abs=0.02)
+    alone = Pool(0.0, 0.9, 0.0, 0.0).moments(None, network)
+    assert (alone[0].item(), alone[1].item()) == pytest.approx((2.7, 0.2))
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("pool.json", {"kernel": -1.0}),
-        ("pool.json", {"share": 2.0}),
-        ("kernel.json", {"tokens": {"words": ["a"], "characters": []}}),
-        ("kernel.json", {"tokens": {}}),
+        ("pool.json", lambda own: own["targets"][0]["pool"].update(kernel=-1.0)),
+        ("pool.json", lambda own: own["targets"][0]["pool"].update(share=2.0)),
+        ("pool.json", lambda own: own["targets"][0]["calibrations"].clear()),
+        ("pool.json", lambda own: own["targets"][0]["calibrations"]["both"].update(scales=[-1.0])),
+        ("pool.json", lambda own: own["targets"].clear()),
+        ("kernel.json", lambda own: own["machines"][0]["tokens"].update(words=["a"])),
+        ("kernel.json", lambda own: own["machines"][0]["tokens"].clear()),
+        ("kernel.json", lambda own: own["machines"].clear()),
     ],
 )
 def test_damaged_files_are_refused(name, change, tmp_path):
-    TextClassifier(**SMALL).fit(TEXTS, LABELS).save(tmp_path / "run")
+    TextRegressor(**SMALL).fit(TEXTS, NUMBERS).save(tmp_path / "run")
     path = tmp_path / "run" / name
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
     (tmp_path / "run" / "manifest.json").unlink()
     with pytest.raises((DataError, CheckpointError), match=name.partition(".")[0]):
         load(tmp_path / "run")

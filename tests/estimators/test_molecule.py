@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
 import numpy as np
@@ -15,15 +14,20 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from representer import estimators
-from representer.errors import ArgumentError, CheckpointError, DataError
+from representer.data.molecules import labeled_graphs
+from representer.errors import ArgumentError, DataError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.division import divide
 from representer.estimators.fitting import Examples
+from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
 from representer.estimators.targets import Numbers
+from representer.kernels import SubtreeKernel
 
 SMALL = {"hidden_size": 8, "depth": 2, "members": 2, "random_state": 0, "verbose": 0}
+NETWORK = {**SMALL, "answer": "network"}
+ANSWERS = ("kernel", "network", "both")
 MOLECULES = [f"{'C' * count}{end}" for count in range(1, 11) for end in ("O", "N")]
 NUMBERS = np.array([float(len(smiles)) for smiles in MOLECULES])
 KINDS = ["alcohol", "amine"] * 10
@@ -45,7 +49,8 @@ def classifier() -> MoleculeClassifier:
 
 def test_it_learns_numbers_with_a_gaussian_process(regressor):
     assert regressor.score(MOLECULES, NUMBERS) > 0.9
-    assert regressor.uncertainty_.gp is not None
+    assert regressor.machine_.precision is not None
+    assert regressor.share_["kernel"] > 0.5  # which counts atoms
     mean, std = regressor.predict(MOLECULES, return_std=True)
     assert mean.shape == std.shape == (20,)
     assert (std > 0).all()
@@ -72,11 +77,25 @@ def test_contributions_and_baseline_sum_to_the_score(kind, request):
     for explanation in model.explain(["CCO", "CC.N"]):
         total = explanation.baseline + sum(c.contribution for c in explanation.contributions)
         assert total == pytest.approx(explanation.score, abs=1e-9)
-    names = {c.where: c.what for c in model.explain(["CCO"])[0].contributions}
-    assert names[1, 2] == "C1–O2"
+    walks, subtrees = (
+        {c.what: c.where for c in model.part(part).explain(["CCO"])[0].contributions}
+        for part in ("network", "kernel")
+    )
+    assert walks["C1–O2"] == (1, 2)
+    assert subtrees["C"] == (0, 1)
+    assert subtrees["C(C,O)"] == subtrees["CH2(CH3,OH)"] == (1,)
     if kind == "regressor":
         score = model.explain(["CCO"])[0].score
-        assert score == pytest.approx(model.predict(["CCO"])[0], rel=1e-12)
+        assert score == pytest.approx(model.predict(["CCO"])[0], rel=1e-5)
+
+
+def test_an_atom_with_one_name_in_both_labelings_has_one_contribution():
+    ethers = [f"{'C' * i}O{'C' * k}" for i in range(1, 6) for k in range(1, 5)]
+    model = MoleculeRegressor(**SMALL, answer="kernel").fit(ethers, [*map(len, ethers)])
+    (one,) = model.explain(["COC"])
+    assert [c.where for c in one.contributions if c.what == "O"] == [(1,)]
+    total = one.baseline + sum(c.contribution for c in one.contributions)
+    assert total == pytest.approx(one.score, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])
@@ -94,33 +113,56 @@ def test_a_saved_estimator_comes_back(kind, request, tmp_path):
     assert again.target_ == model.target_
 
 
-def test_damage_to_the_uncertainty_is_reported(regressor, tmp_path):
-    regressor.save(tmp_path / "run")
-    (tmp_path / "run" / "manifest.json").unlink()
-    path = tmp_path / "run" / "uncertainty.json"
-    saved = json.loads(path.read_text())
-    path.write_text(json.dumps(saved | {"scales": [1.0, 1.0]}))
-    with pytest.raises(DataError, match="numbers of other targets"):
-        MoleculeRegressor.load(tmp_path / "run")
-    path.write_text(json.dumps(saved | {"parts": [2.0]}))
-    with pytest.raises(DataError, match="out of their range"):
-        MoleculeRegressor.load(tmp_path / "run")
-    path.write_text(json.dumps(saved))
-    (tmp_path / "run" / "process.safetensors").write_bytes(b"no")
-    with pytest.raises(CheckpointError):
-        MoleculeRegressor.load(tmp_path / "run")
-
-
-def test_the_ensemble_alone_predicts_where_a_gaussian_process_is_not_wanted(tmp_path):
-    model = MoleculeRegressor(**SMALL, epochs=1, uncertainty="ensemble").fit(MOLECULES, NUMBERS)
-    assert model.uncertainty_.gp is None
-    assert {c.part for c in model.explain(["CCO"])[0].contributions} == {"network"}
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_every_answer_predicts_explains_and_is_saved(answer, tmp_path):
+    model = MoleculeRegressor(**SMALL, epochs=2, answer=answer).fit(MOLECULES, NUMBERS)
     model.save(tmp_path / "run")
-    stds = [m.predict(MOLECULES, return_std=True)[1]
-            for m in (model, estimators.load(tmp_path / "run"))]  # fmt: skip
-    assert np.array_equal(*stds)
-    with pytest.raises(ArgumentError, match="uncertainty is 'process'; expected one of gp"):
-        MoleculeRegressor(uncertainty="process").fit(MOLECULES, NUMBERS)
+    loaded = estimators.load(tmp_path / "run")
+    found = [one.predict(MOLECULES, return_std=True) for one in (model, loaded)]
+    assert np.array_equal(*found)
+    assert loaded.explain(["CCO"]) == model.explain(["CCO"])
+    parts = {c.part for c in model.explain(["CCO"])[0].contributions}
+    weights = {"kernel": model.pool_.kernel, "network": model.pool_.network}
+    assert parts == {part for part, weight in weights.items() if weight > 0}
+
+
+def test_the_gaussian_process_has_the_mean_and_variance_of_its_formula():
+    numbers = NUMBERS + np.random.default_rng(0).normal(size=20)
+    model = MoleculeRegressor(**SMALL, answer="kernel").fit(MOLECULES, numbers)
+    machine = model.machine_
+    kernel, target = machine.kernel, model.target_
+    assert kernel.width == len(MOLECULES)
+    gram = kernel(MOLECULES)
+    new = ["CCOC", "CCCCCCCCCCCCO", "c1ccccc1"]
+    across, own = kernel(new, MOLECULES), kernel.weights_.sum()
+    noisy = gram + kernel.noise_ * np.eye(len(gram))
+    values = (numbers - target.means[0]) / target.scales[0]
+    square = values.var()
+    scores, variances = machine.moments(new)
+    # the intercept of the ridge regression is that of generalized least squares
+    ones = np.linalg.solve(noisy, np.ones(len(gram)))
+    mean = ones @ values / ones.sum()
+    expected = mean + across @ np.linalg.solve(noisy, values - mean)
+    np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-3, atol=1e-3)
+    taken = np.einsum("ij,ji->i", across, np.linalg.solve(noisy, across.T))
+    np.testing.assert_allclose(variances[:, 0], square * (own + kernel.noise_ - taken), rtol=1e-3)
+    assert variances[2] > variances[0]
+
+
+def test_landmarks_approximate_the_gaussian_process():
+    molecules = [
+        f"{'C' * i}{end}{'C' * k}" for i in range(1, 8) for end in ("O", "N", "S") for k in range(4)
+    ]
+    numbers = np.array([float(len(one)) + 3 * ("S" in one) for one in molecules])
+    target = Numbers.find(numbers)
+    means = []
+    for most in (1000, 40):
+        kernel = SubtreeKernel((3, 2), labeled_graphs, most=most)
+        machine = KernelMachine.fit(kernel, target, molecules, numbers[:, None], 1.0)
+        assert machine.coefficients.shape == (1, min(most, len(molecules)))
+        means.append(machine.moments(["CCOCC", "CSCC"]))
+    np.testing.assert_allclose(means[1][0], means[0][0], atol=0.1)
+    assert (means[1][1] > 0).all()
 
 
 def test_one_target_of_classes_has_one_column():
@@ -131,9 +173,11 @@ def test_one_target_of_classes_has_one_column():
 
 def test_whole_groups_are_held_out_for_validation():
     groups = [i // 4 for i in range(20)]
+    rows, held_out = divide(Numbers.find(NUMBERS), NUMBERS[:, None], groups, 0.1, 0)
+    assert not {groups[row] for row in rows} & {groups[row] for row in held_out}
+    assert len(rows) == 16
     model = MoleculeRegressor(**SMALL, epochs=1).fit(MOLECULES, NUMBERS, groups=groups)
-    assert model.uncertainty_.gp is not None
-    assert len(model.uncertainty_.gp.layers) == 16
+    assert model.kernel_.width == 20
 
 
 @pytest.mark.parametrize(
@@ -194,7 +238,7 @@ def test_rows_without_any_target_are_neither_trained_on_nor_held_out():
 
 
 def test_deviations_are_calibrated_on_the_validation_molecules():
-    model = MoleculeRegressor(**SMALL, epochs=1, uncertainty="ensemble")
+    model = MoleculeRegressor(**NETWORK, epochs=1)
     model.fit(MOLECULES, NUMBERS, validation=(MOLECULES, NUMBERS))
     mean, std = model.predict(MOLECULES, return_std=True)
     error = np.sqrt(np.mean((mean - NUMBERS) ** 2))
@@ -203,7 +247,7 @@ def test_deviations_are_calibrated_on_the_validation_molecules():
 
 def test_the_learning_rate_decays_after_every_epoch():
     def losses(decay: float) -> list[float]:
-        model = MoleculeRegressor(**SMALL, epochs=3, lr_decay=decay, initial="fan-in")
+        model = MoleculeRegressor(**NETWORK, epochs=3, lr_decay=decay, initial="fan-in")
         model.fit(MOLECULES, NUMBERS, validation=(MOLECULES, NUMBERS))
         return [row["valid_loss"] for row in model.history_]
 
@@ -219,7 +263,7 @@ def test_every_parameter_has_a_help_text():
 
 def test_the_rate_falls_by_molecules_seen_and_draws_are_balanced():
     model = MoleculeRegressor(
-        **SMALL, batch_size=8, lr_decay=0.5, lr_decay_every=16, balance=2.0, epochs=1
+        **NETWORK, batch_size=8, lr_decay=0.5, lr_decay_every=16, balance=2.0, epochs=1
     )
     values = np.array([0.0] * 18 + [5.0, 9.0])
     model.fit(MOLECULES, values, validation=(MOLECULES, values))
@@ -250,9 +294,14 @@ def test_whole_scaffolds_are_held_out_for_validation():
     rings = ["C1CCCCC1", "c1ccccc1", "C1CC1", "c1ccncc1", "c1ccsc1"]
     molecules = [f"{'C' * count}{ring}" for ring in rings for count in range(1, 5)]
     y = np.arange(20.0)
-    model = MoleculeRegressor(**SMALL, epochs=1).fit(molecules, y, groups="scaffold")
-    assert model.uncertainty_.gp is not None
-    left = set(y.tolist()) - set(model.uncertainty_.gp.values[:, 0].tolist())
-    assert [{*range(4 * k, 4 * k + 4)} == left for k in range(5)].count(True) == 1
+    seen = []
+
+    class Watched(MoleculeRegressor):
+        def join(self, run, train, valid, groups=None):
+            seen.append(set(valid[1][:, 0].tolist()))
+            super().join(run, train, valid, groups)
+
+    model = Watched(**NETWORK, epochs=1).fit(molecules, y, groups="scaffold")
+    assert [{*range(4 * k, 4 * k + 4)} == seen[0] for k in range(5)].count(True) == 1
     with pytest.raises(ArgumentError, match="groups is 'rings'; expected a group of each molecule"):
         model.fit(molecules, y, groups="rings")

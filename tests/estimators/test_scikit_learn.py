@@ -118,7 +118,7 @@ FITTED_SLOWLY = [
     NumbersAsTexts(**TINY, embedding_size=4, min_count=1),
     NumberFromGraphs(**TINY, depth=1),
     NumbersAsMolecules(**TINY, depth=1, members=1),
-    NumberFromMolecules(**TINY, depth=1, members=1, uncertainty="ensemble"),
+    NumberFromMolecules(**TINY, depth=1, members=1),
 ]
 EXPECTED = {
     "check_supervised_y_2d": "labels (N, 1) are a table of one target, in which labels may be "

@@ -11,7 +11,8 @@ from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier, signal
 from representer.estimators.classes import Classes
-from representer.estimators.kernel_machine import KernelMachine, compressed
+from representer.estimators.feature_kernel import compressed
+from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.kernel_selection import select, splits_of
 from representer.kernels import CrossSpectralKernel
 
@@ -111,7 +112,7 @@ def test_subjects_choose_the_kernel_and_its_penalty():
     found = {}
     for name, given in (("subjects", groups), ("rows", None)):
         chosen = select(
-            kernels, target, (x, labels), (x[:0], labels[:0]), splits_of(labels, given),
+            kernels, target, (x, labels), (x[:0], labels[:0]), splits_of(target, labels, given),
             (0.1, 1.0, 10.0, 100.0, 1000.0),
         )  # fmt: skip
         found[name] = chosen
@@ -123,7 +124,7 @@ def test_subjects_choose_the_kernel_and_its_penalty():
 
 def test_scores_out_of_fold_are_those_of_machines_of_the_other_subjects():
     values, target = Classes.find(Y).encode(Y), Classes.find(Y)
-    splits = splits_of(values, GROUPS)
+    splits = splits_of(target, values, GROUPS)
     assert sorted(np.concatenate([tested for _, tested in splits]).tolist()) == list(range(60))
     assert all(not {*GROUPS[rows]} & {*GROUPS[tested]} for rows, tested in splits)
     kernel = CrossSpectralKernel(RATE)
@@ -148,14 +149,14 @@ def test_scores_out_of_fold_are_those_of_machines_of_the_other_subjects():
 )
 def test_parts_of_the_cross_validation_can_be_fitted_to(values, groups, count):
     groups = None if groups is None else np.asarray(groups)
-    assert len(splits_of(np.asarray(values), groups)) == count
+    assert len(splits_of(Classes((0, 1)), np.asarray(values), groups)) == count
 
 
 def test_more_features_than_windows_are_compressed_without_a_loss():
     target, values = Classes.find(Y), Classes.find(Y).encode(Y)
     kernel = CrossSpectralKernel(RATE).fit(X[:30])
     features = kernel.transform(X[:30])
-    rows, basis = compressed(features)
+    rows, basis = compressed(kernel, features)
     assert rows.shape[1] <= 30 < features.shape[1]
     np.testing.assert_allclose(rows @ basis, features, atol=1e-9)
     np.testing.assert_allclose(rows @ rows.T, features @ features.T, atol=1e-9)
@@ -163,7 +164,7 @@ def test_more_features_than_windows_are_compressed_without_a_loss():
     peer = LogisticRegression(C=3.0, max_iter=5000, tol=1e-9).fit(features, values[:30])
     expected = peer.predict_proba(kernel.transform(X))
     np.testing.assert_allclose(target.probabilities(machine.scores(X)), expected, atol=1e-4)
-    assert compressed(features[:, :20])[1] is None
+    assert compressed(kernel, features[:, :20])[1] is None
 
 
 def test_without_validation_all_windows_are_fitted_to_and_both_parts_predict():

@@ -71,14 +71,14 @@ def test_weights_are_those_of_their_formulas():
     counts = NgramKernel((1,)).fit(["aab", "ab", "c"]).transform(["aab", "ab", "c"])
     expected = [math.log(4 / 3) + 1, math.log(4 / 3) + 1, math.log(4 / 2) + 1]
     np.testing.assert_allclose(np.sort(inverse_document_frequency(counts)), np.sort(expected))
-    ratio = class_ratio(counts, np.array([0, 0, 1]), 2)
+    ratio = class_ratio(counts, np.eye(2)[[0, 0, 1]])
     # in class 0, a and b occur in two rows and c in none, plus one each: 3/7, 3/7, 1/7
     p, q = np.array([3, 3, 1]) / 7, np.array([1, 1, 2]) / 4
     np.testing.assert_allclose(np.sort(ratio), np.sort(np.abs(np.log(p / q))))
 
 
 def test_the_text_kernel_is_the_inner_product_of_its_features():
-    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS, LABELS, 2)
+    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS, np.eye(2)[LABELS])
     features = kernel.transform(TEXTS).toarray()
     np.testing.assert_allclose(kernel(TEXTS), features @ features.T, atol=1e-15)
     np.testing.assert_allclose(kernel.diag(TEXTS), 1)
@@ -92,7 +92,7 @@ def test_the_text_kernel_is_the_inner_product_of_its_features():
 
 
 def test_a_fitted_kernel_is_restored_and_damaged_parts_are_refused():
-    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS, LABELS, 2)
+    kernel = TextKernel(min_count=1, min_characters=1).fit(TEXTS, np.eye(2)[LABELS])
     tokens, arrays = kernel.fitted()
     other = TextKernel(min_count=1, min_characters=1).restore(tokens, arrays)
     assert np.array_equal(other.transform(TEXTS).toarray(), kernel.transform(TEXTS).toarray())

@@ -73,16 +73,6 @@ def test_members_differ_in_weights_and_predictions():
     assert not torch.allclose(result[0], result[1])
 
 
-def test_outputs_are_computed_from_hidden_layers_per_member():
-    ensemble = GraphEnsemble(GraphRegressorConfig(**TINY), 3).eval()
-    batch = Batch.from_data_list(graphs())
-    hidden = ensemble.hidden(*inputs_of(batch), batch.batch, 3)
-    assert hidden.shape == (3, 3, 5)
-    torch.testing.assert_close(
-        ensemble.outputs(hidden), ensemble(*inputs_of(batch), batch.batch, 3)
-    )
-
-
 def test_initialization_like_the_authors_has_small_weights_and_zero_biases():
     """The matrices of the relabeling are parts of matrices of 2 H and H + 6 columns."""
     torch.manual_seed(0)

@@ -71,10 +71,10 @@ def test_the_message_names_the_file_the_reason_and_the_way_out(folder: Path) -> 
 
 
 def test_a_file_that_the_run_did_not_write_is_not_read(folder: Path) -> None:
-    (folder / "uncertainty.json").write_text("{}")
-    assert not RunFiles(folder).has("uncertainty.json")
+    (folder / "pool.json").write_text("{}")
+    assert not RunFiles(folder).has("pool.json")
     with pytest.raises(DataError, match=r"manifest\.json does not list it"):
-        RunFiles(folder).bytes("uncertainty.json")
+        RunFiles(folder).bytes("pool.json")
 
 
 def test_a_file_that_is_gone_is_named(folder: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from representer.data.tables import Dropped
 from representer.errors import ArgumentError, DataError
-from representer.estimators import GraphClassifier
+from representer.estimators import GraphClassifier, MoleculeClassifier
 from representer.estimators.classes import Classes
-from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.estimators.graph_parameters import GraphParameters
+from representer.estimators.molecule_parameters import MoleculeRegressorParameters
 from representer.report.results import Column, Predictions, compared, figures_of
 from representer.tasks.baselines import Baseline
 from representer.tasks.closing import summary, verdicts
@@ -31,6 +32,7 @@ from representer.tasks.estimator_options import (
 from representer.tasks.estimator_results import mistakes, predictions_of_baseline
 from representer.tasks.estimator_targets import encode_labels
 from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.molecule.molecule_task import MoleculeConfig
 
 
 def objects(labels: list[str | None]) -> Objects:
@@ -40,7 +42,7 @@ def objects(labels: list[str | None]) -> Objects:
 def test_every_parameter_of_the_estimator_is_an_option_with_its_default_and_help():
     options = {one.name: one for one in fields(GraphConfig)}
     left_out = {"random_state", "n_jobs", "callbacks", "verbose", "warm_start"}
-    for one in fields(GraphRegressorParameters):
+    for one in fields(GraphParameters):
         assert (one.name in options) == (one.name not in left_out), one.name
         if one.name in options:
             assert options[one.name].default == one.default
@@ -51,13 +53,13 @@ def test_every_parameter_of_the_estimator_is_an_option_with_its_default_and_help
 def test_options_reach_the_estimator_and_those_of_another_are_refused():
     config = GraphConfig(hidden_size=7, seed=3, threads=2)
     chosen = parameters_of(config, GraphClassifier)
-    assert "uncertainty" not in chosen
     estimator = GraphClassifier(**chosen)
     assert (estimator.hidden_size, estimator.random_state, estimator.n_jobs) == (7, 3, 2)
-    refuse_parameters_of_others(config, GraphClassifier, GraphRegressorParameters)
-    other = GraphConfig(uncertainty="gp")
-    with pytest.raises(ArgumentError, match="uncertainty is 'gp'"):
-        refuse_parameters_of_others(other, GraphClassifier, GraphRegressorParameters)
+    of_regressor = MoleculeClassifier, MoleculeRegressorParameters
+    assert "balance" not in parameters_of(MoleculeConfig(), MoleculeClassifier)
+    refuse_parameters_of_others(MoleculeConfig(), *of_regressor)
+    with pytest.raises(ArgumentError, match=r"balance is 0\.5"):
+        refuse_parameters_of_others(MoleculeConfig(balance=0.5), *of_regressor)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,11 @@ class Calibration:
     scales: tuple[float, ...]
     noises: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        """Refuse numbers out of their range, which may come from a file."""
+        if len(self.scales) != len(self.noises) or min((*self.scales, *self.noises)) < 0:
+            raise ValueError("the calibration is not a pair of positive numbers for each target")
+
     def deviations(self, variances: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the standard deviation of each prediction ``(N, K)``."""
         return np.sqrt(np.asarray(self.scales) * variances + np.asarray(self.noises))
@@ -37,6 +42,9 @@ class Calibration:
     def from_dict(cls, values: dict[str, Sequence[float]]) -> Calibration:
         """Return the calibration that `to_dict` described."""
         return cls(tuple(values["scales"]), tuple(values["noises"]))
+
+
+UNCALIBRATED = Calibration((1.0,), (0.0,))  # while training has not ended
 
 
 def calibrate(

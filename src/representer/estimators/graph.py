@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
-from torch import nn
-
-from representer.estimators.base import Estimator
-from representer.estimators.classes import Classes, ClassTable
-from representer.estimators.explanation import Contribution
-from representer.estimators.fitting import Examples
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution
 from representer.estimators.graph_explanation import walk_sum
 from representer.estimators.graph_inputs import GraphInputs
-from representer.estimators.graph_parameters import (
-    DECAYS,
-    MAX_MEMBERS,
-    GraphParameters,
-    GraphRegressorParameters,
-)
+from representer.estimators.graph_parameters import DECAYS, MAX_MEMBERS, GraphParameters
 from representer.estimators.graph_reading import PlainGraph, read_graphs
-from representer.estimators.graph_uncertainty import Uncertainty
+from representer.estimators.joint import JointEstimator
+from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier, Regressor
+from representer.estimators.pool import Explained
+from representer.estimators.targets import columns_of
+from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressorConfig
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
-from representer.training.training_result import TrainingResult
+
+LEVELS = 4  # relabelings of the kernel
+SHOWN = 5  # labels in a warning
 
 
 @dataclass(frozen=True)
@@ -48,10 +43,12 @@ class EnsembleConfig(GraphRegressorConfig):
         self._require("members", 1 <= self.members <= MAX_MEMBERS, f"1 to {MAX_MEMBERS}")
 
 
-class GraphEnsembleEstimator(GraphParameters, Estimator):
+class GraphEnsembleEstimator(GraphParameters, JointEstimator):
     """The ensemble of networks for all kinds of graphs."""
 
     _config: ClassVar[type[EnsembleConfig]] = EnsembleConfig
+    _is_kernel_unsupervised: ClassVar[bool] = True  # but for the weights of a few levels
+    _penalties: ClassVar[Sequence[float]] = (*CANDIDATES, 300.0, 1000.0)
     network_: GraphEnsemble
 
     # ---- what a subclass gives
@@ -88,18 +85,26 @@ class GraphEnsembleEstimator(GraphParameters, Estimator):
     def _make(config: EnsembleConfig) -> GraphEnsemble:
         return GraphEnsemble(config, config.members)
 
-    def _explain(self, one: Any) -> tuple[float, float, list[Contribution]]:
+    def _explain_network(self, one: Any, output: int) -> Explained:
         (graph,) = self.inputs_.encode([one])
-        target = self.target_.columns[0] if isinstance(self.target_, ClassTable) else self.target_
-        is_class = isinstance(target, Classes)
-        width = target.width if is_class else 1
-        result = walk_sum(self.network_, graph, width, has_classes=is_class)
+        result = walk_sum(self.network_, graph, columns_of(self.target_)[0].width, output)
         names = self._node_names(one)
         parts = [
-            Contribution("–".join(names[v] for v in walk), walk, "network", value)
+            Contribution("–".join(names[v] for v in walk), walk, NETWORK, value)
             for walk, value in result.walks
         ]
         return result.score, result.constant, parts
+
+    def _explain_kernel(self, one: Any, output: int) -> Explained:
+        machine = self.machine_
+        assert machine is not None
+        coefficients, constant = machine.centered(output)
+        score = machine.centered_score([one], output)
+        lines: dict[tuple[str, tuple[int, ...]], float] = {}  # levels and views may agree
+        for what, where, value in machine.kernel.parts(one, coefficients):
+            lines[what, where] = lines.get((what, where), 0.0) + value
+        parts = [Contribution(*line, KERNEL, value) for line, value in lines.items()]
+        return score, constant, parts
 
     def _require_sizes(self, config: EnsembleConfig) -> None:
         in_channels, edge_dim = self._widths(self.inputs_)
@@ -110,61 +115,6 @@ class GraphEnsembleEstimator(GraphParameters, Estimator):
         ):
             if got != expected:
                 raise ValueError(f"it has {got} {what}; the model has {expected}")
-
-
-class GraphEnsembleRegressor(GraphRegressorParameters, GraphEnsembleEstimator, Regressor):
-    """A regressor with calibrated uncertainties, see `graph_uncertainty`."""
-
-    uncertainty_: Uncertainty
-
-    def train_on(
-        self,
-        run: RunFolder,
-        network: nn.Module,
-        train: Examples,
-        valid: Examples,
-        seed: int,
-        **about: Any,
-    ) -> TrainingResult:
-        """Train the network on examples and calibrate its uncertainties, see `Estimator`."""
-        result = super().train_on(run, network, train, valid, seed, **about)
-        has_gp = self.uncertainty == "gp"
-        self.uncertainty_ = Uncertainty.fit(
-            self.network_, self.target_, train, valid, has_gp=has_gp, seed=seed
-        )
-        if run.is_saved:
-            self.uncertainty_.write(run)
-        return result
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return the numbers predicted for each object ``(N,)`` or ``(N, K)``.
-
-        Args:
-            X: The objects.
-            return_std: Also return standard deviations of the same shape, calibrated on the
-                validation data.
-        """
-        check_is_fitted(self)
-        graphs = self.inputs_.encode(self._objects(X))
-        mean, std = self.uncertainty_.predict(self.network_, self.target_, graphs)
-        return (self._shaped(mean), self._shaped(std)) if return_std else self._shaped(mean)
-
-    def _explain(self, one: Any) -> tuple[float, float, list[Contribution]]:
-        score, constant, parts = super()._explain(one)
-        if self.uncertainty_.gp is None:
-            return score, constant, parts
-        scale, mean = self.target_.unit
-        mixed = (float(np.ravel(self.predict([one]))[0]) - mean) / scale
-        parts.append(Contribution("Gaussian process", (), "kernel", mixed - score))
-        return mixed, constant, parts
-
-    def _save_fitted(self, run: RunFolder) -> None:
-        super()._save_fitted(run)
-        self.uncertainty_.write(run)
-
-    def _load_fitted(self, files: RunFiles) -> None:
-        super()._load_fitted(files)
-        self.uncertainty_ = Uncertainty.read(files, self.network_, self.target_.width)
 
 
 class GraphNetwork(GraphEnsembleEstimator):
@@ -179,6 +129,18 @@ class GraphNetwork(GraphEnsembleEstimator):
 
     def _learn_inputs(self, objects: Sequence[PlainGraph], seed: int) -> GraphInputs:
         return GraphInputs.find(objects)
+
+    def _new_kernel(self) -> SubtreeKernel:
+        return SubtreeKernel((LEVELS,), self.inputs_.labeled)
+
+    def _warn(self, objects: Sequence[PlainGraph]) -> None:
+        if unknown := self.inputs_.unknown(objects):
+            nodes = sum(graph.count for graph in objects)
+            names = [repr(name) for name in dict.fromkeys(unknown)]
+            shown = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+            what = "degrees" if self.inputs_.has_degrees else "labels"
+            text = f"{len(unknown):,} of {nodes:,} nodes have {what} that training lacked: {shown}"
+            warnings.warn(text, stacklevel=2)
 
     def _widths(self, inputs: GraphInputs) -> tuple[int, int | None]:
         return inputs.nodes.width, None if inputs.edges is None else inputs.edges.width
@@ -222,7 +184,7 @@ class GraphClassifier(GraphNetwork, Classifier):
     """
 
 
-class GraphRegressor(GraphEnsembleRegressor, GraphNetwork):
+class GraphRegressor(GraphNetwork, Regressor):
     """A regressor of graphs; X and the network are those of `GraphClassifier`.
 
     With several targets ``(N, K)``, NaN where unknown, `explain` explains the first one.

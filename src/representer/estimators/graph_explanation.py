@@ -3,8 +3,8 @@
 A member is y = W_2 relu(W_1 h_G + b_1) + b_2. Given which relus are active, an output is a weighted
 sum of the units of h_G, and each unit is a sum over the walks of the graph. All members use the
 same walks, so the contribution of a walk to the mean output is the mean of its contributions. For
-classes, the explained score is the logit of the predicted class minus the mean of all logits, since
-a constant added to all logits does not change the prediction.
+classes, the explained score is the logit of a class minus the mean of all logits, since a constant
+added to all logits does not change the prediction.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import KindError
+from representer.estimators.targets import centered
 from representer.explain import WalkContribution, walk_readout
 from representer.models import GraphEnsemble, GraphRegressor
 
@@ -36,15 +37,14 @@ class WalkSum(NamedTuple):
 
 
 @torch.no_grad()
-def walk_sum(model: GraphEnsemble, graph: Any, width: int, *, has_classes: bool) -> WalkSum:
+def walk_sum(model: GraphEnsemble, graph: Any, width: int, output: int) -> WalkSum:
     """Return the mean score of the members for a graph, in float64, as a sum over its walks.
 
     Args:
         model: The ensemble.
         graph: A graph with x, edge_index and edge_attr.
-        width: The score is of the first `width` outputs: of the most probable class, or of the
-            first output.
-        has_classes: True if the outputs are logits.
+        width: Number of classes of the first target; 1 for a number.
+        output: The class whose score is explained; 0 for a number.
 
     Raises:
         KindError: The network's outputs are not sums over walks.
@@ -60,10 +60,9 @@ def walk_sum(model: GraphEnsemble, graph: Any, width: int, *, has_classes: bool)
     device = next(model.parameters()).device
     graph = graph.to(device)
     outputs = model(graph.x, graph.edge_index, graph.edge_attr)[:, 0, :width]
-    label = int(outputs.softmax(-1).mean(0).argmax()) if has_classes else None
-    scores = outputs[:, 0] if label is None else outputs[:, label] - outputs.mean(-1)
+    scores = centered(outputs.T)[output]
     members = [cast(GraphRegressor, member) for member in model.members]
-    heads = [head_weights(member, graph, slice(width), label) for member in members]
+    heads = [head_weights(member, graph, width, output) for member in members]
     constant = sum(constant for _, constant in heads) / len(heads)
     walks = mean_walks(model, graph, [weights for weights, _ in heads])
     return WalkSum(scores.mean().item(), constant, walks)
@@ -90,21 +89,19 @@ def mean_walks(
 
 @torch.no_grad()
 def head_weights(
-    member: GraphRegressor, graph: Any, outputs: slice, label: int | None
+    member: GraphRegressor, graph: Any, width: int, output: int
 ) -> tuple[Tensor, float]:
     """Return the weight of each unit of h_G in a score, and the contribution of the biases.
 
     Args:
         member: The network.
         graph: The graph.
-        outputs: Outputs of the target.
-        label: The class whose logit, minus the mean logit, is the score; None for the first output.
+        width: Number of classes of the first target; 1 for a number.
+        output: The class whose logit, minus the mean logit, is the score; 0 for a number.
     """
     first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
     h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
     on = (first(h) > 0).to(h.dtype)
-    rows = ((second.weight * on) @ first.weight)[outputs]
-    constants = ((second.weight * on) @ first.bias + second.bias)[outputs]
-    if label is None:
-        return rows[0], constants[0].item()
-    return rows[label] - rows.mean(0), (constants[label] - constants.mean()).item()
+    rows = ((second.weight * on) @ first.weight)[:width]
+    constants = ((second.weight * on) @ first.bias + second.bias)[:width]
+    return centered(rows)[output], centered(constants)[output].item()

@@ -15,6 +15,7 @@ from representer.errors import DataError
 from representer.estimators.graph_batches import GraphBatches
 from representer.estimators.graph_reading import PlainGraph, Values
 from representer.estimators.saving import PLAIN
+from representer.kernels.graphs import Graph
 
 EXACT_DEGREE = 16  # larger degrees share a label up to the next power of two
 
@@ -31,11 +32,13 @@ class FeatureCode:
         labels: Labels of the training graphs; empty for numbers.
         means: Subtracted from each number.
         scales: Divided by.
+        integer_columns: Columns of integers, which together can serve as a label.
     """
 
     labels: tuple[Any, ...] = ()
     means: tuple[float, ...] = ()
     scales: tuple[float, ...] = ()
+    integer_columns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what `find` never returns, since the values may come from a file."""
@@ -44,6 +47,8 @@ class FeatureCode:
             raise ValueError("the features are neither labels nor numbers with means and scales")
         if any(isinstance(label, list | dict) for label in self.labels):
             raise ValueError("a label is not plain")
+        if any(not 0 <= column < len(self.means) for column in self.integer_columns):
+            raise ValueError("a column is out of range")
 
     @classmethod
     def find(cls, parts: Iterable[Values]) -> FeatureCode:
@@ -59,7 +64,9 @@ class FeatureCode:
         means = np.where(constant | is_binary, 0.0, means)
         scales = np.where(is_binary | (constant & (size == 0)), 1.0, scales)
         scales = np.where(constant & ~is_binary & (size > 0), size, scales)
-        return cls((), tuple(means.tolist()), tuple(scales.tolist()))
+        are_integers = np.flatnonzero((numbers == np.round(numbers)).all(0))
+        columns = (means, scales, are_integers)
+        return cls((), *(tuple(column.tolist()) for column in columns))
 
     @property
     def width(self) -> int:
@@ -70,6 +77,22 @@ class FeatureCode:
     def description(self) -> str:
         """The kind of values, for messages."""
         return "labels" if self.labels else _numbers(len(self.means))
+
+    def as_labels(self, values: Values) -> list[Any] | None:
+        """Return labels, or integers as labels; None if there are neither."""
+        if isinstance(values, tuple):
+            return list(values)
+        if values is None or not self.integer_columns:
+            return None
+        numbers = np.asarray(values)[:, list(self.integer_columns)].astype(int)
+        return [tuple(row) for row in numbers.tolist()]
+
+    def unknown(self, values: Values) -> list[Any]:
+        """Return the labels that training did not have."""
+        if not self.labels or not isinstance(values, tuple):
+            return []
+        known = set(self.labels)
+        return [label for label in values if label not in known]
 
     def encode(self, values: Values) -> Tensor:
         """Return the features ``(N, width)`` of values of the kind that `description` names."""
@@ -125,21 +148,44 @@ class GraphInputs(GraphBatches):
     def _encode(self, graph: PlainGraph) -> Any:
         from torch_geometric.data import Data
 
-        usual = "the training graphs have"
-        expected = None if self.has_degrees else self.nodes.description
-        _require_kind(graph.nodes, expected, graph.row, "node", usual)
+        self._require_kinds(graph)
         edges = None
-        if graph.edge_index.size:
-            expected = None if self.edges is None else self.edges.description
-            _require_kind(graph.edges, expected, graph.row, "edge", usual)
         if self.edges is not None:
             is_empty = not graph.edge_index.size
             edges = torch.zeros(0, self.edges.width) if is_empty else self.edges.encode(graph.edges)
         return Data(
-            x=self.nodes.encode(degrees(graph) if self.has_degrees else graph.nodes),
+            x=self.nodes.encode(self._node_values(graph)),
             edge_index=torch.from_numpy(np.ascontiguousarray(graph.edge_index)),
             edge_attr=edges,
         )
+
+    def labeled(self, graph: PlainGraph) -> tuple[Graph]:
+        """Return the graph with a label for each node, and for each edge if edges have any.
+
+        Nodes whose numbers are not integers are labeled by their degree.
+
+        Raises:
+            DataError: The graph has features of another kind than the training graphs.
+        """
+        self._require_kinds(graph)
+        nodes = self.nodes.as_labels(self._node_values(graph)) or list(degrees(graph))
+        edges = None if self.edges is None else self.edges.as_labels(graph.edges)
+        return (Graph(nodes, torch.from_numpy(graph.edge_index), edges),)
+
+    def unknown(self, graphs: Sequence[PlainGraph]) -> list[Any]:
+        """Return the label of each node whose label the training graphs lack."""
+        return [v for graph in graphs for v in self.nodes.unknown(self._node_values(graph))]
+
+    def _node_values(self, graph: PlainGraph) -> Values:
+        return degrees(graph) if self.has_degrees else graph.nodes
+
+    def _require_kinds(self, graph: PlainGraph) -> None:
+        usual = "the training graphs have"
+        expected = None if self.has_degrees else self.nodes.description
+        _require_kind(graph.nodes, expected, graph.row, "node", usual)
+        if graph.edge_index.size:
+            expected = None if self.edges is None else self.edges.description
+            _require_kind(graph.edges, expected, graph.row, "edge", usual)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values.

@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 from representer.estimators.parameters import (
+    ANSWERS,
     TrainingParameters,
     option,
     require,
@@ -20,7 +21,6 @@ NETWORKS = ("wl", "random-walk", "gine")
 READOUTS = ("sum", "last")
 INITIALS = ("authors", "fan-in")
 DECAYS = ("learned", "gated")
-UNCERTAINTIES = ("gp", "ensemble")
 MAX_MEMBERS = 100
 
 
@@ -28,6 +28,9 @@ MAX_MEMBERS = 100
 class GraphParameters(TrainingParameters):
     """Parameters of the networks for graphs."""
 
+    answer: str = option(
+        "both", "predict with the exact kernel, the network, or both", choices=ANSWERS
+    )
     lr: float = option(2e-3, "learning rate of Adam")
     network: str = option("wl", "kind of network", choices=NETWORKS)
     hidden_size: int = option(64, "units of the network")
@@ -51,25 +54,9 @@ class GraphParameters(TrainingParameters):
         require(self, "members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
         require(self, "gate_scale", 0 < self.gate_scale < math.inf, "a positive number")
-        require_choices(self, network=NETWORKS, readout=READOUTS, initial=INITIALS)
+        require_choices(self, answer=ANSWERS, network=NETWORKS, readout=READOUTS, initial=INITIALS)
         is_decay = self.decay in DECAYS or _is_decay(self.decay)
         require(self, "decay", is_decay, "a non-negative number, learned or gated")
-
-
-@dataclass(kw_only=True, eq=False, repr=False)
-class GraphRegressorParameters(GraphParameters):
-    """Parameters of the regressors of graphs."""
-
-    uncertainty: str = option(
-        "ensemble",
-        "predict with a Gaussian process on the last layers, too, or with the ensemble alone",
-        choices=UNCERTAINTIES,
-    )
-
-    def check(self) -> None:
-        """Check every value, see `TrainingParameters.check`."""
-        super().check()
-        require_choices(self, uncertainty=UNCERTAINTIES)
 
 
 def _is_decay(value: Any) -> bool:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from representer.errors import ArgumentError
 from representer.estimators import kernel_machine, pool
 from representer.estimators.explanation import KERNEL, NETWORK, Part
+from representer.estimators.joint_target import (
+    NETWORK_ALONE,
+    JointTarget,
+    read_targets,
+    write_targets,
+)
 from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.pool import Pool
 from representer.storage.run_files import RunFiles
@@ -21,29 +27,50 @@ class Halves(NetworkEstimator):
     """The base of estimators whose parameter `answer` chooses kernel, network or both.
 
     Attributes:
-        machine_: The kernel machine; None with ``answer="network"``.
-        pool_: The weights of both parts, found on the validation data.
+        targets_: Kernel machine, weights of both parts and calibration of each target.
     """
 
     answer: str
-    machine_: Any = None
-    pool_: Pool = Pool(0.0, 1.0, 0.0, 1.0)  # the network alone
+    targets_: tuple[JointTarget, ...] = (NETWORK_ALONE,)
 
-    def _read_machine(self, files: RunFiles) -> Any:
-        """Return the kernel machine of a run."""
+    # ---- what a subclass gives
+
+    def _are_numbers(self) -> list[bool]:
+        """Return for each target whether it is a number."""
         raise NotImplementedError
+
+    def _write_machines(self, run: RunFolder, machines: Sequence[Any]) -> None:
+        """Write the kernel machine of each target."""
+        raise NotImplementedError
+
+    def _read_machines(self, files: RunFiles) -> Sequence[Any]:
+        """Return the kernel machine of each target of a run."""
+        raise NotImplementedError
+
+    # ---- what a user reads
+
+    @property
+    def machine_(self) -> Any:
+        """The kernel machine of the first target; None with ``answer="network"``."""
+        return self.targets_[0].machine if self.targets_ else None
+
+    @property
+    def pool_(self) -> Pool:
+        """The weights of both parts for the first target, found on the validation data."""
+        return self.targets_[0].pool
 
     @property
     def kernel_(self) -> Any:
-        """The fitted kernel; None with ``answer="network"``."""
+        """The fitted kernel of the first target; None with ``answer="network"``."""
         check_is_fitted(self)
         return None if self.machine_ is None else self.machine_.kernel
 
     @property
     def share_(self) -> dict[str, float]:
-        """The part of the spread of the scores that each half makes up."""
+        """The part of the spread of the scores that each half makes up, the mean over targets."""
         check_is_fitted(self)
-        return {KERNEL: self.pool_.share, NETWORK: 1 - self.pool_.share}
+        share = float(np.mean([one.pool.share for one in self.targets_]))
+        return {KERNEL: share, NETWORK: 1 - share}
 
     def part(self, answer: str) -> Self:
         """Return one part of an estimator that was fitted with ``answer="both"``.
@@ -58,15 +85,11 @@ class Halves(NetworkEstimator):
             ArgumentError: The estimator has no such part.
         """
         check_is_fitted(self)
-        fitted = {KERNEL: self.machine_ is not None, NETWORK: self.network_ is not None}
-        known = [name for name in (KERNEL, NETWORK) if fitted[name]]
         if answer == self.answer:
             return self
-        if answer not in known:
-            raise ArgumentError("answer", answer, " or ".join(map(repr, known)))
         one = copy.copy(self)
+        one.targets_ = tuple(target.part(answer) for target in self.targets_)
         one.answer = answer
-        one.pool_ = self.pool_.only_kernel() if answer == KERNEL else self.pool_.only_network()
         return one
 
     @property
@@ -74,8 +97,8 @@ class Halves(NetworkEstimator):
         """The fitted parts by name; one that added nothing has the share 0."""
         check_is_fitted(self)
         seconds: dict[str, float | None] = {}
-        if self.machine_ is not None and self.answer != NETWORK:
-            seconds[KERNEL] = self.machine_.seconds
+        if self._machines and self.answer != NETWORK:
+            seconds[KERNEL] = sum(machine.seconds for machine in self._machines)
         if self.has_network:
             seconds[NETWORK] = self._seconds
         return {name: Part(self.share_[name], own) for name, own in seconds.items()}
@@ -87,22 +110,28 @@ class Halves(NetworkEstimator):
 
     # ---- how it is done
 
+    @property
+    def _machines(self) -> list[Any]:
+        return [one.machine for one in self.targets_ if one.machine is not None]
+
     def _count_parameters(self, names: Mapping[str, str]) -> dict[str, int]:
         counts = super()._count_parameters(names)
-        if self.machine_ is None:
+        if not self._machines:
             return counts
-        size = self.machine_.size
+        size = sum(machine.size for machine in self._machines)
         return {KERNEL: size} | counts | {"all": counts["all"] + size}
 
     def _save_fitted(self, run: RunFolder) -> None:
         super()._save_fitted(run)
-        self.pool_.write(run)
-        if self.machine_ is not None:
-            self.machine_.write(run)
+        write_targets(run, self.targets_)
+        if self._machines:
+            self._write_machines(run, self._machines)
 
     def _load_fitted(self, files: RunFiles) -> None:
         super()._load_fitted(files)
+        are_numbers = self._are_numbers()
+        self.targets_ = (NETWORK_ALONE,) * len(are_numbers)  # while training has not ended
         if files.has(pool.FILE):
-            self.pool_ = Pool.read(files)
-        if files.has(kernel_machine.DESCRIPTION):
-            self.machine_ = self._read_machine(files)
+            has_machines = files.has(kernel_machine.DESCRIPTION)
+            machines = self._read_machines(files) if has_machines else [None] * len(are_numbers)
+            self.targets_ = read_targets(files, machines, are_numbers)

@@ -1,55 +1,60 @@
-"""The kernel half of an estimator: a linear model on the explicit features of an exact kernel."""
+"""The kernel half of an estimator: a linear model on the features of an exact kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.linear_model import LogisticRegression, Ridge
+from scipy.linalg import cho_factor, cho_solve
 
-from representer.estimators.classes import Classes
-from representer.estimators.softmax_regression import SoftmaxRegression
-from representer.estimators.targets import Numbers
+from representer.estimators.feature_kernel import (
+    FeatureKernel,
+    Rows,
+    compressed,
+    fit_kernel,
+    is_process,
+)
+from representer.estimators.linear_solution import as_columns, scores_of, solver
+from representer.estimators.pool import Moments
+from representer.estimators.targets import Column
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 
 DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
 
-Features = sparse.csr_array | NDArray[np.float64]
-Solution = tuple[NDArray[np.float64], NDArray[np.float64]]  # coefficients (W, F), intercepts (W,)
-
-
-class ExplicitKernel(Protocol):
-    """A kernel that has explicit features, learned from training objects."""
-
-    def fit_transform(
-        self, X: Sequence[Any], labels: NDArray[np.int64] | None = None, classes: int = 0
-    ) -> Features:
-        """Learn the features, which the classes may weight, and return them ``(N, F)``."""
-        ...
-
-    def transform(self, X: Sequence[Any]) -> Features:
-        """Return the features ``(N, F)``."""
-        ...
-
 
 @dataclass(frozen=True)
 class _Saved:
-    """kernel.json."""
+    """One machine in kernel.json."""
 
     penalty: float
     seconds: float
     tokens: dict[str, tuple[str, ...]]
+    ceiling: float = 0.0
+
+
+@dataclass(frozen=True)
+class _SavedMachines:
+    """kernel.json."""
+
+    machines: tuple[_Saved, ...]
 
 
 @dataclass
 class KernelMachine:
-    """A linear model on the features of a kernel.
+    r"""A linear model on the features of a kernel, for one target.
+
+    The variance of a Gaussian process, noise included, is
+
+    .. math:: v(x) = c - k_x^\top P\, k_x, \qquad
+        P = s^2\, B (I - \sigma^2 (Z^\top Z + \sigma^2 I)^{-1}) B^\top
+
+    with :math:`k_x` the features, B the whitening, Z the training objects' coordinates,
+    :math:`\sigma^2` the noise and s the standard deviation of the targets.
 
     Attributes:
         kernel: The fitted kernel.
@@ -57,6 +62,8 @@ class KernelMachine:
         intercepts: ``(W,)``.
         penalty: C, the inverse of the L2 penalty.
         seconds: Time of fitting.
+        ceiling: c; 0 if the machine is no Gaussian process.
+        precision: P ``(F, F)``.
     """
 
     kernel: Any
@@ -64,12 +71,14 @@ class KernelMachine:
     intercepts: NDArray[np.float64]
     penalty: float
     seconds: float = 0.0
+    ceiling: float = 0.0
+    precision: NDArray[np.float32] | None = None
 
     @classmethod
     def fit(
         cls,
-        kernel: ExplicitKernel,
-        target: Classes | Numbers,
+        kernel: FeatureKernel,
+        target: Column,
         objects: Sequence[Any],
         values: NDArray[Any],
         penalty: float,
@@ -81,17 +90,55 @@ class KernelMachine:
             target: What is predicted.
             objects: The objects, as the kernel takes them.
             values: Their encoded targets.
+            penalty: C; the noise of a Gaussian process replaces it.
+        """
+        rows = compressed(kernel, fit_kernel(kernel, target, objects, values))
+        return cls.of_rows(kernel, target, rows, values, penalty)
+
+    @classmethod
+    def of_rows(
+        cls, kernel: Any, target: Column, rows: Rows, values: NDArray[Any], penalty: float
+    ) -> Self:
+        """Return the machine of the objects that a kernel was fitted to, see `fit`.
+
+        Args:
+            kernel: The fitted kernel.
+            target: What is predicted.
+            rows: What `compressed` returned for the objects.
+            values: Their encoded targets.
             penalty: C.
         """
-        features, basis = compressed(fit_kernel(kernel, target, objects, values))
+        noise: float | None = kernel.noise_ if is_process(kernel, target) else None
+        penalty = penalty if noise is None else 1 / (2 * noise)
+        features, basis = rows
         coefficients, intercepts = solver(target, features, values)(penalty)
         if basis is not None:
             coefficients = coefficients @ basis
-        return cls(kernel, coefficients, intercepts, penalty)
+        machine = cls(kernel, coefficients, intercepts, penalty)
+        if noise is not None and basis is not None:
+            machine._add_variance(features, basis, noise, as_columns(target, values))
+        return machine
+
+    def _add_variance(self, z: Any, basis: Any, noise: float, numbers: Any) -> None:
+        square = float(numbers.var())
+        identity = np.eye(z.shape[1])
+        inner = cho_factor(z.T @ z + noise * identity)
+        reduced = identity - noise * cho_solve(inner, identity)
+        self.ceiling = square * float(self.kernel.weights_.sum() + noise)
+        self.precision = (square * basis.T @ reduced @ basis).astype(np.float32)
 
     def scores(self, objects: Sequence[Any]) -> NDArray[np.float64]:
         """Return the score of each class, or standardized number, before the link ``(N, W)``."""
         return scores_of(self.kernel.transform(objects), self.coefficients, self.intercepts)
+
+    def moments(self, objects: Sequence[Any]) -> Moments:
+        """Return the scores, and the variances of a Gaussian process or else 0."""
+        features = self.kernel.transform(objects)
+        scores = scores_of(features, self.coefficients, self.intercepts)
+        if self.precision is None:
+            return scores, np.zeros_like(scores)
+        known = ((features @ self.precision) * features).sum(1)
+        return scores, np.maximum(self.ceiling - known, 0.0)[:, None]
 
     @property
     def size(self) -> int:
@@ -102,42 +149,9 @@ class KernelMachine:
     def description(self) -> str:
         """The kernel, the number of its features, and the penalty."""
         name, width = type(self.kernel).__name__, self.coefficients.shape[1]
+        if self.precision is not None:
+            return f"{name}, a Gaussian process with {width:,} landmarks"
         return f"{name}, a linear model on {width:,} features with C = {self.penalty:g}"
-
-    def write(self, run: RunFolder) -> None:
-        """Write what `read` reads into a run folder."""
-        tokens, arrays = self.kernel.fitted()
-        arrays |= {"coefficients": self.coefficients, "intercepts": self.intercepts}
-        saved = {"penalty": self.penalty, "seconds": self.seconds, "tokens": tokens}
-        run.write_json(DESCRIPTION, saved)
-        contiguous = {name: np.ascontiguousarray(own) for name, own in arrays.items()}
-        run.write_tensors(ARRAYS, {n: torch.from_numpy(own) for n, own in contiguous.items()})
-
-    @classmethod
-    def read(cls, files: RunFiles, kernel: Any, outputs: int) -> Self:
-        """Return what `write` wrote.
-
-        Args:
-            files: The run.
-            kernel: The kernel with the parameters of the run.
-            outputs: W.
-
-        Raises:
-            DataError: A file is missing, or they do not fit together.
-            CheckpointError: The arrays are damaged.
-        """
-        saved = files.read(DESCRIPTION, _Saved)
-        tensors, _ = files.tensors(ARRAYS, lambda forms: None)
-        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
-
-        def restored() -> Self:
-            own = kernel.restore(saved.tokens, arrays)
-            coefficients, intercepts = arrays["coefficients"], arrays["intercepts"]
-            if coefficients.shape != (outputs, own.width) or intercepts.shape != (outputs,):
-                raise ValueError(f"{coefficients.shape} coefficients for {own.width} features")
-            return cls(own, coefficients, intercepts, saved.penalty, saved.seconds)
-
-        return files.parsed(ARRAYS, restored)
 
     def centered_score(self, objects: Any, output: int) -> float:
         """Return the score of the only object minus the mean of its scores, or a single score."""
@@ -152,86 +166,55 @@ class KernelMachine:
         return own, float(self.intercepts[output] - self.intercepts.mean())
 
 
-def fit_kernel(
-    kernel: ExplicitKernel, target: Classes | Numbers, objects: Sequence[Any], values: Any
-) -> Features:
-    """Fit a kernel to objects, and to their classes if they have any; return their features."""
-    if isinstance(target, Classes):
-        return kernel.fit_transform(objects, values, target.width)
-    return kernel.fit_transform(objects)
+def write_machines(run: RunFolder, machines: Sequence[KernelMachine]) -> None:
+    """Write what `read_machines` reads into a run folder."""
+    described, tensors = [], {}
+    for k, machine in enumerate(machines):
+        tokens, arrays = machine.kernel.fitted()
+        arrays |= {"coefficients": machine.coefficients, "intercepts": machine.intercepts}
+        if machine.precision is not None:
+            arrays["precision"] = machine.precision
+        for name, own in arrays.items():
+            tensors[f"{k}/{name}"] = torch.from_numpy(np.ascontiguousarray(own))
+        saved = {"penalty": machine.penalty, "seconds": machine.seconds, "tokens": tokens}
+        described.append(saved | {"ceiling": machine.ceiling})
+    run.write_json(DESCRIPTION, {"machines": described})
+    run.write_tensors(ARRAYS, tensors)
 
 
-def compressed(features: Features) -> tuple[Features, NDArray[np.float64] | None]:
-    """Return rows of at most N features with the same inner products, and their basis.
+def read_machines(
+    files: RunFiles, new_kernel: Callable[[], Any], widths: Sequence[int]
+) -> tuple[KernelMachine, ...]:
+    """Return what `write_machines` wrote.
 
     Args:
-        features: ``(N, F)``.
+        files: The run.
+        new_kernel: Returns a kernel with the parameters of the run.
+        widths: W of each target.
 
-    Returns:
-        ``(N, R)`` and ``(R, F)``, whose product are the features; for sparse ones, or F up to N,
-        the features themselves and None.
+    Raises:
+        DataError: A file is missing, or they do not fit together.
+        CheckpointError: The arrays are damaged.
     """
-    if not isinstance(features, np.ndarray) or features.shape[1] <= len(features):
-        return features, None
-    values, vectors = np.linalg.eigh(features @ features.T)
-    is_kept = values > values[-1] * 1e-12  # the others are rounding errors
-    lengths = np.sqrt(values[is_kept])
-    return vectors[:, is_kept] * lengths, (vectors[:, is_kept] / lengths).T @ features
+    described = files.read(DESCRIPTION, _SavedMachines).machines
+    tensors, _ = files.tensors(ARRAYS, lambda forms: None)
 
+    def restored(k: int, width: int) -> KernelMachine:
+        start, saved = f"{k}/", described[k]
+        arrays = {n[len(start) :]: t.numpy() for n, t in tensors.items() if n.startswith(start)}
+        kernel = new_kernel().restore(saved.tokens, arrays)
+        coefficients, intercepts = arrays["coefficients"], arrays["intercepts"]
+        if coefficients.shape != (width, kernel.width) or intercepts.shape != (width,):
+            raise ValueError(f"{coefficients.shape} coefficients for {kernel.width} features")
+        precision = arrays.get("precision")
+        if precision is not None and precision.shape != (kernel.width, kernel.width):
+            raise ValueError(f"{precision.shape} precisions of {kernel.width} features")
+        parts = coefficients, intercepts, saved.penalty, saved.seconds, saved.ceiling, precision
+        return KernelMachine(kernel, *parts)
 
-def scores_of(
-    features: Features, coefficients: NDArray[np.float64], intercepts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the scores ``(N, W)`` of a linear model."""
-    return np.asarray(features @ coefficients.T) + intercepts
+    def every() -> tuple[KernelMachine, ...]:
+        if len(described) != len(widths):
+            raise ValueError(f"{len(described)} machines for {len(widths)} targets")
+        return tuple(restored(k, width) for k, width in enumerate(widths))
 
-
-def solver(
-    target: Classes | Numbers, features: Features, values: NDArray[Any]
-) -> Callable[[float], Solution]:
-    """Return the function from C to the coefficients and intercepts of the smallest penalized loss.
-
-    Its calls start from the solution of the call before, so that ascending C take less time.
-    """
-    if isinstance(target, Classes):
-        seen, labels = np.unique(values, return_inverse=True)
-        fit = _softmax(features, labels, len(seen))
-        return lambda penalty: _one_per_class(target.width, seen, *fit(penalty))
-    means, scales = np.asarray(target.means), np.asarray(target.scales)
-    standardized = (values - means) / scales
-
-    def ridge(penalty: float) -> Solution:
-        model = Ridge(alpha=1 / (2 * penalty), tol=1e-6).fit(features, standardized)
-        coefficients = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64))
-        return coefficients, np.atleast_1d(np.asarray(model.intercept_, dtype=np.float64))
-
-    return ridge
-
-
-def _softmax(
-    features: Features, labels: NDArray[np.int64], count: int
-) -> Callable[[float], Solution]:
-    """Return the function from C to a row per class, which sum to 0 for two classes."""
-    if not isinstance(features, np.ndarray):
-        sparse_model = SoftmaxRegression(features, labels)
-        # C is that of logistic regression, which penalizes the difference of two classes
-        return lambda penalty: sparse_model.fit(penalty / 2 if count == 2 else penalty)
-
-    def logistic(penalty: float) -> Solution:
-        model = LogisticRegression(C=penalty, max_iter=1000, tol=1e-5).fit(features, labels)
-        rows, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
-        if count > 2:
-            return rows, intercepts
-        return np.concatenate([-rows, rows]) / 2, np.concatenate([-intercepts, intercepts]) / 2
-
-    return logistic
-
-
-def _one_per_class(
-    count: int, seen: NDArray[np.int64], rows: NDArray[np.float64], intercepts: NDArray[np.float64]
-) -> Solution:
-    """Return a row per class from those of the classes in the training data."""
-    coefficients = np.zeros((count, rows.shape[1]))
-    offsets = np.full(count, intercepts.min() - 10.0)  # a class that was not seen
-    coefficients[seen], offsets[seen] = rows, intercepts
-    return coefficients, offsets
+    return files.parsed(ARRAYS, every)

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from representer.estimators.classes import Classes
-from representer.estimators.kernel_machine import (
-    ExplicitKernel,
+from representer.estimators.feature_kernel import (
+    FeatureKernel,
+    Rows,
     compressed,
     fit_kernel,
-    scores_of,
-    solver,
+    is_process,
 )
-from representer.estimators.targets import Numbers
+from representer.estimators.kernel_machine import KernelMachine
+from representer.estimators.linear_solution import Solution, scores_of, solver
+from representer.estimators.pool import Moments
+from representer.estimators.targets import Column
 
 CANDIDATES = (1.0, 3.0, 10.0, 30.0, 100.0)  # of C, the inverse of the L2 penalty
+ENOUGH = 200  # validation objects that tell the candidates apart; with fewer, folds do
 _FOLDS = 5
 
 Labeled = tuple[Sequence[Any], NDArray[Any]]
@@ -31,86 +36,179 @@ class Selected(NamedTuple):
 
     Attributes:
         kernel: Fitted to the training objects.
+        rows: Of these objects, see `compressed`.
         penalty: C.
         scores: Of the objects on which the loss was found ``(N, W)``.
         loss: The loss.
     """
 
-    kernel: ExplicitKernel
+    kernel: FeatureKernel
+    rows: Rows
     penalty: float
     scores: NDArray[np.float64]
     loss: float
 
 
+class _Trial(NamedTuple):
+    """A function from C to a solution, features to test it on, and their places."""
+
+    solve: Callable[[float], Solution]
+    tested: Any
+    places: Any
+
+
+def fit_machine(
+    kernels: Sequence[FeatureKernel],
+    target: Column,
+    objects: Any,
+    values: NDArray[Any],
+    count: int,
+    groups: NDArray[Any] | None,
+    penalties: Sequence[float] = CANDIDATES,
+    *,
+    is_supervised: bool = False,
+) -> tuple[KernelMachine, Moments]:
+    """Return the machine of all objects, and moments of some by a machine without them.
+
+    Kernel and C are those with the smallest loss on the validation objects. If these are few, which
+    does not tell the candidates apart, or if there are groups, such as subjects, which differ too
+    much, the loss is that of a cross-validation on the training objects.
+
+    Args:
+        kernels: The candidates.
+        target: What is predicted.
+        objects: Training and validation objects, as the kernels take them.
+        values: Their encoded targets.
+        count: Number of training objects, which come first.
+        groups: The group of each training object, or None.
+        penalties: The candidates for C, in ascending order.
+        is_supervised: The kernels learn from targets.
+
+    Returns:
+        The machine, and the moments of the validation objects or, without any, of the training
+        objects.
+    """
+    train, valid = (objects[:count], values[:count]), (objects[count:], values[count:])
+    held_out = len(valid[1])
+    process = is_process(kernels[0], target)  # which has nothing to choose
+    splits: list[Split] = []
+    if not held_out or (
+        not process and (held_out < ENOUGH or (groups is not None and not is_supervised))
+    ):
+        splits = splits_of(target, train[1], groups)
+        if not splits and not held_out:
+            splits = splits_of(target, train[1], None)
+    if not held_out and not splits:  # too few objects to choose anything
+        machine = KernelMachine.fit(kernels[0], target, objects, values, penalties[0])
+        return machine, machine.moments(objects)
+    chosen = select(kernels, target, train, valid, splits, penalties, is_supervised=is_supervised)
+    kernel: Any = chosen.kernel
+    moments: Moments = chosen.scores, np.zeros_like(chosen.scores)
+    if held_out and (splits or process):
+        machine = KernelMachine.of_rows(kernel, target, chosen.rows, train[1], chosen.penalty)
+        moments = machine.moments(valid[0])
+    again: Any = clone(kernel)
+    return KernelMachine.fit(again, target, objects, values, chosen.penalty), moments
+
+
 def select(
-    kernels: Sequence[ExplicitKernel],
-    target: Classes | Numbers,
+    kernels: Sequence[FeatureKernel],
+    target: Column,
     train: Labeled,
     valid: Labeled,
     splits: Sequence[Split] = (),
     penalties: Sequence[float] = CANDIDATES,
+    *,
+    is_supervised: bool = False,
 ) -> Selected:
     """Return the kernel and the C with the smallest loss.
 
-    The loss is that of a cross-validation or, without splits, on the validation objects.
+    The loss is that of a cross-validation or, without splits, on the validation objects. The noise
+    of a Gaussian process is the only candidate for its C.
 
     Args:
         kernels: The candidates; each is fitted to the training objects.
         target: What is predicted.
         train: Training objects and their encoded targets.
         valid: Validation objects and their encoded targets.
-        splits: Rows of the training objects to fit to and to test on; each row is tested once. For
-            kernels that learn nothing from targets, since a kernel is fitted once.
+        splits: Rows of the training objects to fit to and to test on; each row is tested once.
         penalties: The candidates for C, in ascending order.
+        is_supervised: Fit the kernel to each part of a cross-validation again, because it learns
+            from targets.
     """
     best: Selected | None = None
     for kernel in kernels:
-        features, basis = compressed(fit_kernel(kernel, target, *train))
-        if splits:
-            truth = train[1]
-            trials: list[Any] = [
-                (solver(target, features[rows], truth[rows]), features[tested], tested)
-                for rows, tested in splits
-            ]
+        rows = compressed(kernel, fit_kernel(kernel, target, *train))
+        truth = train[1] if splits else valid[1]
+        if not splits:
+            trials = [_held_out(kernel, target, rows, train[1], valid[0])]
+        elif is_supervised:
+            trials = [_refitted(kernel, target, train, split) for split in splits]
         else:
-            truth, held_out = valid[1], kernel.transform(valid[0])
-            held_out = held_out if basis is None else held_out @ basis.T
-            trials = [(solver(target, features, train[1]), held_out, slice(None))]
+            trials = [
+                _Trial(solver(target, rows[0][own], truth[own]), rows[0][tested], tested)
+                for own, tested in splits
+            ]
+        process: Any = kernel if is_process(kernel, target) else None
         last = np.inf
-        for penalty in penalties:
+        for penalty in penalties if process is None else [1 / (2 * process.noise_)]:
             scores = np.empty((len(truth), target.width))
-            for solve, own, rows in trials:
-                scores[rows] = scores_of(own, *solve(penalty))
+            for trial in trials:
+                scores[trial.places] = scores_of(trial.tested, *trial.solve(penalty))
             loss = target.metrics(scores, truth)["valid_loss"]
             if loss > last:
                 break  # the loss has one minimum along the path of C
             last = loss
             if best is None or loss <= best.loss:
-                best = Selected(kernel, penalty, scores, loss)
+                best = Selected(kernel, rows, penalty, scores, loss)
     assert best is not None
     return best
 
 
-def splits_of(values: NDArray[np.int64], groups: NDArray[Any] | None) -> list[Split]:
-    """Return the rows to fit to and to test on, in up to five parts with the classes' proportions.
+def splits_of(target: Column, values: NDArray[Any], groups: NDArray[Any] | None) -> list[Split]:
+    """Return the rows to fit to and to test on, in up to five parts.
 
     Args:
-        values: The class of each row.
+        target: The parts have the proportions of its classes, if it has classes.
+        values: Its encoded values.
         groups: The group of each row; no group is on both sides. None for no groups.
 
     Returns:
         The parts; none if one of them would leave a single class to fit to.
     """
-    counts = np.bincount(values)
-    least = counts[counts > 0].min()
-    if groups is None:
-        count = min(_FOLDS, least)
-        parts: Any = StratifiedKFold(max(count, 2))
-    else:
-        count = min(_FOLDS, least, len(np.unique(groups)))
-        parts = StratifiedGroupKFold(max(count, 2))
+    is_class = isinstance(target, Classes)
+    labels = values if is_class else np.zeros(len(values), np.int64)
+    counts = np.bincount(labels)
+    count = min(_FOLDS, counts[counts > 0].min(initial=_FOLDS), len(values))
+    if groups is not None:
+        count = min(count, len(np.unique(groups)))
     if count < 2:
         return []
-    found = list(parts.split(np.zeros(len(values)), values, groups))
-    is_usable = all(len(np.unique(values[rows])) > 1 and len(tested) for rows, tested in found)
+    if groups is not None:
+        parts: Any = (StratifiedGroupKFold if is_class else GroupKFold)(count)
+    else:
+        parts = StratifiedKFold(count) if is_class else KFold(count, shuffle=True, random_state=0)
+    found = list(parts.split(np.zeros(len(labels)), labels, groups))
+    least = 2 if is_class else 1
+    is_usable = all(len(np.unique(labels[rows])) >= least and len(t) for rows, t in found)
     return found if is_usable else []
+
+
+def _held_out(
+    kernel: FeatureKernel, target: Column, rows: Rows, values: NDArray[Any], objects: Any
+) -> _Trial:
+    """Return the trial with validation objects."""
+    features, basis = rows
+    tested: Any = kernel.transform(objects)
+    tested = tested if basis is None else tested @ basis.T
+    return _Trial(solver(target, features, values), tested, slice(None))
+
+
+def _refitted(kernel: FeatureKernel, target: Column, train: Labeled, split: Split) -> _Trial:
+    """Return the trial with one part of the training objects and a kernel fitted to the others."""
+    rows, tested = split
+    own: Any = clone(kernel)
+    some, others = ([train[0][row] for row in part] for part in split)
+    values = train[1][rows]
+    fitted = compressed(own, fit_kernel(own, target, some, values))
+    return _held_out(own, target, fitted, values, others)._replace(places=tested)

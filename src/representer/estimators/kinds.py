@@ -10,7 +10,9 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
 from representer.estimators.base import Estimator
+from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.classes import Classes, ClassTable, is_table
+from representer.estimators.joint import JointEstimator
 from representer.estimators.targets import Numbers
 
 
@@ -67,7 +69,7 @@ def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
     return plain if plain.shape == labels.shape else labels
 
 
-class Regressor(RegressorMixin, Estimator):
+class Regressor(RegressorMixin, JointEstimator):
     """A regressor."""
 
     target_: Numbers
@@ -88,20 +90,17 @@ class Regressor(RegressorMixin, Estimator):
 
         Args:
             X: The objects.
-            return_std: Also return standard deviations of the same shape: those of the members'
-                predictions and of the errors on the validation data, combined.
+            return_std: Also return standard deviations of the same shape, which mix those of the
+                parts and are calibrated on the validation data.
         """
-        outputs = self._predicted(X)
-        members = self.target_.in_unit(outputs if outputs.ndim == 3 else outputs[None])
-        mean = self._shaped(members.mean(0))
-        if not return_std:
-            return mean
-        residual = self._validation_loss() ** 0.5 * np.asarray(self.target_.scales)
-        return mean, self._shaped(np.sqrt(members.var(0) + residual**2))
-
-    def _validation_loss(self) -> float:
-        """Return the mean squared error on the validation data, in standardized units."""
-        return min((row["valid_loss"] for row in self.history_), default=1.0)
+        found, means, deviations = self._checked_moments(X), [], []
+        units = zip(self.target_.means, self.target_.scales, strict=True)
+        for moments, (mean, scale), own in zip(found, units, self.targets_, strict=True):
+            calibration = own.calibrations.get(self.answer, UNCALIBRATED)
+            means.append(mean + scale * moments[0])
+            deviations.append(calibration.deviations(scale**2 * moments[1]))
+        mean = self._shaped(np.concatenate(means, axis=1))
+        return (mean, self._shaped(np.concatenate(deviations, axis=1))) if return_std else mean
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.target_.is_single else values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,6 +19,7 @@ from representer.estimators import saving
 from representer.estimators.classes import Classes
 from representer.estimators.explanation import NETWORK
 from representer.estimators.halves import Halves
+from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
 from representer.estimators.language_inputs import LanguageInputs
 from representer.estimators.language_kernel import LanguageKernel
 from representer.estimators.language_parameters import LanguageParameters
@@ -65,7 +66,6 @@ class LanguageEstimator(LanguageParameters, Halves):
     _make = staticmethod(models.LanguageModel)
     inputs_: LanguageInputs
     network_: Any
-    machine_: LanguageKernel | None
 
     @property
     def target_(self) -> Classes:
@@ -141,7 +141,7 @@ class LanguageEstimator(LanguageParameters, Halves):
         The counts are those of the training text while the weights are found on the validation
         text, and then those of both.
         """
-        self.machine_, self.pool_ = None, type(self).pool_
+        self.targets_ = (NETWORK_ALONE,)
         if self.answer == NETWORK:
             return
         size, level = len(self.inputs_.vocabulary), self.inputs_.level
@@ -150,8 +150,8 @@ class LanguageEstimator(LanguageParameters, Halves):
         halves += [NetworkPredictor(self.network_)] if self.has_network else []
         scores = [_at_some_places(half, torch.from_numpy(valid), size) for half in halves]
         network = scores[1][0] if self.has_network else None
-        self.pool_ = Pool.fit(self.target_, scores[0][0], network, scores[0][1])
-        self.machine_ = machine.refit(np.concatenate([train, valid]))
+        pool = Pool.fit(self.target_, scores[0][0], network, scores[0][1])
+        self.targets_ = (JointTarget(pool, machine.refit(np.concatenate([train, valid]))),)
 
     @property
     def predictor_(self) -> JointPredictor:
@@ -173,9 +173,15 @@ class LanguageEstimator(LanguageParameters, Halves):
         vocabulary = LanguageVocabulary.from_json(files.text(VOCABULARY), file=path)
         return LanguageInputs(vocabulary, saved.level)
 
-    def _read_machine(self, files: RunFiles) -> LanguageKernel:
+    def _are_numbers(self) -> list[bool]:
+        return [False]
+
+    def _write_machines(self, run: RunFolder, machines: Sequence[LanguageKernel]) -> None:
+        machines[0].write(run)
+
+    def _read_machines(self, files: RunFiles) -> list[LanguageKernel]:
         size, level = len(self.inputs_.vocabulary), self.inputs_.level
-        return LanguageKernel.read_from(files, level, size)
+        return [LanguageKernel.read_from(files, level, size)]
 
 
 def _at_some_places(predictor: Predictor, text: Tensor, size: int) -> tuple[Floats, Numbers]:

@@ -10,21 +10,23 @@ from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
     invalid_reason,
+    labeled_graphs,
     molecule_graph,
     parse_smiles,
     scaffold,
 )
 from representer.errors import ArgumentError, DataError
 from representer.estimators.fitting import Examples, batch_size_for
-from representer.estimators.graph import GraphEnsembleEstimator, GraphEnsembleRegressor
+from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.graph_batches import GraphBatches
-from representer.estimators.kinds import Classifier
+from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.molecule_batches import balanced, with_rate_by_examples
 from representer.estimators.molecule_parameters import (
     MoleculeParameters,
     MoleculeRegressorParameters,
 )
 from representer.estimators.targets import Numbers
+from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -32,6 +34,7 @@ from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
 
 SCAFFOLD = "scaffold"
+LEVELS = (3, 2)  # relabelings of the kernel, by element and by neighborhood
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,9 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     def _learn_inputs(self, objects: Sequence[str], seed: int) -> MoleculeInputs:
         return MoleculeInputs(self.features)
 
+    def _new_kernel(self) -> SubtreeKernel:
+        return SubtreeKernel(LEVELS, labeled_graphs)
+
     def _widths(self, inputs: MoleculeInputs) -> tuple[int, int]:
         return len(ATOM_FEATURES[inputs.features]), len(BOND_FEATURES)
 
@@ -125,7 +131,7 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
 
 
 class MoleculeClassifier(MoleculeNetwork, Classifier):
-    """A classifier of molecules: an ensemble of graph-kernel networks (L17).
+    """A classifier of molecules: a kernel machine of subtrees, and graph-kernel networks (L17).
 
     X is a sequence of SMILES. y has one label per molecule ``(N,)``, or labels of several targets
     ``(N, K)``, None or NaN where unknown; `explain` then explains the first target.
@@ -144,8 +150,8 @@ class MoleculeClassifier(MoleculeNetwork, Classifier):
     """
 
 
-class MoleculeRegressor(MoleculeRegressorParameters, GraphEnsembleRegressor, MoleculeNetwork):
-    """A regressor of molecules: networks, and a Gaussian process on their last layers.
+class MoleculeRegressor(MoleculeRegressorParameters, MoleculeNetwork, Regressor):
+    """A regressor of molecules: a Gaussian process of subtrees, and graph-kernel networks (L17).
 
     X is a sequence of SMILES, y has numbers ``(N,)`` or ``(N, K)``, NaN where unknown. With several
     targets, `explain` explains the first one.

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from representer.estimators.graph_parameters import (
     INITIALS,
     READOUTS,
-    UNCERTAINTIES,
     GraphParameters,
-    GraphRegressorParameters,
 )
 from representer.estimators.parameters import option, require, require_integers, require_numbers
 
@@ -40,14 +38,9 @@ class MoleculeParameters(GraphParameters):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class MoleculeRegressorParameters(MoleculeParameters, GraphRegressorParameters):
+class MoleculeRegressorParameters(MoleculeParameters):
     """Parameters of `MoleculeRegressor`."""
 
-    uncertainty: str = option(
-        "gp",
-        "predict with a Gaussian process on the last layers, too, or with the ensemble alone",
-        choices=UNCERTAINTIES,
-    )
     standardize: bool = option(True, "standardize the targets in training")
     balance: float = option(
         0.0, "draw training molecules evenly from bins of the target of this width; 0: no balancing"

@@ -17,7 +17,6 @@ from representer.limits import LIMITS
 from representer.numbers import parse_number
 
 AUTO = "auto"
-ANSWERS = ("both", "kernel", "network")
 MONITORS = (AUTO, "accuracy", "loss")
 ANSWERS = ("both", "kernel", "network")
 DEVICES = (AUTO, "cpu", "cuda")

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from representer.estimators.classes import Classes
 from representer.estimators.explanation import Contribution
-from representer.estimators.targets import Numbers
-from representer.storage.run_files import RunFiles
-from representer.storage.run_folder import RunFolder
+from representer.estimators.targets import Column
 
 Explained = tuple[float, float, list[Contribution]]  # score, constant part, contributions
 FILE = "pool.json"
+Moments = tuple[NDArray[np.float64], NDArray[np.float64]]  # scores and their variances (N, W)
 
 PRIOR = 4.0  # examples that the prior of equal weights is worth
 NEGLIGIBLE = 0.02  # share of the scores below which a part is dropped
@@ -52,7 +50,7 @@ class Pool:
     @classmethod
     def fit(
         cls,
-        target: Classes | Numbers,
+        target: Column,
         kernel: NDArray[np.float64] | None,
         network: NDArray[np.float64] | None,
         values: NDArray[Any],
@@ -86,7 +84,7 @@ class Pool:
     @classmethod
     def unvalidated(
         cls,
-        target: Classes | Numbers,
+        target: Column,
         kernel: NDArray[np.float64] | None,
         network: NDArray[np.float64] | None,
         values: NDArray[Any],
@@ -155,22 +153,29 @@ class Pool:
                 ]
         return score, constant, contributions
 
-    def write(self, run: RunFolder) -> None:
-        """Write what `read` reads into a run folder."""
-        run.write_json(FILE, asdict(self))
+    def moments(self, kernel: Moments | None, network: Moments | None) -> Moments:
+        r"""Return s and the variance of a mixture of both parts, which a and b are the shares of.
 
-    @classmethod
-    def read(cls, files: RunFiles) -> Self:
-        """Return what `write` wrote.
+        .. math:: v = p\, v_k + (1 - p)\, v_n + p (1 - p) (s_k - s_n)^2, \qquad p = a / (a + b)
+
+        A part of weight 0 may be None.
+        """
+        if network is None or not self.network:
+            assert kernel is not None
+            return self.scores(kernel[0], None), kernel[1]
+        if kernel is None or not self.kernel:
+            return self.scores(None, network[0]), network[1]
+        p = self.kernel / (self.kernel + self.network)
+        apart = (kernel[0] - network[0]) ** 2
+        variance = p * kernel[1] + (1 - p) * network[1] + p * (1 - p) * apart
+        return self.scores(kernel[0], network[0]), variance
+
+    def check(self) -> None:
+        """Check every value.
 
         Raises:
-            DataError: The file is missing or damaged.
+            ValueError: One is out of its range.
         """
-        pool = files.read(FILE, cls)
-        files.parsed(FILE, pool._check)
-        return pool
-
-    def _check(self) -> None:
         losses = (self.loss, self.kernel_loss or 0.0, self.network_loss or 0.0)
         numbers = np.array([self.kernel, self.network, *losses])
         if not (np.isfinite(numbers) & (numbers >= 0)).all() or not 0 <= self.share <= 1:
@@ -183,7 +188,7 @@ def _spread(scores: NDArray[np.float64]) -> float:
 
 
 def _weights(
-    target: Classes | Numbers,
+    target: Column,
     parts: NDArray[np.float64],
     values: NDArray[Any],
     prior: NDArray[np.float64],

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from representer import models
 from representer.data.signals import augmented
-from representer.estimators.explanation import Contribution
-from representer.estimators.joint import KERNEL, NETWORK, Explained, JointEstimator
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution
+from representer.estimators.joint import JointEstimator
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
+from representer.estimators.pool import Explained
 from representer.estimators.signal_explanation import FilterWindow, filter_sum
 from representer.estimators.signal_inputs import SignalInputs, Windows, check_windows
 from representer.estimators.signal_parameters import SignalParameters

@@ -83,7 +83,27 @@ class Numbers:
         return {"valid_loss": loss, **rmse}
 
 
-Target = Classes | ClassTable | Numbers
+Column = Classes | Numbers
+Target = Column | ClassTable
+
+
+def columns_of(target: Target) -> list[Column]:
+    """Return each target by itself."""
+    if isinstance(target, Classes):
+        return [target]
+    if isinstance(target, ClassTable):
+        return list(target.columns)
+    pairs = zip(target.means, target.scales, strict=True)
+    return [Numbers((mean,), (scale,), target.is_single) for mean, scale in pairs]
+
+
+def known_values(target: Target, values: NDArray[Any], k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows with a value of a target, and these values as it encodes them."""
+    if isinstance(target, Classes):
+        return np.arange(len(values)), values
+    rows = np.flatnonzero(~np.isnan(values[:, k]))
+    known = values[rows, k]
+    return rows, known[:, None] if isinstance(target, Numbers) else known.astype(np.int64)
 
 
 def centered(outputs: Tensor) -> Tensor:

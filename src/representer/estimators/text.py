@@ -16,11 +16,12 @@ from representer.data.text import (
     tokenize,
 )
 from representer.errors import DataError
-from representer.estimators.explanation import Contribution
-from representer.estimators.joint import KERNEL, NETWORK, Explained, JointEstimator
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution
+from representer.estimators.joint import JointEstimator
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.parameters import DECAYS
+from representer.estimators.pool import Explained
 from representer.estimators.text_explanation import TextModel, ngram_sum
 from representer.estimators.text_parameters import TextParameters
 from representer.kernels.text_kernel import WORDS, TextKernel

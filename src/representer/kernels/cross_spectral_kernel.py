@@ -93,8 +93,8 @@ class CrossSpectralKernel(Kernel):
         bands = self._bands(np.shape(windows)[-1])
         return read_spectra(windows, self.sampling_rate, bands, self.shrinkage, self.views)
 
-    def fit(self, X: Any, labels: NDArray[np.int64] | None = None, classes: int = 0) -> Self:
-        """Find the mean and the deviation of every feature; classes have no influence."""
+    def fit(self, X: Any, targets: NDArray[np.float64] | None = None) -> Self:
+        """Find the mean and the deviation of every feature; targets have no influence."""
         spectra = self._spectra(X)
         self.shape_ = spectra.shape
         means, scales = [], []
@@ -108,10 +108,10 @@ class CrossSpectralKernel(Kernel):
         return self
 
     def fit_transform(
-        self, X: Any, labels: NDArray[np.int64] | None = None, classes: int = 0
+        self, X: Any, targets: NDArray[np.float64] | None = None
     ) -> NDArray[np.float64]:
         """Return the features of the windows that the kernel is fitted to, see `fit`."""
-        return self.fit(X, labels, classes).transform(X)
+        return self.fit(X, targets).transform(X)
 
     @property
     def width(self) -> int:

@@ -19,9 +19,7 @@ def inverse_document_frequency(features: sparse.csr_array) -> NDArray[np.float64
     return np.log((1 + rows) / (1 + frequency)) + 1
 
 
-def class_ratio(
-    features: sparse.csr_array, labels: NDArray[np.int64], count: int
-) -> NDArray[np.float64]:
+def class_ratio(features: sparse.csr_array, classes: NDArray[np.float64]) -> NDArray[np.float64]:
     r"""Return :math:`\max_c |\log (p_{gc} / q_{gc})|` of each column g ``(F,)``.
 
     p and q are the shares of a column among the occurrences in class c and in all others, with
@@ -29,8 +27,7 @@ def class_ratio(
 
     Args:
         features: Features ``(N, F)``; only which are not 0 counts.
-        labels: The class of each row ``(N,)``.
-        count: Number of classes.
+        classes: Indicators of the class of each row ``(N, C)``.
 
     References:
         Wang and Manning, Baselines and Bigrams, ACL 2012.
@@ -38,8 +35,7 @@ def class_ratio(
     is_there = sparse.csr_array(
         (np.ones(len(features.data)), features.indices, features.indptr), shape=features.shape
     )
-    one_hot = sparse.csr_array(np.eye(count)[labels].T)
-    inside = dense(one_hot @ is_there) + 1
-    outside = inside.sum(0) - inside - (count - 2)
+    inside = dense(sparse.csr_array(classes.T) @ is_there) + 1
+    outside = inside.sum(0) - inside - (classes.shape[1] - 2)
     p, q = (part / part.sum(axis=1, keepdims=True) for part in (inside, outside))
     return np.abs(np.log(p / q)).max(axis=0)

@@ -114,6 +114,16 @@ class SubtreeKernel(Kernel):
             X: The graphs.
             targets: Numbers of each graph ``(N, C)``; without them, all levels weigh the same.
         """
+        self._fit(X, targets)
+        return self
+
+    def fit_transform(
+        self, X: Iterable[Any], targets: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Return the features ``(N, F)`` of the graphs that the kernel is fitted to, see `fit`."""
+        return self._gram(self._fit(X, targets), self.landmarks_)
+
+    def _fit(self, X: Iterable[Any], targets: NDArray[np.float64] | None) -> list[ColorCounts]:
         self._check()
         objects = list(X)
         self.colors_ = [dict[str, int]() for _ in range(self._blocks)]
@@ -125,7 +135,7 @@ class SubtreeKernel(Kernel):
             rows = np.sort(order[:SEARCHED])
             blocks = [one.overlaps(one) for one in _at(counts, rows)]
             self.weights_, self.noise_ = block_weights(blocks, targets[rows])
-        return self
+        return counts
 
     @property
     def width(self) -> int:

@@ -78,30 +78,27 @@ class TextKernel(Kernel):
         check_is_fitted(self)
         return np.asarray(self.transform(X).power(2).sum(axis=1)).ravel()
 
-    def fit(
-        self, X: Iterable[str], labels: NDArray[np.int64] | None = None, classes: int = 0
-    ) -> Self:
+    def fit(self, X: Iterable[str], targets: NDArray[np.float64] | None = None) -> Self:
         """Number and weight the n-grams of some texts; see `fit_transform`."""
-        self.fit_transform(X, labels, classes)
+        self.fit_transform(X, targets)
         return self
 
     def fit_transform(
-        self, X: Iterable[str], labels: NDArray[np.int64] | None = None, classes: int = 0
+        self, X: Iterable[str], targets: NDArray[np.float64] | None = None
     ) -> sparse.csr_array:
         """Number and weight the n-grams of some texts, and return their features ``(N, F)``.
 
         Args:
             X: The texts.
-            labels: The class of each ``(N,)``.
-            classes: Number of classes.
+            targets: Indicators of the class of each ``(N, C)``; a single column is not used.
         """
         least = self.min_count, self.min_characters
         self.views_, parts = self._new_views(), []
         for sequences, kernel, count in zip(self._read(X), self.views_, least, strict=True):
             features = kernel.fit_transform(sequences, count)
             kernel.weights_ = inverse_document_frequency(features)
-            if labels is not None:
-                kernel.weights_ *= class_ratio(features, labels, classes)
+            if targets is not None and targets.shape[1] > 1:
+                kernel.weights_ *= class_ratio(features, targets)
             features.data *= kernel.weights_[features.indices]
             parts.append(features)
         return _joined(parts)

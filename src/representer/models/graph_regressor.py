@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,14 +73,6 @@ class GraphRegressor(nn.Module):
         """Return h_G of each graph ``(num_graphs, H)``."""
         return self.network(x, edge_index, edge_attr, batch, batch_size)
 
-    def hidden(self, *graphs: Any) -> Tensor:
-        """Return the hidden layer of each graph ``(num_graphs, H)``; arguments as in `forward`."""
-        return self.head[:-1](self.encode(*graphs))
-
-    def outputs(self, hidden: Tensor) -> Tensor:
-        """Return the outputs of each graph ``(num_graphs, outputs)`` from its hidden layer."""
-        return self.head[-1](hidden)
-
 
 class GraphEnsemble(nn.Module):
     """An ensemble of graph regressors that differ only in their initial weights.
@@ -106,19 +98,6 @@ class GraphEnsemble(nn.Module):
     def forward(self, *graphs: Any) -> Tensor:
         """Return the outputs of every member; arguments as in ``GraphRegressor``."""
         return torch.stack([member(*graphs) for member in self.members])
-
-    def hidden(self, *graphs: Any) -> Tensor:
-        """Return every member's hidden layer ``(size, num_graphs, H)``; arguments as in forward."""
-        return torch.stack([member.hidden(*graphs) for member in self._regressors])
-
-    def outputs(self, hidden: Tensor) -> Tensor:
-        """Return the outputs ``(size, num_graphs, outputs)`` of hidden layers."""
-        pairs = zip(self._regressors, hidden, strict=True)
-        return torch.stack([member.outputs(h) for member, h in pairs])
-
-    @property
-    def _regressors(self) -> list[GraphRegressor]:
-        return cast("list[GraphRegressor]", list(self.members))
 
 
 def draw_as_authors(model: nn.Module) -> None:

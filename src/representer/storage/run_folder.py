@@ -25,7 +25,7 @@ FOLDERS = (CHECKPOINTS, "folds", "gine")
 _FILES = (
     "config.yaml", "metrics.jsonl", "metrics.json", "metrics.csv", "timings.jsonl", "model.json",
     "model.safetensors", "final.safetensors", "vocabulary.json", "labels.json", "splits.json",
-    "details.json", "uncertainty.json", "process.safetensors", "skipped.csv", "fold.json",
+    "details.json", "skipped.csv", "fold.json",
     "explanations.json", "report.html", "kernel.json", "kernel.safetensors", "pool.json",
 )  # fmt: skip
 # Not in the manifest: timings differ between runs, and other commands write the last two.

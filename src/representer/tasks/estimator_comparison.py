@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -100,11 +100,9 @@ class EstimatorComparison(Comparison):
         data = self.flow.divide(config, self.sources, split_by, is_silent=True)
         if unit == BASELINES:
             return self._baselines(config, data)
-        has_parts = "answer" in {one.name for one in fields(config)}
         if unit == MODEL:
-            return self._train(replace(config, answer=BOTH) if has_parts else config, data)
-        alone = replace(config, answer=NETWORK) if has_parts else config
-        (result,) = self._train(replace(alone, **self.variants[unit]), data)
+            return self._train(replace(config, answer=BOTH), data)
+        (result,) = self._train(replace(config, answer=NETWORK, **self.variants[unit]), data)
         return [replace(result, name=unit)]
 
     def _positions(

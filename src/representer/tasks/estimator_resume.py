@@ -16,7 +16,7 @@ from representer.training.trainer_config import TrainerConfig
 # A run may be resumed with other values of these; the trainer checks its own settings.
 WITHOUT_EFFECT_ON_TRAINING = (
     "data", "valid", "test", "out", "vectors", "baselines", "preset", "resume", "demo", "device",
-    "time_limit", "skip_invalid", "uncertainty",
+    "time_limit", "skip_invalid",
 )  # fmt: skip
 
 

@@ -123,8 +123,9 @@ class EstimatorTask(EstimatorPreparation):
         )  # fmt: skip
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
         predictions = predictions_of(run.path, estimator, data.parts["test"].objects)
-        if machine := getattr(estimator, "machine_", None):
-            model = replace(model, values={**model.values, "kernel": machine.description})
+        if estimator.machine_ is not None:
+            described = {**model.values, "kernel": estimator.machine_.description}
+            model = replace(model, values=described)
         count = len(data.parts["train"])
         outcome = Outcome(
             name=model_name(estimator.parts_, model.name),

@@ -28,13 +28,13 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "epochs": None, "batch_size": None, "patience": None, "monitor": "auto", "lr": 2e-3,
         "network": "wl", "hidden_size": 64, "depth": 4,
         "order": 2, "decay": "gated", "readout": "sum", "gate_scale": 1.0, "initial": "fan-in",
-        "dropout": 0.0, "members": 1, "uncertainty": "ensemble",
+        "dropout": 0.0, "members": 1,
     },
     "molecule": _TRAINING | {
         "epochs": 40, "batch_size": 32, "patience": 0, "monitor": "loss", "lr": 2e-3,
         "lr_decay": 0.93, "network": "wl", "hidden_size": 64, "depth": 4,
         "order": 2, "decay": "gated", "readout": "last", "gate_scale": 10.0,
-        "initial": "authors", "dropout": 0.0, "members": 5, "uncertainty": "gp", "features": 82,
+        "initial": "authors", "dropout": 0.0, "members": 5, "features": 82,
         "lr_decay_every": 0, "standardize": True, "balance": 0.0,
     },
     "signal": _TRAINING | {

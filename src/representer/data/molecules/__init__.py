@@ -9,7 +9,7 @@ from representer.data.molecules.features import (
     bond_features,
 )
 from representer.data.molecules.graphs import molecule_graph
-from representer.data.molecules.smiles import parse_smiles, read_smiles
+from representer.data.molecules.smiles import labeled_graphs, parse_smiles, read_smiles
 from representer.data.molecules.splits import canonical, scaffold, split_molecules
 from representer.data.molecules.table import (
     MoleculeTable,
@@ -28,6 +28,7 @@ __all__ = [
     "bond_features",
     "canonical",
     "invalid_reason",
+    "labeled_graphs",
     "molecule_graph",
     "molecules_of",
     "parse_smiles",

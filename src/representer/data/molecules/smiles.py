@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from representer.errors import ArgumentError, MissingExtraError
-from representer.kernels.graphs import Graph
+from representer.kernels.graphs import Graph, Labels
 
 if TYPE_CHECKING:
-    from rdkit.Chem import Mol
+    from rdkit.Chem import Atom, Mol
+
+BOND_SIGNS = {"SINGLE": "", "DOUBLE": "=", "TRIPLE": "#", "AROMATIC": ":"}
 
 
 def parse_smiles(smiles: str, name: str = "smiles") -> Mol:
@@ -61,6 +63,37 @@ def read_smiles(smiles: str, name: str = "smiles") -> Graph:
         types += [str(bond.GetBondType())] * 2
     edge_index = torch.tensor(ends, dtype=torch.int64).reshape(-1, 2).T
     return Graph([atom.GetSymbol() for atom in molecule.GetAtoms()], edge_index, types)
+
+
+def labeled_graphs(smiles: str) -> tuple[Graph, Graph]:
+    """Return a molecule with two kinds of labels at its atoms, for `SubtreeKernel`.
+
+    The first labels are elements. The second ones say more, as those of circular fingerprints do:
+    ``CH3``, ``c`` (aromatic), ``NH3+1``. Bonds are labeled in both, single ones by nothing.
+
+    Args:
+        smiles: The molecule.
+
+    Raises:
+        ArgumentError: If the SMILES has no atoms or is invalid.
+        MissingExtraError: If RDKit is not installed.
+
+    References:
+        Rogers and Hahn, Extended-Connectivity Fingerprints, J. Chem. Inf. Model. 2010.
+    """
+    graph = read_smiles(smiles)
+    bonds: Labels = [BOND_SIGNS.get(str(kind), str(kind)) for kind in graph.edges or ()]
+    atoms: Labels = [_described(atom) for atom in parse_smiles(smiles).GetAtoms()]
+    return Graph(graph.nodes, graph.edge_index, bonds), Graph(atoms, graph.edge_index, bonds)
+
+
+def _described(atom: Atom) -> str:
+    symbol = atom.GetSymbol()
+    name = symbol.lower() if atom.GetIsAromatic() else symbol
+    hydrogens, charge = atom.GetTotalNumHs(), atom.GetFormalCharge()
+    if hydrogens:
+        name += f"H{hydrogens}" if hydrogens > 1 else "H"
+    return f"{name}{charge:+d}" if charge else name
 
 
 def _reason(smiles: str) -> str:

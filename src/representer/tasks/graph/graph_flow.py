@@ -12,7 +12,7 @@ import numpy as np
 
 from representer.data.graphs import read_graph_file
 from representer.estimators import GraphClassifier, GraphRegressor
-from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.estimators.graph_parameters import GraphParameters
 from representer.estimators.graph_reading import PlainGraph
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_comparison import EstimatorComparison
@@ -95,7 +95,7 @@ FLOW = EstimatorTask(
     noun="graph",
     nouns="graphs",
     reading=GraphReading,
-    parameters=GraphRegressorParameters,
+    parameters=GraphParameters,
     classifier=GraphClassifier,
     regressor=GraphRegressor,
     read=read,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from representer.estimators.graph_parameters import GraphRegressorParameters
+from representer.estimators.graph_parameters import GraphParameters
 from representer.tasks.estimator_options import config_of, defaults
 from representer.tasks.options import option
 from representer.tasks.task import Task
@@ -24,7 +24,7 @@ class GraphReading:
     )
 
 
-GraphConfig: type[Any] = config_of("GraphConfig", __name__, GraphReading, GraphRegressorParameters)
+GraphConfig: type[Any] = config_of("GraphConfig", __name__, GraphReading, GraphParameters)
 
 # Sizes with which the demo trains in a few seconds on one core.
 DEMO: dict[str, Any] = {

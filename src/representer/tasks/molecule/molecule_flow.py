@@ -21,8 +21,8 @@ from representer.data.molecules import (
 from representer.data.molecules.table import SMILES_NAMES
 from representer.data.tables import read_grid
 from representer.errors import ArgumentError
-from representer.estimators import MoleculeClassifier, MoleculeRegressor, last_layer_gp
-from representer.estimators.explanation import Explanation
+from representer.estimators import MoleculeClassifier, MoleculeRegressor
+from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
 from representer.explain import WalkContribution
 from representer.printable import printable
@@ -125,38 +125,36 @@ def describe(config: MoleculeConfig, data: Data) -> Facts:
 
 
 def describe_model(config: MoleculeConfig, data: Data, estimator: Any, network: Any) -> Model:
-    """Return the name of the network, with its members and the Gaussian process."""
+    """Return the name of the network, with its members."""
     name = NAMES[config.network]
     if config.members > 1:
         name += f", mean of {config.members}"
-    values = data.values["train"]
-    has_gp = data.is_regression and config.uncertainty == "gp"
-    if has_gp and len(values) <= last_layer_gp.MOST and not np.isnan(values).all(axis=0).any():
-        name += " and a Gaussian process"
-    return Model(name, {"network": name, "units": str(config.hidden_size)})
+    return Model(name, {"network": name, "units": str(config.hidden_size)} if network else {})
 
 
 def networks(config: MoleculeConfig) -> dict[str, MoleculeConfig]:
     """Return the configuration, and on request that of GINE of the same size beside it."""
     if config.baselines != "all" or config.network == GINE:
         return {"": config}
-    beside = replace(config, network=GINE, out=str(Path(config.out or "") / GINE))
-    return {config.network: config, GINE: beside}
+    out = str(Path(config.out or "") / GINE)
+    return {config.network: config, GINE: replace(config, network=GINE, answer=NETWORK, out=out)}
 
 
 def explained(estimator: Any, smiles: str, explanation: Explanation, top: int) -> dict[str, Any]:
-    """Return what a picture of a molecule shows: its walks, spread over atoms and bonds."""
-    walks = [
-        WalkContribution(one.where, one.contribution)
-        for one in explanation.contributions
-        if one.part == "network"
-    ]
+    """Return the contributions that a picture shows: walks on atoms and bonds, colors on atoms."""
+    walks = []
+    for one in explanation.contributions:
+        if one.part == NETWORK:
+            walks.append(WalkContribution(one.where, one.contribution))
+        else:  # all atoms of a color make up the same part
+            part = one.contribution / len(one.where)
+            walks += [WalkContribution((atom,), part) for atom in one.where]
     return {"smiles": smiles, **spread_walks(parse_smiles(smiles), walks)}
 
 
 def draw_examples(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
     """Explain a few test molecules for the report, evenly spread over sizes up to 30 atoms."""
-    if trained.config.network == GINE:
+    if trained.config.network == GINE and trained.estimator.pool_.network:
         return ""
     test = trained.data.parts["test"]
     sizes = sorted((len(graph.x), i) for i, graph in enumerate(trained.data.encoded["test"]))

@@ -91,7 +91,8 @@ class MoleculeConfig(_Options):
 # of 0.05 % of efficiency drawn equally often. The code reads out the last relabeling only, and
 # scales the gates by ten.
 _CODE: dict[str, Any] = {
-    "hidden_size": 175, "depth": 4, "order": 2, "decay": "gated", "features": 82, "members": 1,
+    "answer": "network", "hidden_size": 175, "depth": 4, "order": 2, "decay": "gated",
+    "features": 82, "members": 1,
     "standardize": False, "balance": 0.05, "batch_size": 20, "lr": 1e-3, "lr_decay": 0.9,
     "lr_decay_every": 100_000, "epochs": 100_000, "max_steps": 255_000, "evaluate_every": 5_000,
     "initial": "authors", "patience": 0,

@@ -1,0 +1,140 @@
+"""One target of a joint estimator: its kernel machine, the weights of both parts, deviations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self
+
+from numpy.typing import NDArray
+
+from representer.errors import ArgumentError
+from representer.estimators.calibration import Calibration, calibrate
+from representer.estimators.explanation import BOTH, KERNEL, NETWORK
+from representer.estimators.pool import FILE, Moments, Pool
+from representer.estimators.targets import Column, Numbers
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder
+
+
+@dataclass(frozen=True)
+class JointTarget:
+    """The parts that predict one target.
+
+    Attributes:
+        pool: The weights of both parts.
+        machine: The kernel machine, such as a `KernelMachine`; None if there is none.
+        calibrations: Calibrations of the deviations of numbers: of both parts and of each alone.
+    """
+
+    pool: Pool
+    machine: Any = None
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        target: Column,
+        pool: Pool,
+        machine: Any,
+        moments: tuple[Moments | None, Moments | None],
+        values: NDArray[Any],
+    ) -> Self:
+        """Return what predicts a target, with the deviations of numbers calibrated.
+
+        Args:
+            target: What is predicted.
+            pool: The weights of both parts.
+            machine: The kernel machine.
+            moments: Of both parts, for objects that the weights were found on.
+            values: The encoded targets of these objects.
+        """
+        found = cls(pool, machine)
+        if not isinstance(target, Numbers):
+            return found
+        calibrations = {}
+        for answer in found.answers:
+            mean, variance = found.part(answer).pool.moments(*moments)
+            unit = target.in_unit(mean), variance * target.scales[0] ** 2
+            calibrations[answer] = calibrate(*unit, values)
+        return replace(found, calibrations=calibrations)
+
+    @property
+    def answers(self) -> list[str]:
+        """The names of what can predict: both parts, or one of them."""
+        pool = self.pool
+        known = {KERNEL: pool.kernel_loss is not None, NETWORK: pool.network_loss is not None}
+        known[BOTH] = all(known.values())
+        return [answer for answer, is_there in known.items() if is_there]
+
+    def part(self, answer: str) -> Self:
+        """Return one of the parts, or both.
+
+        Raises:
+            ArgumentError: There is no such part.
+        """
+        if answer not in self.answers:
+            raise ArgumentError("answer", answer, " or ".join(map(repr, self.answers)))
+        alone = {KERNEL: self.pool.only_kernel, NETWORK: self.pool.only_network}
+        return replace(self, pool=alone[answer]()) if answer in alone else self
+
+
+NETWORK_ALONE = JointTarget(Pool(0.0, 1.0, 0.0, 1.0, None, 1.0))
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """One target in pool.json."""
+
+    pool: Pool
+    calibrations: dict[str, Calibration]
+
+    def __post_init__(self) -> None:
+        self.pool.check()
+
+
+@dataclass(frozen=True)
+class _SavedTargets:
+    """pool.json."""
+
+    targets: tuple[_Saved, ...]
+
+
+def write_targets(run: RunFolder, targets: Sequence[JointTarget]) -> None:
+    """Write what `read_targets` reads into a run folder."""
+    described = [
+        {"pool": asdict(one.pool), "calibrations": {
+            answer: asdict(own) for answer, own in one.calibrations.items()
+        }}
+        for one in targets
+    ]  # fmt: skip
+    run.write_json(FILE, {"targets": described})
+
+
+def read_targets(
+    files: RunFiles, machines: Sequence[Any], are_numbers: Sequence[bool]
+) -> tuple[JointTarget, ...]:
+    """Return what `write_targets` wrote.
+
+    Args:
+        files: The run.
+        machines: The kernel machine of each target, or None.
+        are_numbers: For each target whether it is a number.
+
+    Raises:
+        DataError: The file is missing or damaged.
+    """
+    saved = files.read(FILE, _SavedTargets).targets
+
+    def restored() -> tuple[JointTarget, ...]:
+        if len(saved) != len(machines):
+            raise ValueError(f"{len(saved)} weights for {len(machines)} targets")
+        found = []
+        for one, machine, is_number in zip(saved, machines, are_numbers, strict=True):
+            own = JointTarget(one.pool, machine, one.calibrations)
+            if set(one.calibrations) != (set(own.answers) if is_number else set()):
+                raise ValueError(f"calibrations of {', '.join(one.calibrations) or 'nothing'}")
+            found.append(own)
+        return tuple(found)
+
+    return files.parsed(FILE, restored)
