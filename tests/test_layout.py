@@ -163,7 +163,7 @@ COVERED_BY = {
         "estimators/molecule_parameters",
     ),
     "tests/training/test_workers.py": ("storage/main_process",),
-    "tests/training/test_averaged_sgd.py": ("training/weight_averaging",),
+    "tests/training/test_averaged_sgd.py": ("training/evaluation_weights",),
     "tests/training/test_trainer_resume.py": (
         "training/fingerprint", "training/settings",
     ),

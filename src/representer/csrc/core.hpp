@@ -272,6 +272,21 @@ struct RepresenterGram {
     double decay;
 };
 
+// R rows of a weight (V, E) and of Adam's moments: the steps that they missed, and one with a gradient.
+struct RepresenterAdam {
+    int64_t rows, features, step, window;  // R, E, steps so far, most missed steps whose moves are performed
+    int32_t threads;
+    const int64_t* index;                  // (R,) distinct rows
+    int64_t* last;                         // (V,) last step of each row, -1 for none
+    const double* a;                       // of each step: rate b / (1 - beta1^j)
+    const double* b;                       // sqrt(1 - beta2^j)
+    const void* gradient;                  // (R, E), or null
+    void* weight;
+    void* first;                           // (V, E), as is the next
+    void* second;
+    double beta1, beta2, epsilon;
+};
+
 // Peak arithmetic and memory throughput; benchmarks/machine.py mirrors this struct.
 struct RepresenterProbe {
     int64_t count;   // rounds of arithmetic, or length of a, b and c

@@ -96,6 +96,11 @@ KbrnStruct = _struct(
     " p:out p:h p:used p:normed p:grad_output p:grad_h p:grad_z p:grad_h0 p:grad_centers"
     " p:grad_coefficients p:grad_line p:grad_norm d:bandwidth d:epsilon",
 )
+AdamStruct = _struct(
+    "AdamStruct",
+    "l:rows l:features l:step l:window i:threads p:index p:last p:a p:b p:gradient p:weight p:first"
+    " p:second d:beta1 d:beta2 d:epsilon",
+)
 ProductStruct = _struct("ProductStruct", "l:m l:n l:k i:threads p:a p:b p:c l:a_stride")
 
 try:

@@ -14,8 +14,10 @@ from representer.errors import ArgumentError, Interrupted, TrainingError
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.training import early_stopping, generators, snapshot, training_files
+from representer.training.evaluation_weights import EvaluationWeights
 from representer.training.fingerprint import differences, fingerprint
 from representer.training.interruption import Interruption
+from representer.training.lazy_adam import LazyAdam
 from representer.training.metrics_log import Row
 from representer.training.progress import Progress
 from representer.training.settings import plain, require_same
@@ -24,7 +26,6 @@ from representer.training.training_result import Reason, TrainingResult
 from representer.training.training_state import TrainingState, copy_weights, load_weights
 from representer.training.training_step import TrainingStep, set_learning_rate
 from representer.training.training_task import TrainingTask
-from representer.training.weight_averaging import WeightAveraging
 from representer.training.workers import accelerator_for, require_agreement, totals
 
 
@@ -41,7 +42,7 @@ class Trainer:
         task: Batches, loss and evaluation.
         config: Settings of the training loop.
         run: The run folder; if opened with ``resume=True``, training continues from its checkpoint.
-        optimizer: Default: Adam with ``lr`` and ``weight_decay`` of the configuration. An optimizer
+        optimizer: Default: `LazyAdam` with ``lr`` and ``weight_decay`` of the configuration. One
             that averages weights (`NonMonotonicASGD`) receives the monitored metric; its averages
             are evaluated and saved as the best and final weights.
         settings: Further settings that determine the run (model, data, ...), as plain values.
@@ -62,15 +63,12 @@ class Trainer:
     ) -> None:
         if config.threads is not None:
             torch.set_num_threads(config.threads)
-        if optimizer is None:
-            optimizer = torch.optim.Adam(  # fused takes a fifth of the time on a large vocabulary
-                model.parameters(), config.lr, weight_decay=config.weight_decay, fused=True
-            )
+        optimizer = optimizer or LazyAdam(model.parameters(), config.lr, config.weight_decay)
         self._task, self._config, self._run = task, config, run
         self._settings = plain({**(settings or {}), "trainer": config.settings()})
         self._accelerator = accelerator_for(config)
         wrapped, self._optimizer = self._accelerator.prepare(model, optimizer)
-        self._averaging = WeightAveraging(optimizer, config.direction)
+        self._evaluation_weights = EvaluationWeights(optimizer, config.direction)
         self._step = TrainingStep(self._accelerator, wrapped, self._optimizer, task, config)
         self._wrapped, self._model = wrapped, self._accelerator.unwrap_model(wrapped)
         self._environment = fingerprint(self._accelerator.device, self._accelerator.num_processes)
@@ -100,13 +98,16 @@ class Trainer:
         """
         self._interruption = Interruption()
         # without a folder there is nothing to save, so signals keep their default action
-        with self._interruption if self._run.is_saved else contextlib.nullcontext():
+        with (
+            self._interruption if self._run.is_saved else contextlib.nullcontext(),
+            self._evaluation_weights.training(self._model, self._accelerator),
+        ):
             try:
                 self._begin()
                 while (reason := self._reason()) is None:
                     self._train_epoch(self._batches())
                 self._save()
-                with self._averaging.weights():
+                with self._evaluation_weights():
                     final = copy_weights(self._model)
                 training_files.write_end(self._run, self._state, final)
                 load_weights(self._model, final)
@@ -186,11 +187,11 @@ class Trainer:
         """Add a row of metrics, and keep the weights if they are the best so far."""
         state = self._state
         try:
-            with self._averaging.weights():
+            with self._evaluation_weights():
                 row = self._add_row()
         except _StopAskedError:  # the weights and random states of the step are restored by now
             self._stop()
-        if self._averaging.observe(row[self._config.monitor]):
+        if self._evaluation_weights.observe(row[self._config.monitor]):
             self._report(f"averaging the weights from step {state.step}")
         if self._config.save_every_epochs == 1:
             state.log.write(self._run)
@@ -209,7 +210,7 @@ class Trainer:
             names = ", ".join(metrics) or "(none)"
             raise ArgumentError("monitor", monitor, f"one of the metrics {names}")
         self._tick()
-        row = state.count_evaluation({**metrics, **self._averaging.columns()})
+        row = state.count_evaluation({**metrics, **self._evaluation_weights.columns()})
         values = state.log.values(monitor)
         if early_stopping.best_index(values, self._config.direction) == len(values) - 1:
             state.best_weights, state.best_row = copy_weights(self._model), row

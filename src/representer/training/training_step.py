@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import Loss, TrainingTask
@@ -86,13 +86,25 @@ class TrainingStep:
 
     def _clip(self) -> float:
         """Clip the gradients and return their norm before clipping."""
-        parameters = [p for p in self._model.parameters() if p.grad is not None]
+        parameters = [_dense(p) for p in self._model.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if self._config.clip_value is not None:
             self._accelerator.clip_grad_value_(parameters, self._config.clip_value)
         if self._config.clip_norm is not None:
             self._accelerator.clip_grad_norm_(parameters, self._config.clip_norm)
         return norm.item()
+
+
+def _dense(parameter: Tensor) -> Tensor:
+    """Return a parameter, or a tensor whose gradient is the values of its sparse gradient."""
+    assert parameter.grad is not None
+    if not parameter.grad.is_sparse:
+        return parameter
+    parameter.grad = parameter.grad.coalesce()
+    values = parameter.grad.values()  # of the same memory
+    stand_in = values.detach()
+    stand_in.grad = values
+    return stand_in
 
 
 def set_learning_rate(

@@ -1,0 +1,203 @@
+"""Adam whose cost for an embedding depends on the rows of a batch, not on the vocabulary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from representer.errors import ArgumentError
+from representer.ops.adam_rows import BETAS, EPS, RowMoments, adam_rows, step_numbers
+
+_LARGE = 2**20  # entries from which updating the rows of a batch takes less time
+_PLAIN = {"betas": BETAS, "eps": EPS, "weight_decay": 0, "amsgrad": False, "maximize": False}
+
+
+class LazyAdam(torch.optim.Adam):
+    """Adam that updates a weight with sparse gradients in the rows of the gradient only.
+
+    In Adam, a row without a gradient moves as well, by its decaying moments. Here these steps are
+    performed when the row is next read or updated, or by `catch_up`. The weights that are read are
+    those of `torch.optim.Adam`, up to rounding; the cost of a step does not depend on the number of
+    rows. A step with a dense gradient is the step of `torch.optim.Adam`.
+
+    Args:
+        params: Parameters, or groups of them.
+        lr: Learning rate.
+        weight_decay: L2 penalty; it gives every row a gradient, so all rows are updated.
+
+    References:
+        Kingma and Ba, Adam: A Method for Stochastic Optimization, ICLR 2015.
+    """
+
+    def __init__(self, params: Iterable[Any], lr: float = 1e-3, weight_decay: float = 0.0) -> None:
+        self._rows: dict[Tensor, _RowSteps] = {}
+        super().__init__(params, lr, BETAS, EPS, weight_decay, fused=True)
+
+    @contextmanager
+    def lookups(self, embeddings: Sequence[nn.Embedding]) -> Iterator[None]:
+        """Give embeddings sparse gradients, and the rows that they read their weights, in a block.
+
+        Args:
+            embeddings: Embeddings whose weights are read nowhere else. Those of groups with
+                options that need dense gradients are not changed.
+        """
+        allowed = {
+            p for group in self.param_groups if not _needs_all(group) for p in group["params"]
+        }
+        chosen = [embedding for embedding in embeddings if embedding.weight in allowed]
+        hooks = [e.register_forward_pre_hook(self._before_lookup, with_kwargs=True) for e in chosen]
+        try:
+            for embedding in chosen:
+                embedding.sparse = True
+            yield
+        finally:
+            self.catch_up()
+            for embedding, hook in zip(chosen, hooks, strict=True):
+                embedding.sparse = False
+                hook.remove()
+
+    def catch_up(self) -> None:
+        """Perform the missed steps of all rows."""
+        for weight, steps in self._rows.items():
+            steps.perform(self._moments(weight))
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+        """Perform a step."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        sparse = []
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None and weight.grad.is_sparse:
+                    if name := _needs_all(group):
+                        expected = f"{_PLAIN[name]!r} with sparse gradients"
+                        raise ArgumentError(name, group[name], expected)
+                    sparse.append((weight, weight.grad, group["lr"]))
+                    weight.grad = None
+                elif weight.grad is not None and weight in self._rows:
+                    self._rows.pop(weight).perform(self._moments(weight))
+        super().step()
+        for weight, gradient, rate in sparse:
+            self._step_rows(weight, gradient.coalesce(), rate)
+            weight.grad = gradient
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the optimizer, including the steps that rows have missed."""
+        rows = [self._rows[p].state_dict() if p in self._rows else None for p in self._weights()]
+        return {**super().state_dict(), "rows": rows}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the result of `state_dict`, or that of `torch.optim.Adam`."""
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "rows"})
+        weights = self._weights()
+        saved = zip(weights, state_dict.get("rows", [None] * len(weights)), strict=True)
+        self._rows = {
+            weight: _RowSteps(own["last"].to(weight.device), own["numbers"].cpu())
+            for weight, own in saved
+            if own is not None
+        }
+
+    def _step_rows(self, weight: Tensor, gradient: Tensor, rate: float) -> None:
+        """Perform a step in the rows of a gradient."""
+        state = self.state[weight]
+        if not state:
+            state["step"] = torch.zeros((), device=weight.device)
+            state["exp_avg"] = torch.zeros_like(weight)
+            state["exp_avg_sq"] = torch.zeros_like(weight)
+        if weight not in self._rows:
+            self._rows[weight] = _RowSteps.after(int(state["step"]), weight)
+        state["step"] += 1
+        moments, (rows,) = self._moments(weight), gradient.indices()
+        self._rows[weight].perform(moments, rows, gradient.values(), rate)
+
+    def _moments(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        state = self.state[weight]
+        return weight, state["exp_avg"], state["exp_avg_sq"]
+
+    def _before_lookup(
+        self, embedding: nn.Embedding, positional: tuple[Tensor, ...], named: dict[str, Tensor]
+    ) -> None:
+        weight = embedding.weight
+        if embedding.training and weight in self._rows:
+            (tokens,) = (*positional, *named.values())
+            self._rows[weight].perform(self._moments(weight), tokens.unique())
+
+    def _weights(self) -> list[Tensor]:
+        return [weight for group in self.param_groups for weight in group["params"]]
+
+
+class _RowSteps:
+    """The steps of the rows of a weight.
+
+    Args:
+        last: The last step of each row, -1 for none ``(V,)``.
+        numbers: a and b of all steps, see `adam_rows`, ``(2, S)``.
+    """
+
+    def __init__(self, last: Tensor, numbers: Tensor) -> None:
+        self._last, self._numbers, self._count = last, numbers, numbers.shape[1]
+
+    @classmethod
+    def after(cls, count: int, weight: Tensor) -> Self:
+        """Return the steps of a weight all of whose rows have a number of steps."""
+        last = torch.full((len(weight),), count or -1, device=weight.device)
+        return cls(last, torch.zeros(2, count, dtype=torch.float64))
+
+    def perform(
+        self,
+        moments: tuple[Tensor, Tensor, Tensor],
+        rows: Tensor | None = None,
+        gradient: Tensor | None = None,
+        rate: float = 0.0,
+    ) -> None:
+        """Perform missed steps, and one more with a gradient.
+
+        Args:
+            moments: The weight and its two moments ``(V, E)``.
+            rows: Distinct rows ``(R,)``; all if left out.
+            gradient: Of these rows ``(R, E)``; all others miss this step. None for no step.
+            rate: Learning rate of this step.
+        """
+        rows = torch.arange(len(self._last), device=self._last.device) if rows is None else rows
+        step = self._count
+        if gradient is not None:
+            self._count += 1
+            if self._numbers.shape[1] < self._count:
+                room = torch.zeros(2, max(self._count, 1024), dtype=torch.float64)
+                self._numbers = torch.cat([self._numbers, room], dim=1)
+            self._numbers[0, step], self._numbers[1, step] = step_numbers(self._count, rate)
+        adam_rows(RowMoments(*moments, self._last), rows, self._numbers, step, gradient)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the arguments of the constructor."""
+        return {"last": self._last.clone(), "numbers": self._numbers[:, : self._count].clone()}
+
+
+def _needs_all(group: dict[str, Any]) -> str | None:
+    """Return the option of a group by which rows without a gradient move differently, or None."""
+    return next((name for name, plain in _PLAIN.items() if group[name] != plain), None)
+
+
+def large_embeddings(model: nn.Module) -> list[nn.Embedding]:
+    """Return the embeddings of a model for which `LazyAdam.lookups` takes less time."""
+    uses: Counter[Tensor] = Counter(p for _, p in model.named_parameters(remove_duplicate=False))
+    return [
+        module
+        for module in model.modules()
+        if type(module) is nn.Embedding
+        and module.weight.requires_grad
+        and module.weight.numel() >= _LARGE
+        and uses[module.weight] == 1
+        and not module.sparse
+        and module.max_norm is None
+        and not module.scale_grad_by_freq
+    ]
