@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -198,6 +199,7 @@ def _losses(history: Sequence[dict[str, Any]]) -> dict[str, list[tuple[float, fl
     }
 
 
+@cache
 def _environment() -> Environment:
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
