@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 
 from representer.estimators.classes import Classes
 from representer.estimators.softmax_regression import SoftmaxRegression
@@ -60,19 +60,9 @@ def _softmax(
     if count == 1:
         shape: Any = features.shape
         return lambda penalty: (np.zeros((1, shape[1])), np.zeros(1))
-    if not isinstance(features, np.ndarray):
-        sparse_model = SoftmaxRegression(features, labels)
-        # C is that of logistic regression, which penalizes the difference of two classes
-        return lambda penalty: sparse_model.fit(penalty / 2 if count == 2 else penalty)
-
-    def logistic(penalty: float) -> Solution:
-        model = LogisticRegression(C=penalty, max_iter=1000, tol=1e-5).fit(features, labels)
-        rows, intercepts = np.asarray(model.coef_), np.asarray(model.intercept_)
-        if count > 2:
-            return rows, intercepts
-        return np.concatenate([-rows, rows]) / 2, np.concatenate([-intercepts, intercepts]) / 2
-
-    return logistic
+    model = SoftmaxRegression(features, labels)
+    # C is that of logistic regression, which penalizes the difference of two classes
+    return lambda penalty: model.fit(penalty / 2 if count == 2 else penalty)
 
 
 def _one_per_class(

@@ -1,4 +1,4 @@
-"""Softmax regression on sparse features, by Newton's method with conjugate gradients."""
+"""Softmax regression by Newton's method with conjugate gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-PRECISION = 3e-3  # largest gradient at the solution, relative to that at 0
+# largest gradient at the solution, relative to that at 0: of sparse and of dense features
+PRECISION, DENSE_PRECISION = 3e-3, 1e-5
 INNER = 0.3  # residual of a Newton step, relative to the gradient
 _MOST_STEPS, _MOST_PRODUCTS = 100, 250
 _SUFFICIENT = 1e-4  # decrease of the loss, relative to its slope
@@ -48,7 +49,7 @@ class SoftmaxRegression:
     their transpose. Each call of `fit` starts from the solution of the one before.
 
     Args:
-        features: ``(N, F)``.
+        features: ``(N, F)``, dense in the precision of the computation, or sparse.
         labels: The class of each example ``(N,)``, each from 0 to K - 1.
 
     References:
@@ -57,12 +58,19 @@ class SoftmaxRegression:
     """
 
     def __init__(self, features: Any, labels: NDArray[np.int64]) -> None:
-        self._x, self._x_transposed = _tensor(features), _tensor(features.T.tocsr())
-        self._targets = one_hot(torch.from_numpy(labels)).float()
+        if isinstance(features, np.ndarray):
+            self._x = torch.from_numpy(features)
+            self._x_transposed, self._precision = self._x.T, DENSE_PRECISION
+        else:
+            self._x, self._x_transposed = _tensor(features), _tensor(features.T.tocsr())
+            self._precision = PRECISION
+        self._targets = one_hot(torch.from_numpy(labels)).to(self._x.dtype)
         count = self._targets.shape[1]
-        coefficients = torch.zeros(self._x.shape[1], count)
-        scores = torch.zeros(self._x.shape[0], count)
-        self._weights = Weights(coefficients, torch.zeros(count), scores)
+        coefficients, offsets, scores = (
+            self._x.new_zeros(size, layout=torch.strided)
+            for size in ((self._x.shape[1], count), (count,), (self._x.shape[0], count))
+        )
+        self._weights = Weights(coefficients, offsets, scores)
         self._first = self._slopes(1 / count - self._targets)[0].norm()
 
     def fit(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -75,7 +83,7 @@ class SoftmaxRegression:
             chances = self._weights.scores.softmax(1)
             slopes, offsets = self._slopes(chances - self._targets)
             gradient = slopes + self._weights.coefficients / penalty, offsets
-            if _dot(gradient, gradient) <= (PRECISION * self._first) ** 2:
+            if _dot(gradient, gradient) <= (self._precision * self._first) ** 2:
                 break
             step = self._newton_step(gradient, chances, penalty)
             self._weights = self._descend(step, _dot(gradient, step), penalty)

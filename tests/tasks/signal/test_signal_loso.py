@@ -17,7 +17,7 @@ import pytest
 
 from representer.data.signals import standardization, synthetic_recordings
 from representer.errors import ArgumentError, DataError, Interrupted
-from representer.estimators import SignalClassifier, joint, kernel_selection
+from representer.estimators import SignalClassifier, kernel_selection
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.signal import signal_fold, signal_processes
@@ -124,13 +124,13 @@ def test_kernel_and_weights_are_fitted_without_the_test_subject(drawn, tmp_path,
 
 
 def test_the_cross_validation_of_a_fold_leaves_out_subjects(drawn, tmp_path, monkeypatch):
-    seen = []
+    seen, splits_of = [], kernel_selection.splits_of
 
-    def recorded(values, groups):
+    def recorded(target, values, groups):
         seen.append((values, groups))
-        return kernel_selection.splits_of(values, groups)
+        return splits_of(target, values, groups)
 
-    monkeypatch.setattr(joint, "splits_of", recorded)
+    monkeypatch.setattr(kernel_selection, "splits_of", recorded)
     config = replace(TINY, answer="kernel")
     job = jobs_of(drawn, config, tmp_path)[0]
     run_folds(FoldData(standardized(drawn, config), ""), [job], processes=1, report=quiet)
