@@ -113,7 +113,7 @@ def test_the_network_is_trained_by_gradients():
 
 
 RKM_OF = partial(RKM, 3, 4, q="exponential", feedback=False)
-STRING_OF = partial(StringKernelRNN, 3, 4, activation=None)
+STRING_OF = partial(StringKernelRNN, 3, 4, decay=0.5, activation=None)
 WITHOUT = {
     "gates": (RAN(3, 4), r"RAN\(3, 4\).*Its gates \(input, forget\) depend on the input"),
     "coupled gates": (TABLE1["RKM-CIFG"](3, 4), r"gates \(input, forget, output\)"),
@@ -133,8 +133,11 @@ WITHOUT = {
     "learned decay": (StringKernelRNN(3, 4, decay="learned"), r"layer.decay_gate\(\)\[i\]"),
     "added as printed": (STRING_OF(combine="add"), "use combine='add_exact'"),
     "summed": (STRING_OF(readout="sum"), "the first j tokens of the reference alone"),
-    "highway": (StringKernelRNN(4, 4, activation=None, highway=True), "The highway mixes"),
-    "activation": (StringKernelRNN(3, 4), "activation tanh of a kernel is not a kernel"),
+    "highway": (
+        StringKernelRNN(4, 4, decay=0.5, activation=None, highway=True),
+        "The highway mixes",
+    ),
+    "activation": (StringKernelRNN(3, 4, decay=0.5), "activation tanh of a kernel is not a kernel"),
     "string layers": (STRING_OF(num_layers=2), "several layers or directions"),
     "string directions": (STRING_OF(bidirectional=True), "several layers or directions"),
     "static": (

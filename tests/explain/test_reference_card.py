@@ -15,7 +15,7 @@ VECTORS = torch.tensor([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0
 
 
 def layer_with(slots, **options):
-    layer = StringKernelRNN(3, 2, order=len(slots), **options)
+    layer = StringKernelRNN(3, 2, order=len(slots), **{"decay": 0.5, **options})
     layer.references()[1] = torch.tensor(slots)
     return layer
 

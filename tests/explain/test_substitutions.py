@@ -49,7 +49,7 @@ def test_substituting_a_token_by_itself_changes_nothing():
 
 
 def test_the_table_has_the_dtype_of_the_input():
-    layer = StringKernelRNN(3, 4)
+    layer = StringKernelRNN(3, 4, decay=0.5)
     assert substitutions(layer, torch.randn(5, 3), 0, torch.randn(7, 3)).dtype == torch.float32
 
 
@@ -69,7 +69,7 @@ def test_the_table_has_the_dtype_of_the_input():
 )
 def test_invalid_arguments_of_substitutions_are_rejected(wrong, error, message):
     valid = {
-        "layer": StringKernelRNN(3, 3), "input": torch.zeros(5, 3), "unit": 0,
+        "layer": StringKernelRNN(3, 3, decay=0.5), "input": torch.zeros(5, 3), "unit": 0,
         "vocabulary": torch.zeros(7, 3),
     }  # fmt: skip
     with pytest.raises(error, match=message):

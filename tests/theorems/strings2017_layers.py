@@ -14,7 +14,8 @@ from representer.nn import StringKernelRNN
 def layer_of(references: Tensor, **options: Any) -> StringKernelRNN:
     """A layer with these references ``(H, n, d)``, without activation and gradients."""
     units, order, d = references.shape
-    settings = {"order": order, "activation": None, "dtype": torch.float64, **options}
+    usual = {"decay": 0.5, "activation": None, "dtype": torch.float64}
+    settings = {"order": order, **usual, **options}
     layer = StringKernelRNN(d, units, **settings).requires_grad_(False)
     layer.references().copy_(references)
     return layer

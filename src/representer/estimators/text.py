@@ -123,6 +123,8 @@ class TextNetwork(TextParameters, JointEstimator):
         self._word_vectors = vectors = self._read_vectors(inputs)
         is_padded = self.pooling == "padded_mean"
         has_norm = self.cell not in _LACKING["layer_norm"]
+        usual = "state" if self.cell == "string-kernel" else SequenceClassifierConfig.decay
+        decay = usual if self.decay is None else self.decay
         return SequenceClassifierConfig(
             vocabulary_size=len(inputs.vocabulary),
             num_classes=width,
@@ -131,7 +133,8 @@ class TextNetwork(TextParameters, JointEstimator):
             hidden_size=self.hidden_size,
             filter_length=self.filter_length,
             order=self.order,
-            decay=self.decay if self.decay in DECAYS else float(self.decay),
+            decay=decay if decay in DECAYS else float(decay),
+            initialization=self.initialization,  # type: ignore[arg-type]
             num_layers=self.num_layers,
             bidirectional=self.bidirectional,
             layer_norm=has_norm if self.layer_norm is None else self.layer_norm,

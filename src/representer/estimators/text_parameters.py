@@ -17,6 +17,7 @@ from representer.estimators.parameters import (
 
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "padded_mean")
+STARTS = ("unit", "paper")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -30,9 +31,9 @@ class TextParameters(TrainingParameters):
     hidden_size: int = option(128, "units of the cell")
     filter_length: int = option(1, "filter length in words: n of the n-gram")
     order: int = option(2, "length of the n-grams of a string kernel, which may have gaps")
-    decay: float | str = option(
-        0.5,
-        "decay of a string kernel: a number in [0, 1], learned, input or state",
+    decay: float | str | None = option(
+        None,
+        "decay of a string kernel: a number in [0, 1], learned, input or state (default: state)",
         metavar="NAME",
     )
     num_layers: int = option(1, "number of layers")
@@ -50,6 +51,9 @@ class TextParameters(TrainingParameters):
     max_length: int = option(400, "truncate texts after this many words")
     forget_bias: float = option(0.0, "initial bias of the forget gate")
     learn_static_gates: bool = option(False, "train the constant gates of a linear kernel")
+    initialization: str = option(
+        "unit", "start of the cell: states of unit variance, or as in the paper", choices=STARTS
+    )
 
     def check(self) -> None:
         """Check every value, see `TrainingParameters.check`."""
@@ -59,5 +63,8 @@ class TextParameters(TrainingParameters):
             "min_count", "max_length",
         )  # fmt: skip
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
-        require_choices(self, answer=ANSWERS, pooling=POOLINGS, tokenizer=TOKENIZERS)
-        require_decay(self)
+        require_choices(
+            self, answer=ANSWERS, pooling=POOLINGS, tokenizer=TOKENIZERS, initialization=STARTS
+        )
+        if self.decay is not None:
+            require_decay(self)

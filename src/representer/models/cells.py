@@ -48,7 +48,7 @@ TITLES: dict[str, str] = {
 }
 """Names of the cells in tables and reports."""
 
-# Values that are not passed on, so that they are valid for cells without the option.
+# Values that are valid for cells without the option.
 _DEFAULTS = {
     "num_layers": 1,
     "dropout": 0.0,
@@ -71,6 +71,8 @@ _DEFAULTS = {
     "variational_dropout": 0.0,
     "hidden_dropout": 0.0,
 }
+# Cells without this option have a single one.
+_FREE = "initialization"
 
 
 def resolve_cell(name: str) -> Callable[..., torch.nn.Module]:
@@ -107,17 +109,17 @@ def build_cell(
         options: Any of ``num_layers, dropout, bidirectional, filter_length, dilation, filters,
             stride, free_phase, sampling_rate, layer_norm, forget_bias, learn_static_gates, order,
             combine, decay, normalized, activation, highway, variational_dropout,
-            hidden_dropout``.
+            hidden_dropout, initialization``.
         batch_first: Input and output are ``(B, T, …)``.
 
     Raises:
         ArgumentError: If the cell is unknown, or has no such option.
     """
     constructor = resolve_cell(name)
-    chosen = {key: value for key, value in options.items() if value != _DEFAULTS[key]}
     known = inspect.signature(constructor).parameters
-    for key, value in chosen.items():
-        if key not in known:
+    chosen = {key: value for key, value in options.items() if key in known}
+    for key, value in options.items():
+        if key not in known and key != _FREE and value != _DEFAULTS[key]:
             raise ArgumentError(
                 key, value, f"{_DEFAULTS[key]!r}", hint=f"The cell {name!r} has no such option."
             )

@@ -112,6 +112,7 @@ def _layer(config: LanguageModelConfig, inputs: int, units: int) -> nn.Module:
     options: dict[str, Any] = {
         "filter_length": config.filter_length,
         "layer_norm": config.layer_norm,
+        "initialization": "paper",
     }
     if config.cell == "string-kernel":
         highway = config.highway and inputs == units

@@ -49,6 +49,7 @@ class SequenceClassifier(nn.Module):
             "learn_static_gates": c.learn_static_gates,
             "order": c.order,
             "decay": c.decay,
+            "initialization": c.initialization,
         }
         self.cell = build_cell(c.cell, c.embedding_size, c.hidden_size, options)
         width = c.hidden_size * (1 + c.bidirectional)

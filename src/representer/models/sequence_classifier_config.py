@@ -32,6 +32,7 @@ class SequenceClassifierConfig:
         learn_static_gates: Learn the gates of a linear kernel.
         order: n of a string kernel's n-grams.
         decay: λ of a string kernel: a number in [0, 1], ``"learned"``, ``"input"`` or ``"state"``.
+        initialization: Of the cell, ``"unit"`` or ``"paper"``.
         cell_dropout: Dropout between layers of the cell.
         dropout: Dropout before both layers of the head.
         head_size: Units of the head's hidden layer.
@@ -58,6 +59,7 @@ class SequenceClassifierConfig:
     learn_static_gates: bool = False
     order: int = 2
     decay: float | str = 0.5
+    initialization: Literal["unit", "paper"] = "unit"
     cell_dropout: float = 0.0
     dropout: float = 0.5
     head_size: int = 300

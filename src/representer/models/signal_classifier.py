@@ -43,6 +43,7 @@ class SignalClassifier(nn.Module):
             "stride": c.stride,
             "filters": c.filters,
             "layer_norm": c.layer_norm,
+            "initialization": "paper",
         }
         if c.filters == "wavelet":
             options |= {"free_phase": c.free_phase, "sampling_rate": float(c.sampling_rate)}

@@ -54,6 +54,7 @@ class StackedClassifier(nn.Module):
                 normalized=c.normalized,
                 readout=c.readout,
                 activation=c.activation,
+                initialization="paper",
                 variational_dropout=c.rnn_dropout,
                 hidden_dropout=c.rnn_dropout if c.decay == "state" else 0.0,
             )

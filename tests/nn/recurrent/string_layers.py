@@ -36,7 +36,7 @@ EVERY_STRING_LAYER = pytest.mark.parametrize("name", STRING_LAYERS)
 
 def build_string(name: str, **options: Any) -> nn.StringKernelRNN:
     """Return a layer of a row of ``STRING_LAYERS`` in float64."""
-    settings = {"dtype": torch.float64, **STRING_LAYERS[name], **options}
+    settings = {"decay": 0.5, "dtype": torch.float64, **STRING_LAYERS[name], **options}
     return nn.StringKernelRNN(INPUT, HIDDEN, **settings)
 
 

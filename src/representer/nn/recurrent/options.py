@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from representer.errors import ArgumentError
+from representer.nn.recurrent.initial import Initialization
 
 OutputNonlinearity = str | Callable[[Tensor], Tensor] | None
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -52,6 +53,7 @@ class CellOptions(MachineOptions, total=False):
 
     forget_bias: Annotated[float, Default(0.0)]
     output_nonlinearity: Annotated[OutputNonlinearity, Default(None)]
+    initialization: Annotated[Initialization, Default("unit")]
 
 
 @cache

@@ -43,8 +43,9 @@ def test_without_biases_there_are_none(name: str):
     assert layer(string_batch())[0].shape == (6, BATCH, HIDDEN)
 
 
-def test_weights_have_variance_one_over_fan_in_and_biases_are_zero():
-    layer = nn.StringKernelRNN(50, 100, decay="state", highway=True, num_layers=2)
+def test_weights_of_the_paper_have_variance_one_over_fan_in_and_biases_are_zero():
+    options = {"decay": "state", "highway": True, "num_layers": 2}
+    layer = nn.StringKernelRNN(50, 100, initialization="paper", **options)
     for k, size in enumerate((50, 100)):
         weight = layer.direction(k).input_weight
         recurrent = layer.get_parameter(f"weight_hh_l{k}")
@@ -58,8 +59,9 @@ def test_weights_have_variance_one_over_fan_in_and_biases_are_zero():
         assert not gates.any()
 
 
-def test_a_learned_decay_is_initially_one_half():
-    assert torch.equal(build_string("learned").decay_gate(), torch.full((HIDDEN,), 0.5).double())
+def test_a_learned_decay_of_the_paper_is_initially_one_half():
+    layer = build_string("learned", initialization="paper")
+    assert torch.equal(layer.decay_gate(), torch.full((HIDDEN,), 0.5).double())
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -96,7 +98,7 @@ def test_cell_states_are_without_dropout_and_differentiable():
 
 @pytest.mark.parametrize("decay", [0.1, "learned"])
 def test_the_decay_is_exact_after_conversion_to_float64(decay: float | str):
-    layer = nn.StringKernelRNN(3, 4, decay=decay).double()
+    layer = nn.StringKernelRNN(3, 4, decay=decay, initialization="paper").double()
     value = layer.decay_gate()
     assert isinstance(value, torch.Tensor)
     assert value.dtype == torch.float64

@@ -263,9 +263,9 @@ def test_evaluating_the_repr_creates_an_equal_layer(name: str):
 
 def test_the_repr_shows_what_differs_from_the_defaults():
     assert repr(nn.StringKernelRNN(3, 4)) == "StringKernelRNN(3, 4)"
-    shown = repr(nn.StringKernelRNN(4, 4, order=3, decay="state", highway=True, hidden_dropout=0.2))
+    shown = repr(nn.StringKernelRNN(4, 4, order=3, decay="input", highway=True, hidden_dropout=0.2))
     assert shown == (
-        "StringKernelRNN(4, 4, order=3, decay='state', highway=True, hidden_dropout=0.2)"
+        "StringKernelRNN(4, 4, order=3, decay='input', highway=True, hidden_dropout=0.2)"
     )
 
 

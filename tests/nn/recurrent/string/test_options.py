@@ -58,6 +58,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ({"decay": True}, ["decay is True"]),
     ({"decay": "gated"}, ["decay is 'gated'", "'learned', 'input' or 'state'"]),
     ({"decay": None}, ["decay is None"]),
+    ({"initialization": "authors"}, ["initialization is 'authors'; expected 'unit' or 'paper'"]),
     ({"combine": "sum"}, ["combine is 'sum'; expected 'multiply', 'add' or 'add_exact'"]),
     ({"normalized": "paper"}, ["normalized is 'paper'; expected False, True or 'exact'"]),
     ({"normalized": 1}, ["normalized is 1"]),
@@ -70,7 +71,7 @@ BAD: list[tuple[dict[str, Any], list[str]]] = [
     ),
     ({"highway": True, "bidirectional": True, "num_layers": 2}, ["inputs have [3, 8]"]),
     (
-        {"hidden_dropout": 0.5},
+        {"hidden_dropout": 0.5, "decay": 0.5},
         ["hidden_dropout is 0.5; expected 0 for gates that", "decay='state' or highway=True"],
     ),
     ({"hidden_dropout": 1.5, "decay": "state"}, ["hidden_dropout is 1.5; expected a number"]),

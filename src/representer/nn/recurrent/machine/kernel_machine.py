@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from representer.errors import ArgumentError, KindError
 from representer.functional import Cell, nonlinearity
 from representer.nn.has_kernel import HasKernel
+from representer.nn.recurrent.initial import check_initialization
 from representer.nn.recurrent.machine.direction import CellDirection
 from representer.nn.recurrent.machine.filters import FilterBank
+from representer.nn.recurrent.machine.initial import CellWeights, draw_cell, has_unit_start
 from representer.nn.recurrent.machine.static_gates import StaticGates
 from representer.nn.recurrent.machine.streaming_step import streaming_step
 from representer.nn.recurrent.machine.wavelet_filters import WaveletFilters, Wavelets
@@ -76,6 +78,9 @@ class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
         weight_drop: Fraction of the recurrent weights dropped in training (Merity et al. 2018).
         variational_dropout: Dropout on each layer's input with one mask per sequence (Gal 2016).
         zoneout: Probability that a unit keeps its cell and output, or a pair (Krueger 2017).
+        initialization: ``"unit"``: the memory cell has variance 1 over random inputs, and units
+            have memories of 1 to 2 H steps; ``"paper"``: all weights from U(−1/√H, 1/√H), as in
+            ``torch.nn.LSTM``, as always for layers with wavelets, for the LSTM and for RKM.
         recompute_gates: Recompute the gates in the backward pass instead of storing them, which is
             slower and needs far less memory.
         device: Device of the parameters.
@@ -116,6 +121,7 @@ class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
         super().__init__(input_size, hidden_size, *layout)
         self.filter_length, self.dilation, self.stride = o.filter_length, o.dilation, o.stride
         self.layer_norm, self.forget_bias = o.layer_norm, o.forget_bias
+        self.initialization = check_initialization(o.initialization)
         self.weight_drop = check_probability("weight_drop", o.weight_drop)
         self.zoneout, self.recompute_gates = zoneout_pair(o.zoneout), o.recompute_gates
         self.cell, self.psi = _with_output(self.cell, o.output_nonlinearity)
@@ -228,19 +234,25 @@ class RecurrentKernelMachine(SequenceLayer, HasKernel["RecurrentKernel"]):
         self.add_module("static_gates" + suffix, static)
 
     def _reset_direction(self, k: int) -> None:
-        """Draw weights and biases from U(−1/√H, 1/√H), as in ``torch.nn.LSTM``."""
-        bound = self.hidden_size**-0.5
-        if self.banks[k].filters == "dense":
-            self.banks[k].reset(self._filters(k), bound)
-        else:
-            self._own("wavelets", k).reset_parameters()
-        for parameter in (undropped(self, "weight_hh" + self.suffixes[k]), self._own("bias", k)):
-            if parameter is not None:
-                nn.init.uniform_(parameter, -bound, bound)
+        """Initialize a direction; ``docs/derivations/initialization.md`` has the derivation."""
+        bias, recurrent = self._own("bias", k), undropped(self, "weight_hh" + self.suffixes[k])
         for name in ("cell_norm", "static_gates"):
             module = self._own(name, k)
             if module is not None:
                 module.reset_parameters()
+        is_dense = self.banks[k].filters == "dense"
+        if self.initialization == "unit" and is_dense and has_unit_start(self.cell):
+            weights = CellWeights(self._filters(k), recurrent, bias, self.static, self.forget_bias)
+            draw_cell(self.cell, self.hidden_size, weights)
+            return
+        bound = self.hidden_size**-0.5
+        if is_dense:
+            self.banks[k].reset(self._filters(k), bound)
+        else:
+            self._own("wavelets", k).reset_parameters()
+        for parameter in (recurrent, bias):
+            if parameter is not None:
+                nn.init.uniform_(parameter, -bound, bound)
 
     def _direction(self, k: int) -> CellDirection:
         bank, units = self.banks[k], self.hidden_size

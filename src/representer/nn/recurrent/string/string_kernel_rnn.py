@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from representer.errors import ArgumentError
 from representer.functional.string_chain import Combine, Readout, StringChain
 from representer.nn.has_kernel import HasKernel
+from representer.nn.recurrent.initial import Initialization, check_initialization
 from representer.nn.recurrent.inputs import check_input
 from representer.nn.recurrent.options import check_probability
 from representer.nn.recurrent.sequence_layer import SequenceLayer
 from representer.nn.recurrent.states import StateLayout, StringMassState, StringState
 from representer.nn.recurrent.string.direction import StringDirection
+from representer.nn.recurrent.string.initial import StringWeights, draw_chain
 from representer.nn.recurrent.string.options import (
     ActivationOption,
     DecayOption,
@@ -62,8 +63,9 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         dropout: Dropout between layers.
         bidirectional: Add a reverse direction, from the true end of each sequence.
         order: n, tokens of an n-gram and of a reference.
-        decay: λ: a number in [0, 1]; ``"learned"``, one number in (0, 1) per unit, initially 1/2;
-            ``"input"``, a gate on x_t; ``"state"``, a gate on x_t and h_{t−1}.
+        decay: λ: a number in [0, 1]; ``"learned"``, one number in (0, 1) per unit; ``"input"``, a
+            gate on x_t; ``"state"``, a gate on x_t and h_{t−1}, which as a replacement of
+            ``torch.nn.LSTM`` learns the most problems. A kernel exists for a number only.
         combine: Operation that extends an n-gram by a token: ``"multiply"``; ``"add"``, Table 4 as
             printed, :math:`c_{j-1}[t-1] + W^{(j)} x_t` with :math:`c_0 = 0`; ``"add_exact"``, where
             the new token is weighted by the mass :math:`m_{j-1}[t-1]`, which gives Table 5's kernel
@@ -78,6 +80,10 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
             mask per sequence.
         hidden_dropout: Dropout with one mask per sequence on h_{t−1} in the decay gate, and on
             σ(c_n[t]) in the highway.
+        initialization: ``"unit"``: the states c_j have variance 1 over random inputs, and
+            decays that are not given are spread over the units, for memories of 1 to 2 H steps.
+            ``"paper"``: weights from U(−√(3/fan_in), √(3/fan_in)), decays of 1/2 and biases of 0,
+            as in the authors' code.
         device: Device of the parameters.
         dtype: Dtype of the parameters.
 
@@ -87,8 +93,6 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         weight_hh_l0: The decay gate's matrix on h_{t−1} ``(H, H)``, with ``decay="state"``.
         bias_l0: Biases ``(G·H,)`` of the G gates.
         decay_logit_l0: σ^{−1} of a learned decay ``(H,)``.
-
-    Weights are drawn from U(−√(3/fan_in), √(3/fan_in)) and biases are 0, as in the authors' code.
 
     Shape:
         - input ``(T, B, I)``, ``(B, T, I)``, ``(T, I)`` or a ``PackedSequence``
@@ -115,7 +119,7 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         bidirectional: bool = False,
         *,
         order: int = 2,
-        decay: DecayOption = 0.5,
+        decay: DecayOption = "state",
         combine: Combine = "multiply",
         normalized: NormalizedOption = False,
         readout: Readout = "last",
@@ -123,12 +127,14 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         highway: bool = False,
         variational_dropout: float = 0.0,
         hidden_dropout: float = 0.0,
+        initialization: Initialization = "unit",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         layout = num_layers, bias, batch_first, dropout, bidirectional, variational_dropout
         super().__init__(input_size, hidden_size, *layout)
         self.decay, self.normalized, self.activation = check_decay(decay), normalized, activation
+        self.initialization: Initialization = check_initialization(initialization)
         self.chain = string_chain(
             order=order, decay=self.decay, combine=combine, normalized=normalized,
             readout=readout, activation=activation, highway=highway,
@@ -252,18 +258,11 @@ class StringKernelRNN(SequenceLayer, HasKernel["StringKernel"]):
         return self._own("weight_ih", k).unflatten(0, (-1, self.hidden_size))
 
     def _reset_direction(self, k: int) -> None:
-        """Draw weights from U(−√(3/fan_in), √(3/fan_in)), and set biases and decay logits to 0."""
-        weight, size = self._own("weight_ih", k), self.features[k]
-        nn.init.uniform_(weight, -math.sqrt(3 / size), math.sqrt(3 / size))
+        """Initialize a direction; ``docs/derivations/initialization.md`` has the derivation."""
         recurrent = undropped(self, "weight_hh" + self.suffixes[k])
-        if recurrent is not None:  # fan_in of the gate includes both inputs
-            bound = math.sqrt(3 / (size + self.hidden_size))
-            nn.init.uniform_(recurrent, -bound, bound)
-            with torch.no_grad():
-                nn.init.uniform_(self._products(k)[self.order], -bound, bound)
-        for name in ("bias", "decay_logit"):
-            if self._own(name, k) is not None:
-                nn.init.zeros_(self._own(name, k))
+        bias, logit = self._own("bias", k), self._own("decay_logit", k)
+        weights = StringWeights(self._products(k), recurrent, bias, logit, self.decay)
+        draw_chain(self.chains[k], weights, self.initialization)
 
     def _fast_step(self, x_t: Tensor, state: Any) -> tuple[Tensor, Any] | None:
         return string_streaming_step(self, x_t, state)
