@@ -30,6 +30,7 @@ COVERED_BY = {
     "tests/estimators/test_language_kernel.py": (
         "estimators/language_estimator", "estimators/language_predictors",
     ),
+    "tests/estimators/test_conformal.py": ("estimators/conformal_estimator",),
     "tests/estimators/test_joint.py": (
         "estimators/feature_kernel", "estimators/halves", "estimators/joint_target",
         "estimators/kernel_machine", "estimators/linear_solution", "estimators/pool",
@@ -49,7 +50,7 @@ COVERED_BY = {
     "tests/tasks/test_estimator_task.py": (
         "tasks/estimator_data", "tasks/estimator_hooks", "tasks/estimator_objects",
         "tasks/closing", "tasks/estimator_options", "tasks/estimator_preparation",
-        "tasks/estimator_results",
+        "tasks/estimator_predictions", "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": (

@@ -18,6 +18,11 @@ from torch import nn
 
 from representer.errors import DataError, KindError
 from representer.estimators import saving
+from representer.estimators.conformal_estimator import (
+    CALIBRATION,
+    ConformalEstimator,
+    LabeledObjects,
+)
 from representer.estimators.division import divide
 from representer.estimators.explanation import Contribution, Explanation
 from representer.estimators.fitting import (
@@ -28,7 +33,6 @@ from representer.estimators.fitting import (
     trainer_config,
     training_task,
 )
-from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.targets import Target, as_sequence, require_same_length
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
@@ -36,15 +40,13 @@ from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
 
-LabeledObjects = tuple[Sequence[Any], NDArray[Any]]
 NOT_FINITE = "predictions are not finite"
 
 
-class Estimator(NetworkEstimator):
+class Estimator(ConformalEstimator):
     """The base of all estimators of objects and their targets; see the module."""
 
     _noun: ClassVar[str]  # of one object, for messages
-    target_: Any  # Classes or Numbers
 
     # ---- what a subclass gives
 
@@ -151,8 +153,8 @@ class Estimator(NetworkEstimator):
         self.check()
         objects = self._objects(X)
         if y is None:
-            kind = type(self).__name__
-            raise DataError(f"{kind} requires y to be passed, but the target y is None")
+            problem = f"{type(self).__name__} requires y to be passed, but the target y is None"
+            raise DataError(problem)
         if len(objects) == 1:
             raise DataError("X has 1 sample; at least 2 are needed to fit", fix="Add examples.")
         y = as_sequence(y)
@@ -164,6 +166,10 @@ class Estimator(NetworkEstimator):
         start = self._load_start()
         self.target_ = start.target_ if start else self._find_target(y)
         values = self.target_.encode(y)
+        parts: dict[str, LabeledObjects] = {}
+        if self.conformal is not None:
+            rest, parts[CALIBRATION], groups = self._hold_out(objects, values, groups, seed)
+            objects, values = rest
         if validation is None and not self.valid_fraction:
             train, valid = (objects, values), ([], values[:0])
         elif validation is None:
@@ -172,15 +178,14 @@ class Estimator(NetworkEstimator):
             valid = [objects[i] for i in held_out], values[held_out]
             groups = None if groups is None else groups[rows]
         else:
-            train = objects, values
-            valid = (
-                self._objects(validation[0]), self.target_.encode(as_sequence(validation[1]))
-            )  # fmt: skip
+            targets = self.target_.encode(as_sequence(validation[1]))
+            train, valid = (objects, values), (self._objects(validation[0]), targets)
             require_same_length(*valid)
         self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
+        parts |= {"train": train, "valid": valid}
         network = self.new_network(seed) if self.has_network else None
         self._start_from(start, network)
-        self.fit_parts(run, network, {"train": train, "valid": valid}, seed, groups=groups)
+        self.fit_parts(run, network, parts, seed, groups=groups)
         self.n_features_in_ = 1
         return self
 
@@ -201,7 +206,8 @@ class Estimator(NetworkEstimator):
         Args:
             run: The folder for checkpoints, metrics and what is fitted.
             network: With its initial weights; None if a kernel machine alone predicts.
-            parts: Objects and encoded targets of ``"train"`` and ``"valid"``.
+            parts: Objects and encoded targets of ``"train"`` and ``"valid"``, and of
+                ``"calibration"`` with conformal prediction.
             seed: Of the order of the examples and of dropout.
             groups: The group of each training object, or None.
             encoded: Objects of the parts as inputs of the network, if they are known already.
@@ -211,17 +217,19 @@ class Estimator(NetworkEstimator):
         Returns:
             The result of the network's training.
         """
-        result = None
+        result = self.conformal_ = None
         if network is None:
             self._train_none(run, reading)
         else:
-            train, valid = (
-                Examples(encoded[name] if encoded else self._encode(objects), values)
-                for name, (objects, values) in ((name, parts[name]) for name in ("train", "valid"))
-            )
+            encode, examples = self.inputs_.encode, []
+            for name in ("train", "valid"):
+                objects, values = parts[name]
+                own = encoded[name] if encoded else encode(objects) if len(objects) else []
+                examples.append(Examples(own, values))
             about = {"settings": settings, "reading": reading}
-            result = self.train_on(run, network, train, valid, seed, **about)
+            result = self.train_on(run, network, examples[0], examples[1], seed, **about)
         self.join(run, parts["train"], parts["valid"], groups)
+        self._calibrate(run, parts.get(CALIBRATION))
         return result
 
     def join(
@@ -235,9 +243,6 @@ class Estimator(NetworkEstimator):
             valid: Validation objects and their encoded targets.
             groups: The group of each training object, or None.
         """
-
-    def _encode(self, objects: Sequence[Any]) -> Sequence[Any]:
-        return self.inputs_.encode(objects) if len(objects) else []
 
     def new_network(self, seed: int) -> nn.Module:
         """Return the network with its initial weights, which depend on the seed alone."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from representer.estimators.parameters import (
     ANSWERS,
-    TrainingParameters,
+    TargetParameters,
     option,
     require,
     require_choices,
@@ -25,7 +25,7 @@ MAX_MEMBERS = 100
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class GraphParameters(TrainingParameters):
+class GraphParameters(TargetParameters):
     """Parameters of the networks for graphs."""
 
     answer: str = option(

@@ -90,6 +90,7 @@ class Halves(NetworkEstimator):
         one = copy.copy(self)
         one.targets_ = tuple(target.part(answer) for target in self.targets_)
         one.answer = answer
+        one.__dict__.pop("conformal_", None)  # of the predictions of both
         return one
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.metrics import r2_score
 from representer.estimators.base import Estimator
 from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.classes import Classes, ClassTable, is_table
+from representer.estimators.conformal import class_scores, number_scores
 from representer.estimators.joint import JointEstimator
 from representer.estimators.targets import Numbers
 
@@ -38,6 +40,39 @@ class Classifier(ClassifierMixin, Estimator):
         """Return the probability of each class ``(N, C)``; of several targets, a list of them."""
         outputs = self._predicted(X)
         return self.target_.probabilities(outputs)
+
+    def predict_set(self, X: Any) -> list[Any]:
+        """Return the labels in the prediction set of each object, the most probable first.
+
+        With the parameter `conformal`, the sets contain the true label with this probability,
+        whatever the model; see ``estimators.conformal``. Where no label is probable enough, a set
+        is empty.
+
+        Returns:
+            A tuple of labels for each object; of several targets, a list of them for each.
+
+        Raises:
+            ArgumentError: The estimator was fitted without `conformal`.
+        """
+        found = self._fitted_conformal()
+        chances = self.predict_proba(X)
+        is_single = isinstance(self.target_, Classes)
+        tables = [chances] if is_single else chances
+        columns = self.target_.columns if isinstance(self.target_, ClassTable) else (self.target_,)
+        sets = [
+            [
+                tuple(column.names[k] for k in np.argsort(-p, kind="stable") if inside[k])
+                for p, inside in zip(table, own, strict=True)
+            ]
+            for column, table, own in zip(columns, tables, found.sets(tables), strict=True)
+        ]
+        return sets[0] if is_single else sets
+
+    def _conformal_scores(
+        self, objects: Sequence[Any], values: NDArray[Any]
+    ) -> list[NDArray[np.float64]]:
+        chances = self.predict_proba(objects)
+        return class_scores([chances] if isinstance(self.target_, Classes) else chances, values)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable class of each object ``(N,)`` or ``(N, K)``."""
@@ -101,6 +136,27 @@ class Regressor(RegressorMixin, JointEstimator):
             deviations.append(calibration.deviations(scale**2 * moments[1]))
         mean = self._shaped(np.concatenate(means, axis=1))
         return (mean, self._shaped(np.concatenate(deviations, axis=1))) if return_std else mean
+
+    def predict_interval(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the lower and the upper bound of an interval for each object, as `predict` does.
+
+        With the parameter `conformal`, the intervals contain the true number with this
+        probability, whatever the model; see ``estimators.conformal``.
+
+        Raises:
+            ArgumentError: The estimator was fitted without `conformal`.
+        """
+        found = self._fitted_conformal()
+        mean, deviation = self.predict(X, return_std=True)
+        half = found.half_widths(deviation.reshape(len(deviation), -1)).reshape(mean.shape)
+        return mean - half, mean + half
+
+    def _conformal_scores(
+        self, objects: Sequence[Any], values: NDArray[Any]
+    ) -> list[NDArray[np.float64]]:
+        tables = self.predict(objects, return_std=True)
+        means, deviations = (own.reshape(values.shape) for own in tables)
+        return number_scores(means, deviations, values)
 
     def _shaped(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return values[:, 0] if self.target_.is_single else values

@@ -88,6 +88,24 @@ class TrainingParameters:
         require_choices(self, device=DEVICES, monitor=MONITORS)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class TargetParameters(TrainingParameters):
+    """Parameters of estimators of objects and their targets."""
+
+    conformal: float | None = option(
+        None,
+        "add sets of classes or intervals of numbers that contain the truth with this probability, "
+        "such as 0.9",
+        metavar="LEVEL",
+    )
+
+    def check(self) -> None:
+        """Check every value, see `TrainingParameters.check`."""
+        super().check()
+        is_level = self.conformal is None or 0 < self.conformal < 1
+        require(self, "conformal", is_level, "a number between 0 and 1, or None")
+
+
 def require(parameters: Any, name: str, is_fine: bool, expected: str) -> None:
     """Raise an error that states the value of a parameter and what was expected.
 

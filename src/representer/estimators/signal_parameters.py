@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from representer.errors import ArgumentError
 from representer.estimators.parameters import (
     ANSWERS,
-    TrainingParameters,
+    TargetParameters,
     option,
     require,
     require_choices,
@@ -21,7 +21,7 @@ STANDARDIZATIONS = ("training", "window", "none")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SignalParameters(TrainingParameters):
+class SignalParameters(TargetParameters):
     """Parameters of the network for signals and of its inputs.
 
     With `valid_fraction` 0 there is no validation, and the last epoch is kept.

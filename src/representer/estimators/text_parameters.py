@@ -7,7 +7,7 @@ from typing import Any
 
 from representer.estimators.parameters import (
     ANSWERS,
-    TrainingParameters,
+    TargetParameters,
     option,
     require,
     require_choices,
@@ -21,7 +21,7 @@ STARTS = ("unit", "paper")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class TextParameters(TrainingParameters):
+class TextParameters(TargetParameters):
     """Parameters of the network for texts and of its inputs."""
 
     answer: str = option(

@@ -51,18 +51,23 @@ class Predictions:
         deviations: Standard deviations ``(N,)``; None for classes.
         chances: Probability of the predicted class alone ``(N,)``, where there are too many classes
             to keep those of all.
+        sets: Whether each class is in the prediction set ``(N, C)``; None without conformal
+            prediction.
+        half_widths: Half of the width of each interval ``(N,)``; None likewise.
     """
 
     values: NDArray[Any]
     probabilities: NDArray[np.float64] | None = None
     deviations: NDArray[np.float64] | None = None
     chances: NDArray[np.float64] | None = None
+    sets: NDArray[np.bool_] | None = None
+    half_widths: NDArray[np.float64] | None = None
 
     def at(self, positions: NDArray[np.intp]) -> Predictions:
         """Return the predictions at some positions."""
-        others = (self.probabilities, self.deviations, self.chances)
-        at = (None if part is None else part[positions] for part in others)
-        return Predictions(self.values[positions], *at)
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        kept = {name: own[positions] for name, own in parts.items() if own is not None}
+        return Predictions(**kept)
 
 
 def figures_by_target(
@@ -84,13 +89,20 @@ def figures_of(column: Column, predictions: Predictions) -> dict[str, Any]:
     truth = column.truth
     if predictions.probabilities is not None:
         figures = classification_metrics(truth, predictions.probabilities, column.classes)
-        return figures | {"auc": _auc(truth, predictions.probabilities)}
+        figures["auc"] = _auc(truth, predictions.probabilities)
+        if (sets := predictions.sets) is not None:
+            held = float(sets[np.arange(len(truth)), truth].mean())
+            figures["conformal"] = {"coverage": held, "mean_size": float(sets.sum(axis=1).mean())}
+        return figures
     figures = regression_metrics(truth, predictions.values)
     if predictions.deviations is not None:
         intervals = predictions.values, predictions.deviations, truth
         figures["coverage"] = coverage(*intervals)
         figures["log_loss"] = likelihood(*intervals)
         figures["mean_deviation"] = float(predictions.deviations.mean())
+    if (half := predictions.half_widths) is not None:
+        held = float((np.abs(truth - predictions.values) <= half).mean())
+        figures["conformal"] = {"coverage": held, "mean_width": float(2 * half.mean())}
     return figures
 
 

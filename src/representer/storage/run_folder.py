@@ -27,6 +27,7 @@ _FILES = (
     "model.safetensors", "final.safetensors", "vocabulary.json", "labels.json", "splits.json",
     "details.json", "skipped.csv", "fold.json",
     "explanations.json", "report.html", "kernel.json", "kernel.safetensors", "pool.json",
+    "conformal.json",
 )  # fmt: skip
 # Not in the manifest: timings differ between runs, and other commands write the last two.
 _UNLISTED = ("timings.jsonl", "explanations.json", "report.html")

@@ -20,13 +20,14 @@ from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, p
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_options import parameters_of
+from representer.tasks.estimator_predictions import predictions_of
 from representer.tasks.estimator_results import predictions_of_baseline
 from representer.tasks.estimator_task import EstimatorTask
-from representer.tasks.estimator_use import predictions_of
 
 # Options that do not change the results, or that a comparison sets itself.
 WITHOUT_EFFECT = (
-    "data", "valid", "test", "out", "resume", "demo", "answer", "threads", "device", "vectors",
+    "data", "valid", "test", "out", "resume", "demo", "answer", "conformal", "threads",
+    "device", "vectors",
 )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from representer.data.tables import split
 from representer.errors import DataError
+from representer.estimators.conformal import calibration_fraction, calibration_rows
+from representer.estimators.conformal_estimator import CALIBRATION
 from representer.estimators.targets import Numbers
 from representer.numbers import parse_number
 from representer.tasks.estimator_objects import Objects
@@ -155,6 +157,28 @@ def divided(
         values[name] = encoded[source][list(positions)]
     target = find_target(main, values["train"], classes)
     return Data(target, parts, values, list(sources.items()))
+
+
+def with_calibration(data: Data, seed: int, split_by: Split | None = None) -> Data:
+    """Return the data with a part of the training objects as the part ``"calibration"``.
+
+    Args:
+        data: The data.
+        seed: Determines the choice.
+        split_by: As for `divided`.
+    """
+    objects, values = data.parts["train"], data.values["train"]
+    if split_by:
+        share = calibration_fraction(len(objects))
+        division = split_by(objects, (1 - share, share))
+    else:
+        division = calibration_rows(data.target, values, None, seed)
+    named = {part: list(rows) for part, rows in zip(("train", CALIBRATION), division, strict=True)}
+    return replace(
+        data,
+        parts=data.parts | {name: objects.subset(rows) for name, rows in named.items()},
+        values=data.values | {name: values[rows] for name, rows in named.items()},
+    )
 
 
 def _positions(

@@ -10,7 +10,7 @@ from typing import Any
 from representer.errors import ArgumentError, DataError
 from representer.estimators.base import Estimator
 from representer.printable import say
-from representer.tasks.estimator_data import Data, Split, are_fractions, divided
+from representer.tasks.estimator_data import Data, Split, are_fractions, divided, with_calibration
 from representer.tasks.estimator_hooks import Facts, no_resources
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
@@ -98,10 +98,12 @@ class EstimatorPreparation(EstimatorUse):
         is_regression = kind is self.regressor
         estimator = kind(**parameters_of(config, kind))
         fractions = {"valid": config.valid_fraction, "test": config.test_fraction}
-        split_by = split_by or (self.split_by and partial(self.split_by, config))
+        own = self.split_by and partial(self.split_by, config)
         data = divided(
-            sources, fractions, config.seed, is_regression=is_regression, split_by=split_by
+            sources, fractions, config.seed, is_regression=is_regression, split_by=split_by or own
         )
+        if config.conformal is not None:
+            data = with_calibration(data, config.seed, own)
         if is_regression:
             data = replace(data, target=estimator._find_target(data.values["train"]))
         try:

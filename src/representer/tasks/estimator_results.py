@@ -12,7 +12,6 @@ from representer.estimators.explanation import NETWORK, Part
 from representer.report.results import Column, Predictions, compared, figures_by_target
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_objects import Objects
 from representer.training.training_result import TrainingResult
 
 MISTAKES, EXCERPT, POINTS = 12, 320, 2000
@@ -177,31 +176,3 @@ def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
         return f"{names[int(value)]} ({100 * chances[row]:.0f} %)"
     mean = f"{value:.4g}"
     return mean if predictions.deviations is None else f"{mean} ± {predictions.deviations[row]:.2g}"
-
-
-def added_columns(
-    objects: Objects, predictions: Sequence[Predictions], classes: Sequence[Sequence[str]]
-) -> tuple[list[str], dict[int, list[str]]]:
-    """Return the names of the added columns, and their cells by line."""
-    names = objects.targets if len(objects.targets) == len(predictions) else ()
-    ends = [f"_{name}" for name in names or range(1, len(predictions) + 1)]
-    added: list[str] = []
-    parts: list[list[list[str]]] = []
-    for k, own in enumerate(predictions):
-        end = ends[k] if len(predictions) > 1 else ""
-        if own.chances is not None:
-            added += [f"prediction{end}", f"probability{end}"]
-            pairs = zip(own.values.tolist(), own.chances.tolist(), strict=True)
-            parts.append([[classes[k][int(number)], f"{chance:.6f}"] for number, chance in pairs])
-            continue
-        if own.probabilities is None:
-            added += [f"prediction{end}", f"uncertainty{end}"]
-            deviations = np.zeros(0) if own.deviations is None else own.deviations
-            pairs = zip(own.values.tolist(), deviations.tolist(), strict=True)
-            parts.append([[f"{mean:.9g}", f"{deviation:.9g}"] for mean, deviation in pairs])
-            continue
-        added += [f"prediction{end}", *(f"probability{end}_{name}" for name in classes[k])]
-        rows = zip(own.values, own.probabilities, strict=True)
-        parts.append([[classes[k][int(c)], *(f"{p:.6f}" for p in chances)] for c, chances in rows])
-    joined = ([cell for part in row for cell in part] for row in zip(*parts, strict=True))
-    return added, dict(zip(objects.lines, joined, strict=True))

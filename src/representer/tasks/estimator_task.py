@@ -19,7 +19,7 @@ from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
 from representer.tasks.closing import summary, verdicts
-from representer.tasks.estimator_data import PARTS, Data
+from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import (
     Model,
     Trained,
@@ -28,6 +28,7 @@ from representer.tasks.estimator_hooks import (
     silent,
 )
 from representer.tasks.estimator_options import parameters_of
+from representer.tasks.estimator_predictions import predictions_of
 from representer.tasks.estimator_preparation import EstimatorPreparation
 from representer.tasks.estimator_results import (
     Outcome,
@@ -37,7 +38,6 @@ from representer.tasks.estimator_results import (
     points,
 )
 from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
-from representer.tasks.estimator_use import predictions_of
 from representer.tasks.options import as_yaml, determining
 from representer.tasks.run_flow import named, opened, publish, repeated
 from representer.tasks.table_file import as_csv
@@ -116,7 +116,10 @@ class EstimatorTask(EstimatorPreparation):
                 run.write_text("skipped.csv", as_csv(skipped))
         result = estimator.fit_parts(
             run, network,
-            {part: (data.parts[part].objects, self._values(data, part)) for part in PARTS[:2]},
+            {
+                part: (own.objects, self._values(data, part))
+                for part, own in data.parts.items() if part != "test"
+            },
             config.seed, encoded=data.encoded,
             settings=lambda trainer: self._settings(config, data, trainer),
             reading=self._reading(config) | data.sources[0][1].reading,

@@ -26,7 +26,8 @@ from representer.tasks.estimator_hooks import (
     nothing_more,
 )
 from representer.tasks.estimator_objects import Objects, strings_of
-from representer.tasks.estimator_results import added_columns, shown
+from representer.tasks.estimator_predictions import added_columns, predictions_of
+from representer.tasks.estimator_results import shown
 from representer.tasks.estimator_targets import classes_of, columns_of, count_of, encode_labels
 from representer.tasks.table_file import (
     as_csv,
@@ -260,21 +261,3 @@ class EstimatorUse:
         self, run: str | Path, estimator: Any, objects: Sequence[Any]
     ) -> list[Predictions]:
         return predictions_of(run, estimator, objects)
-
-
-def predictions_of(run: str | Path, estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
-    """Return an estimator's predictions of each target.
-
-    Raises:
-        CheckpointError: They are not finite; the message names the run.
-    """
-    if isinstance(estimator.target_, Numbers):
-        mean, deviation = estimator.predict(objects, return_std=True)
-        require_finite(run, mean)
-        columns = (part.reshape(len(part), -1).T for part in (mean, deviation))
-        return [Predictions(own, deviations=off) for own, off in zip(*columns, strict=True)]
-    chances = estimator.predict_proba(objects)
-    tables = chances if isinstance(chances, list) else [chances]
-    for table in tables:
-        require_finite(run, table)
-    return [Predictions(table.argmax(axis=1), table) for table in tables]

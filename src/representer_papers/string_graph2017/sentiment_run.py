@@ -18,8 +18,8 @@ from representer.estimators.text import TextInputs
 from representer.models import StackedClassifier, StackedClassifierConfig
 from representer.storage.run_folder import RunFolder
 from representer.tasks.estimator_data import Data
+from representer.tasks.estimator_predictions import predictions_of
 from representer.tasks.estimator_results import Outcome, metrics_of
-from representer.tasks.estimator_use import predictions_of
 from representer.training import generators
 from representer.training.trainer import Trainer
 from representer.training.trainer_config import TrainerConfig

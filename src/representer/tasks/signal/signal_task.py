@@ -120,7 +120,7 @@ def estimator_parameters(config: Any, sampling_rate: float) -> dict[str, Any]:
 
 SignalConfig: type[Any] = config_of(
     "SignalConfig", __name__, CrossValidation, SignalReading, SignalParameters,
-    base=CrossValidation, without=("sampling_rate",),
+    base=CrossValidation, without=("sampling_rate", "conformal"),
 )  # fmt: skip
 
 # Sizes with which six folds and the final model train in about a minute on one core.

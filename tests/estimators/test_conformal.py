@@ -1,0 +1,191 @@
+"""Sets and intervals contain the truth as often as they say, and stay what they are when saved."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from representer.errors import ArgumentError, DataError
+from representer.estimators import TextClassifier, TextRegressor, load
+from representer.estimators.classes import Classes, ClassTable
+from representer.estimators.conformal import (
+    Conformal,
+    calibration_rows,
+    class_scores,
+    number_scores,
+)
+from representer.estimators.targets import Numbers
+
+# Of 30 rows, 9 are for calibration. The next lower quantile would lower the coverage by 0.1, which
+# is five standard errors over 20 splits.
+SPLITS, TRAIN, TEST, LEVEL = range(20), 30, 300, 0.9
+WORDS = np.array([f"w{i:02}" for i in range(30)])
+KERNEL = {"answer": "kernel", "verbose": 0}
+SMALL = {"hidden_size": 4, "embedding_size": 4, "epochs": 1, "verbose": 0, "random_state": 0}
+
+
+def made(seed: int, count: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Texts whose words tell a number and a class, both with noise."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.integers(0, len(WORDS), size=(count, 8))
+    told = (numbers < 15).sum(1) - 4
+    values = told + rng.normal(size=count) * (1 + abs(told))
+    labels = np.where(told + 2 * rng.normal(size=count) > 0, "a", "b")
+    return [" ".join(WORDS[row]) for row in numbers], labels, values
+
+
+def assert_is_level(coverage: list[float]) -> None:
+    """Require the mean over splits within two standard errors of the level."""
+    error = np.std(coverage, ddof=1) / len(coverage) ** 0.5
+    assert error < 0.03
+    assert abs(np.mean(coverage) - LEVEL) < 2 * error
+
+
+def test_sets_of_labels_contain_the_truth_as_often_as_they_say():
+    coverage = []
+    for seed in SPLITS:
+        X, labels, _ = made(seed, TRAIN + TEST)
+        model = TextClassifier(**KERNEL, conformal=LEVEL, random_state=seed)
+        sets = model.fit(X[:TRAIN], labels[:TRAIN]).predict_set(X[TRAIN:])
+        truth = labels[TRAIN:].tolist()
+        coverage.append(np.mean([own in inside for own, inside in zip(truth, sets, strict=True)]))
+    assert_is_level(coverage)
+
+
+def test_intervals_contain_the_truth_as_often_as_they_say():
+    coverage = []
+    for seed in SPLITS:
+        X, _, values = made(seed, TRAIN + TEST)
+        model = TextRegressor(**KERNEL, conformal=LEVEL, random_state=seed)
+        low, high = model.fit(X[:TRAIN], values[:TRAIN]).predict_interval(X[TRAIN:])
+        coverage.append(np.mean((low <= values[TRAIN:]) & (values[TRAIN:] <= high)))
+    assert_is_level(coverage)
+
+
+def test_scores_of_new_rows_are_below_the_quantile_with_the_exact_probability():
+    rng, level, count = np.random.default_rng(0), 0.8, 90
+    scores = rng.exponential(size=(4000, count))
+    found = [Conformal.fit(level, [own]).quantiles[0] for own in scores]
+    coverage = 1 - np.exp(-np.array(found))
+    error = coverage.std() / len(found) ** 0.5
+    assert abs(coverage.mean() - 73 / 91) < 3 * error  # the 73rd of 90 numbers is the quantile
+
+
+@settings(deadline=None, max_examples=50)
+@given(level=st.sampled_from([0.5, 0.75, 0.9, 0.95]), count=st.integers(19, 60))
+def test_the_quantile_is_the_smallest_that_covers_one_row_more_than_its_share(level, count):
+    scores = np.random.default_rng(count).normal(size=count) ** 2
+    found = Conformal.fit(level, [scores]).quantiles[0]
+    share = (count + 1) * level
+    assert (scores <= found).sum() >= share - 1e-9
+    assert (scores < found).sum() < share - 1e-9
+
+
+def test_scores_are_those_of_the_known_rows_of_each_target():
+    tables = [np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([[0.2, 0.8], [0.5, 0.5]])]
+    first, second = class_scores(tables, np.array([[0.0, np.nan], [0.0, 1.0]]))
+    np.testing.assert_allclose(first, [0.1, 0.6])
+    np.testing.assert_allclose(second, [0.5])
+    means, deviations = np.array([[1.0, 2.0], [3.0, 4.0]]), np.full((2, 2), 2.0)
+    first, second = number_scores(means, deviations, np.array([[2.0, np.nan], [3.0, 0.0]]))
+    np.testing.assert_allclose(first, [0.5, 0.0])
+    np.testing.assert_allclose(second, [2.0])
+
+
+def test_sets_have_the_classes_of_at_least_the_least_probability():
+    (sets,) = Conformal(0.9, (0.7,), (9,)).sets([np.array([[0.5, 0.35, 0.15], [0.8, 0.1, 0.1]])])
+    assert sets.tolist() == [[True, True, False], [True, False, False]]
+    (empty,) = Conformal(0.9, (0.1,), (9,)).sets([np.array([[0.5, 0.5]])])
+    assert not empty.any()
+
+
+@pytest.mark.parametrize(("count", "expected"), [(50, 15), (200, 60), (400, 100), (5000, 500)])
+def test_a_tenth_of_the_rows_is_held_out_or_up_to_a_hundred(count, expected):
+    target, values = Numbers((0.0,), (1.0,)), np.arange(float(count))[:, None]
+    rest, held = calibration_rows(target, values, None, 0)
+    assert len(held) == expected
+    assert sorted([*rest, *held]) == [*range(count)]
+    assert calibration_rows(target, values, None, 1)[1] != held
+
+
+def test_rare_classes_and_rows_without_targets_stay_and_groups_are_held_out_whole():
+    labels = np.array([0] * 100 + [1] * 3)
+    _, held = calibration_rows(Classes(("a", "b")), labels, None, 0)
+    assert max(held) < 100
+    table = np.full((100, 2), np.nan)
+    table[:40, 0] = 1.0
+    _, held = calibration_rows(ClassTable((Classes((0, 1)),) * 2), table, None, 0)
+    assert max(held) < 40
+    groups = np.arange(103) // 10
+    rest, held = calibration_rows(Classes(("a", "b")), labels, groups, 0)
+    assert not set(groups[rest]) & set(groups[held])
+    with pytest.raises(DataError, match="groups has 2 groups; conformal prediction needs"):
+        calibration_rows(Classes(("a", "b")), labels, np.arange(103) % 2, 0)
+
+
+@pytest.mark.parametrize("kind", [TextClassifier, TextRegressor])
+def test_calibration_rows_neither_train_nor_choose_weights(kind):
+    """Other targets in the calibration rows change the quantile and nothing else."""
+    X, labels, values = made(0, 80)
+    y = labels if kind is TextClassifier else values
+    _, held = calibration_rows(*_encoded(kind, y), None, 0)
+    other = y.copy()
+    other[held] = y[held][::-1] if kind is TextClassifier else y[held] + 100
+    one, two = (kind(**SMALL, conformal=0.8).fit(X, own) for own in (y, other))
+    assert np.array_equal(one.predict(X), two.predict(X))
+    assert one.pool_ == two.pool_
+    assert one.target_ == two.target_
+    assert one.conformal_ != two.conformal_
+    assert one.conformal_.counts == (len(held),) == (24,)
+
+
+def _encoded(kind, y):
+    target = Classes.find(y.tolist()) if kind is TextClassifier else Numbers.find(y)
+    return target, target.encode(y)
+
+
+def test_what_was_saved_predicts_the_same_sets_and_a_part_of_it_has_none(tmp_path):
+    X, labels, values = made(0, 60)
+    model = TextClassifier(**SMALL, conformal=0.8).fit(X, labels)
+    model.save(tmp_path / "classes")
+    loaded = load(tmp_path / "classes")
+    assert loaded.conformal_ == model.conformal_
+    assert loaded.predict_set(X) == model.predict_set(X)
+    assert {type(label) for own in model.predict_set(X) for label in own} == {str}
+    regressor = TextRegressor(**SMALL, conformal=0.8).fit(X, values)
+    regressor.save(tmp_path / "numbers")
+    assert np.array_equal(load(tmp_path / "numbers").predict_interval(X),
+                          regressor.predict_interval(X))  # fmt: skip
+    with pytest.raises(ArgumentError, match=r"conformal is 0\.8; expected a level"):
+        model.part("kernel").predict_set(X)
+    path = tmp_path / "classes" / "conformal.json"
+    (tmp_path / "classes" / "manifest.json").unlink()
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"level": 2.0}))
+    with pytest.raises(DataError, match="conformal"):
+        load(tmp_path / "classes")
+
+
+def test_several_targets_have_a_set_each():
+    X, labels, _ = made(0, 80)
+    table = np.stack([labels, np.where(labels == "a", "x", "y")], axis=1).astype(object)
+    model = TextClassifier(**SMALL, answer="network", conformal=0.8).fit(X, table)
+    first, second = model.predict_set(X)
+    assert set().union(*first) <= {"a", "b"}
+    assert set().union(*second) <= {"x", "y"}
+    assert len(model.conformal_.quantiles) == 2
+
+
+def test_invalid_levels_are_rejected():
+    X, labels, values = made(0, 40)
+    with pytest.raises(ArgumentError, match="conformal is 1; expected a number between 0 and 1"):
+        TextClassifier(conformal=1).fit(X, labels)
+    with pytest.raises(
+        DataError, match=r"conformal=0\.99 needs at least 99 calibration rows; there"
+    ):
+        TextRegressor(**KERNEL, conformal=0.99).fit(X, values)
+    with pytest.raises(ArgumentError, match=r"conformal is None; expected a level such as 0\.9"):
+        TextRegressor(**KERNEL).fit(X, values).predict_interval(X)
