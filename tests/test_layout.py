@@ -31,6 +31,7 @@ COVERED_BY = {
         "estimators/language_estimator", "estimators/language_predictors",
     ),
     "tests/estimators/test_conformal.py": ("estimators/conformal_estimator",),
+    "tests/estimators/test_report_page.py": ("estimators/language_report", "estimators/results"),
     "tests/estimators/test_joint.py": (
         "estimators/feature_kernel", "estimators/halves", "estimators/joint_target",
         "estimators/kernel_machine", "estimators/linear_solution", "estimators/pool",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from representer.cli.main import COMMANDS, load
 from representer.cli.parser import build
 
 FROZEN = Path(__file__).with_name("options.txt")
+TABLE = Path(__file__).parents[2] / "docs/reference/options.md"
+# SHA-256 of the options of 0.1.0, a line each, sorted
+OF_0_1_0 = "7788ea68dde7fcb51ed2985e72b83779a59c5cdb4885249e0515355a9fd36e93"
 
 
 def surface() -> str:
@@ -29,6 +33,43 @@ def test_commands_and_options_are_the_frozen_ones():
     assert surface() == FROZEN.read_text(encoding="utf-8"), (
         "A changed option breaks users' scripts. If it is meant, write surface() to options.txt "
         "and say so in CHANGELOG.md."
+    )
+
+
+def frozen() -> set[str]:
+    """Return the lines of options.txt, each with its command in front."""
+    result, command = set(), ""
+    for line in FROZEN.read_text(encoding="utf-8").splitlines():
+        command = line if not line.startswith(" ") else command
+        result.add(f"{command}  {line.strip()}")
+    return result
+
+
+def changes() -> tuple[set[str], set[str]]:
+    """Return the lines that the table says were there in 0.1.0, and that it says are new."""
+    before, now = set(), set()
+    for row in TABLE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        if not row.startswith("| ") or cells[0] == "command":
+            continue
+        for command in cells[0].split(", "):
+            if cells[1] == "all":
+                now |= {line for line in frozen() if line.startswith(f"{command}  ")}
+                continue
+            for option in cells[1].split(", "):
+                for default, lines in ((cells[2], before), (cells[3], now)):
+                    if default != "–":
+                        lines.add(f"{command}  {option.strip('`')} = {default.strip('`')}")
+    return before, now
+
+
+def test_the_table_has_every_change_of_options_since_0_1_0():
+    before, now = changes()
+    assert sorted(now - frozen()) == []
+    assert sorted(before & frozen()) == []
+    listed = "\n".join(sorted(frozen() - now | before))
+    assert hashlib.sha256(listed.encode()).hexdigest() == OF_0_1_0, (
+        "An option or its default was added, removed or changed without a row in options.md."
     )
 
 

@@ -209,3 +209,14 @@ def test_the_package_is_lazy_and_parameters_are_free_of_torch():
         "assert len(names) > 3 and 'torch' not in sys.modules, names\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_numbers_of_numpy_are_saved_as_those_of_python(tmp_path):
+    chosen = {"hidden_size": np.int64(8), "layer_norm": np.bool_(False), "lr": np.float32(0.5)}
+    grid = {**chosen, "max_steps": np.int32(2), "filter_length": np.int64(2)}
+    model = TextClassifier(random_state=np.int64(3), verbose=0, **grid).fit(TEXTS, LABELS)
+    model.save(tmp_path / "run")
+    saved = json.loads((tmp_path / "run" / "model.json").read_text())["parameters"]
+    assert saved == {name: value.item() for name, value in grid.items()} | {"random_state": 3}
+    loaded = estimators.load(tmp_path / "run")
+    assert loaded.predict(TEXTS[:5]).tolist() == model.predict(TEXTS[:5]).tolist()

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
-from representer.estimators.targets import Numbers
-from representer.report.results import Column, Predictions, compared, figures_by_target
+from representer.estimators.results import result_columns
+from representer.estimators.targets import Numbers, columns_of
+from representer.report.results import (
+    Column,
+    Predictions,
+    compared,
+    figures_by_target,
+    mistakes,
+    points,
+)
 from representer.report.targets import by_target
 from representer.tasks.closing import summary, verdicts
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_results import mistakes, points
 from representer.tasks.estimator_targets import (
-    columns_of,
-    count_of,
     encode_labels,
     find_classes,
     find_target,
@@ -43,7 +50,7 @@ def test_labels_of_several_targets_are_encoded_and_empty_ones_are_unknown():
     values = encode_labels(classes, names)
     np.testing.assert_array_equal(values, [[0, 1], [1, np.nan], [0, 0]])
     assert find_target(classes, values, names) == TABLE
-    assert [count_of(one) for one in (TABLE, TABLE.columns[0], target)] == [2, 1, 2]
+    assert [len(columns_of(one)) for one in (TABLE, TABLE.columns[0], target)] == [2, 1, 2]
 
 
 def test_one_named_target_is_a_single_column_without_unknown_values():
@@ -75,7 +82,7 @@ def test_a_target_with_nothing_to_learn_is_refused_by_its_name(labels, is_regres
 
 def test_metrics_of_each_target_leave_out_unknown_values():
     truth = np.array([[1.0, np.nan], [2.0, 5.0], [4.0, np.nan]])
-    columns = columns_of("ab", truth, Numbers((0.0, 0.0), (1.0, 1.0), is_single=False))
+    columns = result_columns("ab", truth, Numbers((0.0, 0.0), (1.0, 1.0), is_single=False))
     model = [Predictions(np.array([2.0, 3.0, 5.0]), deviations=np.full(3, 2.0)),
              Predictions(np.array([9.0, 7.0, 9.0]), deviations=np.full(3, 1.0))]  # fmt: skip
     figures = figures_by_target(columns, model)
@@ -104,7 +111,7 @@ def test_the_auc_is_that_of_the_second_class():
 
 def test_verdict_and_closing_table_are_those_of_each_target():
     truth = np.tile(np.arange(40.0)[:, None], 2)
-    columns = columns_of("ab", truth, Numbers((0.0, 0.0), (1.0, 1.0), is_single=False))
+    columns = result_columns("ab", truth, Numbers((0.0, 0.0), (1.0, 1.0), is_single=False))
     model = [Predictions(truth[:, 0] + 1), Predictions(truth[:, 1] + 3)]
     other = compared(columns, model, [Predictions(truth[:, 0] + 2)] * 2)
     metrics = {
@@ -130,22 +137,28 @@ def data(labels: list[tuple[str, ...]], target: Numbers | ClassTable) -> Data:
                 [("all", source)])  # fmt: skip
 
 
+def errors_of(made: Data, predictions: Predictions) -> list[dict[str, Any]]:
+    part = made.parts["test"]
+    labels = part.columns[0][1]
+    return mistakes(made.columns("test")[0], predictions, part.objects, labels, part.numbers)
+
+
 def test_the_largest_errors_of_the_first_target_come_first():
     test = data([("1", "0"), ("", "1"), ("3", "2"), ("2", "3")],
                 Numbers((0.0, 0.0), (1.0, 1.0), is_single=False))  # fmt: skip
     own = Predictions(np.array([1.1, 9.0, 2.0, 0.0]), deviations=np.full(4, 0.5))
-    errors = mistakes(test, own)
+    errors = errors_of(test, own)
     assert [(e["number"], e["truth"], e["predicted"]) for e in errors] == [
         (5, "2", "0 ± 0.5"), (4, "3", "2 ± 0.5"), (2, "1", "1.1 ± 0.5")
     ]  # fmt: skip
-    plotted = points(test, [own, own])
+    plotted = points(test.columns("test"), [own, own])
     assert plotted["a"] == [[1.0, 1.1, 0.5], [3.0, 2.0, 0.5], [2.0, 0.0, 0.5]]
 
 
 def test_the_most_confident_errors_come_first_and_unknown_labels_are_no_errors():
     test = data([("yes", "0"), ("no", "1"), ("no", "1"), ("", "1")], TABLE)
     chances = np.array([[0.1, 0.9], [0.4, 0.6], [0.2, 0.8], [0.0, 1.0]])
-    errors = mistakes(test, Predictions(chances.argmax(1), chances))
+    errors = errors_of(test, Predictions(chances.argmax(1), chances))
     assert [(e["number"], e["truth"], e["predicted"]) for e in errors] == [
         (4, "no", "yes (80 %)"), (3, "no", "yes (60 %)")
     ]  # fmt: skip

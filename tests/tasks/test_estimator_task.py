@@ -14,7 +14,7 @@ from representer.estimators import GraphClassifier, MoleculeClassifier
 from representer.estimators.classes import Classes
 from representer.estimators.graph_parameters import GraphParameters
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
-from representer.report.results import Column, Predictions, compared, figures_of
+from representer.report.results import Column, Predictions, compared, figures_of, mistakes
 from representer.tasks.baselines import Baseline
 from representer.tasks.closing import summary, verdicts
 from representer.tasks.estimator_data import (
@@ -29,7 +29,7 @@ from representer.tasks.estimator_options import (
     parameters_of,
     refuse_parameters_of_others,
 )
-from representer.tasks.estimator_results import mistakes, predictions_of_baseline
+from representer.tasks.estimator_results import predictions_of_baseline
 from representer.tasks.estimator_targets import encode_labels
 from representer.tasks.graph.graph_task import GraphConfig
 from representer.tasks.molecule.molecule_task import MoleculeConfig
@@ -203,7 +203,13 @@ def test_the_most_confident_errors_come_first_and_correct_objects_are_left_out()
     values = np.array([0, 0, 1, 1])
     data = Data(Classes(("a", "b")), {"test": part}, {"test": values}, [("all", part)])
     found = np.array([[0.99, 0.01], [0.4, 0.6], [0.7, 0.3], [0.9, 0.1]])
-    shown = mistakes(data, Predictions(found.argmax(1), found))
+    shown = mistakes(
+        data.columns("test")[0],
+        Predictions(found.argmax(1), found),
+        texts,
+        part.labels,
+        part.numbers,
+    )
     assert [m["number"] for m in shown] == [9, 4, 3]
     assert shown[0] == {"number": 9, "truth": "b", "predicted": "a (90 %)", "text": "sure"}
     assert shown[1]["text"].endswith(" …")

@@ -150,7 +150,7 @@ class Estimator(ConformalEstimator):
 
     def _fit(self, run: RunFolder, X: Any, y: Any, groups: Any, validation: Any) -> Self:
         """Train in a run folder, from its newest checkpoint if it is opened to be resumed."""
-        self.check()
+        self._check_parameters()
         objects = self._objects(X)
         if y is None:
             problem = f"{type(self).__name__} requires y to be passed, but the target y is None"
@@ -217,6 +217,7 @@ class Estimator(ConformalEstimator):
         Returns:
             The result of the network's training.
         """
+        self.examples_ = {name: len(values) for name, (_, values) in parts.items()}
         result = self.conformal_ = None
         if network is None:
             self._train_none(run, reading)
@@ -275,8 +276,7 @@ class Estimator(ConformalEstimator):
             reading: How the command line read the training data.
         """
         task, config = self._plan(train, valid, seed)
-        about = {"settings": settings(config), "reading": reading}
-        return self._train_network(run, network, task, config, **about)
+        return self._train_network(run, network, task, config, None, settings(config), reading)
 
     def _objects(self, X: Any) -> Sequence[Any]:
         objects = self._check_objects(X)

@@ -89,6 +89,38 @@ class Explanation:
         lines = [Line(what, tuple(sorted(places[what])), **own) for what, own in sums.items()]
         return sorted(lines, key=lambda line: -abs(line.contribution))
 
+    def entry(self, noun: str, row: int, prediction: str) -> dict[str, Any]:
+        """Return the explanation as plain values, for explanations.json and reports.
+
+        Args:
+            noun: The kind of object.
+            row: Its row in the data or its line.
+            prediction: With its probability or standard deviation.
+        """
+        shown, others = self.lines[: self.listed], self.lines[self.listed :]
+        return {
+            "noun": noun,
+            "row": row,
+            "prediction": prediction,
+            "score": float(self.score),
+            "constant": float(self.baseline),
+            "parts": sorted({one.part for one in self.contributions}),
+            "contributions": [
+                {
+                    "what": line.what,
+                    "places": [list(place) for place in line.places],
+                    KERNEL: float(line.kernel),
+                    NETWORK: float(line.network),
+                    "contribution": float(line.contribution),
+                }
+                for line in shown
+            ],
+            "others": {
+                "count": len(others),
+                "contribution": float(sum(line.contribution for line in others)),
+            },
+        }
+
     def __str__(self) -> str:
         """Return the lines as a table."""
         shown, others = self.lines[: self.listed], self.lines[self.listed :]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -109,11 +109,7 @@ def trainer_config(
 ) -> TrainerConfig:
     """Return the configuration of the trainer; what is not given follows the number of examples."""
     count = len(train.objects)
-    is_fine = len(valid.objects) >= FINE_ACCURACY  # fewer examples leave many epochs level
-    chosen = (
-        ("accuracy" if is_fine else "loss") if parameters.monitor == AUTO else parameters.monitor
-    )
-    is_accuracy = chosen == "accuracy" and not isinstance(target, Numbers)
+    monitor, direction = monitored(parameters, target, len(valid.objects))
     steps_per_epoch = -(-count // batch_size_for(parameters, count))
     epochs = parameters.epochs or epochs_for(steps_per_epoch)
     patience = max(3, epochs // 5) if parameters.patience is None else parameters.patience
@@ -128,14 +124,32 @@ def trainer_config(
         clip_value=parameters.clip_value or None,
         patience=(patience or None) if len(valid.objects) else None,
         time_limit=parameters.time_limit,
-        monitor="valid_accuracy" if is_accuracy else "valid_loss",
-        direction="max" if is_accuracy else "min",
+        monitor=monitor,
+        direction=direction,
         seed=seed,
         threads=parameters.n_jobs,
         save_every_epochs=parameters._save_every_epochs,
         device=parameters.device,  # type: ignore[arg-type]
         show_progress=parameters.verbose > 0,
     )
+
+
+def monitored(
+    parameters: TrainingParameters, target: Target, count: int
+) -> tuple[str, Literal["max", "min"]]:
+    """Return the metric that selects the best epoch, and its best end.
+
+    Args:
+        parameters: Those of the estimator.
+        target: What is predicted.
+        count: Number of validation examples.
+    """
+    is_fine = count >= FINE_ACCURACY  # fewer examples leave many epochs level
+    chosen = parameters.monitor
+    if chosen == AUTO:
+        chosen = "accuracy" if is_fine else "loss"
+    is_accuracy = chosen == "accuracy" and not isinstance(target, Numbers)
+    return ("valid_accuracy", "max") if is_accuracy else ("valid_loss", "min")
 
 
 def epochs_for(steps_per_epoch: int) -> int:

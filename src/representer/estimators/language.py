@@ -19,6 +19,7 @@ from representer.estimators.language_estimator import LanguageEstimator
 from representer.estimators.language_explanation import explain_next
 from representer.estimators.language_inputs import checked_prompts, hold_out, lines_of
 from representer.estimators.language_predictors import LAST, log_likelihoods
+from representer.estimators.language_report import results_of
 from representer.estimators.language_training import check_texts
 from representer.estimators.network_estimator import seed_of
 from representer.estimators.perplexity import figures, negative_log_likelihood
@@ -53,6 +54,8 @@ class LanguageModel(LanguageEstimator):
         section 5.3.
     """
 
+    _results_of = staticmethod(results_of)
+
     def fit(self, text: Any, y: Any = None, *, validation: Any = None) -> Self:
         """Train on a text.
 
@@ -69,7 +72,7 @@ class LanguageModel(LanguageEstimator):
             DataError: A text is too short or cannot be used.
             ArgumentError: A parameter is out of its range.
         """
-        self.check()
+        self._check_parameters()
         level: Level = self.level  # type: ignore[assignment]
         lines, seed = lines_of(text, self.encoding), self._seed()
         if validation is None:

@@ -123,6 +123,7 @@ class LanguageEstimator(LanguageParameters, Halves):
         Returns:
             The result of the network's training.
         """
+        self.examples_ = {"train": len(train), "valid": len(valid)}
         result = None
         if network is None:
             self._train_none(run)
@@ -158,6 +159,10 @@ class LanguageEstimator(LanguageParameters, Halves):
         """Both halves with their weights."""
         network = None if self.network_ is None else NetworkPredictor(self.network_)
         return JointPredictor(self.machine_, network, self.pool_)
+
+    @property
+    def _network_name(self) -> str:
+        return self.cell
 
     def _require_sizes(self, config: LanguageModelConfig) -> None:
         if (n := len(self.inputs_.vocabulary)) != config.vocabulary_size:

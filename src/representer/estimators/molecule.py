@@ -16,6 +16,7 @@ from representer.data.molecules import (
     scaffold,
 )
 from representer.errors import ArgumentError, DataError
+from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
 from representer.estimators.graph_batches import GraphBatches
@@ -26,7 +27,9 @@ from representer.estimators.molecule_parameters import (
     MoleculeRegressorParameters,
 )
 from representer.estimators.targets import Numbers
+from representer.explain import WalkContribution
 from representer.kernels.subtree_kernel import SubtreeKernel
+from representer.report.molecule_drawing import spread_walks
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -35,6 +38,9 @@ from representer.training.training_task import TrainingTask
 
 SCAFFOLD = "scaffold"
 LEVELS = (3, 2)  # relabelings of the kernel, by element and by neighborhood
+NAMES = {
+    "wl": "WL kernel network", "random-walk": "random-walk kernel network", "gine": "GINE"
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,22 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
     _task: ClassVar[str] = "molecule"
     _input_tags: ClassVar[tuple[str, ...]] = ("string",)
     inputs_: MoleculeInputs
+
+    @property
+    def _network_name(self) -> str:
+        name = NAMES[self.network]
+        return f"{name}, mean of {self.members}" if self.members > 1 else name
+
+    def _explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+        """Return what a picture shows: walks on atoms and bonds, colors on atoms."""
+        walks = []
+        for part in explanation.contributions:
+            if part.part == NETWORK:
+                walks.append(WalkContribution(part.where, part.contribution))
+            else:  # all atoms of a color make up the same part
+                share = part.contribution / len(part.where)
+                walks += [WalkContribution((atom,), share) for atom in part.where]
+        return {"smiles": one, **spread_walks(parse_smiles(one), walks)}
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
         """Train on molecules and targets, see `Estimator.fit`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -13,10 +14,11 @@ from torch.optim import Optimizer
 
 from representer.errors import ArgumentError
 from representer.estimators import saving
-from representer.estimators.explanation import NETWORK, Part
+from representer.estimators.explanation import NETWORK, Explanation, Part
 from representer.estimators.fitting import restored_state
 from representer.estimators.parameters import TrainingParameters
-from representer.storage import checkpoint
+from representer.report.page import Results, render
+from representer.storage import atomic, checkpoint
 from representer.storage.fields import from_values
 from representer.storage.run_folder import RunFolder
 from representer.storage.tensor_file import forms_of, require_same_forms
@@ -27,7 +29,7 @@ from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from representer.storage.run_files import RunFiles
@@ -38,7 +40,9 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
 
     _task: ClassVar[str] = ""  # on the command line
     _config: ClassVar[type[Any]]  # of the network's configuration
+    _results_of: ClassVar[Callable[..., Results]]  # what `report` shows
     _seconds: float | None = None  # of the network's training
+    examples_: dict[str, int]  # number of training and validation examples, or tokens
     network_: Any  # the trained module; None where a kernel machine alone predicts
     _input_tags: ClassVar[tuple[str, ...]] = ()  # of scikit-learn's InputTags, those that hold
 
@@ -81,10 +85,19 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
     def _load_fitted(self, files: RunFiles) -> None:
         """Restore what `_save_fitted` wrote; the network is there already."""
 
+    def _explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
+        """Return what a report shows of an explained object besides its contributions."""
+        return {}
+
     @property
     def has_network(self) -> bool:
         """False if a kernel machine alone predicts."""
         return True
+
+    @property
+    def _network_name(self) -> str:
+        """Name of the network in reports."""
+        return type(self).__name__
 
     # ---- what a user calls
 
@@ -105,6 +118,33 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
         """
         check_is_fitted(self)
         saving.save(self, folder)
+
+    def report(
+        self, path: str | Path, X: Any = None, y: Any = None, *, k: int = 10, examples: int = 5
+    ) -> None:
+        """Write a page of the fitted estimator: one HTML file without scripts and links.
+
+        It shows what was fitted, in what time, the shares of kernel and network, and the learning
+        curves; for X, explanations of the first objects; for X and y, scores with intervals,
+        calibration and errors as well.
+
+        Args:
+            path: The file; an existing one is replaced.
+            X: Objects that were not used for training; of a language model, a text.
+            y: Their targets; a language model needs none.
+            k: Number of contributions to show of each explained object.
+            examples: Number of objects to explain.
+
+        Raises:
+            ArgumentError: There is y without X, or a number is out of its range.
+            DataError: An object or a target cannot be used.
+            StorageError: The file cannot be written.
+        """
+        check_is_fitted(self)
+        for name, number in (("k", k), ("examples", examples)):
+            if not isinstance(number, Integral) or number < 0:
+                raise ArgumentError(name, number, "0 or more")
+        atomic.write_text(path, render(self._results_of(self, X, y, k, examples)))
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -145,6 +185,17 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
             for name, part in (*parts.items(), ("all", network))
         }
         return {name: count for name, count in counts.items() if count}
+
+    def _check_parameters(self) -> None:
+        """Check every parameter, after replacing NumPy's numbers, as of a grid, by Python's.
+
+        Raises:
+            ArgumentError: A value is out of its range.
+        """
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, np.generic):
+                setattr(self, name, value.item())
+        self.check()
 
     def _seed(self) -> int:
         return seed_of(self.random_state)

@@ -42,6 +42,7 @@ class Saved:
         target: Fields of the target; empty for an estimator without targets.
         inputs: How objects become batches.
         network: Configuration of the network.
+        examples: Number of training and validation examples.
         task: Its task on the command line.
         reading: How the command line read the training data.
     """
@@ -53,6 +54,7 @@ class Saved:
     target: dict[str, Any]
     inputs: dict[str, Any]
     network: dict[str, Any]
+    examples: dict[str, int]
     task: str = ""
     reading: dict[str, Any] = field(default_factory=dict)
 
@@ -86,12 +88,12 @@ def describe(
         name: value
         for name, value in estimator.get_params(deep=False).items()
         if name not in _NOT_SAVED and value != getattr(default, name)
-        if all(one is None or isinstance(one, PLAIN) for one in _entries(value))
+        if is_plain(value)
     }
     saved = Saved(
         FORMAT, __version__, type(estimator).__name__, chosen, estimator._save_target(),
         estimator._save_inputs(run), {} if network is None else to_dict(network.config),
-        estimator._task, reading or {},
+        estimator.examples_, estimator._task, reading or {},
     )  # fmt: skip
     run.write_json(MODEL, asdict(saved))
 
@@ -114,6 +116,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     files.parsed(MODEL, estimator.check)
     files.parsed(MODEL, lambda: estimator._load_target(saved.target))
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
+    estimator.examples_ = saved.examples
     network: nn.Module | None = None
     if estimator.has_network:
         config = files.parsed(MODEL, lambda: estimator._read_config(saved.network))
@@ -205,8 +208,10 @@ def read_target(values: dict[str, Any]) -> Target:
     return target
 
 
-def _entries(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, tuple | list) else (value,)
+def is_plain(value: Any) -> bool:
+    """Return True for a text, a number, a truth value or None, or a sequence of these."""
+    entries: Sequence[Any] = value if isinstance(value, tuple | list) else (value,)
+    return all(one is None or isinstance(one, PLAIN) for one in entries)
 
 
 def _labels(target: Target) -> list[Any]:

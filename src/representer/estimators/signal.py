@@ -78,6 +78,10 @@ class SignalClassifier(SignalParameters, JointEstimator, Classifier):
 
     _make = staticmethod(models.SignalClassifier)
 
+    @property
+    def _network_name(self) -> str:
+        return f"{self.cell} with {self.filters} filters"
+
     def _augmentation(self) -> Callable[[Tensor], tuple[Tensor]] | None:
         return augmentation if self.augment else None
 

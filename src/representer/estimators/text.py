@@ -16,12 +16,13 @@ from representer.data.text import (
     tokenize,
 )
 from representer.errors import DataError
-from representer.estimators.explanation import KERNEL, NETWORK, Contribution
+from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
 from representer.estimators.joint import JointEstimator
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.parameters import DECAYS
 from representer.estimators.pool import Explained
+from representer.estimators.text_details import details_of
 from representer.estimators.text_explanation import TextModel, ngram_sum
 from representer.estimators.text_parameters import TextParameters
 from representer.kernels.text_kernel import WORDS, TextKernel
@@ -31,6 +32,7 @@ from representer.models import (
     StackedClassifier,
     StackedClassifierConfig,
 )
+from representer.models.cells import TITLES
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -156,6 +158,10 @@ class TextNetwork(TextParameters, JointEstimator):
         is_stacked = "combine" in values  # a network of L17 section 6.2
         return from_values(StackedClassifierConfig if is_stacked else self._config, values)
 
+    @property
+    def _network_name(self) -> str:
+        return TITLES[self.cell]
+
     def _require_sizes(self, config: Any) -> None:
         if config.vocabulary_size != len(self.inputs_.vocabulary):
             raise ValueError(f"the network has {config.vocabulary_size:,} words, {VOCABULARY} "
@@ -205,6 +211,9 @@ class TextNetwork(TextParameters, JointEstimator):
                 at = (joined[: where[1]].count(" ") - 1,)
             parts.append(Contribution(what, at, KERNEL, value * float(coefficients[column])))
         return score, constant, parts
+
+    def _explanation_details(self, one: str, explanation: Explanation) -> dict[str, Any]:
+        return details_of(self, one, explanation)
 
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         run.write_text(VOCABULARY, self.inputs_.vocabulary.to_json() + "\n")

@@ -83,7 +83,8 @@ def learning_curves(
             axes.axvline(
                 best_epoch, color=INK, linestyle=":", linewidth=1, label="selected weights"
             )
-        axes.legend(frameon=False, labelcolor=INK)
+    left.legend(frameon=False, labelcolor=INK, loc="upper right")
+    right.legend(frameon=False, labelcolor=INK, loc="lower right")
     return svg(figure, "Learning curves: loss and accuracy per epoch")
 
 
@@ -108,7 +109,7 @@ def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
     axes.set_ylabel("perplexity per token")
     axes.locator_params(axis="x", integer=True)
     axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
-    axes.legend(frameon=False, labelcolor=INK)
+    axes.legend(frameon=False, labelcolor=INK, loc="upper right")
     return svg(figure, "Learning curves: perplexity per epoch")
 
 
@@ -172,7 +173,7 @@ def loss_curves(losses: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     axes.set_ylabel("loss")
     axes.locator_params(axis="x", integer=True)
     axes.grid(which="both", color=BASELINE, alpha=0.3, linewidth=0.7)
-    axes.legend(frameon=False, labelcolor=INK)
+    axes.legend(frameon=False, labelcolor=INK, loc="upper right")
     return svg(figure, "Learning curves: loss per epoch")
 
 

@@ -63,18 +63,35 @@ def perplexity_difference(
     Returns:
         The difference of the perplexities, its lower and its upper bound.
     """
-    losses = worse - better
-    mean, n = float(losses.mean()), len(losses)
-    units = lines if len(np.unique(lines)) > 1 else np.arange(n)
-    rests = np.bincount(units, weights=losses - mean)[np.bincount(units) > 0]
-    spread = math.sqrt(float(rests @ rests) * len(rests) / max(1, len(rests) - 1)) / n
+    mean, low, high = _mean_over_lines(worse - better, lines)
     perplexity = math.exp(-float(worse.mean()))
-    low, high = mean - Z95 * spread, mean + Z95 * spread
     return (
         perplexity * math.expm1(mean),
         perplexity * math.expm1(low),
         perplexity * math.expm1(high),
     )
+
+
+def perplexity_interval(logs: NDArray[np.float64], lines: NDArray[np.int64]) -> tuple[float, float]:
+    """Return the 95 % interval of a perplexity, see `perplexity_difference`.
+
+    Args:
+        logs: Log-probability of each token ``(N,)``, in nats.
+        lines: The line of each token.
+    """
+    _, low, high = _mean_over_lines(-logs, lines)
+    return math.exp(low), math.exp(min(high, 700))
+
+
+def _mean_over_lines(
+    losses: NDArray[np.float64], lines: NDArray[np.int64]
+) -> tuple[float, float, float]:
+    """Return the mean of losses with its 95 % interval, from the sums over independent lines."""
+    mean, n = float(losses.mean()), len(losses)
+    units = lines if len(np.unique(lines)) > 1 else np.arange(n)
+    rests = np.bincount(units, weights=losses - mean)[np.bincount(units) > 0]
+    spread = math.sqrt(float(rests @ rests) * len(rests) / max(1, len(rests) - 1)) / n
+    return mean, mean - Z95 * spread, mean + Z95 * spread
 
 
 def calibration(right: NDArray[np.bool_], confidences: NDArray[np.floating]) -> dict[str, Any]:

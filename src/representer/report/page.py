@@ -172,6 +172,7 @@ PAGES = {
     "molecule": Page("estimator.html", _of_estimator),
     "signal": Page("signal.html", _of_signal),
     "graph": Page("estimator.html", _of_estimator),
+    "estimator": Page("estimator.html", _of_estimator),  # fitted in Python, of any kind of object
 }
 
 

@@ -17,6 +17,8 @@ from representer.report.regression_metrics import (
     rmse_difference,
 )
 
+MISTAKES, EXCERPT, POINTS = 12, 320, 2000
+
 
 class Column(NamedTuple):
     """One target of some objects.
@@ -143,3 +145,70 @@ def compared(
     if columns[0].name:
         return {"test": figures, "difference": differences}
     return {**figures[""], "difference": differences[""]}
+
+
+def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
+    """Return a prediction with its probability or standard deviation as text."""
+    value, chances = predictions.values[row], predictions.chances
+    if predictions.probabilities is not None:
+        chances = predictions.probabilities[:, int(value)]
+    if chances is not None:
+        return f"{names[int(value)]} ({100 * chances[row]:.0f} %)"
+    mean = f"{value:.4g}"
+    return mean if predictions.deviations is None else f"{mean} ± {predictions.deviations[row]:.2g}"
+
+
+def mistakes(
+    column: Column,
+    predictions: Predictions,
+    objects: Sequence[Any],
+    labels: Sequence[Any],
+    numbers: Sequence[int],
+) -> list[dict[str, Any]]:
+    """Return the objects with the most confident errors, or with the largest errors.
+
+    Objects that are texts are shown with their beginning.
+
+    Args:
+        column: The target.
+        predictions: Of the target.
+        objects: The objects.
+        labels: Their true values, as they were given.
+        numbers: Their rows or lines.
+    """
+    known, predicted = column.known(), predictions.values
+    if predictions.probabilities is not None:
+        wrong = known[predicted[known] != column.truth[known]]
+        confidence = predictions.probabilities[wrong, predicted[wrong]]
+        rows = wrong[np.argsort(-confidence, kind="stable")]
+    else:
+        errors = np.abs(predicted[known] - column.truth[known])
+        rows = known[np.argsort(-errors, kind="stable")]
+    return [
+        {
+            "number": numbers[i],
+            "truth": labels[i],
+            "predicted": shown(predictions, i, column.classes),
+            "text": _excerpt(objects[i]),
+        }
+        for i in rows[:MISTAKES].tolist()
+    ]
+
+
+def _excerpt(one: Any) -> str:
+    words = " ".join(one.split()) if isinstance(one, str) else ""
+    return words if len(words) <= EXCERPT else words[:EXCERPT].rsplit(" ", 1)[0] + " …"
+
+
+def points(
+    columns: Sequence[Column], predictions: Sequence[Predictions]
+) -> dict[str, list[list[float]]]:
+    """Return true value, prediction and deviation of objects by target, for the plot."""
+    result = {}
+    for column, own in zip(columns, predictions, strict=True):
+        if own.deviations is not None:
+            rows = column.known()[:POINTS]
+            parts = (column.truth, own.values, own.deviations)
+            table = np.stack([part[rows] for part in parts], axis=1)
+            result[column.name] = table.round(5).tolist()
+    return result

@@ -8,8 +8,11 @@ from typing import Any
 def by_target(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return metrics.json as those of runs with one target each, by the name of the target.
 
-    A run whose target has no name is returned as it is, under an empty name.
+    A run whose target has no name is returned as it is, under an empty name. There are none without
+    a test.
     """
+    if metrics["test"] is None:
+        return {}
     if not metrics["targets"]:
         return {"": metrics}
     return {

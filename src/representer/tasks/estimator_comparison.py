@@ -14,13 +14,13 @@ import numpy as np
 from representer.data.tables import split
 from representer.errors import ArgumentError
 from representer.estimators.explanation import BOTH, NETWORK
+from representer.estimators.results import predictions_of
 from representer.report.results import Predictions
 from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_options import parameters_of
-from representer.tasks.estimator_predictions import predictions_of
 from representer.tasks.estimator_results import predictions_of_baseline
 from representer.tasks.estimator_task import EstimatorTask
 
@@ -126,7 +126,7 @@ class EstimatorComparison(Comparison):
         parts = parts_of(trained.estimator, time.perf_counter() - started)
         objects = data.parts["test"].objects
         return [
-            self._result(data, name, seconds, predictions_of("model", part, objects))
+            self._result(data, name, seconds, predictions_of(part, objects))
             for name, seconds, part in parts
         ]
 

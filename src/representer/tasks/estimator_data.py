@@ -15,17 +15,12 @@ from representer.data.tables import split
 from representer.errors import DataError
 from representer.estimators.conformal import calibration_fraction, calibration_rows
 from representer.estimators.conformal_estimator import CALIBRATION
-from representer.estimators.targets import Numbers
+from representer.estimators.results import result_columns
+from representer.estimators.targets import Numbers, Target
 from representer.numbers import parse_number
+from representer.report.results import Column
 from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_targets import (
-    Column,
-    Target,
-    columns_of,
-    encode_labels,
-    find_classes,
-    find_target,
-)
+from representer.tasks.estimator_targets import encode_labels, find_classes, find_target
 from representer.training import generators
 
 PARTS = ("train", "valid", "test")
@@ -70,7 +65,7 @@ class Data:
 
     def columns(self, part: str) -> list[Column]:
         """Return each target of a part."""
-        return columns_of(self.targets, self.values[part], self.target)
+        return result_columns(self.targets, self.values[part], self.target)
 
     def splits(self) -> dict[str, Any]:
         """Return the rows or lines of each part, counted from 1, as in splits.json."""

@@ -6,46 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from representer.estimators.explanation import KERNEL, NETWORK, Explanation
 from representer.printable import printable, say
 from representer.report import write_report
 from representer.report.page import EXPLAINED
 from representer.storage import atomic
-
-
-def entry_of(noun: str, row: int, prediction: str, explanation: Explanation) -> dict[str, Any]:
-    """Return an explanation as plain values.
-
-    Args:
-        noun: What the object is.
-        row: Its row in the data, counted from 1, or its line.
-        prediction: With its probability or standard deviation.
-        explanation: Its contributions.
-    """
-    lines = explanation.lines
-    others = lines[explanation.listed :]
-    return {
-        "noun": noun,
-        "row": row,
-        "prediction": prediction,
-        "score": float(explanation.score),
-        "constant": float(explanation.baseline),
-        "parts": sorted({one.part for one in explanation.contributions}),
-        "contributions": [
-            {
-                "what": line.what,
-                "places": [list(place) for place in line.places],
-                KERNEL: float(line.kernel),
-                NETWORK: float(line.network),
-                "contribution": float(line.contribution),
-            }
-            for line in lines[: explanation.listed]
-        ],
-        "others": {
-            "count": len(others),
-            "contribution": float(sum(line.contribution for line in others)),
-        },
-    }
 
 
 def write_explanations(run: str | Path, entries: Sequence[dict[str, Any]]) -> None:

@@ -59,11 +59,6 @@ def no_reason(estimator: Any, config: Any, one: Any) -> str:
     return ""
 
 
-def nothing_more(estimator: Any, one: Any, explanation: Any, top: int) -> dict[str, Any]:
-    """Return what an explanation shows besides its contributions: nothing."""
-    return {}
-
-
 def as_they_are(estimator: Any, form: Any, objects: Any) -> Any:
     """Return objects as an estimator takes them: unchanged."""
     return objects
@@ -80,8 +75,8 @@ def no_resources(config: Any, inputs: Any) -> dict[str, Any]:
 
 
 def by_class(config: Any, data: Data, estimator: Any, network: Any) -> Model:
-    """Return a model with the name of the estimator's class."""
-    return Model(type(estimator).__name__)
+    """Return a model with the name of the estimator's network."""
+    return Model(estimator._network_name)
 
 
 def alone(config: Any) -> dict[str, Any]:

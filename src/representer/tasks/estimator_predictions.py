@@ -1,47 +1,14 @@
-"""The predictions of an estimator, and the columns that ``predict`` adds to a table."""
+"""The columns that ``predict`` adds to a table."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from representer.estimators.conformal import Conformal
-from representer.estimators.targets import Numbers
 from representer.report.results import Predictions
-from representer.storage.run_files import require_finite
 from representer.tasks.estimator_objects import Objects
-
-
-def predictions_of(run: str | Path, estimator: Any, objects: Sequence[Any]) -> list[Predictions]:
-    """Return an estimator's predictions of each target.
-
-    Raises:
-        CheckpointError: They are not finite; the message names the run.
-    """
-    conformal: Conformal | None = estimator.conformal_
-    if isinstance(estimator.target_, Numbers):
-        mean, deviation = estimator.predict(objects, return_std=True)
-        require_finite(run, mean)
-        table = deviation.reshape(len(deviation), -1)
-        halves = [None] * table.shape[1] if conformal is None else conformal.half_widths(table).T
-        columns = (mean.reshape(len(mean), -1).T, table.T, halves)
-        return [
-            Predictions(own, deviations=off, half_widths=half)
-            for own, off, half in zip(*columns, strict=True)
-        ]
-    chances = estimator.predict_proba(objects)
-    tables = chances if isinstance(chances, list) else [chances]
-    for table in tables:
-        require_finite(run, table)
-    sets = [None] * len(tables) if conformal is None else conformal.sets(tables)
-    return [
-        Predictions(table.argmax(axis=1), table, sets=own)
-        for table, own in zip(tables, sets, strict=True)
-    ]
 
 
 def added_columns(

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from representer.estimators.explanation import NETWORK, Part
+from representer.estimators.explanation import Part
 from representer.report.results import Column, Predictions, compared, figures_by_target
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
 from representer.training.training_result import TrainingResult
-
-MISTAKES, EXCERPT, POINTS = 12, 320, 2000
 
 
 @dataclass(frozen=True)
@@ -43,18 +41,6 @@ class Outcome:
         if not self.parts:
             return self.training.seconds if self.training else 0.0
         return sum(part.seconds or 0.0 for part in self.parts.values())
-
-
-def model_name(parts: Mapping[str, Part], network: str) -> str:
-    """Return the name of what predicts: the parts that were not dropped.
-
-    Args:
-        parts: Kernel and network.
-        network: Name of the network.
-    """
-    return " + ".join(
-        network if name == NETWORK else name for name, part in parts.items() if part.share > 0
-    )
 
 
 def metrics_of(
@@ -117,62 +103,3 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
             chances = baseline.probabilities[k] if baseline.probabilities else one_hot[values]
         result.append(Predictions(values, chances))
     return result
-
-
-def mistakes(data: Data, predictions: Predictions) -> list[dict[str, Any]]:
-    """Return the test objects with the most confident errors, or with the largest errors.
-
-    Objects that are texts are shown with their beginning. Of several targets, these are the errors
-    of the first one.
-
-    Args:
-        data: The data.
-        predictions: Of the first target.
-    """
-    part, column = data.parts["test"], data.columns("test")[0]
-    known, predicted = column.known(), predictions.values
-    if predictions.probabilities is not None:
-        wrong = known[predicted[known] != column.truth[known]]
-        confidence = predictions.probabilities[wrong, predicted[wrong]]
-        rows = wrong[np.argsort(-confidence, kind="stable")]
-    else:
-        errors = np.abs(predicted[known] - column.truth[known])
-        rows = known[np.argsort(-errors, kind="stable")]
-    labels = part.columns[0][1]
-    return [
-        {
-            "number": part.numbers[i],
-            "truth": labels[i],
-            "predicted": shown(predictions, i, column.classes),
-            "text": _excerpt(part.objects[i]),
-        }
-        for i in rows[:MISTAKES].tolist()
-    ]
-
-
-def points(data: Data, predictions: Sequence[Predictions]) -> dict[str, list[list[float]]]:
-    """Return true value, prediction and deviation of test objects by target, for the plot."""
-    result = {}
-    for column, own in zip(data.columns("test"), predictions, strict=True):
-        if own.deviations is not None:
-            rows = column.known()[:POINTS]
-            parts = (column.truth, own.values, own.deviations)
-            table = np.stack([part[rows] for part in parts], axis=1)
-            result[column.name] = table.round(5).tolist()
-    return result
-
-
-def _excerpt(one: Any) -> str:
-    words = " ".join(one.split()) if isinstance(one, str) else ""
-    return words if len(words) <= EXCERPT else words[:EXCERPT].rsplit(" ", 1)[0] + " …"
-
-
-def shown(predictions: Predictions, row: int, names: Sequence[str]) -> str:
-    """Return a prediction with its probability or standard deviation as text."""
-    value, chances = predictions.values[row], predictions.chances
-    if predictions.probabilities is not None:
-        chances = predictions.probabilities[:, int(value)]
-    if chances is not None:
-        return f"{names[int(value)]} ({100 * chances[row]:.0f} %)"
-    mean = f"{value:.4g}"
-    return mean if predictions.deviations is None else f"{mean} ± {predictions.deviations[row]:.2g}"

@@ -14,39 +14,9 @@ from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers
 from representer.numbers import parse_number
-from representer.report.results import Column
 
 if TYPE_CHECKING:
     from representer.tasks.estimator_objects import Objects
-
-Target = Classes | ClassTable | Numbers
-
-
-def columns_of(names: Sequence[str], values: NDArray[Any], target: Target) -> list[Column]:
-    """Return each target.
-
-    Args:
-        names: Their names; none for a single target without a name.
-        values: Encoded labels ``(N,)`` or ``(N, K)``.
-        target: What is predicted.
-    """
-    table = values.reshape(len(values), -1)
-    classes = classes_of(target) or [[]] * table.shape[1]
-    return [
-        Column(name, table[:, k], own)
-        for k, (name, own) in enumerate(zip(names or [""], classes, strict=True))
-    ]
-
-
-def classes_of(target: Target) -> list[list[str]]:
-    """Return the names of the classes of each target as text; none for numbers."""
-    columns = target.columns if isinstance(target, ClassTable) else (target,)
-    return [[str(name) for name in one.names] for one in columns if isinstance(one, Classes)]
-
-
-def count_of(target: Target) -> int:
-    """Return the number of targets."""
-    return len(classes_of(target)) or target.width
 
 
 def find_classes(main: Objects) -> list[list[str]]:

@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from representer.estimators.fitting import batch_size_for
+from representer.estimators.results import model_name, predictions_of
 from representer.printable import say
+from representer.report.results import mistakes, points
 from representer.report.standing import parts_sentence
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
@@ -28,15 +30,8 @@ from representer.tasks.estimator_hooks import (
     silent,
 )
 from representer.tasks.estimator_options import parameters_of
-from representer.tasks.estimator_predictions import predictions_of
 from representer.tasks.estimator_preparation import EstimatorPreparation
-from representer.tasks.estimator_results import (
-    Outcome,
-    metrics_of,
-    mistakes,
-    model_name,
-    points,
-)
+from representer.tasks.estimator_results import Outcome, metrics_of
 from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
 from representer.tasks.options import as_yaml, determining
 from representer.tasks.run_flow import named, opened, publish, repeated
@@ -125,7 +120,7 @@ class EstimatorTask(EstimatorPreparation):
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
-        predictions = predictions_of(run.path, estimator, data.parts["test"].objects)
+        predictions = predictions_of(estimator, data.parts["test"].objects)
         if estimator.machine_ is not None:
             described = {**model.values, "kernel": estimator.machine_.description}
             model = replace(model, values=described)
@@ -165,15 +160,18 @@ class EstimatorTask(EstimatorPreparation):
         outcomes = [other.outcome for other in others]
         metrics = metrics_of(self.name, data, outcome, outcomes, baselines)
         metrics |= verdicts(metrics, self.nouns)
+        test, columns = data.parts["test"], data.columns("test")
         details = {
             "title": self.title(config, data) if self.title else self._title(data),
             "noun": self.noun,
             "nouns": self.nouns,
             "data": data.described(trained.model.facts),
             "model": {"values": dict(trained.model.values)},
-            "place": data.parts["test"].place,
-            "mistakes": mistakes(data, outcome.predictions[0]),
-            "points": points(data, outcome.predictions),
+            "place": test.place,
+            "mistakes": mistakes(
+                columns[0], outcome.predictions[0], test.objects, test.columns[0][1], test.numbers
+            ),
+            "points": points(columns, outcome.predictions),
             **repeated(self.name, config, self.defaults(config), trained.estimator),
         }
         about = parts_sentence(metrics["parts"])

@@ -12,23 +12,26 @@ from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
 from representer.estimators.base import NOT_FINITE
-from representer.estimators.explanation import Explanation
-from representer.estimators.targets import Numbers
+from representer.estimators.results import (
+    classes_of,
+    explanations_of,
+    predictions_of,
+    result_columns,
+)
+from representer.estimators.targets import Numbers, columns_of
 from representer.printable import say
 from representer.report.results import Predictions, figures_by_target
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
-from representer.tasks.estimator_explain import entry_of, write_explanations
+from representer.tasks.estimator_explain import write_explanations
 from representer.tasks.estimator_hooks import (
     as_they_are,
     no_more_figures,
     no_reason,
-    nothing_more,
 )
 from representer.tasks.estimator_objects import Objects, strings_of
-from representer.tasks.estimator_predictions import added_columns, predictions_of
-from representer.tasks.estimator_results import shown
-from representer.tasks.estimator_targets import classes_of, columns_of, count_of, encode_labels
+from representer.tasks.estimator_predictions import added_columns
+from representer.tasks.estimator_targets import encode_labels
 from representer.tasks.table_file import (
     as_csv,
     check_output,
@@ -54,8 +57,6 @@ class EstimatorUse:
         reason: From an estimator, the options of ``fit`` (None after training) and an object to
             the reason against using it, empty if there is none.
         remedy: The fix if `fit` can use none of its objects.
-        explained: From an estimator, an object, its explanation and a number of lines to what else
-            an explanation shows.
         form: Dataclass of what a run says of its data besides the options of reading, if it does.
         adapted: From an estimator, the form of its data and objects to those that it takes.
         figures: From the form, objects, their encoded labels and predictions to more metrics.
@@ -68,7 +69,6 @@ class EstimatorUse:
     strings: Callable[[Sequence[str], str, dict[str, Any]], Objects] = strings_of
     reason: Callable[[Any, Any, Any], str] = no_reason
     remedy: str = ""
-    explained: Callable[[Any, Any, Explanation, int], dict[str, Any]] = nothing_more
     form: type[Any] | None = None
     adapted: Callable[[Any, Any, Any], Objects] = as_they_are
     figures: Callable[[Any, Any, Any, Sequence[Predictions]], dict[str, Any]] = no_more_figures
@@ -87,13 +87,13 @@ class EstimatorUse:
         estimator, form, objects = self.opened(run, data, options, require_labels=True)
         objects.say_notes()
         target = estimator.target_
-        if len(objects.columns) != (count := count_of(target)):
+        if len(objects.columns) != (count := len(columns_of(target))):
             columns = ", ".join(str(name) for name, _ in objects.columns)
             problem = f"the targets are {columns}; the model has {count}"
             raise DataError(problem, file=objects.source, fix="Name the targets of the training.")
         values = encode_labels(objects, classes_of(target))
         predictions = self._checked(run, estimator, objects)
-        figures = figures_by_target(columns_of(objects.targets, values, target), predictions)
+        figures = figures_by_target(result_columns(objects.targets, values, target), predictions)
         about = {"run": str(run), "data": str(data), "left_out": len(objects.dropped)}
         more = self.figures(form, objects, values, predictions)
         return about | ({"targets": figures} if objects.targets else figures) | more
@@ -171,16 +171,11 @@ class EstimatorUse:
             top: Number of contributions to list for each.
         """
         predictions = self._checked(run, estimator, objects)
-        explanations = estimator.explain(objects.objects, top)
-        names = (classes_of(estimator.target_) or [[]])[0]
-        first = f"{objects.targets[0]}: " if len(objects.targets) > 1 else ""
-        entries = []
-        for i, (one, explanation) in enumerate(zip(objects.objects, explanations, strict=True)):
-            require_finite(run, [explanation.score, explanation.baseline])
-            noun = "line" if objects.is_numbered_by_line else self.noun
-            prediction = first + shown(predictions[0], i, names)
-            entry = entry_of(noun, objects.numbers[i], prediction, explanation)
-            entries.append(entry | self.explained(estimator, one, explanation, top))
+        noun = "line" if objects.is_numbered_by_line else self.noun
+        entries = explanations_of(
+            estimator, objects.objects, predictions, objects.numbers, noun, top, objects.targets
+        )
+        require_finite(run, [entry[name] for entry in entries for name in ("score", "constant")])
         return entries
 
     def opened(
@@ -260,4 +255,4 @@ class EstimatorUse:
     def _predictions(
         self, run: str | Path, estimator: Any, objects: Sequence[Any]
     ) -> list[Predictions]:
-        return predictions_of(run, estimator, objects)
+        return predictions_of(estimator, objects)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from representer.estimators.network_estimator import NetworkEstimator
+from representer.estimators.report_page import environment_of
 from representer.printable import show
 from representer.report import write_report
 from representer.storage.run_folder import RunFolder
 from representer.tasks.options import command_of
-from representer.training.fingerprint import fingerprint
 
 
 def named(config: Any, demo: str, otherwise: str) -> Any:
@@ -44,12 +44,10 @@ def repeated(
         usual: The defaults of its preset, or of the demo.
         estimator: The trained estimator.
     """
-    network = estimator.network_
-    device = "cpu" if network is None else next(network.parameters()).device
     return {
         "command": command_of(task, config, usual),
         "config": config.to_dict(),
-        "environment": fingerprint(device),
+        "environment": environment_of(estimator),
     }
 
 

@@ -14,11 +14,11 @@ from torch import Tensor
 from representer.data.text import Vocabulary, WordVectors, equal_lengths
 from representer.estimators import TextClassifier, saving
 from representer.estimators.fitting import Examples, training_task
+from representer.estimators.results import predictions_of
 from representer.estimators.text import TextInputs
 from representer.models import StackedClassifier, StackedClassifierConfig
 from representer.storage.run_folder import RunFolder
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_predictions import predictions_of
 from representer.tasks.estimator_results import Outcome, metrics_of
 from representer.training import generators
 from representer.training.trainer import Trainer
@@ -86,6 +86,7 @@ def run(
     model = build(config, data, matrix)
     estimator: Any = TextClassifier()
     estimator.target_ = data.target
+    estimator.examples_ = {name: len(data.parts[name]) for name in ("train", "valid")}
     estimator.inputs_ = inputs = _EqualLengths(data.inputs.vocabulary, "blanks", None)
     saving.describe(folder, estimator, model, {"text": "text", "label": "label"})
     train, valid = (Examples(data.encoded[name], data.values[name]) for name in ("train", "valid"))
@@ -96,7 +97,7 @@ def run(
     result = trainer.fit()
     trainer.restore_best()
     estimator.network_ = model.eval()
-    predictions = predictions_of(folder.path, estimator, data.parts["test"].objects)
+    predictions = predictions_of(estimator, data.parts["test"].objects)
     parts = {"word vectors": model.embedding, "layers": model.layers, "output": model.output}
     counts = {name: sum(p.numel() for p in part.parameters()) for name, part in parts.items()}
     counts["all"] = sum(counts.values())

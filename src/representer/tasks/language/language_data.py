@@ -24,6 +24,7 @@ from representer.data.language.corpus import Lines
 from representer.errors import ArgumentError, DataError
 from representer.estimators import LanguageModel, saving
 from representer.estimators.language_inputs import LanguageInputs
+from representer.estimators.language_report import token_counts
 from representer.estimators.language_training import check_texts
 from representer.storage.run_files import MODEL
 from representer.tasks.estimator_options import parameters_of
@@ -58,15 +59,9 @@ class LanguageData:
     @property
     def report(self) -> dict[str, Any]:
         """Counts of tokens, lines and unknown tokens for the report."""
-        parts = {name: self._counts(tokens) for name, tokens in self.tokens.items()}
+        parts = {name: token_counts(self.inputs, tokens) for name, tokens in self.tokens.items()}
         size = len(self.inputs.vocabulary)
         return {"source": self.source, "vocabulary": size, "parts": parts}
-
-    def _counts(self, tokens: Tensor) -> dict[str, int]:
-        vocabulary = self.inputs.vocabulary
-        marks = {"lines": vocabulary.END, "unknown": vocabulary.UNKNOWN}
-        counts = {name: int((tokens == mark).sum()) for name, mark in marks.items()}
-        return {"tokens": len(tokens), **counts}
 
 
 def has_own_test(config: Any) -> bool:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from representer.estimators import LanguageModel
-from representer.estimators.generate import generate
+from representer.estimators.language_report import (
+    lines_of_tokens,
+    part_figures,
+    sample,
+    surprisals,
+    text_figures,
+)
 from representer.estimators.perplexity import figures
+from representer.estimators.results import model_name
 from representer.kernels.kneser_ney import KneserNey
 from representer.report.metrics import perplexity_difference
 from representer.report.standing import PERPLEXITY, parts_sentence, standing
-from representer.tasks.estimator_results import model_name
 from representer.tasks.language.language_data import LanguageData
 from representer.training.training_result import TrainingResult
 
-EXCERPT = 150  # tokens of the excerpt of the test text, and of the sample
 ORDERS = {"word": (1, 3), "char": (1, 5)}
 
 
@@ -31,7 +34,7 @@ def metrics_of(
     """Return metrics.json: the test metrics, how training went, and the best baseline."""
     test, level = data.tokens["test"], data.inputs.level
     parts, count = estimator.parts_, len(test) - 1
-    model = model_name(parts, config.cell)
+    model = model_name(parts, estimator._network_name)
     baselines = [] if config.baselines == "none" else baselines_of(data, estimator)
     differences = {row["name"]: row["difference"] for row in baselines}
     found = standing(model, differences, PERPLEXITY, f"{count} test tokens")
@@ -39,8 +42,8 @@ def metrics_of(
         "task": "language",
         "model": model,
         "level": level,
-        "test": figures(-estimator.log_likelihood(test), count, level),
-        "parts": _parts(estimator, test),
+        "test": text_figures(estimator, test),
+        "parts": part_figures(estimator, test),
         "valid": training and training.best,
         "epochs": training.epoch if training else 0,
         "steps": training.step if training else 0,
@@ -50,15 +53,6 @@ def metrics_of(
         "baselines": baselines,
         "standing": found,
         "verdict": found.get("sentence", ""),
-    }
-
-
-def _parts(estimator: LanguageModel, test: Tensor) -> dict[str, dict[str, Any]]:
-    """Return share, seconds and own test metrics of kernel and network."""
-    level, count = estimator.inputs_.level, len(test) - 1
-    return {
-        name: part._asdict() | figures(-estimator.part(name).log_likelihood(test), count, level)
-        for name, part in estimator.parts_.items()
     }
 
 
@@ -77,7 +71,7 @@ def baselines_of(data: LanguageData, estimator: LanguageModel) -> list[dict[str,
     """Return the metrics of n-gram counts on the test text, and how the model differs from them."""
     test, level = data.tokens["test"], data.inputs.level
     own = estimator.log_likelihoods(test)
-    lines = np.cumsum(test.numpy() == data.inputs.vocabulary.END)[:-1]
+    lines = lines_of_tokens(test)
     return [
         {
             "name": name,
@@ -91,26 +85,12 @@ def baselines_of(data: LanguageData, estimator: LanguageModel) -> list[dict[str,
 
 def details_of(config: Any, data: LanguageData, estimator: LanguageModel) -> dict[str, Any]:
     """Return details.json without what repeats the run: data, an excerpt, and a sample."""
-    vocabulary = data.inputs.vocabulary
-    sampled = generate(
-        estimator.predictor_, [vocabulary.END], EXCERPT, size=len(vocabulary), top_p=0.9,
-        never=[vocabulary.UNKNOWN], seed=config.seed,
-    )  # fmt: skip
     return {
         "title": f"Language model of {data.source}",
         "data": data.report,
-        "excerpt": surprisals(data, estimator),
-        "sample": [vocabulary.words[token] for token in sampled],
+        "excerpt": surprisals(estimator, data.tokens["test"]),
+        "sample": sample(estimator, config.seed),
     }
-
-
-def surprisals(data: LanguageData, estimator: LanguageModel) -> list[dict[str, Any]]:
-    """Return the first tokens of the test text, each with its surprisal in bits."""
-    tokens = data.tokens["test"][: EXCERPT + 1]
-    logs = estimator.predictor_.read(tokens[:-1])[0]
-    bits = -logs.gather(1, tokens[1:, None])[:, 0] / math.log(2)
-    words = data.inputs.vocabulary.decode(tokens[1:].tolist())
-    return [{"token": w, "bits": round(b, 2)} for w, b in zip(words, bits.tolist(), strict=True)]
 
 
 def closing(metrics: dict[str, Any]) -> list[str]:

@@ -15,18 +15,15 @@ from representer.data.molecules import (
     assembled_molecules,
     canonical,
     molecules_of,
-    parse_smiles,
     split_molecules,
 )
 from representer.data.molecules.table import SMILES_NAMES
 from representer.data.tables import read_grid
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
-from representer.estimators.explanation import NETWORK, Explanation
+from representer.estimators.explanation import NETWORK
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
-from representer.explain import WalkContribution
 from representer.printable import printable
-from representer.report.molecule_drawing import spread_walks
 from representer.report.page import EXPLAINED
 from representer.storage import atomic
 from representer.storage.run_folder import RunFolder
@@ -40,9 +37,6 @@ from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of
 
 GINE = "gine"
-NAMES = {
-    "wl": "WL kernel network", "random-walk": "random-walk kernel network", GINE: "GINE"
-}  # fmt: skip
 OTHER_ELEMENT = {62: 43, 82: 62}  # places of "other" in the lists of atom features
 DRAWN, WALKS = 6, 5  # test molecules in the report, and the walks listed for each
 
@@ -126,9 +120,7 @@ def describe(config: MoleculeConfig, data: Data) -> Facts:
 
 def describe_model(config: MoleculeConfig, data: Data, estimator: Any, network: Any) -> Model:
     """Return the name of the network, with its members."""
-    name = NAMES[config.network]
-    if config.members > 1:
-        name += f", mean of {config.members}"
+    name = estimator._network_name
     return Model(name, {"network": name, "units": str(config.hidden_size)} if network else {})
 
 
@@ -138,18 +130,6 @@ def networks(config: MoleculeConfig) -> dict[str, MoleculeConfig]:
         return {"": config}
     out = str(Path(config.out or "") / GINE)
     return {config.network: config, GINE: replace(config, network=GINE, answer=NETWORK, out=out)}
-
-
-def explained(estimator: Any, smiles: str, explanation: Explanation, top: int) -> dict[str, Any]:
-    """Return the contributions that a picture shows: walks on atoms and bonds, colors on atoms."""
-    walks = []
-    for one in explanation.contributions:
-        if one.part == NETWORK:
-            walks.append(WalkContribution(one.where, one.contribution))
-        else:  # all atoms of a color make up the same part
-            part = one.contribution / len(one.where)
-            walks += [WalkContribution((atom,), part) for atom in one.where]
-    return {"smiles": smiles, **spread_walks(parse_smiles(smiles), walks)}
 
 
 def draw_examples(task: EstimatorTask, run: RunFolder, trained: Trained) -> str:
@@ -187,7 +167,6 @@ FLOW = EstimatorTask(
     read=read,
     strings=strings,
     remembered={"smiles": "", "target": ""},
-    explained=explained,
     parameters=MoleculeRegressorParameters,
     classifier=MoleculeClassifier,
     regressor=MoleculeRegressor,

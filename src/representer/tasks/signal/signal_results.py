@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from representer.estimators.explanation import Part
+from representer.estimators.results import model_name
 from representer.report.metrics import classification_metrics
 from representer.report.standing import ACCURACY, standing
 from representer.tasks.estimator_options import defaults
-from representer.tasks.estimator_results import model_name
 from representer.tasks.run_flow import repeated
 from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_data import SignalData
@@ -39,7 +39,7 @@ def metrics_of(
         about = {"name": one.name, "description": one.description, "seconds": one.seconds}
         difference = paired_over_subjects(own["by_subject"], figures["by_subject"])
         others.append(about | figures | {"difference": difference})
-    name = model_name(parts, f"{config.cell} with {config.filters} filters")
+    name = model_name(parts, final.estimator._network_name)
     return {
         "task": SIGNAL.name,
         "model": name,

@@ -17,12 +17,12 @@ from representer.data.tables import Grid
 from representer.errors import KindError
 from representer.estimators import SignalClassifier
 from representer.estimators.fitting import restored_state
+from representer.estimators.results import classes_of
 from representer.models import SignalStream
 from representer.printable import say
 from representer.report.results import Predictions
 from representer.storage.run_files import require_finite
 from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_targets import classes_of
 from representer.tasks.estimator_use import EstimatorUse
 from representer.tasks.signal.signal_data import SignalForm, at_rate, read_given
 from representer.tasks.signal.signal_folds import subjects_of

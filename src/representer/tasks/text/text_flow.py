@@ -26,7 +26,6 @@ from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.text import TextInputs
 from representer.estimators.text_parameters import TextParameters
 from representer.functional import Cell
-from representer.models.cells import TITLES
 from representer.nn import StringKernelRNN
 from representer.report.page import EXPLAINED
 from representer.storage import atomic
@@ -39,7 +38,6 @@ from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_hooks import Facts, Model, Trained
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_task import EstimatorTask
-from representer.tasks.text.text_explain import explained
 from representer.tasks.text.text_task import TextConfig, TextReading, defaults_of
 
 PARTS = {"embedding": "word vectors", "head": "classifier"}
@@ -120,20 +118,21 @@ def resources(config: TextConfig, inputs: TextInputs) -> dict[str, Any]:
 
 def describe_model(config: TextConfig, data: Data, estimator: Any, network: Any) -> Model:
     """Return the name and the equations of the cell, and the coverage of the word vectors."""
+    name = estimator._network_name
     if network is None:
-        return Model(TITLES[config.cell])
+        return Model(name)
     values = {
-        "cell": TITLES[config.cell],
+        "cell": name,
         **_equations(network.cell),
         "head": f"mean over time → {network.config.head_size} ReLU → {network.config.num_classes}",
     }
     if not config.vectors:
-        return Model(TITLES[config.cell], values, PARTS)
+        return Model(name, values, PARTS)
     words = (data.inputs.words(text) for text in data.parts["train"].objects)
     counts = Counter(word for document in words for word in document)
     coverage = f"{estimator.coverage_}; {estimator.coverage_.running(counts):.1%} of running words"
     notes = [f"{config.vectors}: {coverage}"]
-    return Model(TITLES[config.cell], values, PARTS, {"word vectors": coverage}, notes)
+    return Model(name, values, PARTS, {"word vectors": coverage}, notes)
 
 
 def _equations(layer: Any) -> dict[str, str]:
@@ -221,7 +220,6 @@ FLOW = EstimatorTask(
     remembered={"text": "the column with the texts", "label": ""},
     reason=too_short,
     remedy="Is this the right column? Otherwise lower min_length.",
-    explained=explained,
     parameters=TextParameters,
     classifier=TextClassifier,
     regressor=TextRegressor,

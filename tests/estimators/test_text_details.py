@@ -18,7 +18,6 @@ from representer.models import (
     StackedClassifier,
     StackedClassifierConfig,
 )
-from representer.tasks.text.text_explain import explained
 
 WORDS = ["wave", "tide", "moon", "star", "the", "old"]
 TEXT = " ".join(WORDS)
@@ -42,7 +41,7 @@ def trained_with(cell: str, pooling: str = "mean", **options) -> TextClassifier:
 
 def inside(trained: TextClassifier, text: str = TEXT, top: int = 4) -> dict[str, Any]:
     (explanation,) = trained.explain([text], top)
-    return explained(trained, text, explanation, top)
+    return trained._explanation_details(text, explanation)
 
 
 def trained_text(model: TextModel, inputs: TextInputs) -> TextClassifier:

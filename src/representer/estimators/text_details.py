@@ -1,13 +1,13 @@
 """Details of the explanation of a text: its words, and the units of the network one level deeper.
 
-See ``representer.estimators.text_explanation`` for the score that the contributions sum to.
+See `text_explanation` for the score that the contributions sum to.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,17 +15,17 @@ from torch import Tensor
 from representer.data.text import tokenize
 from representer.estimators.explanation import Explanation
 from representer.estimators.ngram_contributions import with_gaps
-from representer.estimators.text import TextNetwork
 from representer.estimators.text_explanation import evidence_of, layers_of
 from representer.explain import StackReadout, reference_card, stack_readout
 from representer.nn import StringKernelRNN
 
+if TYPE_CHECKING:
+    from representer.estimators.text import TextNetwork
+
 UNITS, NEAR = 5, 3  # units to list, and their n-grams and nearest words of each slot
 
 
-def explained(
-    estimator: TextNetwork, text: str, explanation: Explanation, top: int
-) -> dict[str, Any]:
+def details_of(estimator: TextNetwork, text: str, explanation: Explanation) -> dict[str, Any]:
     """Return the contribution of each word of a text, and units or steps of the network.
 
     The contribution of an n-gram is divided equally among its words.
@@ -33,10 +33,10 @@ def explained(
     Args:
         estimator: The trained estimator.
         text: A text of at least one word.
-        explanation: Its explanation.
-        top: Number of lines, units or steps to list.
+        explanation: Its explanation; it has the number of lines and steps to list.
     """
     scheme: Any = estimator.inputs_.tokenizer
+    top = explanation.listed
     words = tokenize(text, scheme)
     values = [0.0] * len(words)
     for one in explanation.contributions:

@@ -1,0 +1,110 @@
+"""The report of a language model; the page of a run of ``fit language`` has the same template."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from representer.data.language import LanguageVocabulary
+from representer.errors import DataError, KindError
+from representer.estimators.generate import generate
+from representer.estimators.language_inputs import LanguageInputs, lines_of
+from representer.estimators.perplexity import figures
+from representer.estimators.report_page import about
+from representer.estimators.results import explanations_of
+from representer.report.metrics import perplexity_interval
+from representer.report.page import Results
+from representer.report.results import Predictions
+from representer.training.early_stopping import best_index
+
+if TYPE_CHECKING:
+    from representer.estimators.language import LanguageModel
+
+EXCERPT = 150  # tokens of the excerpt of the test text, and of the sample
+
+
+def results_of(estimator: LanguageModel, X: Any, y: Any, k: int, examples: int) -> Results:
+    """Return what the report of a language model shows; see `NetworkEstimator.report`."""
+    inputs = estimator.inputs_
+    metrics, details = about(estimator, f"language model of {inputs.level}s")
+    counts = {name: {"tokens": count} for name, count in estimator.examples_.items()}
+    details["data"] = {"vocabulary": len(inputs.vocabulary), "parts": counts}
+    details |= {"excerpt": [], "sample": sample(estimator, estimator._seed())}
+    best = best_index([row.get("valid_loss") for row in estimator.history_], "min")
+    valid = None if best is None else estimator.history_[best]
+    metrics |= {"task": "language", "level": inputs.level, "valid": valid}
+    explained: list[dict[str, Any]] = []
+    if X is not None:
+        lines = lines_of(X, estimator.encoding)
+        tokens = inputs.encode(lines)
+        if len(tokens) < 2:
+            raise DataError("the text has no token to predict", fix="Give a longer text.")
+        metrics |= {"test": text_figures(estimator, tokens)}
+        metrics |= {"parts": part_figures(estimator, tokens)}
+        counts["test"] = token_counts(inputs, tokens)
+        details["excerpt"] = surprisals(estimator, tokens)
+        first = [line.rstrip("\r\n") for line in lines[:examples]]
+        try:
+            numbers, chances = estimator.most_probable(first)
+            explained = explanations_of(
+                estimator, first, [Predictions(numbers, chances=chances)],
+                range(1, len(first) + 1), "after line", k,
+            )  # fmt: skip
+        except KindError:
+            explained = []  # the cell has no contributions
+    return Results(metrics, details, estimator.history_, explained)
+
+
+def text_figures(estimator: LanguageModel, tokens: Tensor) -> dict[str, Any]:
+    """Return the metrics of a text ``(N,)`` with the interval of its perplexity."""
+    loss = -estimator.log_likelihood(tokens)
+    interval = perplexity_interval(estimator.log_likelihoods(tokens), lines_of_tokens(tokens))
+    found = figures(loss, len(tokens) - 1, estimator.inputs_.level)
+    return found | {"perplexity_interval": list(interval)}
+
+
+def part_figures(estimator: LanguageModel, tokens: Tensor) -> dict[str, dict[str, Any]]:
+    """Return share, seconds and the metrics of a text for kernel and network."""
+    level, count = estimator.inputs_.level, len(tokens) - 1
+    return {
+        name: part._asdict() | figures(-estimator.part(name).log_likelihood(tokens), count, level)
+        for name, part in estimator.parts_.items()
+    }
+
+
+def token_counts(inputs: LanguageInputs, tokens: Tensor) -> dict[str, int]:
+    """Return the number of tokens, of lines and of unknown tokens of a text."""
+    vocabulary = inputs.vocabulary
+    marks = {"lines": vocabulary.END, "unknown": vocabulary.UNKNOWN}
+    return {
+        "tokens": len(tokens),
+        **{name: int((tokens == mark).sum()) for name, mark in marks.items()},
+    }
+
+
+def lines_of_tokens(tokens: Tensor) -> NDArray[np.int64]:
+    """Return the line of each token of a text but the first ``(N - 1,)``."""
+    return np.cumsum(tokens.numpy() == LanguageVocabulary.END)[:-1]
+
+
+def sample(estimator: LanguageModel, seed: int) -> list[str]:
+    """Return tokens that the model generates."""
+    vocabulary = estimator.inputs_.vocabulary
+    sampled = generate(
+        estimator.predictor_, [vocabulary.END], EXCERPT, size=len(vocabulary), top_p=0.9,
+        never=[vocabulary.UNKNOWN], seed=seed,
+    )  # fmt: skip
+    return [vocabulary.words[token] for token in sampled]
+
+
+def surprisals(estimator: LanguageModel, text: Tensor) -> list[dict[str, Any]]:
+    """Return the first tokens of a text, each with its surprisal in bits."""
+    tokens = text[: EXCERPT + 1]
+    logs = estimator.predictor_.read(tokens[:-1])[0]
+    bits = -logs.gather(1, tokens[1:, None])[:, 0] / math.log(2)
+    words = estimator.inputs_.vocabulary.decode(tokens[1:].tolist())
+    return [{"token": w, "bits": round(b, 2)} for w, b in zip(words, bits.tolist(), strict=True)]
