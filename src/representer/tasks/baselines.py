@@ -90,12 +90,14 @@ def tfidf(
     )
     train, values = vectorizer.fit_transform(train_tokens), np.asarray(train_values)
     candidates = [DEFAULT_C] if valid is None else CANDIDATES
-    models = [
-        (Ridge(alpha=1 / c) if is_regression else LogisticRegression(C=c, max_iter=1000)).fit(
-            train, values
-        )
-        for c in candidates
-    ]
+
+    def fitted(c: float) -> Any:
+        if is_regression:
+            return Ridge(alpha=1 / c).fit(train, values)
+        # L-BFGS takes 7 to 25 times as long on two data sets, and stops before the minimum
+        return LogisticRegression(C=c, max_iter=1000, solver="newton-cg").fit(train, values)
+
+    models = [fitted(c) for c in candidates]
     selected, origin = 0, ""
     if valid is not None:
         documents, known = vectorizer.transform(valid[0]), np.asarray(valid[1])
