@@ -109,7 +109,7 @@ def make_targets(folder: Path) -> list[Target]:
                      "--baselines", "none", *shares],
         "graph": [graphs, *small, "--depth", "2", "--baselines", "none", *shares],
         "signal": [signals, *small, "--filter-length", "20", "--stride", "15", "--baselines",
-                   "false", "--jobs", "1"],
+                   "none", "--jobs", "1"],
     }  # fmt: skip
     targets = []
     for task in TASKS:

@@ -1,4 +1,4 @@
-"""Softmax regression on sparse features."""
+"""Softmax regression on sparse and on dense features."""
 
 from __future__ import annotations
 
@@ -42,6 +42,28 @@ def test_the_gradient_vanishes_for_one_penalty_after_another(classes):
     for penalty in (0.1, 1.0, 100.0, 3.0):
         solution = model.fit(penalty)
         assert gradient(x, labels, penalty, *solution) < 1.01 * softmax_regression.PRECISION * first
+
+
+def test_dense_features_have_a_more_precise_solution():
+    x, labels = problem(3)
+    solution = SoftmaxRegression(x.toarray(), labels).fit(3.0)
+    first = np.linalg.norm(x.T @ (1 / 3 - np.eye(3)[labels]))
+    allowed = softmax_regression.DENSE_PRECISION * first
+    assert gradient(x, labels, 3.0, *solution) < 1.01 * allowed
+
+
+@pytest.mark.parametrize("as_given", [sparse.csr_array, np.asarray])
+@pytest.mark.parametrize("size", [1.0, 1e-12])
+def test_features_that_tell_nothing_take_few_steps(as_given, size, monkeypatch):
+    """Their gradient is 0 but for rounding, of which no fraction can be reached."""
+    x = size * np.tile(np.random.default_rng(0).standard_normal((10, 30)), (3, 1))
+    model, steps = SoftmaxRegression(as_given(x), np.repeat([0, 1, 2], 10)), []
+    newton_step = model._newton_step
+    monkeypatch.setattr(model, "_newton_step", lambda *a: (steps.append(1), newton_step(*a))[1])
+    coefficients, intercepts = model.fit(100.0)
+    assert len(steps) <= 2
+    np.testing.assert_allclose(coefficients, 0, atol=1e-3)
+    np.testing.assert_allclose(intercepts, 0, atol=1e-6)
 
 
 @pytest.mark.parametrize("classes", [3, 4])

@@ -17,6 +17,7 @@ PRECISION, DENSE_PRECISION = 3e-3, 1e-5
 INNER = 0.3  # residual of a Newton step, relative to the gradient
 _MOST_STEPS, _MOST_PRODUCTS = 100, 250
 _SUFFICIENT = 1e-4  # decrease of the loss, relative to its slope
+_ROUNDING = 10  # units of rounding in a gradient
 
 Gradient = tuple[Tensor, Tensor]  # of coefficients (F, K) and intercepts (K,)
 
@@ -60,10 +61,10 @@ class SoftmaxRegression:
     def __init__(self, features: Any, labels: NDArray[np.int64]) -> None:
         if isinstance(features, np.ndarray):
             self._x = torch.from_numpy(features)
-            self._x_transposed, self._precision = self._x.T, DENSE_PRECISION
+            self._x_transposed, entries, precision = self._x.T, self._x, DENSE_PRECISION
         else:
             self._x, self._x_transposed = _tensor(features), _tensor(features.T.tocsr())
-            self._precision = PRECISION
+            entries, precision = self._x.values(), PRECISION
         self._targets = one_hot(torch.from_numpy(labels)).to(self._x.dtype)
         count = self._targets.shape[1]
         coefficients, offsets, scores = (
@@ -71,7 +72,11 @@ class SoftmaxRegression:
             for size in ((self._x.shape[1], count), (count,), (self._x.shape[0], count))
         )
         self._weights = Weights(coefficients, offsets, scores)
-        self._first = self._slopes(1 / count - self._targets)[0].norm()
+        residuals = 1 / count - self._targets
+        # a gradient has rounding errors, which are all that is left if no feature is informative
+        errors = (entries.norm() + len(self._targets) ** 0.5) * residuals.norm()
+        least = _ROUNDING * torch.finfo(errors.dtype).eps * float(errors)
+        self._tolerance = precision * float(self._slopes(residuals)[0].norm()) + least
 
     def fit(self, penalty: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return coefficients ``(K, F)`` and intercepts ``(K,)``.
@@ -83,7 +88,7 @@ class SoftmaxRegression:
             chances = self._weights.scores.softmax(1)
             slopes, offsets = self._slopes(chances - self._targets)
             gradient = slopes + self._weights.coefficients / penalty, offsets
-            if _dot(gradient, gradient) <= (self._precision * self._first) ** 2:
+            if _dot(gradient, gradient) <= self._tolerance**2:
                 break
             step = self._newton_step(gradient, chances, penalty)
             self._weights = self._descend(step, _dot(gradient, step), penalty)
