@@ -1,9 +1,12 @@
-"""A cell, a kernel and a task of another package are where those of this one are."""
+"""A cell, a kernel, an estimator and a task of another package are where those of this one are."""
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +20,7 @@ MODULES = {
 from representer.functional.cell import Cell
 
 CELL = Cell("coupled", "dynamic", False)
+ONLY_IN_PYTHON = Cell("coupled", "dynamic", False, feedback="gates")  # the core has no kernel
 """,
     "toy_kernel": """
 from representer.kernels import RecurrentKernel
@@ -47,10 +51,14 @@ TASK = Task(
 ENTRIES = """
 [representer.cells]
 toy-cell = toy_cell:CELL
+toy-python = toy_cell:ONLY_IN_PYTHON
 [representer.kernels]
 toy-kernel = toy_kernel:example
 [representer.tasks]
 toy = toy_task:TASK
+lists = toy_lists.task:LISTS
+[representer.estimators]
+ListClassifier = toy_lists.estimator:ListClassifier
 """
 PROGRAM = """
 import pathlib
@@ -66,6 +74,18 @@ pathlib.Path("t.csv").write_text("text,label\\n" + "good film,pos\\nbad day,neg\
 tiny = "--epochs 1 --hidden-size 4 --embedding-size 4 --baselines none --out run".split()
 assert entry_point(["fit", "text", "t.csv", "--cell", "toy-cell", *tiny]) == 0
 """
+COMMANDS = """
+from representer.cli.main import entry_point
+
+for command in (
+    "fit lists train.jsonl --out run --epochs 2 --batch-size 32 --threads 1",
+    "evaluate run train.jsonl",
+    "predict run train.jsonl --output predictions.csv",
+    "explain run train.jsonl --limit 2",
+    "report run",
+):
+    assert entry_point(command.split()) == 0, command
+"""
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +94,7 @@ def environment(tmp_path_factory) -> dict[str, str]:
     site = tmp_path_factory.mktemp("site")
     for name, text in MODULES.items():
         (site / f"{name}.py").write_text(text)
+    shutil.copytree(Path(__file__).with_name("toy_lists"), site / "toy_lists")
     about = site / "toy_extension-1.5.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: toy-extension\nVersion: 1.5\n")
@@ -88,8 +109,9 @@ def test_one_of_each_is_in_the_table_the_command_line_and_doctor(environment, tm
         command, capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    row = next(line for line in done.stdout.splitlines() if line.startswith("toy-cell "))
-    assert "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1}  h_t = c_t" in row
+    rows = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    row = next(line for line in rows if line.startswith("toy-cell "))
+    assert "c_t = (1 − f_t) ⊙ c̃_t + f_t ⊙ c_{t−1} h_t = c_t" in row
     assert row.endswith(f"{(300 + 7) * 2 * 7:,}")  # a candidate and one gate
     checked = r"ok +toy-cell +differs by \S+ from its recurrence"
     assert re.search(checked, done.stdout)
@@ -98,12 +120,31 @@ def test_one_of_each_is_in_the_table_the_command_line_and_doctor(environment, tm
     assert re.search(r"toy +Take a mean\.", done.stdout)
 
 
+def test_every_command_takes_a_task_of_another_package(environment, tmp_path):
+    rows = [{"values": [i % 7, -i, 0.5][: 1 + i % 3], "label": "ab"[i % 2]} for i in range(60)]
+    (tmp_path / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = subprocess.run(
+        [sys.executable, "-c", COMMANDS],
+        capture_output=True, text=True, env=environment, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    predictions = list(csv.DictReader((tmp_path / "predictions.csv").read_text().splitlines()))
+    assert [row["list"] for row in predictions] == [str(i) for i in range(1, 61)]
+    explained = json.loads((tmp_path / "run/explanations.json").read_text())
+    assert [len(entry["contributions"]) for entry in explained] == [1, 2]
+    for entry in explained:
+        total = sum(one["contribution"] for one in entry["contributions"]) + entry["constant"]
+        assert total == pytest.approx(entry["score"], abs=1e-5)  # sums of float32
+    assert "numbers per list" in (tmp_path / "run/report.html").read_text()
+
+
 @pytest.mark.slow
 def test_the_generated_tests_run_on_a_kernel_and_on_a_cell(environment):
     tests = Path(__file__).parent
     for files, name, least in (
         (["kernels/test_examples.py"], "toy-kernel", 6),
         (["ops/test_ops.py"], "toy-cell", 20),
+        (["ops/test_ops.py"], "toy-python", 20),
     ):
         paths = [str(tests / file) for file in files]
         command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", name, *paths]

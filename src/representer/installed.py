@@ -1,4 +1,4 @@
-"""Cells, kernels, tasks and recipes that installed packages bring, by entry points."""
+"""Cells, kernels, estimators, tasks and recipes of installed packages, by entry points."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-KINDS = ("cells", "kernels", "tasks", "recipes")
+KINDS = ("cells", "kernels", "estimators", "tasks", "recipes")
 
 
 def announced(kind: str) -> list[EntryPoint]:

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from representer.errors import ArgumentError
 from representer.functional import NONLINEARITIES, Cell, cell
 
 NAMED = {name: value for name, value in vars(cell).items() if isinstance(value, Cell)}
@@ -67,3 +68,13 @@ def test_only_the_convolutional_cells_have_no_memory():
 def test_a_cell_is_immutable():
     with pytest.raises(FrozenInstanceError):
         cell.LSTM.output = "identity"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("input_gate", "none"), ("forget_gate", "off"), ("candidate", "swish"), ("output", "exp"),
+     ("feedback", "some"), ("memory", "long")],
+)  # fmt: skip
+def test_an_unknown_option_is_refused_with_the_known_ones(option: str, value: str):
+    with pytest.raises(ArgumentError, match=f"{option} is '{value}'; expected one of "):
+        replace(cell.LSTM, **{option: value})

@@ -1,6 +1,6 @@
 """Fitting, predicting and saving, written once for every estimator.
 
-An estimator is a dataclass of parameters (`TrainingParameters`), the inputs of its network (how
+An estimator is a dataclass of parameters (`TargetParameters`), the inputs of its network (how
 objects become batches), and what it predicts (`Classes` or `Numbers`). A subclass gives the inputs
 and the network; everything else is here.
 """

@@ -99,6 +99,11 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
         """Name of the network in reports."""
         return type(self).__name__
 
+    @property
+    def machine_(self) -> Any:
+        """The kernel machine that predicts with the network; None without one."""
+        return None
+
     # ---- what a user calls
 
     @property

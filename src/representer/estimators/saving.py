@@ -13,6 +13,7 @@ from representer import __version__
 from representer.errors import DataError
 from representer.estimators.classes import Classes, ClassTable
 from representer.estimators.targets import Numbers, Target
+from representer.installed import installed
 from representer.models import to_dict
 from representer.storage.fields import from_values
 from representer.storage.files import parse_json
@@ -141,10 +142,15 @@ def _read_class(files: RunFiles, kind: type[Any] | None) -> tuple[Saved, type[An
     from representer import estimators
 
     saved = read_description(files)
-    if saved.estimator not in estimators.ESTIMATORS:
-        problem = f"{saved.estimator!r:.60} is not an estimator"
-        raise DataError(problem, file=files.folder / MODEL, fix="Name another run folder.")
-    own: type[Any] = getattr(estimators, saved.estimator)
+    own: type[Any] | None = None
+    if saved.estimator in estimators.ESTIMATORS:
+        own = getattr(estimators, saved.estimator)
+    elif (own := installed("estimators").get(saved.estimator)) is None:
+        problem = f"{saved.estimator!r:.60} is not an estimator of this library, and no installed "
+        problem += "package has an entry point of this name in the group representer.estimators"
+        fix = "Name another run folder, or install the package that wrote this one."
+        raise DataError(problem, file=files.folder / MODEL, fix=fix)
+    assert own is not None
     if kind is not None and own is not kind:
         problem = f"holds a {own.__name__}, not a {kind.__name__}"
         raise DataError(problem, file=files.folder, fix=f"Use {own.__name__}.load.")

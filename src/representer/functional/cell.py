@@ -15,10 +15,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, cast, get_args
 
+from representer.errors import ArgumentError
+from representer.functional.nonlinearities import NONLINEARITIES
+
 InputGate = Literal["dynamic", "coupled", "static"]
 ForgetGate = Literal["dynamic", "static", "none"]
 Feedback = Literal["all", "gates", "none"]
 Memory = Literal["cell", "output", "expm1"]
+_KNOWN = {
+    "input_gate": get_args(InputGate),
+    "forget_gate": get_args(ForgetGate),
+    "candidate": tuple(NONLINEARITIES),
+    "output": tuple(NONLINEARITIES),
+    "feedback": get_args(Feedback),
+    "memory": get_args(Memory),
+}
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,9 @@ class Cell:
         memory: m_{t-1}: the cell c_{t-1}; the output h_{t-1} (L19 (6), where q(c_{t-1}) is both);
             or e^{c_{t-1}} - 1, the Gaussian kernel minus its initial value.
         candidate_bias: If True, the candidate has a bias (as in the LSTM, L19 section 4.3).
+
+    Raises:
+        ArgumentError: If an option is unknown.
     """
 
     input_gate: InputGate
@@ -45,6 +59,11 @@ class Cell:
     feedback: Feedback = "all"
     memory: Memory = "cell"
     candidate_bias: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in _KNOWN.items():
+            if getattr(self, name) not in known:
+                raise ArgumentError(name, getattr(self, name), f"one of {', '.join(known)}")
 
     @property
     def gates(self) -> tuple[str, ...]:
@@ -84,8 +103,6 @@ class Cell:
     def parse(code: str) -> Cell:
         """Return the cell from its ``code``."""
         i, f, gated, candidate, output, feedback, memory, biased = code.split(" ")
-        assert i in get_args(InputGate)
-        assert f in get_args(ForgetGate)
         return Cell(
             cast(InputGate, i),
             cast(ForgetGate, f),

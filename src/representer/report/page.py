@@ -87,7 +87,7 @@ class Results(NamedTuple):
 
 def render(results: Results) -> str:
     """Return the page of a run: self-contained HTML without scripts and links."""
-    page = PAGES[results.metrics["task"]]
+    page = PAGES.get(results.metrics["task"], PAGES["estimator"])  # of an installed package
     shown = results._asdict() | {"test": results.metrics["test"]} | page.context(results)
     return _environment().get_template(page.template).render(shown)
 

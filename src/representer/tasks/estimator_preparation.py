@@ -24,9 +24,10 @@ class EstimatorPreparation(EstimatorUse):
     Args:
         name: As in ``representer fit NAME``.
         nouns: Several objects: "graphs".
-        parameters: Dataclass with the parameters of both estimators.
+        parameters: Dataclass with the parameters of both estimators, a `TargetParameters`.
         classifier: The class of the classifier.
-        regressor: The class of the regressor.
+        regressor: The class of the regressor; None for a task of classes alone, whose options
+            have the base `RunConfig`, see `config_of`.
         demo: Returns synthetic objects.
         describe: Returns facts on the objects, from the options of ``fit`` and the data.
         resources: Reads parameters of the estimator from files, from the options of ``fit`` and
@@ -39,9 +40,9 @@ class EstimatorPreparation(EstimatorUse):
     nouns: str
     parameters: type[Any]
     classifier: type[Estimator]
-    regressor: type[Estimator]
     demo: Callable[[], Objects]
     describe: Callable[[Any, Data], Facts]
+    regressor: type[Estimator] | None = None
     resources: Callable[[Any, Any], dict[str, Any]] = no_resources
     split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
 
@@ -60,7 +61,7 @@ class EstimatorPreparation(EstimatorUse):
         Returns:
             The main objects as ``"all"``, and those of ``"valid"`` and ``"test"``.
         """
-        for kind in (self.classifier, self.regressor):
+        for kind in filter(None, (self.classifier, self.regressor)):
             kind(**parameters_of(config, kind)).check()
         read = self._sources(config)
         kind = self.kind(config, read)
@@ -73,10 +74,14 @@ class EstimatorPreparation(EstimatorUse):
 
     def kind(self, config: Any, sources: dict[str, Objects]) -> type[Estimator]:
         """Return the class of the estimator: a regressor if labels are numbers."""
-        is_regression = config.kind == "regression" or (
-            config.kind == "auto" and are_fractions(sources["all"].labels)
-        )
-        return self.regressor if is_regression else self.classifier
+        return self._regressor(config, sources["all"]) or self.classifier
+
+    def _regressor(self, config: Any, main: Objects) -> type[Estimator] | None:
+        """Return the class of the regressor if labels are numbers."""
+        if self.regressor is None or config.kind == "classification":
+            return None
+        is_regression = config.kind == "regression" or are_fractions(main.labels)
+        return self.regressor if is_regression else None
 
     def divide(
         self,
@@ -119,7 +124,8 @@ class EstimatorPreparation(EstimatorUse):
         return replace(data, facts=facts.values)
 
     def _sources(self, config: Any) -> dict[str, Objects]:
-        reading, is_regression = self._reading(config), config.kind == "regression"
+        reading = self._reading(config)
+        is_regression = self.regressor is not None and config.kind == "regression"
         if config.demo:
             main = self.demo()
         elif config.data is None:
@@ -127,8 +133,7 @@ class EstimatorPreparation(EstimatorUse):
             raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
         else:
             main = self._read(config.data, reading, is_regression)
-        if config.kind == "auto":
-            is_regression = are_fractions(main.labels)
+        is_regression = self._regressor(config, main) is not None
         others = {
             name: self._read(path, reading | main.reading, is_regression)
             for name in ("valid", "test")

@@ -1,0 +1,49 @@
+"""The task ``lists``: its options, and its functions by name. Free of torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from representer.estimators.parameters import TargetParameters, option, require_integers
+from representer.tasks.estimator_options import RunConfig, config_of, defaults
+from representer.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Options of reading: none."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ListParameters(TargetParameters):
+    """Parameters of the estimator, which are options of ``fit`` too."""
+
+    hidden_size: int = option(16, "hidden units")
+
+    def check(self) -> None:
+        """Check every value."""
+        super().check()
+        require_integers(self, 1, "hidden_size")
+
+
+ListConfig: Any = config_of("ListConfig", __name__, Reading, ListParameters, base=RunConfig)
+
+
+def defaults_of(given: Any) -> dict[str, Any]:
+    """Return the defaults of all options, given those of the command line."""
+    return defaults(ListConfig, {"epochs": 5, "threads": 1} if given.demo else {})
+
+
+LISTS = Task(
+    name="lists",
+    summary="Train a classifier of lists of numbers.",
+    noun="lists",
+    config=ListConfig,
+    defaults=defaults_of,
+    options={"evaluate": (Reading,), "predict": (Reading,), "explain": (Reading,)},
+    functions={
+        **{name: f"toy_lists.flow:{name}" for name in ("fit", "evaluate", "predict", "explain")},
+        "as_text": "representer.tasks.estimator_explain:as_text",
+    },
+)
