@@ -11,7 +11,7 @@ from representer.cli.main import COMMANDS, load
 from representer.cli.parser import build
 
 FROZEN = Path(__file__).with_name("options.txt")
-TABLE = Path(__file__).parents[2] / "docs/reference/options.md"
+TABLE = Path(__file__).parents[2] / "docs/options.md"
 # SHA-256 of the options of 0.1.0, a line each, sorted
 OF_0_1_0 = "7788ea68dde7fcb51ed2985e72b83779a59c5cdb4885249e0515355a9fd36e93"
 

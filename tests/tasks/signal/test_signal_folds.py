@@ -7,7 +7,7 @@ import pytest
 
 from representer.data.signals import recordings
 from representer.errors import ArgumentError, DataError
-from representer.tasks.signal.signal_folds import Fold, check_sides, final_fold, folds_of
+from representer.tasks.signal.signal_folds import Fold, final_fold, folds_of
 
 NAMES = [f"s{k}" for k in range(10)]
 
@@ -135,12 +135,6 @@ def test_a_subject_on_two_sides_is_refused(sides):
         ArgumentError, match=r"subject is '\w'; expected a subject in one part only"
     ):
         Fold("planted", *sides)
-
-
-def test_windows_of_a_subject_on_two_sides_are_refused():
-    check_sides({"train": ["s", "s", "t"], "test": ["u", "u"]})
-    with pytest.raises(ArgumentError, match=r"subject is 't'; .* not in train and test"):
-        check_sides({"train": ["s", "s", "t"], "test": ["u", "t"]})
 
 
 def test_training_without_anybody_is_refused():

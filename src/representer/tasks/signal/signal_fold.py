@@ -15,6 +15,7 @@ from representer.estimators import SignalClassifier, saving
 from representer.estimators.classes import Classes
 from representer.estimators.fitting import Examples, trainer_config
 from representer.estimators.signal_parameters import SignalParameters
+from representer.storage.fields import from_values
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import MODEL, RunFiles
 from representer.storage.run_folder import RunFolder, refuse_links
@@ -92,6 +93,10 @@ class FoldResult:
         """Training time."""
         return sum(part["seconds"] for part in self.parts.values())
 
+    def accuracy(self, recordings: Recordings) -> float:
+        """Return the accuracy on the test windows."""
+        return float((self.probabilities.argmax(axis=1) == recordings.labels[self.rows]).mean())
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
         arrays = {
@@ -104,7 +109,7 @@ class FoldResult:
     def from_dict(cls, described: dict[str, Any]) -> FoldResult:
         """Return the result that `to_dict` described."""
         values = {name: described[name] for name in cls.__dataclass_fields__}
-        values["fold"] = Fold.from_dict(described["fold"])
+        values["fold"] = from_values(Fold, described["fold"])
         values["rows"] = np.asarray(described["rows"], dtype=np.int64)
         values["probabilities"] = np.asarray(described["probabilities"], dtype=np.float64)
         return cls(**values)

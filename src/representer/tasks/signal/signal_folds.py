@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,12 @@ class Fold:
     test: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        check_sides({side: getattr(self, side) for side in SIDES})
+        sides: dict[str, str] = {}
+        for side in SIDES:
+            for subject in getattr(self, side):
+                if sides.setdefault(subject, side) != side:
+                    expected = f"a subject in one part only, not in {sides[subject]} and {side}"
+                    raise ArgumentError("subject", subject, expected)
         if not self.train:
             raise ArgumentError("train", (), f"at least one subject in fold {self.name!r}")
 
@@ -44,43 +49,12 @@ class Fold:
         """Return a JSON-serializable dict."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
-    @classmethod
-    def from_dict(cls, described: Mapping[str, Any]) -> Fold:
-        """Return the fold that `to_dict` described."""
-        return cls(described["name"], *(tuple(described[side]) for side in SIDES))
-
     def parts(self, recordings: Recordings) -> dict[str, np.ndarray]:
-        """Return the indices of the windows of each part, and check them.
-
-        Raises:
-            ArgumentError: If windows of one subject are in two parts.
-        """
-        rows = {
+        """Return the indices of the windows of each part."""
+        return {
             side: np.flatnonzero(np.isin(recordings.subjects, getattr(self, side)))
             for side in SIDES
         }
-        check_sides({side: recordings.subjects[numbers].tolist() for side, numbers in rows.items()})
-        return rows
-
-
-def check_sides(sides: dict[str, Sequence[str]]) -> None:
-    """Check that no subject is in two parts.
-
-    Args:
-        sides: Subjects of each part by its name; repetitions within a part are allowed.
-
-    Raises:
-        ArgumentError: If a subject is in two parts.
-    """
-    seen: dict[str, str] = {}
-    for side, subjects in sides.items():
-        for subject in dict.fromkeys(subjects):
-            if subject in seen:
-                where = f"{seen[subject]} and {side}"
-                raise ArgumentError(
-                    "subject", subject, f"a subject in one part only, not in {where}"
-                )
-            seen[subject] = side
 
 
 def folds_of(

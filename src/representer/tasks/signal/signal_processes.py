@@ -202,9 +202,9 @@ def _run(job: FoldJob) -> FoldResult | Failure:
 
 
 def _line(job: FoldJob, result: FoldResult, recordings: Recordings) -> str:
-    right = result.probabilities.argmax(axis=1) == recordings.labels[result.rows]
     epoch = f"epoch {result.best_epoch} of {result.epochs}, " if result.epochs else ""
     return (
-        f"{job.fold.name}: accuracy {right.mean():.3f} on {len(right)} windows, {epoch}"
+        f"{job.fold.name}: accuracy {result.accuracy(recordings):.3f} on {len(result.rows)} "
+        f"windows, {epoch}"
         f"{result.seconds:.1f} s"
     )

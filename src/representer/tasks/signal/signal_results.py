@@ -50,7 +50,7 @@ def metrics_of(
                 "test": list(fold.fold.test),
                 "valid": list(fold.fold.valid),
                 "windows": len(fold.rows),
-                "accuracy": _accuracy(data, fold.rows, fold.probabilities),
+                "accuracy": fold.accuracy(recordings),
                 "epochs": fold.epochs,
                 "best_epoch": fold.best_epoch,
                 "stopped_by": fold.stopped_by,
@@ -134,7 +134,3 @@ def _figures(data: SignalData, rows: np.ndarray, probabilities: np.ndarray) -> d
         "mean": float(np.mean(accuracies)),
         "deviation": float(np.std(accuracies, ddof=1)) if len(accuracies) > 1 else 0.0,
     }
-
-
-def _accuracy(data: SignalData, rows: np.ndarray, probabilities: np.ndarray) -> float:
-    return float((probabilities.argmax(axis=1) == data.recordings.labels[rows]).mean())
