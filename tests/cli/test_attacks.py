@@ -9,7 +9,7 @@ import pytest
 from .attacks import Target, campaign, make_targets
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> list[Target]:
     return make_targets(tmp_path_factory.mktemp("targets"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def results(out: Path) -> dict[tuple[int, str], dict]:
     return {(one["split"], row["name"]): row for one in entries for row in one["results"]}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def compared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A comparison on a table of 60 rows, with another cell; tests only read it."""
     from representer.cli.main import entry_point
@@ -73,8 +74,9 @@ def test_a_row_on_a_split_is_a_run_of_fit_with_its_seed(run, compared, tmp_path,
     assert metrics["baselines"][0]["accuracy"] == pytest.approx(right)
 
 
-def test_the_same_command_continues_and_other_settings_are_refused(run, compared):
-    data, out = compared
+def test_the_same_command_continues_and_other_settings_are_refused(run, compared, tmp_path):
+    data, finished = compared
+    out = shutil.copytree(finished, tmp_path / "out")
     before = (out / "results.jsonl").read_bytes()
     words = ["compare", "text", data, *ONE_EPOCH, "--out", out, "--splits", "2"]
     outcome = run(*words)

@@ -16,7 +16,7 @@ from representer.cli.main import entry_point
 ALONE = ["--answer", "network"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def string_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the string kernel; tests only read it, or explain into it."""
     folder = tmp_path_factory.mktemp("string")
@@ -26,7 +26,7 @@ def string_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def network_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of the default cell; tests only explain into it."""
     folder = tmp_path_factory.mktemp("network")

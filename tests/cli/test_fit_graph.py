@@ -30,7 +30,7 @@ def chains(count: int) -> list[dict]:
     return graphs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Classes and numbers as JSONL, and the classes in TU format."""
     folder = tmp_path_factory.mktemp("graphs")
@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def classifier(folder: Path) -> Path:
     out = folder / "classifier"
     words = ["fit", "graph", str(folder / "classes.jsonl"), "--out", str(out), *TINY]
@@ -62,7 +62,7 @@ def classifier(folder: Path) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def regressor(folder: Path) -> Path:
     out = folder / "regressor"
     words = ["fit", "graph", str(folder / "numbers.jsonl"), "--out", str(out), *TINY]

@@ -20,14 +20,14 @@ TINY = [
 LINE = "one two three four five six seven"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "count.txt"
     path.write_text(f"{LINE}\n" * 60, encoding="utf-8")
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spoken(text):
     out = text.parent / "run"
     assert entry_point(["fit", "language", str(text), "--out", str(out), *TINY]) == 0

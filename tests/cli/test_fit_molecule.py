@@ -48,7 +48,7 @@ def write_molecules(path, count: int = 60):
     return path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def molecules(tmp_path_factory):
     return write_molecules(tmp_path_factory.mktemp("molecules") / "made.csv")
 
@@ -59,12 +59,12 @@ def fitted(molecules, name: str, *words: str):
     return out
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def numbers(molecules):
     return fitted(molecules, "numbers", "--target", "atoms,rings", "--baselines", "all")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def classes(molecules):
     return fitted(molecules, "classes", "--target", "aromatic", "--task", "classification")
 

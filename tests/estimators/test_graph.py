@@ -45,12 +45,12 @@ LABELS = ["b", "c"] * 10
 NUMBERS = np.array([float(len(graph)) for graph in GRAPHS])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def classifier() -> GraphClassifier:
     return GraphClassifier(**TRAINED, members=2).fit(GRAPHS, LABELS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def regressor() -> GraphRegressor:
     return GraphRegressor(**TRAINED, members=2).fit(GRAPHS, NUMBERS)
 

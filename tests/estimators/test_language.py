@@ -27,7 +27,7 @@ SMALL = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def model():
     return LanguageModel(**SMALL, epochs=12, lr=0.03).fit(TEXT)
 

@@ -37,12 +37,12 @@ def topical_text(count):
     return np.where(RNG.random(count) < 0.3, topics, RNG.integers(0, SIZE, count))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kernel():
     return LanguageKernel.select("word", SIZE, topical_text(2000), topical_text(600))
 
 
-@pytest.fixture(scope="module", params=["both", "kernel", "network"])
+@pytest.fixture(scope="session", params=["both", "kernel", "network"])
 def model(request):
     return LanguageModel(**SMALL, answer=request.param).fit(TEXT)
 

@@ -36,12 +36,12 @@ TABLE = [[kind, size] for kind, size in zip(KINDS, SIZES, strict=True)]
 TABLE[3][0] = float("nan")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def regressor() -> MoleculeRegressor:
     return MoleculeRegressor(**SMALL, epochs=15, lr=1e-2).fit(MOLECULES, NUMBERS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def classifier() -> MoleculeClassifier:
     model = MoleculeClassifier(**SMALL, epochs=20, lr=2e-2, initial="fan-in")
     return model.fit(MOLECULES, TABLE, validation=(MOLECULES, TABLE))

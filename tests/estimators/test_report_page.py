@@ -56,7 +56,7 @@ CASES: dict[str, tuple[Any, Any, Any]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="session", params=CASES)
 def fitted(request) -> tuple[Any, Any, Any]:
     options, X, y = CASES[request.param]
     kind = getattr(estimators, request.param)
@@ -145,7 +145,7 @@ def test_the_page_of_a_loaded_estimator_shows_the_same_results(fitted, tmp_path)
     assert theirs.details["data"] == ours.details["data"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kernel() -> TextClassifier:
     return TextClassifier(answer="kernel", **TINY).fit(TEXTS, LABELS)
 

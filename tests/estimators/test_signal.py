@@ -39,7 +39,7 @@ def windows(count=40, seed=0):
 X, Y = windows()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def classifier():
     return SignalClassifier(**SMALL, epochs=40, lr=2e-2).fit(X, Y)
 

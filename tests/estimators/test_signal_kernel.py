@@ -40,7 +40,7 @@ X, Y = windows(60, 3)
 GROUPS = np.arange(60) // 12
 
 
-@pytest.fixture(scope="module", params=ANSWERS)
+@pytest.fixture(scope="session", params=ANSWERS)
 def fitted(request) -> SignalClassifier:
     return SignalClassifier(**SMALL, answer=request.param).fit(X, Y, groups=GROUPS)
 

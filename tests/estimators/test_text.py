@@ -27,12 +27,12 @@ NUMBERS = np.array([2.0 if label == "+" else -1.0 for label in LABELS])
 SMALL = {"hidden_size": 8, "embedding_size": 8, "random_state": 0, "verbose": 0}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def classifier() -> TextClassifier:
     return TextClassifier(**SMALL, epochs=25, lr=1e-2, filter_length=2).fit(TEXTS, LABELS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def regressor() -> TextRegressor:
     return TextRegressor(**SMALL, epochs=25, lr=1e-2, dropout=0.0).fit(TEXTS, NUMBERS)
 

@@ -28,7 +28,7 @@ def run_one(out, setting):
     runs.run_one(run_of(out, setting), (), long_term.train)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def solved(tmp_path_factory):
     """Return the folder of a run that solves a short problem."""
     out = tmp_path_factory.mktemp("out")

@@ -35,7 +35,7 @@ from representer_papers.rkm2019.datasets import DATASETS as DOCUMENT_SETS
 RECIPE = RECIPES["own-data"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def root(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with Yahoo! Answers, SST, MUTAG, FreeSolv, an EEG and a text."""
     folder = write_treebank(tmp_path_factory.mktemp("own"))

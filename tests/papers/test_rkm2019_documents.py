@@ -50,7 +50,7 @@ def test_a_missing_data_set_is_reported_with_its_folders(data):
         locate(data / "nowhere", [])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def out(data, tmp_path_factory) -> Path:
     """Return the folder of a finished smoke run, which tests leave as they found it."""
     folder = tmp_path_factory.mktemp("out")
@@ -59,7 +59,7 @@ def out(data, tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def table(out) -> str:
     return (out / "table.md").read_text(encoding="utf-8")
 

@@ -25,7 +25,7 @@ from representer_papers.string_graph2017.published import FAMILIES, GRAPH_SETS
 GRAPH_KERNELS = RECIPES["graph-kernels"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     root = write_graphs(tmp_path_factory.mktemp("data") / "tu")
     write_graphs(root, "IMDB-BINARY", tags=False)
@@ -37,7 +37,7 @@ def request(folder, out, **changes):
     return Request(**{**values, **changes})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def done(folder, tmp_path_factory):
     """One repeat and a half of some rows, and the table."""
     out = tmp_path_factory.mktemp("out")

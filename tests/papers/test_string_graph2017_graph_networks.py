@@ -17,7 +17,7 @@ from representer_papers.string_graph2017.graph_sets import locate, read
 from representer_papers.string_graph2017.nested_folds import outer_folds
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data(tmp_path_factory):
     return read(locate(write_graphs(tmp_path_factory.mktemp("data")), ())[0])
 

@@ -19,13 +19,13 @@ from representer_papers.string_graph2017.kernel_families import Grams, candidate
 from representer_papers.string_graph2017.published import FAMILIES
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def graphs(tmp_path_factory):
     root = write_graphs(tmp_path_factory.mktemp("graphs"), count=20)
     return read(locate(root, ())[0]).graphs
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def grams(graphs, tmp_path_factory):
     return Grams(tmp_path_factory.mktemp("grams"), graphs)
 

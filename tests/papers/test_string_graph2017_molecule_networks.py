@@ -18,7 +18,7 @@ from representer_papers.string_graph2017.published import MOLECULE_NETWORKS as N
 SMILES = ["CC(=O)Oc1ccccc1", "C", "C1=CSC=C1[SiH3]", "CC#N"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def store():
     return GraphStore.of([molecule_graph(text) for text in SMILES], torch.arange(4.0))
 

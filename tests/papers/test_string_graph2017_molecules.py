@@ -27,7 +27,7 @@ from representer_papers.string_graph2017.molecule_sets import FRACTIONS, locate,
 CELLS = ("wl-gated", "neural-fingerprint")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("data")
     chains = [f"{'C' * (1 + i // 6)}{('O', 'N', 'S', 'F', '=O', '#N')[i % 6]}" for i in range(66)]
@@ -43,13 +43,13 @@ def request(folder, out, **changes):
     return Request(**{**values, **changes})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def done(folder, tmp_path_factory):
     out = tmp_path_factory.mktemp("out")
     return out, RECIPES["graph-molecules"].run(request(folder, out, seeds=(0, 1)))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def data(folder, done):
     return read(locate(folder), request(folder, done[0]))
 

@@ -15,7 +15,7 @@ from representer_papers.string_graph2017.nested_folds import (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def labels():
     return np.arange(60) % 2
 

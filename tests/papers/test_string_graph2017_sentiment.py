@@ -29,7 +29,7 @@ def command(treebank, tmp_path) -> list[str]:
     return words(treebank, tmp_path / "out")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> Path:
     """Return the folder of a finished smoke run, to be copied."""
     out = tmp_path_factory.mktemp("finished")

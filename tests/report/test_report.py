@@ -23,7 +23,7 @@ from representer.report.figures import (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page(tmp_path_factory) -> str:
     run = write_made_up_run(tmp_path_factory.mktemp("run"))
     return write_report(run).read_text(encoding="utf-8")

@@ -273,7 +273,7 @@ def test_a_training_stopped_at_any_step_continues_bit_for_bit(
     assert after.state["optimizer"]["averaging"]["since"] == 21
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def uninterrupted_files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     out = tmp_path_factory.mktemp("whole")
     train(out, [], LOSSES)

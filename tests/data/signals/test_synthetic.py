@@ -12,7 +12,7 @@ LAGS = (0.0, 50.0, -70.0)
 COUPLINGS = (Coupling("apart", 10.0, 0.0, (0.0,) * 3), Coupling("coupled", 10.0, 0.8, LAGS))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def drawn():
     return synthetic_recordings(COUPLINGS, subjects=4, windows=400, noise=0.1, seed=1)
 

@@ -11,7 +11,7 @@ from representer.data.text import Table, code_lines
 from representer.errors import ArgumentError, DataError
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def table() -> Table:
     return code_lines(count=2000)
 

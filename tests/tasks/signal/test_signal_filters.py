@@ -18,12 +18,12 @@ from representer.tasks.signal.signal_task import SignalConfig
 TINY = {"hidden_size": 3, "filter_length": 20, "stride": 10, "epochs": 1, "baselines": "none"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def drawn():
     return synthetic_recordings(subjects=3, windows=4)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def runs(drawn, tmp_path_factory):
     """A run with wavelets, and one with dense filters."""
     folder = tmp_path_factory.mktemp("filters")
@@ -36,7 +36,7 @@ def runs(drawn, tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def found(runs):
     return json.loads((runs / "wavelet" / "details.json").read_text())["filters"]
 
@@ -53,7 +53,7 @@ def test_what_came_back_is_counted_over_folds(found):
     assert sum(row["energy"] for row in found["recurring"]) <= 1 + 1e-9
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def tested(runs, drawn):
     """Each fold's model, with the signals and labels of the windows that it is tested on."""
     folds = []

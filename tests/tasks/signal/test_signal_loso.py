@@ -45,12 +45,12 @@ def quiet(line: str) -> None:
     """Take a report and do nothing."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def drawn():
     return synthetic_recordings(subjects=4, windows=6)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def done(drawn, tmp_path_factory):
     folder = tmp_path_factory.mktemp("loso")
     return folder, run_loso(drawn, TINY, folder, report=quiet)

@@ -202,7 +202,7 @@ def test_compiles_to_one_graph_forward_and_backward(name: str):
     torch.testing.assert_close(*found)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def inductor() -> None:
     """Compile once before the state of the process is recorded, some of which torch changes."""
     torch.compile(torch.sin)(torch.ones(2))
