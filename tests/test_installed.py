@@ -85,10 +85,14 @@ for command in (
     "report run",
 ):
     assert entry_point(command.split()) == 0, command
+
+from representer.estimators import load
+
+load("run").report("page.html", [[1.0], [2.0, 3.0]], ["a", "b"])
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def environment(tmp_path_factory) -> dict[str, str]:
     """Return the environment of a process in which a package with one of each is installed."""
     site = tmp_path_factory.mktemp("site")
@@ -136,6 +140,9 @@ def test_every_command_takes_a_task_of_another_package(environment, tmp_path):
         total = sum(one["contribution"] for one in entry["contributions"]) + entry["constant"]
         assert total == pytest.approx(entry["score"], abs=1e-5)  # sums of float32
     assert "numbers per list" in (tmp_path / "run/report.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "<h1>ListClassifier: classification of lists</h1>" in page
+    assert page.count("<h2>Test results</h2>") == 1
 
 
 @pytest.mark.slow

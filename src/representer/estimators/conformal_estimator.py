@@ -13,6 +13,7 @@ from representer.errors import ArgumentError
 from representer.estimators import conformal
 from representer.estimators.conformal import Conformal, calibration_rows
 from representer.estimators.network_estimator import NetworkEstimator
+from representer.estimators.report_page import results_of
 from representer.estimators.targets import Numbers
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -29,6 +30,7 @@ class ConformalEstimator(NetworkEstimator):
     """
 
     conformal: float | None
+    _results_of = staticmethod(results_of)
     target_: Any  # Classes, ClassTable or Numbers
     conformal_: Conformal | None = None
 

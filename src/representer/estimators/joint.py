@@ -20,7 +20,6 @@ from representer.estimators.joint_target import JointTarget
 from representer.estimators.kernel_machine import KernelMachine, read_machines, write_machines
 from representer.estimators.kernel_selection import CANDIDATES, fit_machine
 from representer.estimators.pool import Explained, Moments, Pool
-from representer.estimators.report_page import results_of
 from representer.estimators.targets import Column, Numbers, columns_of, known_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
@@ -29,7 +28,6 @@ from representer.storage.run_folder import RunFolder
 class JointEstimator(Halves, Estimator):
     """The base of such estimators of objects and their targets."""
 
-    _results_of = staticmethod(results_of)
     _is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
     _penalties: ClassVar[Sequence[float]] = CANDIDATES
 

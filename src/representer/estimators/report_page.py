@@ -29,13 +29,13 @@ from representer.training.early_stopping import best_index
 from representer.training.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from representer.estimators.joint import JointEstimator
+    from representer.estimators.base import Estimator
     from representer.estimators.network_estimator import NetworkEstimator
 
 _MOST_CLASSES = 20  # to list by name
 
 
-def results_of(estimator: JointEstimator, X: Any, y: Any, k: int, examples: int) -> Results:
+def results_of(estimator: Estimator, X: Any, y: Any, k: int, examples: int) -> Results:
     """Return what the report of an estimator shows; see `NetworkEstimator.report`."""
     target, noun, nouns = estimator.target_, estimator._noun, f"{estimator._noun}s"
     if X is None and y is not None:
@@ -46,7 +46,7 @@ def results_of(estimator: JointEstimator, X: Any, y: Any, k: int, examples: int)
     details |= {"noun": noun, "nouns": nouns, "place": "row of X", "mistakes": [], "points": {}}
     details["data"] |= {"test": None, "sources": [], "labels": {}, "facts": _facts(estimator)}
     metrics |= {"kind": kind, **_training(estimator)}
-    if machine := getattr(estimator, "machine_", None):
+    if machine := estimator.machine_:
         details["model"]["values"]["kernel"] = machine.description
     explained: list[dict[str, Any]] = []
     if X is not None:
@@ -114,7 +114,7 @@ def environment_of(estimator: NetworkEstimator) -> dict[str, str]:
     return fingerprint("cpu" if network is None else next(network.parameters()).device)
 
 
-def _training(estimator: JointEstimator) -> dict[str, Any]:
+def _training(estimator: Estimator) -> dict[str, Any]:
     """Return steps per epoch, and the epoch of the weights that were kept."""
     if not estimator.history_:
         return {}
@@ -126,7 +126,7 @@ def _training(estimator: JointEstimator) -> dict[str, Any]:
     return {"steps_per_epoch": steps, "best_epoch": chosen["step"] / steps}
 
 
-def _facts(estimator: JointEstimator) -> dict[str, str]:
+def _facts(estimator: Estimator) -> dict[str, str]:
     """Return the classes, or the mean and the standard deviation, of each target."""
     target, names = estimator.target_, _names(estimator) or [""]
     facts = {}
@@ -142,13 +142,13 @@ def _facts(estimator: JointEstimator) -> dict[str, str]:
     return facts
 
 
-def _names(estimator: JointEstimator) -> list[str]:
+def _names(estimator: Estimator) -> list[str]:
     """Return the names of several targets; none for a single one."""
     count = len(columns_of(estimator.target_))
     return [f"y[:, {k}]" for k in range(count)] if count > 1 else []
 
 
-def _columns(estimator: JointEstimator, objects: Sequence[Any], y: Any) -> list[Column]:
+def _columns(estimator: Estimator, objects: Sequence[Any], y: Any) -> list[Column]:
     """Return the true values of each target.
 
     Raises:
