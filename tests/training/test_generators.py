@@ -40,7 +40,7 @@ def test_the_names_that_seeds_are_derived_from_are_frozen() -> None:
                     values = [a.value for a in node.args if isinstance(a, ast.Constant)]
                     names |= {value for value in values if isinstance(value, str)}
     assert names == {
-        "charging", "charging test", "draws", "dropout", "fold",
+        "charging", "charging test", "conformal", "draws", "dropout", "fold",
         "initialisation",  # codespell:ignore initialisation
         "order", "split", "subjects", "two bits", "vectors",
     }  # fmt: skip

@@ -16,12 +16,12 @@ from safetensors.torch import load_file
 from language_samples import made_up_text, small_config
 from representer.errors import ArgumentError, DataError, Interrupted
 from representer.estimators import LanguageModel
+from representer.estimators.language_report import EXCERPT, surprisals
 from representer.estimators.perplexity import negative_log_likelihood
 from representer.kernels.kneser_ney import KneserNey
 from representer.storage.run_files import MODEL
 from representer.tasks.language import language_fit
 from representer.tasks.language.language_data import prepare
-from representer.tasks.language.language_results import EXCERPT, surprisals
 from representer.training import trainer
 
 FILES = ("metrics.jsonl", "metrics.csv", "final.safetensors", "model.safetensors")
@@ -155,5 +155,5 @@ def test_each_metric_is_that_of_its_part(text, tmp_path, answer):
         counted = counts.probabilities(test.numpy())[1:]
         assert row["loss"] == pytest.approx(-np.log(counted).mean())
     assert len(test) - 1 <= EXCERPT
-    bits = [row["bits"] for row in surprisals(data, own)]
+    bits = [row["bits"] for row in surprisals(own, data.tokens["test"])]
     assert sum(bits) / len(bits) == pytest.approx(nats / math.log(2), abs=0.005)  # two digits
