@@ -39,7 +39,7 @@ def _process_state_is_unchanged() -> Iterator[None]:
 def _seed(_process_state_is_unchanged: None) -> None:
     random.seed(0)
     np.random.seed(0)
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed also records the stack for a GPU
 
 
 @pytest.fixture(autouse=True)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cli.conftest import TINY, write_table
+from tests.cli.test_fit_graph import chains
+from tests.cli.test_fit_molecule import write_molecules
 
 from representer.cli.compare import with_task
 from representer.tasks.estimator_comparison import EstimatorComparison
@@ -103,17 +105,22 @@ def test_a_test_file_is_the_test_part_of_all_splits(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "metric"),
     [
-        (["graph", "--demo", "--hidden-size", "4", "--depth", "1", "--network", "random-walk",
-          "--cells", "wl"], "accuracy in %"),
-        (["molecule", "--demo", "--hidden-size", "4", "--members", "1"], "RMSE"),
+        (["graph", "--depth", "1", "--network", "random-walk", "--cells", "wl"], "accuracy in %"),
+        (["molecule", "--target", "atoms", "--smiles", "smiles", "--members", "1"], "RMSE"),
     ],
-)  # fmt: skip
+)
 def test_graphs_and_molecules_are_compared_alike(run, tmp_path, words, metric):
-    tiny = ["--epochs", "1", "--splits", "2", "--threads", "1", "--out", tmp_path]
-    outcome = run("compare", *words, *tiny)
+    data = tmp_path / "data.jsonl"
+    if words[0] == "graph":
+        data.write_text("\n".join(json.dumps(graph) for graph in chains(40)), "utf-8")
+    else:
+        data = write_molecules(tmp_path / "data.csv", 40)
+    tiny = ["--hidden-size", "4", "--epochs", "1", "--splits", "2", "--threads", "1"]
+    out = tmp_path / "out"
+    outcome = run("compare", words[0], data, *words[1:], *tiny, "--out", out)
     assert outcome.code == 0, outcome.err
     assert metric in outcome.out
-    found = results(tmp_path)
+    found = results(out)
     assert {name for _, name in found} >= PARTS
     assert {split for split, _ in found} == {0, 1}
     assert any(row["is_baseline"] for row in found.values())

@@ -15,8 +15,18 @@ from representer.storage import checkpoint
 Digests = Callable[[Path], dict[str, str]]
 
 
-@pytest.mark.parametrize("action", ["enospc", "eio"])
-@pytest.mark.parametrize("suffix", ["ckpt", "safetensors", "jsonl", "csv"])
+@pytest.mark.parametrize(
+    ("suffix", "action"),
+    [
+        *zip(["ckpt", "safetensors", "jsonl", "csv"], ["enospc", "eio"] * 2, strict=True),
+        *(
+            pytest.param(suffix, action, marks=pytest.mark.slow)
+            for suffix, action in zip(
+                ["ckpt", "safetensors", "jsonl", "csv"], ["eio", "enospc"] * 2, strict=True
+            )
+        ),
+    ],
+)
 def test_a_disk_that_fails_ends_the_run_in_one_line_and_it_can_go_on(
     server: Any, digests: Digests, uninterrupted: Any, tmp_path: Path, suffix: str, action: str
 ) -> None:
