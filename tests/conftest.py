@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 from collections.abc import Iterator
+
+# before torch: threads of several processes that wait in a loop take the cores from each other
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import numpy as np
 import pytest
