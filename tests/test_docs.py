@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from papers.conftest import _recipes_are_found  # noqa: F401  (a fixture of the session)
+from papers.conftest import _recipes_are_found  # noqa: F401  (an autouse fixture)
 from representer.cli import main
 from representer.cli.parser import parse
 

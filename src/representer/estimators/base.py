@@ -7,6 +7,7 @@ and the network; everything else is here.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
@@ -33,7 +34,7 @@ from representer.estimators.fitting import (
     trainer_config,
     training_task,
 )
-from representer.estimators.targets import Target, as_sequence, require_same_length
+from representer.estimators.targets import as_sequence, require_same_length
 from representer.storage.run_folder import RunFolder, UnsavedRun
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
@@ -50,25 +51,21 @@ class Estimator(ConformalEstimator):
 
     # ---- what a subclass gives
 
+    @abstractmethod
     def _check_objects(self, X: Any) -> Sequence[Any]:
         """Return the objects as a sequence, after checking each.
 
         Raises:
             DataError: One cannot be used; the message names its row.
         """
-        raise NotImplementedError
 
-    def _find_target(self, y: Any) -> Target:
-        """Return what is predicted."""
-        raise NotImplementedError
-
+    @abstractmethod
     def _learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
         """Return the inputs, learned from the training objects."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _configure(self, inputs: Any, width: int) -> Any:
         """Return the configuration of the network, a dataclass of plain values."""
-        raise NotImplementedError
 
     def _initialize(self, network: Any, inputs: Any, seed: int) -> None:
         """Change the initial weights, for example to pretrained ones."""
@@ -116,9 +113,9 @@ class Estimator(ConformalEstimator):
         """
         return self._fit(UnsavedRun(), X, y, groups, validation)
 
+    @abstractmethod
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the prediction for each object."""
-        raise NotImplementedError
 
     def explain(self, X: Any, k: int = 10) -> list[Explanation]:
         """Return each prediction with the contributions that sum to its score.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from representer.estimators import conformal
 from representer.estimators.conformal import Conformal, calibration_rows
 from representer.estimators.network_estimator import NetworkEstimator
 from representer.estimators.report_page import results_of
-from representer.estimators.targets import Numbers
+from representer.estimators.targets import Numbers, Target
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 
@@ -34,15 +35,15 @@ class ConformalEstimator(NetworkEstimator):
     target_: Any  # Classes, ClassTable or Numbers
     conformal_: Conformal | None = None
 
-    def _find_target(self, y: Any) -> Any:
+    @abstractmethod
+    def _find_target(self, y: Any) -> Target:
         """Return what is predicted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _conformal_scores(
         self, objects: Sequence[Any], values: NDArray[Any]
     ) -> list[NDArray[np.float64]]:
         """Return how badly the targets of some objects fit the predictions."""
-        raise NotImplementedError
 
     def _hold_out(
         self, objects: Sequence[Any], values: NDArray[Any], groups: Any, seed: int

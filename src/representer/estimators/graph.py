@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -53,13 +54,13 @@ class GraphEnsembleEstimator(GraphParameters, JointEstimator):
 
     # ---- what a subclass gives
 
+    @abstractmethod
     def _widths(self, inputs: Any) -> tuple[int, int | None]:
         """Return the numbers of features of a node, and of an edge or None."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _node_names(self, one: Any) -> Sequence[str]:
         """Return the names of the nodes of an object, for explanations."""
-        raise NotImplementedError
 
     # ---- what is here
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -35,17 +36,17 @@ class Halves(NetworkEstimator):
 
     # ---- what a subclass gives
 
+    @abstractmethod
     def _are_numbers(self) -> list[bool]:
         """Return for each target whether it is a number."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _write_machines(self, run: RunFolder, machines: Sequence[Any]) -> None:
         """Write the kernel machine of each target."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _read_machines(self, files: RunFiles) -> Sequence[Any]:
         """Return the kernel machine of each target of a run."""
-        raise NotImplementedError
 
     # ---- what a user reads
 
@@ -90,7 +91,7 @@ class Halves(NetworkEstimator):
         one = copy.copy(self)
         one.targets_ = tuple(target.part(answer) for target in self.targets_)
         one.answer = answer
-        one.__dict__.pop("conformal_", None)  # of the predictions of both
+        vars(one).pop("conformal_", None)  # of the predictions of both
         return one
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -33,9 +34,9 @@ class JointEstimator(Halves, Estimator):
 
     # ---- what a subclass gives
 
+    @abstractmethod
     def _new_kernel(self) -> FeatureKernel:
         """Return the exact kernel, before it is fitted."""
-        raise NotImplementedError
 
     def _kernels(self, objects: Any) -> Sequence[FeatureKernel]:
         """Return the kernels to choose from for some objects, as `_for_kernel` returned them."""
@@ -45,13 +46,13 @@ class JointEstimator(Halves, Estimator):
         """Return objects as the kernel takes them: a sequence that can be sliced."""
         return objects
 
+    @abstractmethod
     def _explain_network(self, one: Any, output: int) -> Explained:
         """Return an output of the network, its constant part and its contributions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _explain_kernel(self, one: Any, output: int) -> Explained:
         """Return an output of the kernel machine, its constant part and its contributions."""
-        raise NotImplementedError
 
     def _warn(self, objects: Any) -> None:
         """Warn of objects that differ from those of the training."""

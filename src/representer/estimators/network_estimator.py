@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from representer.storage.run_files import RunFiles
 
 
-class NetworkEstimator(TrainingParameters, BaseEstimator):
+class NetworkEstimator(TrainingParameters, BaseEstimator, ABC):
     """An estimator with a trained network, whatever it is fitted to."""
 
     _task: ClassVar[str] = ""  # on the command line
@@ -49,9 +50,9 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
     # ---- what a subclass gives
 
     @staticmethod
+    @abstractmethod
     def _make(config: Any) -> nn.Module:
         """Return the network of a configuration; it keeps it as ``config``."""
-        raise NotImplementedError
 
     def _read_config(self, values: dict[str, Any]) -> Any:
         """Return the configuration of the network that was saved as plain values."""
@@ -64,13 +65,13 @@ class NetworkEstimator(TrainingParameters, BaseEstimator):
             ValueError: It does not.
         """
 
+    @abstractmethod
     def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
         """Return the inputs as plain values, after writing larger parts as files of their own."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _load_inputs(self, files: RunFiles, values: Any) -> Any:
         """Return the inputs that `_save_inputs` wrote."""
-        raise NotImplementedError
 
     def _save_target(self) -> dict[str, Any]:
         """Return what is predicted as plain values; nothing if the inputs say it."""

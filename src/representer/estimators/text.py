@@ -171,7 +171,7 @@ class TextNetwork(TextParameters, JointEstimator):
                              f"{self.target_.width:,} targets")  # fmt: skip
 
     def _initialize(self, network: SequenceClassifier, inputs: TextInputs, seed: int) -> None:
-        vectors = self.__dict__.pop("_word_vectors")  # read once, and not kept
+        vectors = vars(self).pop("_word_vectors")  # read once, and not kept
         if vectors is None:
             network.embedding.weight.requires_grad_(not self.freeze_embeddings)
         else:

@@ -78,13 +78,19 @@ def test_without_validation_the_last_weights_predict(drawn, tmp_path):
     np.testing.assert_array_equal(again.probabilities, found.probabilities)
 
 
+def with_another(drawn, subject):
+    """Return the recordings with other signals and labels of one subject."""
+    changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
+    own = drawn.subjects == subject
+    changed.signals[own] = 1e3 * changed.signals[own][::-1] + 7
+    changed.labels[own] = 1 - changed.labels[own]
+    return changed
+
+
 @pytest.mark.parametrize("kind", standardization.KINDS)
 def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind):
     config = replace(TINY, epochs=1, standardize=kind)
-    changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
-    of_test = drawn.subjects == "subject 2"
-    changed.signals[of_test] = 1e3 * changed.signals[of_test][::-1] + 7
-    changed.labels[of_test] = 1 - changed.labels[of_test]
+    changed = with_another(drawn, "subject 2")
     found = []
     for place, of in (("given", drawn), ("changed", changed)):
         job = jobs_of(of, config, tmp_path / place)[2]
@@ -101,10 +107,7 @@ def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind
 @pytest.mark.parametrize("answer", ["kernel", "both"])
 def test_kernel_and_weights_are_fitted_without_the_test_subject(drawn, tmp_path, answer):
     config = replace(TINY, answer=answer)
-    changed = replace(drawn, signals=drawn.signals.copy(), labels=drawn.labels.copy())
-    of_test = drawn.subjects == "subject 2"
-    changed.signals[of_test] = 1e3 * changed.signals[of_test][::-1] + 7
-    changed.labels[of_test] = 1 - changed.labels[of_test]
+    changed = with_another(drawn, "subject 2")
     found = []
     for place, of in (("given", drawn), ("changed", changed)):
         job = jobs_of(of, config, tmp_path / place)[2]
