@@ -68,7 +68,7 @@ def test_operator_and_gradient_trace_with_dynamic_shapes(op: Op, backend: str, s
     _check_operators(op, backend, sample, ("test_aot_dispatch_dynamic",))
 
 
-@every(few_samples, fast=2)
+@every(few_samples, fast=1)
 def test_compiles_to_one_graph_forward_and_backward(op: Op, backend: str, sample: Sample):
     torch._dynamo.reset()
     tensors = make(sample, torch.float32)

@@ -171,7 +171,7 @@ def test_copies_and_reloaded_layers_are_equal(kind) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        pytest.param(kind, marks=[pytest.mark.slow] if place % 4 else [])
+        pytest.param(kind, marks=[pytest.mark.slow] if place % 12 else [])
         for place, kind in enumerate(KINDS)
     ],
 )

@@ -182,7 +182,13 @@ def test_state_dict_deepcopy_and_pickle_reproduce_the_layer(name: str):
         assert repr(twin) == repr(layer)
 
 
-@EVERY_LAYER
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if place % 3 else [])
+        for place, name in enumerate(LAYERS)
+    ],
+)
 def test_compiles_to_one_graph_forward_and_backward(name: str):
     torch._dynamo.reset()
     layer, x = build(name, filter_length=2), batch()
