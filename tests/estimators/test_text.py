@@ -17,8 +17,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from representer import estimators
+from representer.data.text import cooccurrence_vectors
 from representer.errors import ArgumentError, DataError, KindError
 from representer.estimators import TextClassifier, TextRegressor
+from representer.estimators.division import divide
 from representer.estimators.text_parameters import TextParameters
 
 TEXTS = [f"{a} {b} today" for a in ("good", "bad") for b in ("film", "play", "song", "book")] * 5
@@ -64,6 +66,20 @@ def test_the_same_seed_gives_the_same_network_and_no_global_state_changes():
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.array_equal(np.random.get_state()[1], before[1])
     assert torch.get_num_threads() == before[2]
+
+
+def test_word_vectors_start_from_the_words_that_stand_together_in_the_training_texts():
+    model = TextClassifier(**SMALL, epochs=1, answer="network", lr=1e-12).fit(TEXTS, LABELS)
+    assert model.inputs_.start is None  # not kept
+    documents = model.inputs_.encode(TEXTS)
+    rows, _ = divide(model.target_, model.target_.encode(LABELS), None, model.valid_fraction, 0)
+    train = [documents[row] for row in rows]
+    weight = model.network_.embedding.weight.detach().numpy()
+    found = cooccurrence_vectors(train, *weight.shape, seed=0)
+    np.testing.assert_allclose(weight @ weight.T, found @ found.T, atol=1e-4)
+    random = TextClassifier(**SMALL, epochs=1, answer="network", vectors="random")
+    random.fit(TEXTS, LABELS)
+    assert np.abs(random.network_.embedding.weight.detach().numpy() - weight).max() > 0.1
 
 
 @pytest.mark.parametrize("kind", ["classifier", "regressor"])

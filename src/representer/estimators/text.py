@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from representer.data.text import (
     Vocabulary,
     WordVectors,
     collate,
+    cooccurrence_vectors,
     length_buckets,
     read_vectors,
     tokenize,
@@ -24,7 +29,7 @@ from representer.estimators.parameters import DECAYS
 from representer.estimators.pool import Explained
 from representer.estimators.text_details import details_of
 from representer.estimators.text_explanation import TextModel, ngram_sum
-from representer.estimators.text_parameters import TextParameters
+from representer.estimators.text_parameters import TRAINING, VECTORS, TextParameters
 from representer.kernels.text_kernel import WORDS, TextKernel
 from representer.models import (
     SequenceClassifier,
@@ -52,11 +57,13 @@ class TextInputs:
         vocabulary: Words of the training texts.
         tokenizer: Tokenization scheme.
         max_length: Maximum number of words of a text.
+        start: The start of the word vectors ``(V, D)``; None if it is random.
     """
 
     vocabulary: Vocabulary
     tokenizer: str
     max_length: int | None
+    start: NDArray[np.float32] | None = field(default=None, repr=False, compare=False)
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text that the network reads."""
@@ -119,7 +126,13 @@ class TextNetwork(TextParameters, JointEstimator):
         if len(vocabulary) == len(Vocabulary.MARKS):
             fix = "Lower min_count."
             raise DataError(f"no word of X occurs {self.min_count} times", fix=fix)
-        return TextInputs(vocabulary, self.tokenizer, self.max_length)
+        inputs = TextInputs(vocabulary, self.tokenizer, self.max_length)
+        if self.vectors != TRAINING or not self.has_network:
+            return inputs
+        encoded = [vocabulary.encode(document) for document in documents]
+        seed = generators.derive(seed, "vectors") % 2**32
+        size = len(vocabulary), self.embedding_size
+        return replace(inputs, start=cooccurrence_vectors(encoded, *size, seed))
 
     def _configure(self, inputs: TextInputs, width: int) -> SequenceClassifierConfig:
         self._word_vectors = vectors = self._read_vectors(inputs)
@@ -172,7 +185,10 @@ class TextNetwork(TextParameters, JointEstimator):
 
     def _initialize(self, network: SequenceClassifier, inputs: TextInputs, seed: int) -> None:
         vectors = vars(self).pop("_word_vectors")  # read once, and not kept
-        if vectors is None:
+        if inputs.start is not None:
+            network.set_vectors(torch.from_numpy(inputs.start), freeze=self.freeze_embeddings)
+            self.inputs_ = replace(inputs, start=None)
+        elif vectors is None:
             network.embedding.weight.requires_grad_(not self.freeze_embeddings)
         else:
             generator = generators.generator(seed, "vectors")
@@ -180,8 +196,10 @@ class TextNetwork(TextParameters, JointEstimator):
             network.set_vectors(matrix, freeze=self.freeze_embeddings)
 
     def _read_vectors(self, inputs: TextInputs) -> WordVectors | None:
-        if self.vectors is None or isinstance(self.vectors, WordVectors):
+        if isinstance(self.vectors, WordVectors):
             return self.vectors
+        if self.vectors is None or self.vectors in VECTORS:
+            return None
         return read_vectors(self.vectors, inputs.vocabulary)
 
     def _new_kernel(self) -> TextKernel:

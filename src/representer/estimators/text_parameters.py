@@ -18,6 +18,7 @@ from representer.estimators.parameters import (
 TOKENIZERS = ("words", "blanks", "leam")
 POOLINGS = ("mean", "padded_mean")
 STARTS = ("unit", "paper")
+TRAINING, RANDOM = VECTORS = ("training", "random")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -41,7 +42,10 @@ class TextParameters(TargetParameters):
     layer_norm: bool | None = option(None, "normalize the memory cell (default: if it can be)")
     embedding_size: int = option(128, "size of the word embeddings, unless --vectors sets it")
     vectors: Any = option(
-        None, "pretrained word vectors: GloVe or word2vec text, or .npz", metavar="FILE"
+        TRAINING,
+        "start of the word vectors: training (which words stand together in the training texts), "
+        "random, or a file of pretrained ones (GloVe or word2vec text, or .npz)",
+        metavar="FILE",
     )
     freeze_embeddings: bool = option(False, "do not train the word vectors")
     dropout: float = option(0.5, "dropout in the classifier")

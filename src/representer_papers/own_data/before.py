@@ -22,7 +22,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "filter_length": 1, "num_layers": 1, "bidirectional": False, "layer_norm": None,
         "embedding_size": 128, "dropout": 0.5, "pooling": "mean", "tokenizer": "words",
         "min_count": 2, "max_length": 400, "forget_bias": 0.0, "learn_static_gates": False,
-        "order": 2, "decay": "0.5", "vectors": None, "freeze_embeddings": False,
+        "order": 2, "decay": "0.5", "vectors": "random", "freeze_embeddings": False,
         "initialization": "paper",
     },
     "graph": _TRAINING | {

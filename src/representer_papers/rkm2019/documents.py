@@ -61,6 +61,8 @@ def _config(
         settings["max_length"] = place.dataset.padded_length
     settings["max_steps"] = max(1, round(request.budget * settings["max_steps"]))
     settings["valid_fraction"] = VALID_FRACTION
+    if request.vectors:
+        settings["vectors"] = request.vectors
     if request.smoke:
         settings |= _SMOKE
     config = TextConfig(
@@ -73,7 +75,6 @@ def _config(
         cell=cell,
         filter_length=n,
         seed=seed,
-        vectors=request.vectors,
         threads=request.threads,
         preset=request.preset,
         baselines="none",

@@ -3,6 +3,7 @@
 from representer.data.text.assemble import assemble
 from representer.data.text.buckets import length_buckets
 from representer.data.text.code_lines import code_lines
+from representer.data.text.cooccurrence import cooccurrence_vectors
 from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.labeled_lines import read_labeled_lines
 from representer.data.text.padding import Truncation, collate, truncation
@@ -22,6 +23,7 @@ __all__ = [
     "assemble",
     "code_lines",
     "collate",
+    "cooccurrence_vectors",
     "equal_lengths",
     "length_buckets",
     "read_labeled_lines",

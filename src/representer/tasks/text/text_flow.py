@@ -24,7 +24,7 @@ from representer.errors import KindError
 from representer.estimators import TextClassifier, TextRegressor
 from representer.estimators.explanation import KERNEL, NETWORK
 from representer.estimators.text import TextInputs
-from representer.estimators.text_parameters import TextParameters
+from representer.estimators.text_parameters import RANDOM, TRAINING, TextParameters
 from representer.functional import Cell
 from representer.nn import StringKernelRNN
 from representer.report.page import EXPLAINED
@@ -40,6 +40,11 @@ from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.text.text_task import TextConfig, TextReading, defaults_of
 
+STARTS = {
+    RANDOM: "at random",
+    None: "at random",
+    TRAINING: "from the words that stand together in the training texts",
+}  # of word vectors
 PARTS = {"embedding": "word vectors", "head": "classifier"}
 BESIDE, TOP = "lstm", 8  # of the demo: the second cell, and the n-grams that are shown
 
@@ -98,7 +103,8 @@ def describe(config: TextConfig, data: Data) -> Facts:
         f"{config.min_count} time{plural} in training",
         "unknown words": f"{unknown:.1%} of the words of the test documents",
         "length": f"median {lengths[len(lengths) // 2]} words; {cut}",
-        "word vectors": "learned from scratch",
+        "word vectors": STARTS.get(config.vectors, "from a file")
+        + (", fixed" if config.freeze_embeddings else ", then trained"),
     }
     notes = [str(cut)]
     if config.demo:
@@ -111,7 +117,7 @@ def describe(config: TextConfig, data: Data) -> Facts:
 
 def resources(config: TextConfig, inputs: TextInputs) -> dict[str, Any]:
     """Return the word vectors."""
-    if not config.vectors:
+    if config.vectors in STARTS:
         return {}
     return {"vectors": read_vectors(config.vectors, inputs.vocabulary)}
 
@@ -126,7 +132,7 @@ def describe_model(config: TextConfig, data: Data, estimator: Any, network: Any)
         **_equations(network.cell),
         "head": f"mean over time → {network.config.head_size} ReLU → {network.config.num_classes}",
     }
-    if not config.vectors:
+    if config.vectors in STARTS:
         return Model(name, values, PARTS)
     words = (data.inputs.words(text) for text in data.parts["train"].objects)
     counts = Counter(word for document in words for word in document)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.errors import ArgumentError
-from representer.estimators.text_parameters import TextParameters
+from representer.estimators.text_parameters import RANDOM, TextParameters
 from representer.tasks.estimator_options import config_of, defaults
 from representer.tasks.options import option
 from representer.tasks.task import Task
@@ -74,7 +74,7 @@ class TextConfig(_Options):
 _BOTH: dict[str, Any] = {
     "answer": "network", "hidden_size": 300, "embedding_size": 300, "dropout": 0.5, "lr": 1e-3,
     "tokenizer": "leam", "min_count": 1, "batch_size": 16, "max_steps": 40_001, "epochs": 100_000,
-    "evaluate_every": 500, "patience": 0, "initialization": "paper",
+    "evaluate_every": 500, "patience": 0, "initialization": "paper", "vectors": RANDOM,
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": _BOTH | {"max_length": 300, "pooling": "mean"},
