@@ -2,12 +2,13 @@
 # make demo    train on code that every Python carries, beside two baselines, explain one prediction,
 #              and write runs/demo/report.html
 # make test    the fast tests (make test-all: the slow ones too)
+# make test-gpu   the tests that need a CUDA device
 # make check   style, types, layering, spelling
 # make bench   measured speeds, written to docs/results/
 # make wheel   a wheel in dist/ that installs without a compiler, tested in an environment of its own
 # make sanitize   ops and single steps on a core built to notice wrong addresses and undefined behavior
 # make docs    the documentation, in site/
-.PHONY: setup demo test fast test-all check types style format bench wheel sanitize docs clean
+.PHONY: setup demo test fast test-all test-gpu check types style format bench wheel sanitize docs clean
 .DEFAULT_GOAL := setup
 
 # many tests start processes of their own: compile each module once, whatever the environment says
@@ -18,6 +19,7 @@ BIN := .venv/bin
 # warnings of the installer about package indices on other machines are noise here
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 INSTALLED := .venv/.installed
+TRITON := .venv/.triton
 READY := .venv/.ready
 
 setup: $(READY)
@@ -39,6 +41,12 @@ $(READY): pyproject.toml constraints.txt | $(INSTALLED)
 	@$(PIP) --requirement .venv/requirements.txt
 	@touch $(READY)
 
+# Triton for tests that interpret and compile its kernels without a GPU, in a folder of its own: beside
+# torch it would have to be the version that torch was built for. Without it they are skipped.
+$(TRITON): Makefile | $(READY)
+	@$(PIP) --no-deps --upgrade --target .venv/triton triton==3.9.0 || echo "setup: no Triton; the tests of its kernels are skipped"
+	@touch $(TRITON)
+
 demo: $(INSTALLED)
 	$(BIN)/representer fit text --demo --out runs/demo --resume
 
@@ -46,11 +54,14 @@ demo: $(INSTALLED)
 test: style
 	@$(MAKE) --no-print-directory --jobs 2 types fast
 
-fast: $(READY)
+fast: $(READY) $(TRITON)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-test-all: $(READY) check
+test-all: $(READY) $(TRITON) check
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not gpu"
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -n 0 -m gpu tests/ops
 
 check: $(READY)
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types style

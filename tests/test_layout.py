@@ -21,6 +21,10 @@ SOURCES = sorted(path for path in SRC.rglob("*") if path.suffix in (".py", ".cpp
 
 # Modules without a test file of their own name, by the file whose tests see them.
 COVERED_BY = {
+    "tests/ops/test_triton.py": (
+        "ops/gpu", "ops/steps", "ops/gated_scan/triton", "ops/string_scan/triton",
+        "ops/string_scan/chain",
+    ),
     "tests/kernels/test_gram_file.py": ("kernels/gram_journal",),
     "tests/kernels/test_string_kernel.py": ("kernels/sequence_kernel",),
     "tests/kernels/test_subtree_kernel.py": ("kernels/color_counts", "kernels/subtree_names"),

@@ -127,7 +127,8 @@ def several(results: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
     """Call an op; the test is skipped where the backend does not run on the tensors' device.
 
-    It is also skipped where a backend has no kernel for a cell of an installed package.
+    It is also skipped where a backend has no kernel for a cell of an installed package, and where
+    the GPU kernels do not take a call, which then runs on the reference.
     """
     device = next(iter(tensors.values())).device.type
     devices = op.backends[backend].devices
@@ -136,7 +137,7 @@ def call(op: Op, backend: str, sample: Sample, tensors: dict[str, Tensor]) -> tu
     try:
         return several(op.function(**arguments(op, sample, tensors), backend=backend))
     except BackendError as error:
-        if sample.options.get("cell") not in INSTALLED_CELLS:
+        if backend != "triton" and sample.options.get("cell") not in INSTALLED_CELLS:
             raise
         pytest.skip(str(error))
 

@@ -102,11 +102,15 @@ def _folder() -> Finding:
 
 
 def _backends() -> Iterator[Finding]:
+    import torch
+
     from representer.ops import OPS
 
+    present = {"cpu", "cuda"} if torch.cuda.is_available() else {"cpu"}
     for name, op in OPS.items():
-        usable = [b.name for b in op.backends.values() if not b.missing]
-        missing = [f"{b.name}: {b.missing}" for b in op.backends.values() if b.missing]
+        backends = [b for b in op.backends.values() if not b.devices or present & {*b.devices}]
+        usable = [b.name for b in backends if not b.missing]
+        missing = [f"{b.name}: {b.missing}" for b in backends if b.missing]
         detail = f"backends {', '.join(usable)}"
         status = "fail" if not usable else "note" if missing else "ok"
         yield Finding(status, name, "; ".join([detail, *missing]))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from representer import functional
-from representer.ops import core
+from representer.ops import core, gpu
 from representer.ops.gated_scan import cpp, reference
 from representer.ops.gated_scan.reference import Operands, Results
 from representer.ops.op import Backend, Op, Sample, normal
@@ -77,4 +77,5 @@ def _samples() -> Iterator[Sample]:
 OP = Op("gated_scan", gated_scan, functional.gated_scan, _samples)
 OP.register(Table(Operands, Results))
 OP.add_backend(Backend("reference", (), reference.forward, reference.backward))
+OP.add_backend(gpu.backend("gated_scan"))
 OP.add_backend(Backend("cpp", ("cpu",), cpp.forward, cpp.backward, core.MISSING, core.refuses))

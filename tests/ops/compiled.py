@@ -1,0 +1,133 @@
+"""Triton kernels compiled for sm_90 without a GPU, in a process of their own.
+
+``python -m tests.ops.compiled`` prints the registers, bytes of stack (spills) and of shared memory
+of each kernel, ``--all`` of every case; ``--write`` stores those of all in ``compiled.json``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
+from triton.runtime.jit import JITFunction
+
+from representer.ops import OPS
+from representer.ops.string_scan.samples import CHAINS
+from representer.ops.string_scan.samples import tensors as string_tensors
+
+GOLDEN = Path(__file__).with_suffix(".json")
+CUOBJDUMP = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "cuobjdump"
+USED = ("registers", "stack", "shared", "narrow loads")  # bytes; loads of one bfloat16 at a time
+SIZES = (32, 2, 640)  # time, batch, units
+
+
+class NoDevice:
+    """The part of a driver that Triton needs to compile."""
+
+    def get_current_target(self) -> GPUTarget:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, device: int = 0) -> int:
+        return 0
+
+    def get_active_torch_device(self) -> torch.device:
+        return torch.device("cpu")
+
+
+def gated(dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    u = torch.ones(SIZES, dtype=dtype)
+    return {"u": u, "f": u.clone(), "c0": u[0].clone()}, {}
+
+
+def string(name: str, options: str, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    return string_tensors(CHAINS[name], SIZES, options, dtype), {"chain": CHAINS[name]}
+
+
+Make = Callable[[torch.dtype], tuple[dict[str, Tensor], dict[str, Any]]]
+CASES: dict[str, Make] = {
+    "gated_scan": gated,
+    "string_scan second_gated": partial(string, "second_gated", "mask lengths"),
+    "string_scan first_gated": partial(string, "first_gated", ""),
+    "string_scan third_given": partial(string, "third_given", ""),
+    "string_scan fifth_exact": partial(string, "fifth_exact", ""),
+}
+FAST = 2  # cases of `make test`
+
+
+def compiled(make: Make, op: str, dtype: torch.dtype) -> Iterator[tuple[str, Any]]:
+    """Yield the kernels that a call and its gradient launch, compiled."""
+    kernels = []
+
+    def launcher(kernel: Any, grid: Any) -> Callable[..., None]:
+        def launch(*arguments: Any, **options: Any) -> None:
+            kernels.append((kernel.__name__, kernel.warmup(*arguments, grid=grid, **options)))
+
+        return launch
+
+    JITFunction.__getitem__ = launcher
+    tensors, options = make(dtype)
+    for x in tensors.values():
+        if x.is_floating_point():
+            x.requires_grad_()
+    results = OPS[op].function(**tensors, **options, backend="triton")
+    results = (results,) if isinstance(results, Tensor) else results
+    sum(x.sum() for x in results).backward()
+    yield from kernels
+
+
+def usage(kernel: Any) -> dict[str, int]:
+    """Return what a compiled kernel uses of a multiprocessor."""
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(kernel.asm["cubin"])
+        file.flush()
+        shown, code = (
+            subprocess.run(
+                [CUOBJDUMP, option, file.name], capture_output=True, text=True, check=True
+            )
+            for option in ("-res-usage", "-sass")
+        )
+    found = re.search(r"REG:(\d+) STACK:(\d+)", shown.stdout)
+    assert found is not None, shown.stdout
+    loads = re.findall(r"\bLDG[.\w]*", code.stdout)
+    narrow = sum(bool({"U16", "S16", "U8", "S8"} & {*load.split(".")}) for load in loads)
+    return dict(zip(USED, (*map(int, found.groups()), kernel.metadata.shared, narrow), strict=True))
+
+
+def main(arguments: list[str]) -> None:
+    driver.set_active(NoDevice())
+    for op in OPS.values():
+        if "triton" in op.backends:
+            op.backends["triton"] = replace(op.backends["triton"], devices=(), missing="")
+    found: dict[str, dict[str, int]] = {}
+    for i, (case, make) in enumerate(CASES.items()):
+        if i < FAST or arguments:
+            for dtype in (torch.bfloat16, torch.float32)[: 2 if arguments else 1]:
+                for name, kernel in compiled(make, case.split()[0], dtype):
+                    label = f"{case} {str(dtype).removeprefix('torch.')} {name}"
+                    found[label] = usage(kernel)
+    lines = [f"  {json.dumps(label)}: {json.dumps(used)}" for label, used in found.items()]
+    kernels = "{\n" + ",\n".join(lines) + "\n }"
+    content = f'{{\n "triton": "{triton.__version__}",\n "kernels": {kernels}\n}}'
+    print(content)
+    if "--write" in arguments:
+        GOLDEN.write_text(content + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

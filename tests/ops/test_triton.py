@@ -1,0 +1,163 @@
+"""The Triton kernels, without a GPU: interpreted, and compiled for sm_90."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from representer.errors import BackendError
+from representer.functional import StringChain
+from representer.ops import OPS, gated_scan, gpu
+from representer.ops.string_scan.reference import Operands
+from representer.ops.string_scan.samples import CHAINS, tensors
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(sys.prefix) / "triton"  # an installation for these tests alone, see the Makefile
+GOLDEN = json.loads(Path(__file__).with_name("compiled.json").read_text(encoding="utf-8"))
+MOST_REGISTERS, MOST_SHARED = 255, 227 * 1024  # of a thread, and of a block, on sm_90
+NEEDS_TRITON = pytest.mark.skipif(
+    not FOLDER.exists() and find_spec("triton") is None, reason="Triton is not installed"
+)
+ALL = [(), pytest.param(("--all",), marks=pytest.mark.slow)]
+
+
+def run(module: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a module with Triton in its path."""
+    path = os.pathsep.join(filter(None, (str(FOLDER), os.environ.get("PYTHONPATH"))))
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"} | environment,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+
+
+@NEEDS_TRITON
+@pytest.mark.parametrize("options", ALL)
+def test_interpreted_kernels_match_the_definition(options: tuple[str, ...]):
+    done = run("tests.ops.interpreted", *options, TRITON_INTERPRET="1")
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert int(done.stdout) >= (100 if options else 6)
+
+
+@NEEDS_TRITON
+@pytest.mark.parametrize("options", ALL)
+def test_compiled_kernels_use_no_more_of_a_multiprocessor_than_recorded(
+    options: tuple[str, ...], tmp_path: Path
+):
+    done = run("tests.ops.compiled", *options, TRITON_CACHE_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr[-4000:]
+    compiled = json.loads(done.stdout)
+    assert compiled["kernels"].keys() <= GOLDEN["kernels"].keys()
+    assert not options or compiled["kernels"].keys() == GOLDEN["kernels"].keys()
+    for label, used in compiled["kernels"].items():
+        assert used["stack"] == 0, f"{label} spills registers"
+        assert used["registers"] <= MOST_REGISTERS
+        assert used["shared"] <= MOST_SHARED
+        if compiled["triton"] == GOLDEN["triton"]:
+            recorded = GOLDEN["kernels"][label]
+            assert all(used[name] <= recorded[name] for name in used), f"{label}: {used}"
+
+
+@NEEDS_TRITON
+@pytest.mark.slow
+def test_interpreted_kernels_pass_the_tests_of_every_backend():
+    some = "-triton- and (nan or _strided or length_0 or empty_batch or modified)"
+    done = run(
+        "pytest", "-q", "-n", "0", "tests/ops/test_ops.py", "-k", some,
+        TRITON_INTERPRET="1",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert " passed" in done.stdout
+
+
+def test_triton_is_not_imported_before_a_kernel_is_launched():
+    code = "import representer.nn, sys; sys.exit('triton' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("op", [op for op in OPS.values() if "triton" in op.backends])
+def test_triton_is_never_chosen_for_tensors_on_the_cpu(op):
+    reason = op.backends["triton"].unavailable_reason("cpu", None)
+    assert reason == (gpu.MISSING or "runs on cuda, not on cpu")
+
+
+def operands(order: int, decay: str, dtype: torch.dtype) -> Any:
+    chain = StringChain(order, decay=decay)  # pyright: ignore[reportArgumentType]
+    made = tensors(chain, (5, 3, 4), "", dtype)
+    fields = (
+        dict.fromkeys(Operands._fields) | made | {"chain": chain, "reverse": False, "keep": True}
+    )
+    return Operands(**fields)
+
+
+@pytest.mark.parametrize(
+    ("decay", "dtype", "expected"),
+    [
+        ("gate", torch.bfloat16, "triton"),
+        ("state_gate", torch.float32, "reference"),
+        ("gate", torch.float8_e5m2, "reference"),
+    ],
+)
+def test_a_call_on_a_gpu_runs_on_triton_unless_no_kernel_takes_it(
+    decay: str, dtype: torch.dtype, expected: str, monkeypatch
+):
+    op = OPS["string_scan"]
+    there = replace(op.backends["triton"], missing="", devices=("cuda",))
+    monkeypatch.setitem(op.backends, "triton", there)
+    p = operands(2, decay, torch.float32)
+    p = p._replace(x=p.x.to(dtype))
+    assert op.choose(None, "cuda", p) == expected
+    reasons = op.explain("cuda", p)
+    assert bool(reasons["triton"]) == (expected != "triton")
+    assert reasons["cpp"]
+    if reasons["triton"]:
+        with pytest.raises(BackendError, match=reasons["triton"]):
+            op.choose("triton", "cuda", p)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["first_gated", "second_exact", "third_summed"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_long_sequences_on_a_gpu_match_the_definition_bit_for_bit_each_time(
+    name: str, dtype: torch.dtype
+):
+    chain = CHAINS[name]
+    made = tensors(chain, (300, 3, 650), "mask lengths", torch.float64)
+    rounded = {n: x.to(dtype) if x.is_floating_point() else x for n, x in made.items()}
+    exact = {n: x.double() if x.is_floating_point() else x for n, x in rounded.items()}
+    expected = OPS["string_scan"].definition(**exact, chain=chain)
+    placed = {n: x.cuda() for n, x in rounded.items()}
+    first, *others = (
+        OPS["string_scan"].function(**placed, chain=chain, backend="triton") for _ in range(20)
+    )
+    share = {torch.bfloat16: 2e-2, torch.float16: 5e-3, torch.float32: 1e-4}[dtype]
+    for result, wanted in zip(first, expected, strict=True):
+        difference = (result.double().cpu() - wanted).abs().max()
+        assert difference <= share * wanted.abs().max()
+    for other in others:
+        assert all(map(torch.equal, other, first))
+
+
+@pytest.mark.gpu
+def test_a_captured_graph_replays_a_scan_on_new_inputs():
+    u, f = torch.randn(50, 4, 70, device="cuda"), torch.rand(70, device="cuda")
+    gated_scan(u, f, backend="triton")  # compiles the kernel
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        states, _ = gated_scan(u, f, backend="triton")
+    u.copy_(torch.randn_like(u))
+    graph.replay()
+    assert torch.equal(states, gated_scan(u, f, backend="triton")[0])
