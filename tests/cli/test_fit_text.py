@@ -45,7 +45,7 @@ def test_the_model_learns_what_two_words_tell(trained):
 
 def test_steps_and_epochs_are_consistent_where_the_last_batch_is_smaller(run, table, tmp_path):
     out = tmp_path / "run"
-    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "none"]
+    words = ["--batch-size", "9", "--epochs", "2", "--baselines", "none", "--monitor", "accuracy"]
     assert run("fit", "text", table, "--out", out, *TINY, *words).code == 0
     metrics = json.loads((out / "metrics.json").read_text())
     assert metrics["steps_per_epoch"] == 6  # 48 training documents

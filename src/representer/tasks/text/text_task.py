@@ -40,14 +40,6 @@ class TextOptions:
         choices=("paper", "authors_code"),
     )
     min_length: int = option(1, "skip texts with fewer words")
-    epochs: int = option(10, "passes over the training data")
-    batch_size: int = option(32, "texts per step")
-    patience: int = option(3, "stop after this many epochs without improvement; 0: never")
-    monitor: str = option(
-        "accuracy",
-        "validation metric that selects the best epoch (auto: accuracy from 1000 examples on)",
-        choices=("auto", "accuracy", "loss"),
-    )
 
 
 _Options: Any = config_of("_Options", __name__, TextReading, TextOptions, TextParameters)
@@ -75,6 +67,7 @@ _BOTH: dict[str, Any] = {
     "answer": "network", "hidden_size": 300, "embedding_size": 300, "dropout": 0.5, "lr": 1e-3,
     "tokenizer": "leam", "min_count": 1, "batch_size": 16, "max_steps": 40_001, "epochs": 100_000,
     "evaluate_every": 500, "patience": 0, "initialization": "paper", "vectors": RANDOM,
+    "monitor": "accuracy",
 }  # fmt: skip
 PRESETS: dict[str, dict[str, Any]] = {
     "paper": _BOTH | {"max_length": 300, "pooling": "mean"},
@@ -94,7 +87,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 DEMO: dict[str, Any] = {
     "hidden_size": 64, "embedding_size": 64, "filter_length": 2, "max_length": 25, "lr": 5e-3,
     "batch_size": 64, "epochs": 5, "min_count": 3, "tokenizer": "blanks", "test_fraction": 0.2,
-    "threads": 1,
+    "threads": 1, "patience": 3, "monitor": "accuracy",
 }  # fmt: skip
 
 # Options that a preset turns on: the cells without a forget bias, and those with static gates.
