@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import pickle
 
 import pytest
 
@@ -78,3 +79,20 @@ def test_a_full_disk_is_reported_with_the_file_and_the_fix():
     error = StorageError("run/model", OSError(errno.ENOSPC, "No space left on device"))
     assert str(error).startswith("run/model cannot be written: no space left on device. Free some")
     assert error.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ArgumentError("order", 0, "1 or more", hint="See b."),
+        DataError("it is empty", file="a.csv", line=3),
+        MissingExtraError("the report", "jinja2", "train"),
+        StorageError("run/model", OSError(errno.ENOSPC, "No space left on device")),
+        Interrupted("by SIGTERM", 143),
+    ],
+)
+def test_an_error_of_another_process_keeps_its_class_its_message_and_its_exit_code(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert again.exit_code == error.exit_code

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 from representer.printable import one_line, printable
 
@@ -15,6 +16,10 @@ class RepresenterError(Exception):
     """Base class of the errors of this library."""
 
     exit_code = 2
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to unpickle the error: by its message, as subclasses take other arguments."""
+        return type(self).__new__, (type(self),), {"args": self.args, **vars(self)}
 
 
 class ArgumentError(RepresenterError, ValueError):

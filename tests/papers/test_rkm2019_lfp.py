@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -208,22 +209,11 @@ def power_classifier(lags):
 def test_recovery_combines_the_models_of_all_folds(monkeypatch):
     """Of two models, one is as much above the planted lags as the other is below them."""
     recordings = synthetic_recordings(subjects=2, windows=400)
-    folds = [
-        SimpleNamespace(fold=SimpleNamespace(name=f"fold {k}"), rows=np.arange(len(recordings)))
-        for k in range(2)
-    ]
-    models = {
-        lfp.folder_name(fold.fold, k): power_classifier(lags)
-        for k, (fold, lags) in enumerate(
-            zip(folds, [(0.0, 80.0, 120.0, 160.0), (0.0, 0.0, 40.0, 80.0)], strict=True)
-        )
-    }
+    folds: Any = [SimpleNamespace(rows=np.arange(len(recordings))) for _ in range(2)]
+    lags = (0.0, 80.0, 120.0, 160.0), (0.0, 0.0, 40.0, 80.0)
     inputs = SignalInputs(Standardization("none"), 4)
-    monkeypatch.setattr(
-        lfp.SignalClassifier,
-        "load",
-        lambda folder: SimpleNamespace(network_=models[folder.name], inputs_=inputs),
-    )
+    models = [SimpleNamespace(network_=power_classifier(own), inputs_=inputs) for own in lags]
+    monkeypatch.setattr(lfp, "estimators_of", lambda folder, folds: models)
     found = lfp.recovered(recordings, SimpleNamespace(standardize="subject"), Path(), folds)
     assert found["frequency"] == pytest.approx(10, abs=0.5)
     assert found["lags"] == pytest.approx([0, 40, 80, 120], abs=15)  # either alone is 40 off

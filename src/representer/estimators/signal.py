@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -74,7 +74,10 @@ class SignalClassifier(SignalParameters, JointEstimator, Classifier):
         return SignalInputs.learn(self.standardize, np.asarray(objects))
 
     def _configure(self, inputs: SignalInputs, width: int) -> SignalClassifierConfig:
-        return network_config(self, inputs.num_channels, width)
+        names = {f.name for f in fields(SignalParameters)} & {f.name for f in fields(self._config)}
+        chosen = {name: getattr(self, name) for name in names}
+        chosen["sampling_rate"] = float(self.sampling_rate or 0)
+        return SignalClassifierConfig(inputs.num_channels, width, **chosen)
 
     _make = staticmethod(models.SignalClassifier)
 
@@ -83,7 +86,7 @@ class SignalClassifier(SignalParameters, JointEstimator, Classifier):
         return f"{self.cell} with {self.filters} filters"
 
     def _augmentation(self) -> Callable[[Tensor], tuple[Tensor]] | None:
-        return augmentation if self.augment else None
+        return (lambda signals: (augmented(signals),)) if self.augment else None
 
     def _new_kernel(self, views: Sequence[str] = VIEWS) -> CrossSpectralKernel:
         return CrossSpectralKernel(float(self.sampling_rate or 0), views=views)
@@ -136,34 +139,3 @@ class SignalClassifier(SignalParameters, JointEstimator, Classifier):
 
     def _load_inputs(self, files: RunFiles, values: Any) -> SignalInputs:
         return from_values(SignalInputs, values)
-
-
-def augmentation(signals: Tensor) -> tuple[Tensor]:
-    """Return augmented windows as the arguments of the network."""
-    return (augmented(signals),)
-
-
-def network_config(
-    parameters: SignalParameters, num_channels: int, num_classes: int
-) -> SignalClassifierConfig:
-    """Return the configuration of the network.
-
-    Raises:
-        ArgumentError: If a value is out of its range.
-    """
-    return SignalClassifierConfig(
-        num_channels=num_channels,
-        num_classes=num_classes,
-        sampling_rate=float(parameters.sampling_rate or 0),
-        cell=parameters.cell,
-        hidden_size=parameters.hidden_size,
-        filters=parameters.filters,  # type: ignore[arg-type]
-        filter_length=parameters.filter_length,
-        stride=parameters.stride,
-        num_layers=parameters.num_layers,
-        layer_norm=parameters.layer_norm,
-        free_phase=parameters.free_phase,
-        channel_dropout=parameters.channel_dropout,
-        dropout=parameters.dropout,
-        pooling=parameters.pooling,  # type: ignore[arg-type]
-    )

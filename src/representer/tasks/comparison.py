@@ -201,8 +201,8 @@ def run_missing(
         done = len(units) - len(waiting)
         for unit, outcome in outcomes:
             about = f"split {unit.split + 1}, {unit.name}"
-            if isinstance(outcome, Failure):
-                report(f"{about}: {outcome.after(folder)}")
+            if isinstance(outcome, RepresenterError):
+                report(f"{about}: {_after(outcome, folder)}")
                 continue
             results.add(unit, outcome)
             done += 1
@@ -211,28 +211,19 @@ def run_missing(
         return results.rows(comparison)
 
 
-class Failure(NamedTuple):
-    """The error of a unit; unlike some errors it can be pickled."""
+def _after(error: RepresenterError, folder: Path) -> str:
+    """Return the message of a unit's error if the other units can continue.
 
-    kind: type[RepresenterError]
-    message: str
-    exit_code: int
-
-    def after(self, folder: Path) -> str:
-        """Return the message if the other units can continue.
-
-        Raises:
-            Interrupted: A signal arrived.
-            RepresenterError: Another error; only divergence does not stop the others.
-        """
-        if issubclass(self.kind, TrainingError):
-            return self.message
-        if issubclass(self.kind, Interrupted):
-            kept = f"Finished results are kept in {folder}; the same command continues."
-            raise Interrupted(f"stopped by a signal. {kept}", self.exit_code)
-        error = RepresenterError(self.message)
-        error.exit_code = self.exit_code
-        raise error
+    Raises:
+        Interrupted: A signal arrived.
+        RepresenterError: Another error; only divergence does not stop the others.
+    """
+    if isinstance(error, TrainingError):
+        return str(error)
+    if isinstance(error, Interrupted):
+        kept = f"Finished results are kept in {folder}; the same command continues."
+        raise Interrupted(f"stopped by a signal. {kept}", error.exit_code)
+    raise error
 
 
 def finished(comparison: Comparison, folder: Path) -> Rows:
@@ -240,11 +231,11 @@ def finished(comparison: Comparison, folder: Path) -> Rows:
     return Results.read(folder).rows(comparison)
 
 
-def _run(comparison: Comparison, unit: Unit) -> tuple[Unit, list[Result] | Failure]:
+def _run(comparison: Comparison, unit: Unit) -> tuple[Unit, list[Result] | RepresenterError]:
     try:
         return unit, comparison.run(unit.split, unit.name)
     except RepresenterError as error:
-        return unit, Failure(type(error), str(error), error.exit_code)
+        return unit, error
 
 
 def _entry(line: bytes) -> tuple[Unit, list[Result]] | None:

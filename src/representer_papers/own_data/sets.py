@@ -110,7 +110,7 @@ def _signal(name: str, request: Request) -> Comparison:
     read = SIGNAL_SETS[name].recordings(request.data, smoke=request.smoke)
     config = SignalConfig(threads=request.threads or 1, **_SIGNAL_OPTIONS.get(name, {}))
     config, variants = _options("signal", config, request, len(read))
-    data = SignalData(read, name, digest_of(read), {})
+    data = SignalData(read, digest_of(read), name)
     return SignalComparison(config=config, data=data, splits=request.seeds, variants=variants)
 
 

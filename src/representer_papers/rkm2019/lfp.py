@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from representer.data.signals import Recordings, default_couplings
-from representer.estimators import SignalClassifier
 from representer.explain import band_importance, combined_lags, phase_lags
 from representer.storage.run_folder import RunFolder
 from representer.tasks.recipe import Request
 from representer.tasks.signal.signal_baseline import spectral_baseline
 from representer.tasks.signal.signal_data import standardized
-from representer.tasks.signal.signal_fold import FoldResult, folder_name, new_estimator
-from representer.tasks.signal.signal_loso import FOLDS, accuracy_by_subject, plan, run_loso
+from representer.tasks.signal.signal_fold import FoldResult, new_estimator
+from representer.tasks.signal.signal_folds import accuracy_by_subject, plan
+from representer.tasks.signal.signal_loso import estimators_of, run_loso
 from representer.tasks.signal.signal_task import SignalConfig
 from representer_papers.rkm2019.lfp_sets import SIGNAL_SETS, SignalSet
 from representer_papers.rkm2019.lfp_table import PREDICTIONS, write_table
@@ -121,8 +121,7 @@ def recovered(
     label = recordings.classes.index(planted.name)
     centers, evidence = [], []
     windows, rate = standardized(recordings, config).signals, recordings.sampling_rate
-    for number, fold in enumerate(folds):
-        trained = SignalClassifier.load(folder / FOLDS / folder_name(fold.fold, number))
+    for fold, trained in zip(folds, estimators_of(folder, folds), strict=True):
         (signals,) = trained.inputs_.collate(trained.inputs_.encode(windows))
         labels, rows = torch.from_numpy(recordings.labels), torch.from_numpy(fold.rows)
         importance = band_importance(trained.network_, signals[rows], labels[rows], rate)

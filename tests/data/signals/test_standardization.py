@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 
 from representer.data.signals import Standardization, recordings
 from representer.errors import ArgumentError
+from representer.storage.fields import from_values
 
 
 def made(seed: int = 0, scale: float = 5.0):
@@ -51,7 +55,7 @@ def test_by_training_the_moments_of_training_are_used():
     mean, deviation = moments(training.signals, (0, 2))
     wanted = (later.signals - mean[:, None]) / deviation[:, None]
     assert np.allclose(found.apply(later).signals, wanted, atol=1e-4)
-    again = Standardization.from_dict(found.to_dict())
+    again = from_values(Standardization, json.loads(json.dumps(asdict(found))))
     assert np.array_equal(again.apply(later).signals, found.apply(later).signals)
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from pathlib import Path
+from multiprocessing import get_context
+from tempfile import TemporaryFile
 
 import numpy as np
 import pytest
@@ -21,11 +22,10 @@ from representer.estimators import SignalClassifier, kernel_selection
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.signal import signal_fold, signal_processes
-from representer.tasks.signal.signal_data import digest_of, standardized
-from representer.tasks.signal.signal_fold import FoldData, FoldResult
-from representer.tasks.signal.signal_folds import Fold
-from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject, jobs_of, run_loso
-from representer.tasks.signal.signal_processes import run_folds
+from representer.tasks.signal.signal_data import SignalData, digest_of, standardized
+from representer.tasks.signal.signal_fold import FoldResult
+from representer.tasks.signal.signal_folds import Fold, accuracy_by_subject
+from representer.tasks.signal.signal_loso import LosoResult, jobs_of, run_folds, run_loso
 from representer.tasks.signal.signal_task import SignalConfig
 from representer.training.training_files import read_weights
 
@@ -95,7 +95,7 @@ def test_data_of_a_test_subject_change_nothing_in_training(drawn, tmp_path, kind
     for place, of in (("given", drawn), ("changed", changed)):
         job = jobs_of(of, config, tmp_path / place)[2]
         assert job.fold.test == ("subject 2",)
-        data = FoldData(standardized(of, config), place)
+        data = SignalData(standardized(of, config), place)
         run_folds(data, [job], processes=1, report=quiet)
         row = (job.folder / "metrics.jsonl").read_text()
         found.append((read_weights(job.folder / "model.safetensors")[0], row))
@@ -111,7 +111,7 @@ def test_kernel_and_weights_are_fitted_without_the_test_subject(drawn, tmp_path,
     found = []
     for place, of in (("given", drawn), ("changed", changed)):
         job = jobs_of(of, config, tmp_path / place)[2]
-        data = FoldData(standardized(of, config), place)
+        data = SignalData(standardized(of, config), place)
         (result,) = run_folds(data, [job], processes=1, report=quiet)
         files = ("kernel.safetensors", "pool.json")
         found.append([(job.folder / name).read_bytes() for name in files])
@@ -136,7 +136,7 @@ def test_the_cross_validation_of_a_fold_leaves_out_subjects(drawn, tmp_path, mon
     monkeypatch.setattr(kernel_selection, "splits_of", recorded)
     config = replace(TINY, answer="kernel")
     job = jobs_of(drawn, config, tmp_path)[0]
-    run_folds(FoldData(standardized(drawn, config), ""), [job], processes=1, report=quiet)
+    run_folds(SignalData(standardized(drawn, config), ""), [job], processes=1, report=quiet)
     ((values, groups),) = seen
     of_train = np.isin(drawn.subjects, job.fold.train)
     assert groups.tolist() == drawn.subjects[of_train].tolist()
@@ -161,7 +161,7 @@ def test_a_fold_predicts_with_its_best_weights_on_windows_standardized_as_in_tra
 
 
 def test_every_fold_begins_with_weights_of_its_own(drawn):
-    seeds = {signal_fold.fold_seed(job) for job in jobs_of(drawn, TINY, "runs")}
+    seeds = {job.seed for job in jobs_of(drawn, TINY, "runs")}
     assert len(seeds) == 4
 
 
@@ -185,47 +185,30 @@ def test_several_processes_give_the_result_of_one(drawn, done, tmp_path):
     assert all(path.is_dir() for path in (tmp_path / "folds").iterdir())  # no copy is left
 
 
-def test_a_copy_of_a_killed_process_is_removed_and_one_in_use_is_not(tmp_path):
-    code = f"""
-import os, sys, numpy
-from pathlib import Path
-from representer.tasks.signal.signal_processes import _copied
-with _copied(numpy.ones(3), Path({str(tmp_path)!r})) as copy:
-    print(copy, flush=True)
-    sys.stdin.read()
-"""
-    other = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with other:
-        assert other.stdout is not None
-        left = Path(other.stdout.readline().strip())
-        with signal_processes._copied(np.zeros(2), tmp_path) as copy:
-            assert np.load(copy).tolist() == [0, 0]
-            assert np.load(left).tolist() == [1, 1, 1]
-        other.kill()
-    assert list(tmp_path.iterdir()) == [left]
-    with signal_processes._copied(np.zeros(2), tmp_path) as copy:
-        assert list(tmp_path.iterdir()) == [copy]
-    assert not list(tmp_path.iterdir())
+def test_a_shared_array_has_no_name_and_is_read_only_in_a_worker(tmp_path):
+    array = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    with TemporaryFile(dir=tmp_path) as file:
+        array.tofile(file)
+        file.flush()
+        assert not list(tmp_path.iterdir())  # nothing is left by a killed process
+        shared = signal_processes.Shared(file, array)
+        with ProcessPoolExecutor(1, get_context("spawn"), keep, (shared,)) as pool:
+            values, shape, is_writable = pool.submit(kept).result()
+    assert (values, shape, is_writable) == ([*range(6)], (1, 2, 3), False)
 
 
-def test_a_copy_that_another_process_removed_before_it_was_locked_is_made_again(
-    tmp_path, monkeypatch
-):
-    lock, copies = fcntl.flock, []
+_kept: list[np.ndarray] = []  # in a worker
 
-    def late(file, how):
-        copies.append(Path(file.name))
-        if len(copies) == 1:
-            copies[0].unlink()
-        lock(file, how)
 
-    monkeypatch.setattr(fcntl, "flock", late)
-    with signal_processes._copied(np.ones(2), tmp_path) as copy:
-        assert copy == copies[1]
-        assert np.load(copy).tolist() == [1, 1]
-    assert not list(tmp_path.iterdir())
+def keep(array):
+    """Keep what a worker was started with."""
+    _kept.append(array)
+
+
+def kept():
+    """Return the array of a worker as plain values."""
+    (array,) = _kept
+    return array.ravel().tolist(), array.shape, array.flags.writeable
 
 
 def test_finished_folds_are_not_run_again(drawn, done, monkeypatch):
@@ -309,17 +292,16 @@ def test_a_damaged_fold_is_reported_with_its_file(drawn, done, tmp_path):
         run_loso(drawn, TINY, tmp_path, report=quiet)
 
 
-def test_a_failure_in_a_process_keeps_its_message_and_code(drawn, done, monkeypatch):
+def test_a_failure_in_a_process_keeps_its_class_and_its_message(drawn, done, tmp_path):
     folder, _ = done
-    other = FoldData(drawn, "of other data")
-    monkeypatch.setattr(signal_processes, "_shared", [other])
-    outcome = signal_processes._run(jobs_of(drawn, TINY, folder)[0])
-    assert isinstance(outcome, signal_processes.Failure)
-    assert "data is 'of other data'" in str(outcome.error())
-    assert outcome.error().exit_code == ArgumentError.exit_code
-    stopped = signal_processes.Failure("asked to stop", 143, True).error()
-    assert isinstance(stopped, Interrupted)
-    assert stopped.exit_code == 143
+    shutil.copytree(folder, tmp_path / "run")
+    jobs = jobs_of(drawn, TINY, tmp_path / "run")[:2]
+    for job in jobs:
+        (job.folder / "fold.json").unlink()
+    other = SignalData(standardized(drawn, TINY), "of other data")
+    with pytest.raises(ArgumentError, match="data is 'of other data'"):
+        run_folds(other, jobs, processes=2, report=quiet)
+    assert not set(tmp_path.glob("run/folds/.*"))
 
 
 def test_a_fold_writes_its_predictions_as_plain_json(done):
@@ -357,13 +339,14 @@ def test_a_process_that_was_told_to_stop_begins_no_other_fold(drawn, tmp_path, m
         begun.append(job)
         raise Interrupted("SIGTERM came", 143)
 
-    monkeypatch.setattr(signal_processes, "_shared", [None])
+    monkeypatch.setattr(signal_processes, "_data", [None])
     monkeypatch.setattr(signal_processes, "_stopped", [])
     monkeypatch.setattr(signal_processes, "run_fold", told_to_stop)
     jobs = jobs_of(drawn, TINY, tmp_path)
-    outcomes = [signal_processes._run(job) for job in jobs]
+    for job in jobs:
+        with pytest.raises(Interrupted, match="SIGTERM came"):
+            signal_processes._run(job)
     assert begun == jobs[:1]
-    assert outcomes == [signal_processes.Failure("SIGTERM came", 143, True)] * len(jobs)
 
 
 @pytest.mark.slow

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -82,15 +81,6 @@ class Standardization:
         expected = count if self.kind == "training" else 0
         if any(len(part) != expected for part in moments) or any(d < 0 for d in self.deviation):
             raise ValueError("the standardization does not match the channels")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a dictionary for JSON."""
-        return {"kind": self.kind, "mean": list(self.mean), "deviation": list(self.deviation)}
-
-    @classmethod
-    def from_dict(cls, described: Mapping[str, Any]) -> Standardization:
-        """Return the standardization from the output of `to_dict`."""
-        return cls(described["kind"], tuple(described["mean"]), tuple(described["deviation"]))
 
 
 def _moments(signals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

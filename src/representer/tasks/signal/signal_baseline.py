@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from representer.data.signals import Recordings, Standardization
 from representer.kernels.cross_spectral_kernel import CrossSpectralKernel
 from representer.kernels.spectra import MATRIX, POWER
-from representer.tasks.signal.signal_folds import Fold
+from representer.tasks.signal.signal_folds import Fold, joined
 
 _COST = 0.1  # C with one feature per channel and band, about as many as windows of a subject
 _KINDS = {
@@ -69,21 +69,18 @@ def spectral_baseline(
     features = spectra.views[view].astype(np.float64)
     bands = list(dict.fromkeys(one.band for one in kernel.fit(spectra).features()))
     cost = _COST * len(bands) * spectra.shape[0] / features.shape[1]
-    rows, predicted = [], []
+    predicted = []
     for fold in folds:
         parts = fold.parts(recordings)
         train, test = np.concatenate([parts["train"], parts["valid"]]), parts["test"]
         # a rotation changes nothing, and leaves at most as many features as windows
         model = make_pipeline(StandardScaler(), PCA(), LogisticRegression(C=cost, max_iter=2000))
         model.fit(features[train], recordings.labels[train])
-        rows.append(test)
-        predicted.append(model.predict_proba(features[test]))
-    numbers, probabilities = np.concatenate(rows), np.concatenate(predicted)
-    order = np.argsort(numbers, kind="stable")
+        predicted.append((test, model.predict_proba(features[test])))
     name, what = _KINDS[view]
     hertz = ", ".join(f"{low:.3g} to {high:.3g}" for low, high in bands)
     description = f"{what} in bands of {hertz} Hz, standardized on the training subjects; "
     return BaselinePredictions(
         f"{name} + logistic regression", description + "logistic regression.",
-        numbers[order], probabilities[order], time.perf_counter() - started,
+        *joined(predicted), time.perf_counter() - started,
     )  # fmt: skip

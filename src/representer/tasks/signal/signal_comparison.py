@@ -16,9 +16,8 @@ from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
 from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
 from representer.tasks.signal.signal_data import SignalData, prepare, standardized
-from representer.tasks.signal.signal_fold import FoldData, FoldJob, new_estimator, train_fold
-from representer.tasks.signal.signal_folds import Fold, subjects_of
-from representer.tasks.signal.signal_loso import plan
+from representer.tasks.signal.signal_fold import FoldJob, new_estimator, train_fold
+from representer.tasks.signal.signal_folds import Fold, plan, subjects_of
 
 # Options that do not change the results, or that a comparison sets itself.
 _WITHOUT_EFFECT = (
@@ -98,7 +97,7 @@ class SignalComparison(Comparison):
         started = time.perf_counter()
         recordings = standardized(self.data.recordings, config)
         job = FoldJob(replace(config, resume=False), fold, Path())
-        trained = train_fold(UnsavedRun(), job, FoldData(recordings, self.data.digest))
+        trained = train_fold(UnsavedRun(), job, SignalData(recordings, self.data.digest))
         seconds = time.perf_counter() - started
         signals = recordings.signals[trained.rows["test"]]
         return [

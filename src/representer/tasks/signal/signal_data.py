@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -28,19 +28,19 @@ _DEMO_SUBJECTS, _DEMO_WINDOWS, _DEMO_SECONDS = 6, 60, 2.0
 
 @dataclass(frozen=True)
 class SignalData:
-    """Prepared recordings, not standardized.
+    """Recordings of a run.
 
     Attributes:
         recordings: At the sampling rate and the window length of the run.
+        digest: Digest of the recordings before they are standardized.
         source: Path of the file, or a description.
-        digest: Digest of the recordings.
         report: Statistics for details.json.
     """
 
     recordings: Recordings
-    source: str
     digest: str
-    report: dict[str, Any]
+    source: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def prepare(config: Any) -> SignalData:
         "subjects": {s: int((made.subjects == s).sum()) for s in subjects_of(made)},
         "one_class_subjects": single,
     }
-    return SignalData(made, source, digest_of(made), report)
+    return SignalData(made, digest_of(made), source, report)
 
 
 def demo_recordings(seed: int) -> Recordings:

@@ -19,8 +19,8 @@ from representer.explain import (
     recurring_oscillations,
     wavelet_cards,
 )
-from representer.tasks.signal.signal_fold import FoldResult, folder_name
-from representer.tasks.signal.signal_loso import FOLDS
+from representer.tasks.signal.signal_fold import FoldResult
+from representer.tasks.signal.signal_loso import estimators_of
 
 SHOWN = 6  # wavelets to show
 WINDOWS = 100  # maximum number of test windows per fold
@@ -43,9 +43,7 @@ def describe_filters(
         models of the folds, both empty without wavelets; ``importance`` of bands and ``lags`` of
         each class for the models of the folds, empty if windows are too short.
     """
-    trained = [
-        SignalClassifier.load(folder / FOLDS / folder_name(f.fold, k)) for k, f in enumerate(folds)
-    ]
+    trained = estimators_of(folder, folds)
     described: dict[str, Any] = {
         "channels": list(recordings.channels),
         "cards": [],

@@ -11,17 +11,16 @@ from representer.storage.run_folder import RunFolder
 from representer.tasks.options import as_yaml
 from representer.tasks.run_flow import named, opened, publish
 from representer.tasks.signal.signal_baseline import VIEWS, spectral_baseline
-from representer.tasks.signal.signal_data import prepare, standardized
+from representer.tasks.signal.signal_data import SignalData, prepare, standardized
 from representer.tasks.signal.signal_filters import describe_filters
 from representer.tasks.signal.signal_fold import (
-    FoldData,
     FoldJob,
     TrainedFold,
     new_estimator,
     train_fold,
 )
-from representer.tasks.signal.signal_folds import final_fold
-from representer.tasks.signal.signal_loso import plan, run_loso
+from representer.tasks.signal.signal_folds import final_fold, plan
+from representer.tasks.signal.signal_loso import run_loso
 from representer.tasks.signal.signal_results import details_of, metrics_of, summary
 
 
@@ -54,7 +53,7 @@ def fit(config: Any) -> dict[str, Any]:
         say(f"{len(folds)} folds of {len(data.recordings)} windows, {data.recordings.seconds:g} s "
             f"each, of {len(data.report['subjects'])} subjects")  # fmt: skip
         result = run_loso(data.recordings, config, run.path)
-        shared = FoldData(standardized(data.recordings, config), data.digest)
+        shared = SignalData(standardized(data.recordings, config), data.digest)
         final = train_final(run, config, shared)
         baselines = [
             spectral_baseline(data.recordings, folds, config.standardize, view)
@@ -72,7 +71,7 @@ def fit(config: Any) -> dict[str, Any]:
         return publish(run, metrics, details, [summary(metrics), about, metrics["verdict"]])
 
 
-def train_final(run: RunFolder, config: Any, data: FoldData) -> TrainedFold:
+def train_final(run: RunFolder, config: Any, data: SignalData) -> TrainedFold:
     """Train the final model on all subjects, or continue its training."""
     fold = final_fold(data.recordings, config.valid_fraction, config.seed, file=config.data)
     end = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,18 +13,16 @@ from representer.errors import DataError
 from representer.estimators import SignalClassifier, saving
 from representer.estimators.classes import Classes
 from representer.estimators.fitting import Examples, trainer_config
-from representer.estimators.signal_parameters import SignalParameters
 from representer.storage.fields import from_values
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import MODEL, RunFiles
 from representer.storage.run_folder import RunFolder, refuse_links
 from representer.tasks.options import determining
-from representer.tasks.signal.signal_data import SignalForm, reading_of
+from representer.tasks.signal.signal_data import SignalData, SignalForm, reading_of
 from representer.tasks.signal.signal_folds import Fold
 from representer.tasks.signal.signal_task import estimator_parameters
 from representer.training import generators
 from representer.training.settings import plain, require_same
-from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
 
 RESULT = "fold.json"
@@ -51,17 +48,10 @@ class FoldJob(NamedTuple):
     fold: Fold
     folder: Path
 
-
-class FoldData(NamedTuple):
-    """Recordings of all folds.
-
-    Attributes:
-        recordings: As the estimators take them: see `signal_data.standardized`.
-        digest: Digest of the recordings as read; a fold of other recordings is rejected.
-    """
-
-    recordings: Recordings
-    digest: str
+    @property
+    def seed(self) -> int:
+        """The seed of the weights and the order."""
+        return generators.derive(self.config.seed, "fold", self.fold.name) % 2**31
 
 
 @dataclass(frozen=True)
@@ -97,6 +87,12 @@ class FoldResult:
         """Return the accuracy on the test windows."""
         return float((self.probabilities.argmax(axis=1) == recordings.labels[self.rows]).mean())
 
+    def line(self, recordings: Recordings) -> str:
+        """Return the result as a line for the terminal."""
+        epoch = f"epoch {self.best_epoch} of {self.epochs}, " if self.epochs else ""
+        tested = f"accuracy {self.accuracy(recordings):.3f} on {len(self.rows)} windows"
+        return f"{self.fold.name}: {tested}, {epoch}{self.seconds:.1f} s"
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serializable dict."""
         arrays = {
@@ -123,12 +119,12 @@ class TrainedFold(NamedTuple):
     training: TrainingResult | None
 
 
-def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
-    """Train one fold, continue it, or read its result if it is finished.
+def run_fold(job: FoldJob, data: SignalData) -> FoldResult:
+    """Train one fold, or continue it.
 
     Args:
         job: The fold, its configuration and its folder.
-        data: The recordings.
+        data: Standardized recordings, with the digest of those as read.
 
     Raises:
         ArgumentError: If the fold in the folder has other settings.
@@ -136,8 +132,6 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
         Interrupted: If a signal arrived; the fold can continue.
         TrainingError: If the training diverges.
     """
-    if (before := finished(job, data)) is not None:
-        return before
     refuse_links(job.folder)
     with RunFolder(job.folder, resume=job.folder.exists()) as run:
         estimator, rows, training = train_fold(run, job, data)
@@ -153,27 +147,29 @@ def run_fold(job: FoldJob, data: FoldData) -> FoldResult:
             stopped_by=training.reason if training else "",
             parts={name: dict(part._asdict()) for name, part in estimator.parts_.items()},
         )
-        described = {"settings": _all_settings(job, data), **result.to_dict()}
+        described = {"settings": _settings(job, data), **result.to_dict()}
         run.write_json(RESULT, described)
     return FoldResult.from_dict(described)
 
 
-def train_fold(run: RunFolder, job: FoldJob, data: FoldData, *, verbose: int = 0) -> TrainedFold:
+def train_fold(run: RunFolder, job: FoldJob, data: SignalData, *, verbose: int = 0) -> TrainedFold:
     """Train the estimator of a fold in an open folder; the test subjects are not used."""
     if run.is_saved:
         refuse_other_versions(run.path)
-    rows, seed = job.fold.parts(data.recordings), fold_seed(job)
-    train, valid = (data.recordings.take(rows[side]) for side in ("train", "valid"))
-    estimator = new_estimator(job.config, train, seed, verbose=verbose)
+    rows = job.fold.parts(data.recordings)
+    parts = {side: data.recordings.take(rows[side]) for side in ("train", "valid")}
+    train = parts["train"]
+    estimator = new_estimator(job.config, train, job.seed, verbose=verbose)
     form = SignalForm(
         train.channels, train.signals.shape[2], job.config.standardize == "subject",
         (*job.fold.train, *job.fold.valid),
     )  # fmt: skip
-    parts = {"train": train, "valid": valid}
+    settings = _settings(job, data)
+    del settings["trainer"]  # which checks them itself
     training = estimator.fit_parts(
-        run, estimator.new_network(seed) if estimator.has_network else None,
-        {name: (list(own.signals), own.labels) for name, own in parts.items()}, seed,
-        groups=train.subjects, settings=lambda trainer: _settings(job, data, trainer),
+        run, estimator.new_network(job.seed) if estimator.has_network else None,
+        {name: (list(own.signals), own.labels) for name, own in parts.items()}, job.seed,
+        groups=train.subjects, settings=lambda trainer: settings,
         reading=reading_of(job.config) | asdict(form),
     )  # fmt: skip
     return TrainedFold(estimator, rows, training)
@@ -193,7 +189,7 @@ def new_estimator(
     Raises:
         ArgumentError: If a parameter is out of its range.
     """
-    chosen = estimator_parameters(config, train.sampling_rate)
+    chosen: dict[str, Any] = estimator_parameters(config, train.sampling_rate)
     chosen |= {"random_state": seed, "verbose": verbose}
     estimator = SignalClassifier(**chosen)
     estimator.check()
@@ -203,7 +199,7 @@ def new_estimator(
     return estimator
 
 
-def finished(job: FoldJob, data: FoldData) -> FoldResult | None:
+def finished(job: FoldJob, data: SignalData) -> FoldResult | None:
     """Return the result of a finished fold, or None.
 
     Raises:
@@ -220,7 +216,7 @@ def finished(job: FoldJob, data: FoldData) -> FoldResult | None:
     except (ValueError, KeyError, TypeError) as error:
         fix = "Delete the folder of this fold and continue with --resume."
         raise DataError(f"is damaged ({error})", file=path, fix=fix) from None
-    require_same(settings, _all_settings(job, data), job.folder)
+    require_same(settings, _settings(job, data), job.folder)
     may_go_on = result.stopped_by == "epochs" and result.epochs < job.config.epochs
     return None if may_go_on else result
 
@@ -238,29 +234,15 @@ def refuse_other_versions(folder: Path) -> None:
     saving.require_this_version(described, folder)
 
 
-def fold_seed(job: FoldJob) -> int:
-    """Return the seed of the weights and the order of a fold."""
-    return generators.derive(job.config.seed, "fold", job.fold.name) % 2**31
-
-
-def folder_name(fold: Fold, number: int) -> str:
-    """Return the name of a fold's folder: its number, and its name with safe characters."""
-    return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', fold.name)[:60]}"
-
-
-def _settings(job: FoldJob, data: FoldData, trainer: TrainerConfig) -> dict[str, Any]:
-    """Return the settings that determine a fold, except those that the trainer checks."""
-    chosen = determining(job.config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
-    return {**chosen, "fold": job.fold.to_dict(), "data": data.digest}
-
-
-def _all_settings(job: FoldJob, data: FoldData) -> dict[str, Any]:
-    """Return all settings that determine a fold, as plain values."""
+def _settings(job: FoldJob, data: SignalData) -> dict[str, Any]:
+    """Return everything that determines a fold, as plain values."""
     labels, rows = data.recordings.labels, job.fold.parts(data.recordings)
-    chosen = estimator_parameters(job.config, data.recordings.sampling_rate)
+    parameters = estimator_parameters(job.config, data.recordings.sampling_rate)
     train, valid = (
         Examples(rows[side].tolist(), labels[rows[side]]) for side in ("train", "valid")
     )
     target = Classes(data.recordings.classes)
-    trainer = trainer_config(SignalParameters(**chosen), target, train, valid, fold_seed(job))
-    return plain({**_settings(job, data, trainer), "trainer": trainer.settings()})
+    trainer = trainer_config(SignalClassifier(**parameters), target, train, valid, job.seed)
+    chosen = determining(job.config, trainer, _OPTIONS_WITHOUT_EFFECT_ON_TRAINING)
+    about = {"fold": job.fold.to_dict(), "data": data.digest, "trainer": trainer.settings()}
+    return plain(chosen | about)

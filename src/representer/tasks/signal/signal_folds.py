@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -49,12 +50,24 @@ class Fold:
         """Return a JSON-serializable dict."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 
+    def folder_name(self, number: int) -> str:
+        """Return the name of the fold's folder: its number, and its name with safe characters."""
+        return f"{number:03d}-{re.sub(r'[^A-Za-z0-9_-]+', '_', self.name)[:60]}"
+
     def parts(self, recordings: Recordings) -> dict[str, np.ndarray]:
         """Return the indices of the windows of each part."""
         return {
             side: np.flatnonzero(np.isin(recordings.subjects, getattr(self, side)))
             for side in SIDES
         }
+
+
+def plan(recordings: Recordings, config: Any) -> list[Fold]:
+    """Return the folds of a `SignalConfig`; see `folds_of`."""
+    return folds_of(
+        recordings, config.valid_fraction, config.seed,
+        count=config.folds, tested=config.tested, file=config.data,
+    )  # fmt: skip
 
 
 def folds_of(
@@ -114,6 +127,27 @@ def final_fold(
 def subjects_of(recordings: Recordings) -> list[str]:
     """Return the subjects in order of appearance."""
     return list(dict.fromkeys(recordings.subjects.tolist()))
+
+
+def accuracy_by_subject(
+    recordings: Recordings, rows: np.ndarray, predicted: np.ndarray
+) -> dict[str, float]:
+    """Return the accuracy on each subject, in the order of the recordings.
+
+    Args:
+        recordings: The recordings.
+        rows: Indices of the predicted windows.
+        predicted: Predicted class of each ``(rows,)``.
+    """
+    right, subjects = predicted == recordings.labels[rows], recordings.subjects[rows]
+    return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
+
+
+def joined(folds: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of all folds in ascending order, and the probabilities of these windows."""
+    rows, probabilities = map(np.concatenate, zip(*folds, strict=True))
+    order = np.argsort(rows, kind="stable")
+    return rows[order], probabilities[order]
 
 
 def _fold(

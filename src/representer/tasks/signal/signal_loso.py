@@ -1,4 +1,4 @@
-"""Leave-one-subject-out cross-validation, each fold in a process of its own."""
+"""Leave-one-subject-out cross-validation: the folds of a run, in one process or several."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from representer.data.signals import Recordings
+from representer.estimators import SignalClassifier
 from representer.printable import say
-from representer.tasks.signal.signal_data import digest_of, standardized
-from representer.tasks.signal.signal_fold import FoldData, FoldJob, FoldResult, folder_name
-from representer.tasks.signal.signal_folds import Fold, folds_of, subjects_of
-from representer.tasks.signal.signal_processes import run_folds
+from representer.tasks.signal.signal_data import SignalData, digest_of, standardized
+from representer.tasks.signal.signal_fold import FoldJob, FoldResult, finished, run_fold
+from representer.tasks.signal.signal_folds import accuracy_by_subject, joined, plan
+from representer.tasks.signal.signal_processes import run_in_processes
 
 FOLDS = "folds"
 
@@ -37,10 +38,7 @@ class LosoResult:
     @classmethod
     def of_folds(cls, folds: Sequence[FoldResult]) -> LosoResult:
         """Join the predictions of the folds."""
-        rows = np.concatenate([fold.rows for fold in folds])
-        probabilities = np.concatenate([fold.probabilities for fold in folds])
-        order = np.argsort(rows, kind="stable")
-        return cls(tuple(folds), rows[order], probabilities[order])
+        return cls(tuple(folds), *joined([(fold.rows, fold.probabilities) for fold in folds]))
 
     @property
     def seconds(self) -> float:
@@ -52,35 +50,18 @@ class LosoResult:
         return accuracy_by_subject(recordings, self.rows, self.probabilities.argmax(axis=1))
 
 
-def accuracy_by_subject(
-    recordings: Recordings, rows: np.ndarray, predicted: np.ndarray
-) -> dict[str, float]:
-    """Return the accuracy on each subject, in the order of the recordings.
-
-    Args:
-        recordings: The recordings.
-        rows: Indices of the predicted windows.
-        predicted: Predicted class of each ``(rows,)``.
-    """
-    right, subjects = predicted == recordings.labels[rows], recordings.subjects[rows]
-    return {s: float(right[subjects == s].mean()) for s in subjects_of(recordings) if s in subjects}
-
-
-def plan(recordings: Recordings, config: Any) -> list[Fold]:
-    """Return the folds of a `SignalConfig`; see `folds_of`."""
-    return folds_of(
-        recordings, config.valid_fraction, config.seed,
-        count=config.folds, tested=config.tested, file=config.data,
-    )  # fmt: skip
-
-
 def jobs_of(recordings: Recordings, config: Any, folder: str | Path) -> list[FoldJob]:
-    """Return the jobs of a run, one folder per fold; jobs of several runs can run together."""
-    place = Path(folder) / FOLDS
+    """Return the jobs of a run, one folder per fold."""
     return [
-        FoldJob(replace(config, resume=False), fold, place / folder_name(fold, k))
-        for k, fold in enumerate(plan(recordings, config))
+        FoldJob(replace(config, resume=False), fold, Path(folder, FOLDS, fold.folder_name(number)))
+        for number, fold in enumerate(plan(recordings, config))
     ]
+
+
+def estimators_of(folder: Path, folds: Sequence[FoldResult]) -> list[SignalClassifier]:
+    """Return the trained estimators of the folds of a run."""
+    names = (one.fold.folder_name(number) for number, one in enumerate(folds))
+    return [SignalClassifier.load(folder / FOLDS / name) for name in names]
 
 
 def run_loso(
@@ -108,9 +89,45 @@ def run_loso(
         DataError: If the recordings have too few subjects for the folds.
         ArgumentError: If a fold in the folder has other settings.
         Interrupted: If a signal arrived; everything is saved.
+        TrainingError: If a training diverged, or a process was killed.
     """
-    data = FoldData(standardized(recordings, config), digest_of(recordings))
+    data = SignalData(standardized(recordings, config), digest_of(recordings))
     count = config.jobs if processes is None else processes
     jobs = jobs_of(recordings, config, folder)
     results = run_folds(data, jobs, processes=count or os.cpu_count() or 1, report=report)
     return LosoResult.of_folds(results)
+
+
+def run_folds(
+    data: SignalData,
+    jobs: Sequence[FoldJob],
+    *,
+    processes: int,
+    report: Callable[[str], None],
+) -> list[FoldResult]:
+    """Run folds, each once, and return their results in the order of the jobs.
+
+    Args:
+        data: Recordings as the estimators take them, with the digest of those as read.
+        jobs: The folds.
+        processes: Number of worker processes; 1 runs the folds in this process.
+        report: Called with a line for every finished fold.
+
+    Raises:
+        RepresenterError: See `run_loso`.
+    """
+    results = {job.folder: result for job in jobs if (result := finished(job, data))}
+    waiting = [job for job in jobs if job.folder not in results]
+    if results:
+        report(f"{len(results)} of {len(jobs)} folds are finished already")
+
+    def take(job: FoldJob, result: FoldResult) -> None:
+        results[job.folder] = result
+        report(f"{len(results)}/{len(jobs)} {result.line(data.recordings)}")
+
+    if min(processes, len(waiting)) > 1:
+        run_in_processes(data, waiting, processes, take)
+    else:
+        for job in waiting:
+            take(job, run_fold(job, data))
+    return [results[job.folder] for job in jobs]

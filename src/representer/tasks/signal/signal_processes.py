@@ -2,108 +2,82 @@
 
 from __future__ import annotations
 
-import fcntl
+import mmap
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.connection import wait as wait_for_end
-from pathlib import Path
-from tempfile import NamedTemporaryFile
+from multiprocessing.reduction import DupFd
+from tempfile import TemporaryFile
+from typing import IO, Any
 
 import numpy as np
 import torch
 
-from representer.data.signals import Recordings
-from representer.errors import Interrupted, RepresenterError, TrainingError
-from representer.tasks.signal.signal_fold import FoldData, FoldJob, FoldResult, finished, run_fold
+from representer.errors import Interrupted, TrainingError
+from representer.tasks.signal.signal_data import SignalData
+from representer.tasks.signal.signal_fold import FoldJob, FoldResult, run_fold
 from representer.training.freed_memory import keep_freed_memory
 from representer.training.interruption import Interruption
 
 _POLL = 0.2  # seconds between checks for a signal
-_COPY = ".signals-"  # prefix of the name of the copy
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Error that ended a fold, in a picklable form."""
+class Shared:
+    """An array in an open file, which worker processes map into memory when they start."""
 
-    message: str
-    exit_code: int
-    is_interruption: bool
+    file: IO[bytes]
+    array: np.ndarray
 
-    def error(self) -> RepresenterError:
-        """Return the error to raise."""
-        if self.is_interruption:
-            return Interrupted(self.message, self.exit_code)
-        error = RepresenterError(self.message)
-        error.exit_code = self.exit_code
-        return error
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how a worker, which inherits the open file, restores the array."""
+        return _mapped, (DupFd(self.file.fileno()), self.array.dtype.str, self.array.shape)
 
 
-def run_folds(
-    data: FoldData,
+def run_in_processes(
+    data: SignalData,
     jobs: Sequence[FoldJob],
-    *,
     processes: int,
-    report: Callable[[str], None],
-) -> list[FoldResult]:
-    """Run folds in parallel, each once, and return their results in the order of the jobs.
+    take: Callable[[FoldJob, FoldResult], None],
+) -> None:
+    """Run folds in worker processes.
 
     Args:
         data: Recordings of all folds.
-        jobs: The folds, of one or several configurations.
-        processes: Number of worker processes; 1 runs the folds in this process.
-        report: Called with a line for every finished fold.
+        jobs: The folds.
+        processes: Number of processes.
+        take: Called with each result when it arrives.
 
     Raises:
-        ArgumentError: If a fold in a folder has other settings.
-        Interrupted: If a signal arrived; everything is saved and can continue.
-        TrainingError: If a training diverged, or a process was killed.
+        Interrupted: A signal arrived; everything is saved and can continue.
+        RepresenterError: The error of a fold.
+        TrainingError: A process was killed.
     """
-    results = {k: finished(job, data) for k, job in enumerate(jobs)}
-    waiting = [k for k, result in results.items() if result is None]
-    if len(waiting) < len(jobs):
-        report(f"{len(jobs) - len(waiting)} of {len(jobs)} folds are finished already")
-
-    def take(k: int, result: FoldResult) -> None:
-        results[k] = result
-        done = sum(result is not None for result in results.values())
-        report(f"{done}/{len(jobs)} {_line(jobs[k], result, data.recordings)}")
-
-    if waiting:
-        if min(processes, len(waiting)) == 1:
-            for k in waiting:
-                take(k, run_fold(jobs[k], data))
-        else:
-            _in_processes(data, {k: jobs[k] for k in waiting}, processes, take)
-    return [result for result in results.values() if result is not None]
-
-
-def _in_processes(
-    data: FoldData,
-    jobs: dict[int, FoldJob],
-    processes: int,
-    take: Callable[[int, FoldResult], None],
-) -> None:
-    """Run the jobs in worker processes, and pass on each result when it arrives."""
-    interruption = Interruption()
-    beside = next(iter(jobs.values())).folder.parent
-    with _copied(data.recordings.signals, beside) as shared, interruption:
+    interruption, place = Interruption(), jobs[0].folder.parent
+    place.mkdir(parents=True, exist_ok=True)
+    # the file has no name, so that nothing is left of it when all processes have been killed
+    with TemporaryFile(dir=place) as copy, interruption:
+        data.recordings.signals.tofile(copy)
+        signals: Any = Shared(copy, data.recordings.signals)
+        shared = replace(data, recordings=replace(data.recordings, signals=signals))
         others = set(active_children())
-        none = replace(data.recordings, signals=data.recordings.signals[:, :0, :0])
-        without = data._replace(recordings=none)
-        pool = ProcessPoolExecutor(
-            min(processes, len(jobs)), get_context("spawn"), _begin, (shared, without)
-        )
+        context = get_context("spawn")
+        pool = ProcessPoolExecutor(min(processes, len(jobs)), context, _begin, (shared,))
         try:
-            futures = {pool.submit(_run, job): k for k, job in jobs.items()}
-            _collect(futures, take, interruption)
+            waiting = {pool.submit(_run, job): job for job in jobs}
+            while waiting:
+                for future in wait(waiting, _POLL, FIRST_COMPLETED).done:
+                    take(waiting.pop(future), future.result())
+                if interruption:
+                    kept = "finished folds are kept, and the others are saved"
+                    message = f"{interruption.name} received; {kept}. Continue with --resume."
+                    raise Interrupted(message, interruption.exit_code)
         except BrokenProcessPool:
             raise TrainingError(
                 "a process that trained a fold was killed, possibly for lack of memory. Continue "
@@ -118,58 +92,18 @@ def _in_processes(
                 worker.join()
 
 
-@contextmanager
-def _copied(signals: np.ndarray, folder: Path) -> Iterator[Path]:
-    """Keep a copy of the signals in a folder, and remove copies of killed processes."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(f"{_COPY}*"):
-        with suppress(OSError), left.open("rb") as file:  # locked, or removed by another process
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
-    while True:
-        with NamedTemporaryFile(dir=folder, prefix=_COPY, suffix=".npy", delete=False) as file:
-            path = Path(file.name)
-            fcntl.flock(
-                file, fcntl.LOCK_EX
-            )  # released when this process ends, even if it is killed
-            if not path.exists():  # another process removed it as a stale copy
-                continue
-            try:
-                np.save(file, signals)
-                file.flush()
-                yield path
-            finally:
-                path.unlink(missing_ok=True)
-        return
+_data: list[SignalData] = []  # in a worker: of all its folds
+_stopped: list[Interrupted] = []  # in a worker: the interruption
 
 
-def _collect(
-    futures: dict[Future[FoldResult | Failure], int],
-    take: Callable[[int, FoldResult], None],
-    interruption: Interruption,
-) -> None:
-    waiting = set(futures)
-    while waiting:
-        done, waiting = wait(waiting, timeout=_POLL, return_when=FIRST_COMPLETED)
-        for future in done:
-            outcome = future.result()
-            if isinstance(outcome, Failure):
-                raise outcome.error()
-            take(futures[future], outcome)
-        if interruption:
-            raise Interrupted(
-                f"{interruption.name} received; finished folds are kept, and the others are saved. "
-                "Continue with --resume.",
-                interruption.exit_code,
-            )
+def _mapped(file: Any, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    with os.fdopen(file.detach(), "rb") as opened:
+        mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    return np.frombuffer(mapped, dtype).reshape(shape)
 
 
-_shared: list[FoldData] = []  # in a worker: data of all its folds
-_stopped: list[Failure] = []  # in a worker: the interruption
-
-
-def _begin(copy: Path, without: FoldData) -> None:
-    """Prepare a worker: one thread, memory-mapped signals, and an exit together with its parent.
+def _begin(data: SignalData) -> None:
+    """Prepare a worker: one thread, and an exit together with its parent.
 
     Ctrl-C in a terminal reaches all processes; only the parent handles it and ends the workers.
     """
@@ -177,9 +111,7 @@ def _begin(copy: Path, without: FoldData) -> None:
     torch.set_num_threads(1)
     keep_freed_memory()
     threading.Thread(target=_leave_with_parent, daemon=True).start()
-    signals = np.load(copy, mmap_mode="r", allow_pickle=False)
-    recordings = replace(without.recordings, signals=signals)
-    _shared.append(without._replace(recordings=recordings))
+    _data.append(data)
 
 
 def _leave_with_parent() -> None:
@@ -189,22 +121,11 @@ def _leave_with_parent() -> None:
     os._exit(1)
 
 
-def _run(job: FoldJob) -> FoldResult | Failure:
+def _run(job: FoldJob) -> FoldResult:
     if _stopped:  # a job that the pool had already dispatched
-        return _stopped[0]
+        raise _stopped[0]
     try:
-        return run_fold(job, _shared[-1])
-    except RepresenterError as error:  # some subclasses cannot be unpickled
-        failure = Failure(str(error), error.exit_code, isinstance(error, Interrupted))
-    if failure.is_interruption:
-        _stopped.append(failure)
-    return failure
-
-
-def _line(job: FoldJob, result: FoldResult, recordings: Recordings) -> str:
-    epoch = f"epoch {result.best_epoch} of {result.epochs}, " if result.epochs else ""
-    return (
-        f"{job.fold.name}: accuracy {result.accuracy(recordings):.3f} on {len(result.rows)} "
-        f"windows, {epoch}"
-        f"{result.seconds:.1f} s"
-    )
+        return run_fold(job, _data[-1])
+    except Interrupted as error:
+        _stopped.append(error)
+        raise

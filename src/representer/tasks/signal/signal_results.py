@@ -17,7 +17,8 @@ from representer.tasks.run_flow import repeated
 from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_data import SignalData
 from representer.tasks.signal.signal_fold import FoldResult, TrainedFold
-from representer.tasks.signal.signal_loso import LosoResult, accuracy_by_subject
+from representer.tasks.signal.signal_folds import accuracy_by_subject
+from representer.tasks.signal.signal_loso import LosoResult
 from representer.tasks.signal.signal_paired import paired_over_subjects
 from representer.tasks.signal.signal_task import DEMO, SIGNAL, SignalConfig
 

@@ -25,8 +25,7 @@ from representer.storage.run_files import require_finite
 from representer.tasks.estimator_objects import Objects
 from representer.tasks.estimator_use import EstimatorUse
 from representer.tasks.signal.signal_data import SignalForm, at_rate, read_given
-from representer.tasks.signal.signal_folds import subjects_of
-from representer.tasks.signal.signal_loso import accuracy_by_subject
+from representer.tasks.signal.signal_folds import accuracy_by_subject, subjects_of
 from representer.tasks.signal.signal_task import SignalReading, Streaming
 from representer.tasks.table_file import as_csv, check_output, write_table
 
