@@ -135,6 +135,7 @@ def _levels_network(
         "depth": kernel.depth + 1,
         "edge_dim": relabel.edge_dim if kernel.edges else None,
         "readout": "sum",
+        "label_channels": 0,
         "sigma": relabel.activation,
     }
     like = {"device": relabel.weight.device, "dtype": relabel.weight.dtype}
@@ -252,8 +253,8 @@ def _levels(layer: WLKernelNN) -> WeisfeilerLehmanKernel | str:
     reason = _first(
         (layer.activation, f"Its activation {layer.activation} of a kernel is not a kernel."),
         (
-            layer.label_channels is not None,
-            "Its first labels are a learned embedding of the nodes; embed them before.",
+            layer.label_channels != 0,
+            "Its first labels are a learned embedding of the nodes; use label_channels=0.",
         ),
         (
             layer.depth > 1 and layer.readout == "last",

@@ -110,7 +110,7 @@ def test_the_stacked_weights_of_old_graph_layers_become_matrices():
             **{f"walks.0.{n}": s for n, s in walks.items()},
             **{f"walks.1.{n}": s for n, s in later.items()},
         },
-        nn.WLKernelNN(I, H, **options): {
+        nn.WLKernelNN(I, H, label_channels=0, **options): {
             **{f"walks.0.{n}": s for n, s in walks.items()},
             **{f"relabeling.{n}": s for n, s in relabeling.items()},
         },

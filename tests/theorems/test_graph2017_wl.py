@@ -156,7 +156,7 @@ def test_10_the_generalized_relabeling(activation, edge_dim, G, seed):
 
 def network(seed: int, **options) -> WLKernelNN:
     torch.manual_seed(seed)
-    net = WLKernelNN(2, 3, dtype=torch.float64, **options)
+    net = WLKernelNN(2, 3, label_channels=0, dtype=torch.float64, **options)
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return net

@@ -80,7 +80,7 @@ def test_the_number_of_parameters_matches_the_authors_network():
 
 
 def test_labels_and_levels_can_be_inspected():
-    net = WLKernelNN(3, 4, depth=3, dtype=F64)
+    net = WLKernelNN(3, 4, depth=3, label_channels=0, dtype=F64)
     x, ends = torch.randn(5, 3, dtype=F64), torch.randint(0, 5, (2, 9))
     assert torch.equal(net.labels(x, ends), x)
     assert torch.equal(net.labels(x, ends, level=1), net.relabeling(x, ends))
@@ -89,6 +89,7 @@ def test_labels_and_levels_can_be_inspected():
     assert torch.equal(net.node_states(x, ends, level=-1), levels[2])
     assert net.references().shape == (4, 2, 3)
     assert WLKernelNN(3, 4, label_channels=7).references().shape == (4, 2, 7)
+    assert WLKernelNN(3, 4).references().shape == (4, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -97,13 +98,14 @@ def test_labels_and_levels_can_be_inspected():
         ({"decay": "gated"}, "gate that depends on the edges"),
         ({"activation": "relu"}, "activation relu"),
         ({"label_channels": 5}, "learned embedding"),
+        ({"label_channels": None}, "label_channels=0"),
         ({"readout": "last"}, "readout='sum'"),
         ({"share_references": False}, "share_references=True"),
     ],
 )
 def test_the_error_for_a_layer_without_a_kernel_states_the_reason(options, reason):
     with pytest.raises(KindError, match=reason):
-        WLKernelNN(3, 4, **options).kernel  # noqa: B018
+        WLKernelNN(3, 4, **{"label_channels": 0, **options}).kernel  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_the_error_for_a_layer_without_a_kernel_states_the_reason(options, reaso
         ({"depth": 0}, "depth is 0"),
         ({"readout": "mean"}, "readout is 'mean'; expected 'sum' or 'last'"),
         ({"sigma": "sine"}, "activation is 'sine'"),
-        ({"label_channels": 0}, "label_channels is 0"),
+        ({"label_channels": -1}, "label_channels is -1"),
     ],
 )
 def test_the_error_for_an_invalid_option_names_it(options, message):

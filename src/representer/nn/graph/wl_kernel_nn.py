@@ -37,7 +37,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
     lies in the space of ``kernels.WeisfeilerLehmanKernel`` of depth L − 1 (Proposition 2).
     Edge features, the decay and its gate are as in :class:`~representer.nn.RandomWalkKernelNN`;
     the relabeling is :class:`~representer.nn.Relabeling`. The authors' code corresponds to
-    ``label_channels=hidden_channels, readout="last", gate_scale=10.0``.
+    ``readout="last", gate_scale=10.0``.
 
     Args:
         in_channels: d, features of a node.
@@ -48,8 +48,8 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
         edge_dim: K, features of an edge; None to ignore edge features.
         readout: ``"sum"`` over the levels (the paper), or the ``"last"`` level (the authors' code).
         activation: Activation of h_G, a name of ``functional.NONLINEARITIES``; None for none.
-        label_channels: Features of a label, if they differ from those of a node; then
-            :math:`h_v^{(0)} = \sigma(A f_v)`.
+        label_channels: Features of a label, H by default; the first labels are
+            :math:`h_v^{(0)} = \sigma(A f_v)`. With 0 they are the features of the nodes, as above.
         share_references: Use the same references at all levels, as in the authors' code, instead of
             separate ones, as in the paper.
         sigma: σ, a name of ``functional.NONLINEARITIES``.
@@ -96,11 +96,11 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
             raise ArgumentError("readout", readout, "'sum' or 'last'")
         self.readout, self.sigma, self.bias = readout, sigma, bias
         self.share_references = share_references
-        self.label_channels = label_channels
+        self.label_channels = hidden_channels if label_channels is None else label_channels
         channels, made = in_channels, {"device": o.device, "dtype": o.dtype}
         self.embedding = None
-        if label_channels is not None:
-            channels = check_size("label_channels", label_channels)
+        if self.label_channels != 0:
+            channels = check_size("label_channels", self.label_channels)
             self.embedding = nn.Parameter(torch.empty(channels, in_channels, **made))  # A
             draw(self.embedding)
         self.relabeling = Relabeling(channels, self.edge_dim, sigma, bias=bias, **made)
@@ -155,7 +155,7 @@ class WLKernelNN(GraphNetwork, HasKernel["WeisfeilerLehmanKernel"]):
     def references(self, level: int = 0) -> Tensor:
         """Return the reference walk of each unit ``(H, n, d)``, a view of the weights.
 
-        They are walks of labels, which are node features without ``label_channels``.
+        They are walks of labels, which are node features if ``label_channels`` is 0.
         """
         return self._walks(level).nodes.detach().transpose(0, 1)
 
