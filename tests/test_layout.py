@@ -34,10 +34,9 @@ COVERED_BY = {
     "tests/estimators/test_language_kernel.py": (
         "estimators/language_estimator", "estimators/language_predictors",
     ),
-    "tests/estimators/test_conformal.py": ("estimators/conformal_estimator",),
     "tests/estimators/test_report_page.py": ("estimators/language_report", "estimators/results"),
-    "tests/estimators/test_joint.py": (
-        "estimators/feature_kernel", "estimators/halves", "estimators/joint_target",
+    "tests/estimators/test_joint_fitting.py": (
+        "estimators/joint_target",
         "estimators/kernel_machine", "estimators/linear_solution", "estimators/pool",
     ),
     "tests/cli/test_main.py": ("cli/errors",),
@@ -155,7 +154,7 @@ COVERED_BY = {
     "tests/estimators/test_text.py": (
         "estimators/__init__", "estimators/base", "estimators/division",
         "estimators/explanation", "estimators/fitting",
-        "estimators/kinds", "estimators/network_estimator",
+        "estimators/kinds", "estimators/supervised",
         "estimators/ngram_contributions", "estimators/parameters",
         "estimators/saving", "estimators/targets",
         "estimators/text_explanation", "estimators/text_parameters",

@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from representer import estimators
 from representer.errors import ArgumentError, DataError
 from representer.estimators import TextClassifier
+from representer.estimators.results import parameter_counts
 from representer.report.metrics import wilson_interval
 from representer.report.standing import parts_sentence
 
@@ -88,7 +89,7 @@ def test_the_page_is_one_file_that_says_what_was_fitted(fitted, tmp_path):
         assert (train + valid, train > valid > 0) == (len(X), True)
     assert parts_sentence({name: part._asdict() for name, part in estimator.parts_.items()}) in page
     assert f"<dt>random_state</dt><dd>{estimator.random_state}</dd>" in page
-    assert f"{estimator._count_parameters({})['all']:,}".replace(",", "\u202f") in page
+    assert f"{parameter_counts(estimator)['all']:,}".replace(",", "\u202f") in page
     assert "<h2>Learning curves</h2>" in page
     assert "Test results" not in page
     assert "Explained predictions" not in page

@@ -11,8 +11,7 @@ from representer.data.signals import synthetic_recordings
 from representer.errors import ArgumentError
 from representer.estimators import SignalClassifier, signal
 from representer.estimators.classes import Classes
-from representer.estimators.feature_kernel import compressed
-from representer.estimators.kernel_machine import KernelMachine
+from representer.estimators.kernel_machine import KernelMachine, compressed
 from representer.estimators.kernel_selection import select, splits_of
 from representer.kernels import CrossSpectralKernel
 

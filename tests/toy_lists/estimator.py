@@ -14,6 +14,7 @@ from representer.errors import DataError
 from representer.estimators.explanation import NETWORK, Contribution
 from representer.estimators.fitting import shuffled
 from representer.estimators.kinds import Classifier
+from representer.estimators.pool import Explained
 from representer.storage.fields import from_values
 from toy_lists.task import ListParameters
 
@@ -100,13 +101,12 @@ class ListClassifier(ListParameters, Classifier):
         return from_values(ListInputs, values)
 
     @torch.no_grad()
-    def _explain(self, one: Any) -> tuple[float, float, list[Contribution]]:
+    def _explain_network(self, one: Any, output: int) -> Explained:
         (x,) = self.inputs_.encode([one])
         logits = self.network_(*self.inputs_.collate([x]))[0]
-        c = int(logits.argmax())
 
         def centered(y: Tensor) -> Tensor:
-            return y[..., c] - y.mean(-1)
+            return y[..., output] - y.mean(-1)
 
         values = centered(self.network_.parts(x))
         parts = [

@@ -19,6 +19,7 @@ class Reading:
 class ListParameters(TargetParameters):
     """Parameters of the estimator, which are options of ``fit`` too."""
 
+    answer: str = option("network", "what predicts: there is no kernel", choices=("network",))
     hidden_size: int = option(16, "hidden units")
 
     def check(self) -> None:

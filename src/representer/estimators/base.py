@@ -1,297 +1,264 @@
-"""Fitting, predicting and saving, written once for every estimator.
-
-An estimator is a dataclass of parameters (`TargetParameters`), the inputs of its network (how
-objects become batches), and what it predicts (`Classes` or `Numbers`). A subclass gives the inputs
-and the network; everything else is here.
-"""
+"""The base of all estimators: a kernel machine, a trained network, a seed, and saving."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+import copy
+from abc import ABC, abstractmethod
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
+from torch.optim import Optimizer
 
-from representer.errors import DataError, KindError
-from representer.estimators import saving
-from representer.estimators.conformal_estimator import (
-    CALIBRATION,
-    ConformalEstimator,
-    LabeledObjects,
+from representer.errors import ArgumentError
+from representer.estimators import kernel_machine, pool, saving
+from representer.estimators.explanation import KERNEL, NETWORK, Explanation, Part
+from representer.estimators.joint_target import (
+    NETWORK_ALONE,
+    JointTarget,
+    read_targets,
+    write_targets,
 )
-from representer.estimators.division import divide
-from representer.estimators.explanation import Contribution, Explanation
-from representer.estimators.fitting import (
-    Examples,
-    Inputs,
-    batch_size_for,
-    outputs_of,
-    trainer_config,
-    training_task,
-)
-from representer.estimators.targets import as_sequence, require_same_length
-from representer.storage.run_folder import RunFolder, UnsavedRun
-from representer.training import generators
+from representer.estimators.parameters import TrainingParameters
+from representer.estimators.pool import Pool
+from representer.estimators.targets import Numbers, columns_of
+from representer.report.page import Results, render
+from representer.storage import atomic
+from representer.storage.fields import from_values
+from representer.storage.run_folder import RunFolder
 from representer.training.trainer_config import TrainerConfig
-from representer.training.training_result import TrainingResult
 from representer.training.training_task import TrainingTask
 
-NOT_FINITE = "predictions are not finite"
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from representer.storage.run_files import RunFiles
 
 
-class Estimator(ConformalEstimator):
-    """The base of all estimators of objects and their targets; see the module."""
+class Estimator(TrainingParameters, BaseEstimator, ABC):
+    """An estimator of any kind, whose parameter `answer` chooses kernel, network or both.
 
-    _noun: ClassVar[str]  # of one object, for messages
+    Attributes:
+        network_: The trained network; None with ``answer="kernel"``.
+        targets_: Kernel machine, weights of both parts and calibration of each target.
+        examples_: Number of training and validation examples, or tokens.
+    """
+
+    _task: ClassVar[str] = ""  # on the command line
+    _config: ClassVar[type[Any]]  # of the network's configuration
+    _results_of: ClassVar[Callable[..., Results]]  # what `report` shows
+    _input_tags: ClassVar[tuple[str, ...]] = ()  # of scikit-learn's InputTags, those that hold
+    _seconds: float | None = None  # of the network's training
+    answer: str
+    inputs_: Any  # the conversion of objects to batches
+    target_: Any  # Classes, ClassTable or Numbers
+    network_: Any
+    targets_: tuple[JointTarget, ...] = (NETWORK_ALONE,)
+    examples_: dict[str, int]
+    history_: Any
 
     # ---- what a subclass gives
 
+    @staticmethod
     @abstractmethod
-    def _check_objects(self, X: Any) -> Sequence[Any]:
-        """Return the objects as a sequence, after checking each.
-
-        Raises:
-            DataError: One cannot be used; the message names its row.
-        """
+    def _make(config: Any) -> nn.Module:
+        """Return the network of a configuration; it keeps it as ``config``."""
 
     @abstractmethod
-    def _learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
-        """Return the inputs, learned from the training objects."""
-
-    @abstractmethod
-    def _configure(self, inputs: Any, width: int) -> Any:
-        """Return the configuration of the network, a dataclass of plain values."""
-
-    def _initialize(self, network: Any, inputs: Any, seed: int) -> None:
-        """Change the initial weights, for example to pretrained ones."""
-
-    def _augmentation(self) -> Callable[..., tuple[Any, ...]] | None:
-        """Return a function that changes the network's arguments at random in training."""
-        return None
-
     def _plan(
-        self, train: Examples, valid: Examples, seed: int
-    ) -> tuple[TrainingTask, TrainerConfig]:
-        """Return batches, loss and evaluation, and the configuration of the trainer."""
-        batch_size = batch_size_for(self, len(train.objects))
-        task = training_task(
-            self.inputs_, self.target_, train, valid, batch_size, seed, self._augmentation()
-        )
-        return task, trainer_config(self, self.target_, train, valid, seed)
+        self, train: Any, valid: Any, network: nn.Module, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        """Return batches, loss and evaluation, the trainer's configuration, and the optimizer.
 
-    def _explain(self, one: Any) -> tuple[float, float, list[Contribution]]:
-        """Return the network's output for an object, its constant part, and contributions.
-
-        The three are in the network's own unit; output and sum agree.
+        The optimizer is the trainer's own, Adam, if it is None.
         """
-        kind = type(self).__name__
-        raise KindError("explain", f"called on a {kind}", "an estimator with contributions")
+
+    def _read_config(self, values: dict[str, Any]) -> Any:
+        """Return the configuration of the network that was saved as plain values."""
+        return from_values(self._config, values)
+
+    def _require_sizes(self, config: Any) -> None:
+        """Raise a ValueError unless the network fits inputs and targets."""
+
+    @abstractmethod
+    def _save_inputs(self, run: RunFolder) -> dict[str, Any]:
+        """Return the inputs as plain values, after writing larger parts as files of their own."""
+
+    @abstractmethod
+    def _load_inputs(self, files: RunFiles, values: Any) -> Any:
+        """Return the inputs that `_save_inputs` wrote."""
+
+    @abstractmethod
+    def _write_machines(self, run: RunFolder, machines: Sequence[Any]) -> None:
+        """Write the kernel machine of each target."""
+
+    @abstractmethod
+    def _read_machines(self, files: RunFiles) -> Sequence[Any]:
+        """Return the kernel machine of each target of a run."""
+
+    def _explanation_details(self, one: Any, explanation: Explanation) -> dict[str, Any]:
+        """Return what a report shows of an explained object besides its contributions."""
+        return {}
+
+    @property
+    def _network_name(self) -> str:
+        """Name of the network in reports."""
+        return type(self).__name__
+
+    # ---- what a user reads
+
+    @property
+    def has_network(self) -> bool:
+        """False if the kernel machine alone predicts."""
+        return self.answer != KERNEL
+
+    @property
+    def machine_(self) -> Any:
+        """The kernel machine of the first target; None with ``answer="network"``."""
+        return self.targets_[0].machine if self.targets_ else None
+
+    @property
+    def pool_(self) -> Pool:
+        """The weights of both parts for the first target, found on the validation data."""
+        return self.targets_[0].pool
+
+    @property
+    def kernel_(self) -> Any:
+        """The fitted kernel of the first target; None with ``answer="network"``."""
+        check_is_fitted(self)
+        return None if self.machine_ is None else self.machine_.kernel
+
+    @property
+    def share_(self) -> dict[str, float]:
+        """The part of the spread of the scores that each part makes up, the mean over targets."""
+        check_is_fitted(self)
+        share = float(np.mean([one.pool.share for one in self.targets_]))
+        return {KERNEL: share, NETWORK: 1 - share}
+
+    @property
+    def parts_(self) -> dict[str, Part]:
+        """The fitted parts by name; one that added nothing has the share 0."""
+        check_is_fitted(self)
+        seconds: dict[str, float | None] = {}
+        if self._machines and self.answer != NETWORK:
+            seconds[KERNEL] = sum(machine.seconds for machine in self._machines)
+        if self.has_network:
+            seconds[NETWORK] = self._seconds
+        return {name: Part(self.share_[name], own) for name, own in seconds.items()}
 
     # ---- what a user calls
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
-        """Train on objects and targets.
+    def part(self, answer: str) -> Self:
+        """Return one part of an estimator that was fitted with ``answer="both"``.
+
+        It shares the fitted kernel machine or network, and predicts as an estimator with this
+        `answer` does that was fitted to the same data with the same seed.
 
         Args:
-            X: The objects ``(N,)``.
-            y: The targets ``(N,)`` or, for numbers, ``(N, K)``.
-            groups: The group of each object ``(N,)``; validation holds out whole groups.
-            validation: A pair ``(X, y)`` that selects the best epoch; by default a part of the
-                training data, `valid_fraction`, is held out for this.
-
-        Returns:
-            The fitted estimator.
+            answer: ``"kernel"`` or ``"network"``; ``"both"`` returns the estimator itself.
 
         Raises:
-            DataError: An object or a target cannot be used; the message names its row.
-            ArgumentError: A parameter is out of its range.
-        """
-        return self._fit(UnsavedRun(), X, y, groups, validation)
-
-    @abstractmethod
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the prediction for each object."""
-
-    def explain(self, X: Any, k: int = 10) -> list[Explanation]:
-        """Return each prediction with the contributions that sum to its score.
-
-        Args:
-            X: The objects.
-            k: Number of contributions to show for each; all of them are returned.
+            ArgumentError: The estimator has no such part.
         """
         check_is_fitted(self)
-        objects = self._objects(X)
-        scale, offset = self.target_.unit
-        explanations = []
-        for one, prediction in zip(objects, self.predict(objects), strict=True):
-            score, constant, parts = self._explain(one)
-            scaled = [part._replace(contribution=part.contribution * scale) for part in parts]
-            ordered = tuple(sorted(scaled, key=lambda part: -abs(part.contribution)))
-            numbers = score * scale + offset, constant * scale + offset
-            explanations.append(Explanation(prediction, *numbers, ordered, k))
-        return explanations
+        if answer == self.answer:
+            return self
+        one = copy.copy(self)
+        one.targets_ = tuple(target.part(answer) for target in self.targets_)
+        one.answer = answer
+        vars(one).pop("conformal_", None)  # of the predictions of both
+        return one
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted estimator into a new folder, without pickle; `load` reads it.
+
+        Args:
+            folder: The run folder; it may exist if it is empty.
+
+        Raises:
+            ArgumentError: The folder holds a run or files of the same names.
+        """
+        check_is_fitted(self)
+        saving.save(self, folder)
+
+    def report(
+        self, path: str | Path, X: Any = None, y: Any = None, *, k: int = 10, examples: int = 5
+    ) -> None:
+        """Write a page of the fitted estimator: one HTML file without scripts and links.
+
+        It shows what was fitted, in what time, the shares of kernel and network, and the learning
+        curves; for X, explanations of the first objects; for X and y, scores with intervals,
+        calibration and errors as well.
+
+        Args:
+            path: The file; an existing one is replaced.
+            X: Objects that were not used for training; of a language model, a text.
+            y: Their targets; a language model needs none.
+            k: Number of contributions to show of each explained object.
+            examples: Number of objects to explain.
+
+        Raises:
+            ArgumentError: There is y without X, or a number is out of its range.
+            DataError: An object or a target cannot be used.
+            StorageError: The file cannot be written.
+        """
+        check_is_fitted(self)
+        for name, number in (("k", k), ("examples", examples)):
+            if not isinstance(number, Integral) or number < 0:
+                raise ArgumentError(name, number, "0 or more")
+        atomic.write_text(path, render(self._results_of(self, X, y, k, examples)))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Return the fitted estimator of a run folder.
+
+        Raises:
+            DataError: The folder holds no estimator of this class, or a damaged one.
+            CheckpointError: Its weights are damaged.
+        """
+        return saving.load(folder, cls)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return scikit-learn's tags: targets may have several columns."""
+        """Return scikit-learn's tags: X is no table of numbers."""
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.target_tags.multi_output = True
+        tags.input_tags.two_d_array = False
+        for name in self._input_tags:
+            setattr(tags.input_tags, name, True)
         return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return True after `fit` and `load`."""
+        return hasattr(self, "network_")
 
     # ---- how it is done
 
-    def _fit(self, run: RunFolder, X: Any, y: Any, groups: Any, validation: Any) -> Self:
-        """Train in a run folder, from its newest checkpoint if it is opened to be resumed."""
-        self._check_parameters()
-        objects = self._objects(X)
-        if y is None:
-            problem = f"{type(self).__name__} requires y to be passed, but the target y is None"
-            raise DataError(problem)
-        if len(objects) == 1:
-            raise DataError("X has 1 sample; at least 2 are needed to fit", fix="Add examples.")
-        y = as_sequence(y)
-        require_same_length(objects, y)
-        if groups is not None:
-            groups = np.array([str(group) for group in groups])
-            require_same_length(objects, groups, "groups")
-        seed = self._seed()
-        start = self._load_start()
-        self.target_ = start.target_ if start else self._find_target(y)
-        values = self.target_.encode(y)
-        parts: dict[str, LabeledObjects] = {}
-        if self.conformal is not None:
-            rest, parts[CALIBRATION], groups = self._hold_out(objects, values, groups, seed)
-            objects, values = rest
-        if validation is None and not self.valid_fraction:
-            train, valid = (objects, values), ([], values[:0])
-        elif validation is None:
-            rows, held_out = divide(self.target_, values, groups, self.valid_fraction, seed)
-            train = [objects[i] for i in rows], values[rows]
-            valid = [objects[i] for i in held_out], values[held_out]
-            groups = None if groups is None else groups[rows]
-        else:
-            targets = self.target_.encode(as_sequence(validation[1]))
-            train, valid = (objects, values), (self._objects(validation[0]), targets)
-            require_same_length(*valid)
-        self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
-        parts |= {"train": train, "valid": valid}
-        network = self.new_network(seed) if self.has_network else None
-        self._start_from(start, network)
-        self.fit_parts(run, network, parts, seed, groups=groups)
-        self.n_features_in_ = 1
-        return self
+    @property
+    def _machines(self) -> list[Any]:
+        return [one.machine for one in self.targets_ if one.machine is not None]
 
-    def fit_parts(
-        self,
-        run: RunFolder,
-        network: nn.Module | None,
-        parts: Mapping[str, LabeledObjects],
-        seed: int,
-        *,
-        groups: Any = None,
-        encoded: Mapping[str, Sequence[Any]] | None = None,
-        settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
-        reading: dict[str, Any] | None = None,
-    ) -> TrainingResult | None:
-        """Train the network, if there is one, and fit what predicts beside it.
+    def _check_parameters(self) -> None:
+        """Check every parameter, after replacing NumPy's numbers, as of a grid, by Python's."""
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, np.generic):
+                setattr(self, name, value.item())
+        self.check()
 
-        Args:
-            run: The folder for checkpoints, metrics and what is fitted.
-            network: With its initial weights; None if a kernel machine alone predicts.
-            parts: Objects and encoded targets of ``"train"`` and ``"valid"``, and of
-                ``"calibration"`` with conformal prediction.
-            seed: Of the order of the examples and of dropout.
-            groups: The group of each training object, or None.
-            encoded: Objects of the parts as inputs of the network, if they are known already.
-            settings: What else determines a run that is resumed, from the trainer's configuration.
-            reading: How the command line read the training data.
+    def _save_fitted(self, run: RunFolder) -> None:
+        """Write what is fitted besides the network."""
+        write_targets(run, self.targets_)
+        if self._machines:
+            self._write_machines(run, self._machines)
 
-        Returns:
-            The result of the network's training.
-        """
-        self.examples_ = {name: len(values) for name, (_, values) in parts.items()}
-        result = self.conformal_ = None
-        if network is None:
-            self._train_none(run, reading)
-        else:
-            encode, examples = self.inputs_.encode, []
-            for name in ("train", "valid"):
-                objects, values = parts[name]
-                own = encoded[name] if encoded else encode(objects) if len(objects) else []
-                examples.append(Examples(own, values))
-            about = {"settings": settings, "reading": reading}
-            result = self.train_on(run, network, examples[0], examples[1], seed, **about)
-        self.join(run, parts["train"], parts["valid"], groups)
-        self._calibrate(run, parts.get(CALIBRATION))
-        return result
-
-    def join(
-        self, run: RunFolder, train: LabeledObjects, valid: LabeledObjects, groups: Any = None
-    ) -> None:
-        """Fit what predicts beside the network, after it was trained.
-
-        Args:
-            run: The folder of the run.
-            train: Training objects and their encoded targets.
-            valid: Validation objects and their encoded targets.
-            groups: The group of each training object, or None.
-        """
-
-    def new_network(self, seed: int) -> nn.Module:
-        """Return the network with its initial weights, which depend on the seed alone."""
-        config = self._configure(self.inputs_, self.target_.width)
-        with generators.initializing(seed):
-            network = self._make(config)
-        self._initialize(network, self.inputs_, seed)
-        return network
-
-    def train_on(
-        self,
-        run: RunFolder,
-        network: nn.Module,
-        train: Examples,
-        valid: Examples,
-        seed: int,
-        *,
-        settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
-        reading: dict[str, Any] | None = None,
-    ) -> TrainingResult:
-        """Train the network on examples.
-
-        Args:
-            run: The folder for checkpoints and metrics.
-            network: With its initial weights.
-            train: The training examples.
-            valid: The validation examples.
-            seed: Of the order of the examples and of dropout.
-            settings: What else determines a run that is resumed, from the trainer's configuration.
-            reading: How the command line read the training data.
-        """
-        task, config = self._plan(train, valid, seed)
-        return self._train_network(run, network, task, config, None, settings(config), reading)
-
-    def _objects(self, X: Any) -> Sequence[Any]:
-        objects = self._check_objects(X)
-        if not len(objects):
-            raise DataError(f"X has 0 sample(s); at least one {self._noun} is required")
-        return objects
-
-    def _save_target(self) -> dict[str, Any]:
-        return saving.target_values(self.target_)
-
-    def _load_target(self, values: dict[str, Any]) -> None:
-        self.target_ = saving.read_target(values)
-        self.n_features_in_ = 1
-
-    def _predicted(self, X: Any) -> NDArray[np.float64]:
-        """Return the network's outputs for objects ``([M,] N, W)``."""
-        check_is_fitted(self)
-        outputs = outputs_of(self.network_, self.inputs_, self.inputs_.encode(self._objects(X)))
-        if not np.isfinite(outputs).all():
-            raise DataError(f"the network's {NOT_FINITE}", fix="Train it again.")
-        return outputs
+    def _load_fitted(self, files: RunFiles) -> None:
+        """Restore what `_save_fitted` wrote; the network is there already."""
+        are_numbers = [isinstance(column, Numbers) for column in columns_of(self.target_)]
+        self.targets_ = (NETWORK_ALONE,) * len(are_numbers)  # while training has not ended
+        if files.has(pool.FILE):
+            has_machines = files.has(kernel_machine.DESCRIPTION)
+            machines = self._read_machines(files) if has_machines else [None] * len(are_numbers)
+            self.targets_ = read_targets(files, machines, are_numbers)

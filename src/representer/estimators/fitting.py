@@ -10,10 +10,13 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 from torch import Tensor, nn
 
+from representer.errors import ArgumentError
 from representer.estimators.parameters import AUTO, TrainingParameters
 from representer.estimators.targets import Numbers, Target
+from representer.storage.tensor_file import forms_of, require_same_forms
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
@@ -201,3 +204,29 @@ def restored_state(threads: int | None) -> Iterator[None]:
     finally:
         if threads is not None:
             torch.set_num_threads(before)
+
+
+def seed_of(random_state: Any) -> int:
+    """Return the seed of a random state, which an integer is itself."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def start_from(start: Any, network: nn.Module | None, run: str) -> None:
+    """Copy the weights of a fitted estimator, if there is one, to a new network, if there is one.
+
+    Raises:
+        ArgumentError: It has no network, or one of other sizes; the message names its run.
+    """
+    if start is None or network is None:
+        return
+    if start.network_ is None:
+        raise ArgumentError("warm_start", run, "a run with a network")
+    weights = start.network_.state_dict()
+    try:
+        require_same_forms(forms_of(weights), forms_of(network.state_dict()))
+    except ValueError as error:
+        expected = "a run whose network has the sizes of the new one"
+        raise ArgumentError("warm_start", run, expected, hint=f"{error}.") from None
+    network.load_state_dict(weights)

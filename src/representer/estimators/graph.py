@@ -13,10 +13,10 @@ from representer.estimators.graph_explanation import walk_sum
 from representer.estimators.graph_inputs import GraphInputs
 from representer.estimators.graph_parameters import DECAYS, MAX_MEMBERS, GraphParameters
 from representer.estimators.graph_reading import PlainGraph, read_graphs
-from representer.estimators.joint import JointEstimator
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.pool import Explained
+from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.targets import columns_of
 from representer.kernels.subtree_kernel import SubtreeKernel
 from representer.models import GraphEnsemble, GraphRegressorConfig
@@ -44,7 +44,7 @@ class EnsembleConfig(GraphRegressorConfig):
         self._require("members", 1 <= self.members <= MAX_MEMBERS, f"1 to {MAX_MEMBERS}")
 
 
-class GraphEnsembleEstimator(GraphParameters, JointEstimator):
+class GraphEnsembleEstimator(GraphParameters, SupervisedEstimator):
     """The ensemble of networks for all kinds of graphs."""
 
     _config: ClassVar[type[EnsembleConfig]] = EnsembleConfig

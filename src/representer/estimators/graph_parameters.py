@@ -8,7 +8,6 @@ from numbers import Real
 from typing import Any
 
 from representer.estimators.parameters import (
-    ANSWERS,
     TargetParameters,
     option,
     require,
@@ -28,9 +27,6 @@ MAX_MEMBERS = 100
 class GraphParameters(TargetParameters):
     """Parameters of the networks for graphs."""
 
-    answer: str = option(
-        "both", "predict with the exact kernel, the network, or both", choices=ANSWERS
-    )
     lr: float = option(2e-3, "learning rate of Adam")
     network: str = option("wl", "kind of network", choices=NETWORKS)
     hidden_size: int = option(64, "units of the network")
@@ -54,7 +50,7 @@ class GraphParameters(TargetParameters):
         require(self, "members", self.members <= MAX_MEMBERS, f"at most {MAX_MEMBERS}")
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
         require(self, "gate_scale", 0 < self.gate_scale < math.inf, "a positive number")
-        require_choices(self, answer=ANSWERS, network=NETWORKS, readout=READOUTS, initial=INITIALS)
+        require_choices(self, network=NETWORKS, readout=READOUTS, initial=INITIALS)
         is_decay = self.decay in DECAYS or _is_decay(self.decay)
         require(self, "decay", is_decay, "a non-negative number, learned or gated")
 

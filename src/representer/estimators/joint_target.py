@@ -59,6 +59,11 @@ class JointTarget:
             calibrations[answer] = calibrate(*unit, values)
         return replace(found, calibrations=calibrations)
 
+    def moments(self, objects: Any, network: Moments | None) -> Moments:
+        """Return scores and variances of objects, as the kernel takes them, from both parts."""
+        kernel = self.machine.moments(objects) if self.machine and self.pool.kernel else None
+        return self.pool.moments(kernel, network)
+
     @property
     def answers(self) -> list[str]:
         """The names of what can predict: both parts, or one of them."""

@@ -4,27 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from representer.estimators.feature_kernel import (
-    FeatureKernel,
-    Rows,
-    compressed,
-    fit_kernel,
-    is_process,
-)
-from representer.estimators.linear_solution import as_columns, scores_of, solver
+from representer.estimators.linear_solution import Features, as_columns, scores_of, solver
 from representer.estimators.pool import Moments
-from representer.estimators.targets import Column
+from representer.estimators.targets import Column, Numbers
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
 
 DESCRIPTION, ARRAYS = "kernel.json", "kernel.safetensors"
+
+Rows = tuple[Any, NDArray[np.float64] | None]  # of training objects, and the basis of their space
+
+
+class FeatureKernel(Protocol):
+    """A kernel that has features, learned from training objects.
+
+    Either their inner products are the kernel, or it has the method ``whitening``, as
+    `SubtreeKernel` has: the matrix from features to such coordinates. For numbers, a machine on
+    these is a Gaussian process, and ``noise_`` of the kernel is the variance of its noise.
+    """
+
+    def fit_transform(
+        self, X: Sequence[Any], targets: NDArray[np.float64] | None = None
+    ) -> Features:
+        """Learn the features and return them ``(N, F)``.
+
+        Targets ``(N, C)`` may weight them: indicators of classes, or a number.
+        """
+        ...
+
+    def transform(self, X: Sequence[Any]) -> Features:
+        """Return the features ``(N, F)``."""
+        ...
+
+
+def is_process(kernel: Any, target: Column) -> bool:
+    """Return True if a machine on the kernel is a Gaussian process."""
+    return hasattr(kernel, "whitening") and isinstance(target, Numbers)
+
+
+def fitted_rows(kernel: Any, target: Column, objects: Sequence[Any], values: NDArray[Any]) -> Rows:
+    """Fit a kernel to objects and their targets, and return them as `compressed` does."""
+    return compressed(kernel, kernel.fit_transform(objects, as_columns(target, values)))
+
+
+def compressed(kernel: Any, features: Features) -> Rows:
+    """Return rows whose inner products are a fitted kernel, from features ``(N, F)``.
+
+    Returns:
+        Rows ``(N, R)``, and the basis ``(R, F)`` of their coordinates: other features times its
+        transpose are their rows, and coefficients of rows times the basis are those of features.
+        Explicit features that are sparse, or no more than N, are the rows, without a basis.
+    """
+    if hasattr(kernel, "whitening"):
+        whitening = kernel.whitening()
+        return features @ whitening, whitening.T
+    if not isinstance(features, np.ndarray) or features.shape[1] <= len(features):
+        return features, None
+    values, vectors = np.linalg.eigh(features @ features.T)
+    is_kept = values > values[-1] * 1e-12  # the others are rounding errors
+    lengths = np.sqrt(values[is_kept])
+    return vectors[:, is_kept] * lengths, (vectors[:, is_kept] / lengths).T @ features
 
 
 @dataclass(frozen=True)
@@ -92,7 +138,7 @@ class KernelMachine:
             values: Their encoded targets.
             penalty: C; the noise of a Gaussian process replaces it.
         """
-        rows = compressed(kernel, fit_kernel(kernel, target, objects, values))
+        rows = fitted_rows(kernel, target, objects, values)
         return cls.of_rows(kernel, target, rows, values, penalty)
 
     @classmethod
@@ -104,7 +150,7 @@ class KernelMachine:
         Args:
             kernel: The fitted kernel.
             target: What is predicted.
-            rows: What `compressed` returned for the objects.
+            rows: What `fitted_rows` returned for the objects.
             values: Their encoded targets.
             penalty: C.
         """

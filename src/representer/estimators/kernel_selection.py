@@ -11,14 +11,13 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
 from representer.estimators.classes import Classes
-from representer.estimators.feature_kernel import (
+from representer.estimators.kernel_machine import (
     FeatureKernel,
+    KernelMachine,
     Rows,
-    compressed,
-    fit_kernel,
+    fitted_rows,
     is_process,
 )
-from representer.estimators.kernel_machine import KernelMachine
 from representer.estimators.linear_solution import Solution, scores_of, solver
 from representer.estimators.pool import Moments
 from representer.estimators.targets import Column
@@ -36,7 +35,7 @@ class Selected(NamedTuple):
 
     Attributes:
         kernel: Fitted to the training objects.
-        rows: Of these objects, see `compressed`.
+        rows: Of these objects, see `fitted_rows`.
         penalty: C.
         scores: Of the objects on which the loss was found ``(N, W)``.
         loss: The loss.
@@ -138,7 +137,7 @@ def select(
     """
     best: Selected | None = None
     for kernel in kernels:
-        rows = compressed(kernel, fit_kernel(kernel, target, *train))
+        rows = fitted_rows(kernel, target, *train)
         truth = train[1] if splits else valid[1]
         if not splits:
             trials = [_held_out(kernel, target, rows, train[1], valid[0])]
@@ -210,5 +209,5 @@ def _refitted(kernel: FeatureKernel, target: Column, train: Labeled, split: Spli
     own: Any = clone(kernel)
     some, others = ([train[0][row] for row in part] for part in split)
     values = train[1][rows]
-    fitted = compressed(own, fit_kernel(own, target, some, values))
+    fitted = fitted_rows(own, target, some, values)
     return _held_out(own, target, fitted, values, others)._replace(places=tested)

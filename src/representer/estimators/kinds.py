@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 
-from representer.estimators.base import Estimator
 from representer.estimators.calibration import UNCALIBRATED
 from representer.estimators.classes import Classes, ClassTable, is_table
 from representer.estimators.conformal import class_scores, number_scores
-from representer.estimators.joint import JointEstimator
+from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.targets import Numbers
 
 
-class Classifier(ClassifierMixin, Estimator):
+class Classifier(ClassifierMixin, SupervisedEstimator):
     """A classifier of one target ``(N,)``, or of several ``(N, K)``.
 
     Fitted, it has ``classes_`` ``(C,)``; of several targets, a list of them.
@@ -40,6 +39,9 @@ class Classifier(ClassifierMixin, Estimator):
         """Return the probability of each class ``(N, C)``; of several targets, a list of them."""
         outputs = self._predicted(X)
         return self.target_.probabilities(outputs)
+
+    def _predicted(self, X: Any) -> NDArray[np.float64]:
+        return np.concatenate([scores for scores, _ in self._checked_moments(X)], axis=1)
 
     def predict_set(self, X: Any) -> list[Any]:
         """Return the labels in the prediction set of each object, the most probable first.
@@ -104,7 +106,7 @@ def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
     return plain if plain.shape == labels.shape else labels
 
 
-class Regressor(RegressorMixin, JointEstimator):
+class Regressor(RegressorMixin, SupervisedEstimator):
     """A regressor."""
 
     target_: Numbers

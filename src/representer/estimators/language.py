@@ -14,6 +14,7 @@ from torch import Tensor
 from representer.data.language import LanguageVocabulary, Level, count_tokens
 from representer.errors import ArgumentError, DataError
 from representer.estimators.explanation import KERNEL, NETWORK, Explanation
+from representer.estimators.fitting import seed_of
 from representer.estimators.generate import generate
 from representer.estimators.language_estimator import LanguageEstimator
 from representer.estimators.language_explanation import explain_next
@@ -21,7 +22,6 @@ from representer.estimators.language_inputs import checked_prompts, hold_out, li
 from representer.estimators.language_predictors import LAST, log_likelihoods
 from representer.estimators.language_report import results_of
 from representer.estimators.language_training import check_texts
-from representer.estimators.network_estimator import seed_of
 from representer.estimators.perplexity import figures, negative_log_likelihood
 from representer.printable import say
 from representer.storage.run_folder import UnsavedRun
@@ -74,7 +74,7 @@ class LanguageModel(LanguageEstimator):
         """
         self._check_parameters()
         level: Level = self.level  # type: ignore[assignment]
-        lines, seed = lines_of(text, self.encoding), self._seed()
+        lines, seed = lines_of(text, self.encoding), seed_of(self.random_state)
         if validation is None:
             lines, valid_lines = hold_out(lines, self.valid_fraction, level)
         else:

@@ -11,14 +11,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim import Optimizer
 
 from representer import models
 from representer.data.language import LanguageVocabulary, Level, fixed_segments
 from representer.errors import ArgumentError
 from representer.estimators import saving
+from representer.estimators.base import Estimator
 from representer.estimators.classes import Classes
 from representer.estimators.explanation import NETWORK
-from representer.estimators.halves import Halves
+from representer.estimators.fitting import start_from
+from representer.estimators.joint_fitting import no_settings, train
 from representer.estimators.joint_target import NETWORK_ALONE, JointTarget
 from representer.estimators.language_inputs import LanguageInputs
 from representer.estimators.language_kernel import LanguageKernel
@@ -43,6 +46,7 @@ from representer.storage.run_folder import RunFolder
 from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_result import TrainingResult
+from representer.training.training_task import TrainingTask
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -57,7 +61,7 @@ class _SavedInputs:
     level: Level
 
 
-class LanguageEstimator(LanguageParameters, Halves):
+class LanguageEstimator(LanguageParameters, Estimator):
     """The base of `LanguageModel`."""
 
     _task: ClassVar[str] = "language"
@@ -97,25 +101,26 @@ class LanguageEstimator(LanguageParameters, Halves):
         with generators.initializing(seed):
             network = models.LanguageModel(network_config(self, len(self.inputs_.vocabulary)))
         if not is_resumed:
-            self._start_from(self._load_start(), network)
+            start = type(self).load(str(self.warm_start)) if self.warm_start else None
+            start_from(start, network, str(self.warm_start))
         return network
 
     def train_on(
         self,
         run: RunFolder,
         network: models.LanguageModel | None,
-        train: Tensor,
+        text: Tensor,
         valid: Tensor,
         seed: int,
         *,
-        settings: Callable[[TrainerConfig], dict[str, Any]] = lambda config: {},
+        settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
     ) -> TrainingResult | None:
         """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
 
         Args:
             run: The folder for checkpoints, metrics and what is fitted.
             network: With its initial weights; None if the kernel half alone predicts.
-            train: Tokens of the training text ``(N,)``, encoded by `inputs_`.
+            text: Tokens of the training text ``(N,)``, encoded by `inputs_`.
             valid: Tokens of the validation text ``(M,)``.
             seed: Of the lengths of segments and of dropout.
             settings: What else determines a run that is resumed, from the trainer's configuration.
@@ -123,18 +128,18 @@ class LanguageEstimator(LanguageParameters, Halves):
         Returns:
             The result of the network's training.
         """
-        self.examples_ = {"train": len(train), "valid": len(valid)}
-        result = None
-        if network is None:
-            self._train_none(run)
-        else:
-            task = training_task(self, train, valid, network, seed)
-            config, optimizer = trainer_config(self, len(train), seed), optimizer_for(self, network)
-            result = self._train_network(run, network, task, config, optimizer, settings(config))
-        self._join(train.numpy(), valid.numpy())
+        self.examples_ = {"train": len(text), "valid": len(valid)}
+        result = train(self, run, network, (text, valid), seed, settings)
+        self._join(text.numpy(), valid.numpy())
         if run.is_saved:
             self._save_fitted(run)
         return result
+
+    def _plan(
+        self, train: Tensor, valid: Tensor, network: Any, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        task = training_task(self, train, valid, network, seed)
+        return task, trainer_config(self, len(train), seed), optimizer_for(self, network)
 
     def _join(self, train: Numbers, valid: Numbers) -> None:
         """Fit the kernel half and the weights of both halves.
@@ -177,9 +182,6 @@ class LanguageEstimator(LanguageParameters, Halves):
         path = files.folder / VOCABULARY
         vocabulary = LanguageVocabulary.from_json(files.text(VOCABULARY), file=path)
         return LanguageInputs(vocabulary, saved.level)
-
-    def _are_numbers(self) -> list[bool]:
-        return [False]
 
     def _write_machines(self, run: RunFolder, machines: Sequence[LanguageKernel]) -> None:
         machines[0].write(run)

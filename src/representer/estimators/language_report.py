@@ -11,6 +11,7 @@ from torch import Tensor
 
 from representer.data.language import LanguageVocabulary
 from representer.errors import DataError, KindError
+from representer.estimators.fitting import seed_of
 from representer.estimators.generate import generate
 from representer.estimators.language_inputs import LanguageInputs, lines_of
 from representer.estimators.perplexity import figures
@@ -28,12 +29,12 @@ EXCERPT = 150  # tokens of the excerpt of the test text, and of the sample
 
 
 def results_of(estimator: LanguageModel, X: Any, y: Any, k: int, examples: int) -> Results:
-    """Return what the report of a language model shows; see `NetworkEstimator.report`."""
+    """Return what the report of a language model shows; see `Estimator.report`."""
     inputs = estimator.inputs_
     metrics, details = about(estimator, f"language model of {inputs.level}s")
     counts = {name: {"tokens": count} for name, count in estimator.examples_.items()}
     details["data"] = {"vocabulary": len(inputs.vocabulary), "parts": counts}
-    details |= {"excerpt": [], "sample": sample(estimator, estimator._seed())}
+    details |= {"excerpt": [], "sample": sample(estimator, seed_of(estimator.random_state))}
     best = best_index([row.get("valid_loss") for row in estimator.history_], "min")
     valid = None if best is None else estimator.history_[best]
     metrics |= {"task": "language", "level": inputs.level, "valid": valid}

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+from torch import nn
+from torch.optim import Optimizer
+
 from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
@@ -88,7 +91,7 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         return {"smiles": one, **spread_walks(parse_smiles(one), walks)}
 
     def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
-        """Train on molecules and targets, see `Estimator.fit`.
+        """Train on molecules and targets, see `SupervisedEstimator.fit`.
 
         Args:
             X: SMILES ``(N,)``.
@@ -107,14 +110,14 @@ class MoleculeNetwork(MoleculeParameters, GraphEnsembleEstimator):
         return super().fit(X, y, groups=groups, validation=validation)
 
     def _plan(
-        self, train: Examples, valid: Examples, seed: int
-    ) -> tuple[TrainingTask, TrainerConfig]:
-        task, config = super()._plan(train, valid, seed)
+        self, train: Examples, valid: Examples, network: nn.Module, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        task, config, optimizer = super()._plan(train, valid, network, seed)
         task = self._resampled(task, train, seed)
         if not self.lr_decay_every:
-            return task, config
+            return task, config, optimizer
         task = with_rate_by_examples(task, self.lr_decay, self.lr_decay_every)
-        return task, replace(config, lr_decay=None)
+        return task, replace(config, lr_decay=None), optimizer
 
     def _resampled(self, task: TrainingTask, train: Examples, seed: int) -> TrainingTask:
         """Return the task with the examples of an epoch drawn as the parameters say."""

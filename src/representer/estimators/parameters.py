@@ -98,10 +98,14 @@ class TargetParameters(TrainingParameters):
         "such as 0.9",
         metavar="LEVEL",
     )
+    answer: str = option(
+        "both", "predict with the exact kernel, the network, or both", choices=ANSWERS
+    )
 
     def check(self) -> None:
         """Check every value, see `TrainingParameters.check`."""
         super().check()
+        require_choices(self, answer=ANSWERS)
         is_level = self.conformal is None or 0 < self.conformal < 1
         require(self, "conformal", is_level, "a number between 0 and 1, or None")
 

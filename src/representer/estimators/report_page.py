@@ -13,6 +13,7 @@ from representer.estimators.results import (
     classes_of,
     explanations_of,
     model_name,
+    parameter_counts,
     predictions_of,
     result_columns,
 )
@@ -30,13 +31,13 @@ from representer.training.fingerprint import fingerprint
 
 if TYPE_CHECKING:
     from representer.estimators.base import Estimator
-    from representer.estimators.network_estimator import NetworkEstimator
+    from representer.estimators.supervised import SupervisedEstimator
 
 _MOST_CLASSES = 20  # to list by name
 
 
-def results_of(estimator: Estimator, X: Any, y: Any, k: int, examples: int) -> Results:
-    """Return what the report of an estimator shows; see `NetworkEstimator.report`."""
+def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples: int) -> Results:
+    """Return what the report of an estimator shows; see `Estimator.report`."""
     target, noun, nouns = estimator.target_, estimator._noun, f"{estimator._noun}s"
     if X is None and y is not None:
         raise ArgumentError("X", None, f"the {nouns} that y belongs to")
@@ -71,7 +72,7 @@ def results_of(estimator: Estimator, X: Any, y: Any, k: int, examples: int) -> R
     return Results(metrics, details, estimator.history_, explained)
 
 
-def about(estimator: NetworkEstimator, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def about(estimator: Estimator, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what is known of every fitted estimator, as in metrics.json and details.json.
 
     Args:
@@ -91,7 +92,7 @@ def about(estimator: NetworkEstimator, what: str) -> tuple[dict[str, Any], dict[
         "verdict": "",
         "parts": {name: part._asdict() for name, part in parts.items()},
         "seconds": None if None in seconds else sum(filter(None, seconds)),
-        "parameters": estimator._count_parameters({}),
+        "parameters": parameter_counts(estimator),
     }
     chosen = estimator.get_params(deep=False)
     values = {"model": name}
@@ -108,13 +109,13 @@ def about(estimator: NetworkEstimator, what: str) -> tuple[dict[str, Any], dict[
     return metrics, details
 
 
-def environment_of(estimator: NetworkEstimator) -> dict[str, str]:
+def environment_of(estimator: Estimator) -> dict[str, str]:
     """Return the versions and the device of a fitted estimator."""
     network = estimator.network_
     return fingerprint("cpu" if network is None else next(network.parameters()).device)
 
 
-def _training(estimator: Estimator) -> dict[str, Any]:
+def _training(estimator: SupervisedEstimator) -> dict[str, Any]:
     """Return steps per epoch, and the epoch of the weights that were kept."""
     if not estimator.history_:
         return {}
@@ -126,7 +127,7 @@ def _training(estimator: Estimator) -> dict[str, Any]:
     return {"steps_per_epoch": steps, "best_epoch": chosen["step"] / steps}
 
 
-def _facts(estimator: Estimator) -> dict[str, str]:
+def _facts(estimator: SupervisedEstimator) -> dict[str, str]:
     """Return the classes, or the mean and the standard deviation, of each target."""
     target, names = estimator.target_, _names(estimator) or [""]
     facts = {}
@@ -142,13 +143,13 @@ def _facts(estimator: Estimator) -> dict[str, str]:
     return facts
 
 
-def _names(estimator: Estimator) -> list[str]:
+def _names(estimator: SupervisedEstimator) -> list[str]:
     """Return the names of several targets; none for a single one."""
     count = len(columns_of(estimator.target_))
     return [f"y[:, {k}]" for k in range(count)] if count > 1 else []
 
 
-def _columns(estimator: Estimator, objects: Sequence[Any], y: Any) -> list[Column]:
+def _columns(estimator: SupervisedEstimator, objects: Sequence[Any], y: Any) -> list[Column]:
     """Return the true values of each target.
 
     Raises:

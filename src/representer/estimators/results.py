@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
+from torch import nn
 
 from representer.estimators.classes import Classes
 from representer.estimators.conformal import Conformal
-from representer.estimators.explanation import NETWORK, Part
+from representer.estimators.explanation import KERNEL, NETWORK, Part
 from representer.estimators.targets import Numbers, Target, columns_of
 from representer.report.results import Column, Predictions, shown
 
@@ -91,6 +92,25 @@ def explanations_of(
         entry = explanation.entry(noun, numbers[i], first + shown(predictions[0], i, names))
         entries.append(entry | estimator._explanation_details(objects[i], explanation))
     return entries
+
+
+def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:
+    """Return the number of parameters of the kernel, of each submodule by its name, and ``"all"``.
+
+    Args:
+        estimator: The fitted estimator.
+        names: Other names of some submodules.
+    """
+    network: nn.Module | None = estimator.network_
+    counts = {}
+    for name, part in () if network is None else (*network.named_children(), ("all", network)):
+        if size := sum(p.numel() for p in part.parameters()):
+            counts[(names or {}).get(name, name)] = size
+    counts = counts or {"all": 0}
+    if not (machines := estimator._machines):
+        return counts
+    size = sum(machine.size for machine in machines)
+    return {KERNEL: size} | counts | {"all": counts["all"] + size}
 
 
 def model_name(parts: Mapping[str, Part], network: str) -> str:

@@ -22,9 +22,9 @@ from representer.storage.run_folder import RunFolder
 from representer.training.metrics_log import METRICS_JSONL, as_jsonl
 
 if TYPE_CHECKING:
-    from representer.estimators.network_estimator import NetworkEstimator
+    from representer.estimators.base import Estimator
 
-    Kind = TypeVar("Kind", bound=NetworkEstimator)
+    Kind = TypeVar("Kind", bound=Estimator)
 
 FORMAT = "representer estimator 1"
 _NOT_SAVED = ("callbacks", "warm_start", "verbose", "n_jobs", "device")
@@ -60,8 +60,8 @@ class Saved:
     reading: dict[str, Any] = field(default_factory=dict)
 
 
-def save(estimator: NetworkEstimator, folder: str | Path) -> None:
-    """Write a fitted estimator; see `NetworkEstimator.save`."""
+def save(estimator: Estimator, folder: str | Path) -> None:
+    """Write a fitted estimator; see `Estimator.save`."""
     with RunFolder(folder) as run:
         describe(run, estimator, estimator.network_)
         run.write_text(METRICS_JSONL, as_jsonl(estimator.history_))
@@ -72,7 +72,7 @@ def save(estimator: NetworkEstimator, folder: str | Path) -> None:
 
 def describe(
     run: RunFolder,
-    estimator: NetworkEstimator,
+    estimator: Estimator,
     network: Any,
     reading: dict[str, Any] | None = None,
 ) -> None:
@@ -92,7 +92,7 @@ def describe(
         if is_plain(value)
     }
     saved = Saved(
-        FORMAT, __version__, type(estimator).__name__, chosen, estimator._save_target(),
+        FORMAT, __version__, type(estimator).__name__, chosen, _target_values(estimator),
         estimator._save_inputs(run), {} if network is None else to_dict(network.config),
         estimator.examples_, estimator._task, reading or {},
     )  # fmt: skip
@@ -115,7 +115,9 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     lists = {k: tuple(v) for k, v in saved.parameters.items() if isinstance(v, list)}
     estimator = files.parsed(MODEL, lambda: own(**saved.parameters | lists))
     files.parsed(MODEL, estimator.check)
-    files.parsed(MODEL, lambda: estimator._load_target(saved.target))
+    if saved.target:
+        estimator.target_ = files.parsed(MODEL, lambda: read_target(saved.target))
+        estimator.n_features_in_ = 1
     estimator.inputs_ = files.parsed(MODEL, lambda: estimator._load_inputs(files, saved.inputs))
     estimator.examples_ = saved.examples
     network: nn.Module | None = None
@@ -130,7 +132,7 @@ def load(folder: str | Path, kind: type[Kind] | None = None) -> Kind:
     return estimator
 
 
-def load_inputs(folder: str | Path, kind: type[NetworkEstimator]) -> Any:
+def load_inputs(folder: str | Path, kind: type[Estimator]) -> Any:
     """Return the inputs of a run alone, see `load`."""
     files = RunFiles(folder)
     saved, own = _read_class(files, kind)
@@ -184,12 +186,15 @@ def require_this_version(described: Any, folder: str | Path) -> None:
         raise DataError(problem, file=Path(folder) / MODEL, fix=fix)
 
 
-def target_values(target: Target) -> dict[str, Any]:
-    """Return what is predicted as plain values.
+def _target_values(estimator: Estimator) -> dict[str, Any]:
+    """Return what is predicted as plain values; of a language model, its inputs say it.
 
     Raises:
         DataError: A class label is no text, number or truth value.
     """
+    target: Target | None = vars(estimator).get("target_")
+    if target is None:
+        return {}
     for label in _labels(target):
         if not isinstance(label, PLAIN):
             problem = f"the class {label!r} cannot be saved"
@@ -198,7 +203,7 @@ def target_values(target: Target) -> dict[str, Any]:
 
 
 def read_target(values: dict[str, Any]) -> Target:
-    """Return the target that `target_values` described.
+    """Return the target that `_target_values` described.
 
     Raises:
         ValueError: It is damaged.

@@ -13,7 +13,6 @@ from torch import Tensor
 from representer import models
 from representer.data.signals import augmented
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution
-from representer.estimators.joint import JointEstimator
 from representer.estimators.kernel_selection import CANDIDATES
 from representer.estimators.kinds import Classifier
 from representer.estimators.pool import Explained
@@ -30,7 +29,7 @@ from representer.storage.run_folder import RunFolder
 _MOST_VALUES = 2**26  # of cross-spectral matrices in memory; beyond, power alone is compared
 
 
-class SignalClassifier(SignalParameters, JointEstimator, Classifier):
+class SignalClassifier(SignalParameters, Classifier):
     """A classifier of windows of a multichannel signal.
 
     Two parts predict together: a linear model on the power and the coupling of the channels in each

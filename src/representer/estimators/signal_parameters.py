@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from representer.errors import ArgumentError
 from representer.estimators.parameters import (
-    ANSWERS,
     TargetParameters,
     option,
     require,
@@ -31,9 +30,6 @@ class SignalParameters(TargetParameters):
     _save_every_epochs = 50
 
     sampling_rate: float | None = option(None, "sampling rate in Hz; required", metavar="HZ")
-    answer: str = option(
-        "both", "predict with the exact kernel, the network, or both", choices=ANSWERS
-    )
     cell: str = option("rkm-lstm", "recurrent cell; `representer cells` lists them")
     filters: str = option("wavelet", "kind of filters", choices=FILTERS)
     filter_length: int = option(40, "filter length in samples")
@@ -67,6 +63,4 @@ class SignalParameters(TargetParameters):
         require_integers(self, 1, "filter_length", "stride", "hidden_size", "num_layers")
         for name in ("channel_dropout", "dropout"):
             require(self, name, 0 <= getattr(self, name) < 1, "a number in [0, 1)")
-        require_choices(
-            self, answer=ANSWERS, filters=FILTERS, pooling=POOLINGS, standardize=STANDARDIZATIONS
-        )
+        require_choices(self, filters=FILTERS, pooling=POOLINGS, standardize=STANDARDIZATIONS)

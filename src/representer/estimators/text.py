@@ -22,11 +22,11 @@ from representer.data.text import (
 )
 from representer.errors import DataError
 from representer.estimators.explanation import KERNEL, NETWORK, Contribution, Explanation
-from representer.estimators.joint import JointEstimator
 from representer.estimators.kinds import Classifier, Regressor
 from representer.estimators.ngram_contributions import with_gaps
 from representer.estimators.parameters import DECAYS
 from representer.estimators.pool import Explained
+from representer.estimators.supervised import SupervisedEstimator
 from representer.estimators.text_details import details_of
 from representer.estimators.text_explanation import TextModel, ngram_sum
 from representer.estimators.text_parameters import TRAINING, VECTORS, TextParameters
@@ -97,7 +97,7 @@ class _SavedInputs:
     max_length: int | None
 
 
-class TextNetwork(TextParameters, JointEstimator):
+class TextNetwork(TextParameters, SupervisedEstimator):
     """The network for texts, see `TextClassifier`."""
 
     _task: ClassVar[str] = "text"

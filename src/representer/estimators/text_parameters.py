@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import (
-    ANSWERS,
     TargetParameters,
     option,
     require,
@@ -25,9 +24,6 @@ TRAINING, RANDOM = VECTORS = ("training", "random")
 class TextParameters(TargetParameters):
     """Parameters of the network for texts and of its inputs."""
 
-    answer: str = option(
-        "both", "predict with the exact kernel, the network, or both", choices=ANSWERS
-    )
     cell: str = option("rkm-cifg", "recurrent cell; `representer cells` lists them")
     hidden_size: int = option(128, "units of the cell")
     filter_length: int = option(1, "filter length in words: n of the n-gram")
@@ -67,8 +63,6 @@ class TextParameters(TargetParameters):
             "min_count", "max_length",
         )  # fmt: skip
         require(self, "dropout", 0 <= self.dropout < 1, "a number in [0, 1)")
-        require_choices(
-            self, answer=ANSWERS, pooling=POOLINGS, tokenizer=TOKENIZERS, initialization=STARTS
-        )
+        require_choices(self, pooling=POOLINGS, tokenizer=TOKENIZERS, initialization=STARTS)
         if self.decay is not None:
             require_decay(self)

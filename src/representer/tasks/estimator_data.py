@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from representer.data.tables import split
 from representer.errors import DataError
 from representer.estimators.conformal import calibration_fraction, calibration_rows
-from representer.estimators.conformal_estimator import CALIBRATION
+from representer.estimators.joint_fitting import CALIBRATION
 from representer.estimators.results import result_columns
 from representer.estimators.targets import Numbers, Target
 from representer.numbers import parse_number

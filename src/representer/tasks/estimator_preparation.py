@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from representer.errors import ArgumentError, DataError
-from representer.estimators.base import Estimator
+from representer.estimators.supervised import SupervisedEstimator
 from representer.printable import say
 from representer.tasks.estimator_data import Data, Split, are_fractions, divided, with_calibration
 from representer.tasks.estimator_hooks import Facts, no_resources
@@ -39,10 +39,10 @@ class EstimatorPreparation(EstimatorUse):
     name: str
     nouns: str
     parameters: type[Any]
-    classifier: type[Estimator]
+    classifier: type[SupervisedEstimator]
     demo: Callable[[], Objects]
     describe: Callable[[Any, Data], Facts]
-    regressor: type[Estimator] | None = None
+    regressor: type[SupervisedEstimator] | None = None
     resources: Callable[[Any, Any], dict[str, Any]] = no_resources
     split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
 
@@ -72,11 +72,11 @@ class EstimatorPreparation(EstimatorUse):
             one.say_notes()
         return sources
 
-    def kind(self, config: Any, sources: dict[str, Objects]) -> type[Estimator]:
+    def kind(self, config: Any, sources: dict[str, Objects]) -> type[SupervisedEstimator]:
         """Return the class of the estimator: a regressor if labels are numbers."""
         return self._regressor(config, sources["all"]) or self.classifier
 
-    def _regressor(self, config: Any, main: Objects) -> type[Estimator] | None:
+    def _regressor(self, config: Any, main: Objects) -> type[SupervisedEstimator] | None:
         """Return the class of the regressor if labels are numbers."""
         if self.regressor is None or config.kind == "classification":
             return None

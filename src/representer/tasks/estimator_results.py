@@ -25,7 +25,7 @@ class Outcome:
         training: Result of the network's training; None without a network.
         steps_per_epoch: Batches of the training objects.
         parameters: Number of parameters by part, and of ``"all"``.
-        parts: Kernel and network, see `NetworkEstimator.parts_`.
+        parts: Kernel and network, see `Estimator.parts_`.
     """
 
     name: str

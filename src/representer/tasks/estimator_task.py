@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from representer.estimators.fitting import batch_size_for
-from representer.estimators.results import model_name, predictions_of
+from representer.estimators.joint_fitting import fit_parts
+from representer.estimators.results import model_name, parameter_counts, predictions_of
 from representer.printable import say
 from representer.report.results import mistakes, points
 from representer.report.standing import parts_sentence
@@ -109,8 +110,8 @@ class EstimatorTask(EstimatorPreparation):
             run.write_json("splits.json", data.splits())
             if skipped := data.skipped():
                 run.write_text("skipped.csv", as_csv(skipped))
-        result = estimator.fit_parts(
-            run, network,
+        result = fit_parts(
+            estimator, run, network,
             {
                 part: (own.objects, self._values(data, part))
                 for part, own in data.parts.items() if part != "test"
@@ -130,7 +131,7 @@ class EstimatorTask(EstimatorPreparation):
             predictions=predictions,
             training=result,
             steps_per_epoch=-(-count // batch_size_for(estimator, count)),
-            parameters=estimator._count_parameters(model.parts),
+            parameters=parameter_counts(estimator, model.parts),
             parts=estimator.parts_,
         )
         return Trained(config, data, estimator, model, outcome)

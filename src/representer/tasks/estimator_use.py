@@ -11,13 +11,13 @@ from typing import Any
 from representer.data.tables import left_out
 from representer.errors import ArgumentError, DataError
 from representer.estimators import saving
-from representer.estimators.base import NOT_FINITE
 from representer.estimators.results import (
     classes_of,
     explanations_of,
     predictions_of,
     result_columns,
 )
+from representer.estimators.supervised import NOT_FINITE
 from representer.estimators.targets import Numbers, columns_of
 from representer.printable import say
 from representer.report.results import Predictions, figures_by_target

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from representer.estimators.network_estimator import NetworkEstimator
+from representer.estimators.base import Estimator
 from representer.estimators.report_page import environment_of
 from representer.printable import show
 from representer.report import write_report
@@ -34,7 +34,7 @@ def opened(config: Any) -> RunFolder:
 
 
 def repeated(
-    task: str, config: Any, usual: Mapping[str, Any], estimator: NetworkEstimator
+    task: str, config: Any, usual: Mapping[str, Any], estimator: Estimator
 ) -> dict[str, Any]:
     """Return what details.json needs to repeat a run: command, options and environment.
 

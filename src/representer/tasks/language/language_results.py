@@ -18,7 +18,7 @@ from representer.estimators.language_report import (
     text_figures,
 )
 from representer.estimators.perplexity import figures
-from representer.estimators.results import model_name
+from representer.estimators.results import model_name, parameter_counts
 from representer.kernels.kneser_ney import KneserNey
 from representer.report.metrics import perplexity_difference
 from representer.report.standing import PERPLEXITY, parts_sentence, standing
@@ -49,7 +49,7 @@ def metrics_of(
         "steps": training.step if training else 0,
         "stopped_by": training and training.reason,
         "seconds": sum(part.seconds or 0.0 for part in parts.values()),
-        "parameters": estimator._count_parameters({}),
+        "parameters": parameter_counts(estimator),
         "baselines": baselines,
         "standing": found,
         "verdict": found.get("sentence", ""),

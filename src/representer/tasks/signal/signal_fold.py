@@ -13,6 +13,7 @@ from representer.errors import DataError
 from representer.estimators import SignalClassifier, saving
 from representer.estimators.classes import Classes
 from representer.estimators.fitting import Examples, trainer_config
+from representer.estimators.joint_fitting import fit_parts
 from representer.storage.fields import from_values
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import MODEL, RunFiles
@@ -166,8 +167,8 @@ def train_fold(run: RunFolder, job: FoldJob, data: SignalData, *, verbose: int =
     )  # fmt: skip
     settings = _settings(job, data)
     del settings["trainer"]  # which checks them itself
-    training = estimator.fit_parts(
-        run, estimator.new_network(job.seed) if estimator.has_network else None,
+    training = fit_parts(
+        estimator, run, estimator.new_network(job.seed) if estimator.has_network else None,
         {name: (list(own.signals), own.labels) for name, own in parts.items()}, job.seed,
         groups=train.subjects, settings=lambda trainer: settings,
         reading=reading_of(job.config) | asdict(form),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from representer.estimators.explanation import Part
-from representer.estimators.results import model_name
+from representer.estimators.results import model_name, parameter_counts
 from representer.report.metrics import classification_metrics
 from representer.report.standing import ACCURACY, standing
 from representer.tasks.estimator_options import defaults
@@ -66,7 +66,7 @@ def metrics_of(
         "seconds": result.seconds,
         "final_seconds": sum(part.seconds or 0.0 for part in final.estimator.parts_.values()),
         "parts": {name: part._asdict() for name, part in parts.items()},
-        "parameters": final.estimator._count_parameters({})["all"],
+        "parameters": parameter_counts(final.estimator)["all"],
         "baselines": others,
         **_standing(name, others, len(own["by_subject"])),
     }

@@ -1,0 +1,191 @@
+"""Fitting an estimator: its network, its kernel machines, and the weights of both."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from representer.estimators import saving
+from representer.estimators.conformal import Conformal
+from representer.estimators.explanation import NETWORK
+from representer.estimators.fitting import Examples, outputs_of, restored_state
+from representer.estimators.joint_target import JointTarget
+from representer.estimators.kernel_machine import KernelMachine
+from representer.estimators.kernel_selection import fit_machine
+from representer.estimators.pool import Moments, Pool
+from representer.estimators.targets import Column, columns_of, known_values
+from representer.storage import checkpoint
+from representer.storage.run_folder import RunFolder
+from representer.training.metrics_log import METRICS_JSONL, as_jsonl
+from representer.training.trainer import Trainer
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_result import TrainingResult
+
+if TYPE_CHECKING:
+    from representer.estimators.base import Estimator
+    from representer.estimators.supervised import SupervisedEstimator
+
+CALIBRATION = "calibration"  # the name of a part, beside "train" and "valid"
+LabeledObjects = tuple[Sequence[Any], NDArray[Any]]
+
+
+def no_settings(config: TrainerConfig) -> dict[str, Any]:
+    """Return what determines a run besides the trainer's configuration: nothing."""
+    return {}
+
+
+def fit_parts(
+    estimator: SupervisedEstimator,
+    run: RunFolder,
+    network: nn.Module | None,
+    parts: Mapping[str, LabeledObjects],
+    seed: int,
+    *,
+    groups: Any = None,
+    encoded: Mapping[str, Sequence[Any]] | None = None,
+    settings: Callable[[TrainerConfig], dict[str, Any]] = no_settings,
+    reading: dict[str, Any] | None = None,
+) -> TrainingResult | None:
+    """Train the network, if there is one, and fit kernel machines, weights and calibration.
+
+    Args:
+        estimator: With its inputs and its target.
+        run: The folder for checkpoints, metrics and what is fitted.
+        network: With its initial weights; None if a kernel machine alone predicts.
+        parts: Objects and encoded targets of ``"train"`` and ``"valid"``, and of
+            ``"calibration"`` with conformal prediction.
+        seed: Of the order of the examples and of dropout.
+        groups: The group of each training object, or None.
+        encoded: Objects of the parts as inputs of the network, if they are known already.
+        settings: What else determines a run that is resumed, from the trainer's configuration.
+        reading: How the command line read the training data.
+
+    Returns:
+        The result of the network's training.
+    """
+    estimator.examples_ = {name: len(values) for name, (_, values) in parts.items()}
+    estimator.conformal_ = None
+    encode, examples = estimator.inputs_.encode, []
+    for name in ("train", "valid") if network is not None else ():
+        objects, values = parts[name]
+        own = encoded[name] if encoded else encode(objects) if len(objects) else []
+        examples.append(Examples(own, values))
+    result = train(estimator, run, network, examples, seed, settings, reading)
+    estimator.targets_ = ()
+    estimator.targets_ = fit_targets(estimator, parts["train"], parts["valid"], groups)
+    if CALIBRATION in parts and estimator.conformal is not None:
+        scores = estimator._conformal_scores(*parts[CALIBRATION])
+        estimator.conformal_ = Conformal.fit(estimator.conformal, scores)
+    if run.is_saved:
+        estimator._save_fitted(run)
+    return result
+
+
+def train(
+    estimator: Estimator,
+    run: RunFolder,
+    network: nn.Module | None,
+    examples: Sequence[Any],
+    seed: int,
+    settings: Callable[[TrainerConfig], dict[str, Any]],
+    reading: dict[str, Any] | None = None,
+) -> TrainingResult | None:
+    """Train a network and keep its best weights; a new run gets its description first.
+
+    Args:
+        estimator: Its `_plan` takes the examples, to train and to validate on.
+        run: See `fit_parts`, as for the others.
+        network: With its initial weights, or None.
+        examples: For training and for validation.
+        seed: Of the order of the examples and of dropout.
+        settings: What else determines a run that is resumed.
+        reading: How the command line read the training data.
+    """
+    if network is None:
+        estimator.network_, estimator.history_ = None, []
+        if run.is_saved:
+            saving.describe(run, estimator, None, reading)
+            run.write_text(METRICS_JSONL, as_jsonl([]))
+        return None
+    task, config, optimizer = estimator._plan(examples[0], examples[1], network, seed)
+    if run.is_saved and not checkpoint.steps(run.checkpoints):
+        saving.describe(run, estimator, network, reading)
+    with restored_state(estimator.n_jobs):
+        trainer = Trainer(
+            network, task, config, run, optimizer=optimizer, settings=settings(config),
+            callbacks=tuple(estimator.callbacks or ()),
+        )  # fmt: skip
+        result = trainer.fit()
+        trainer.restore_best()
+    estimator.network_ = network.eval()
+    estimator.history_, estimator._seconds = result.rows, result.seconds
+    return result
+
+
+def fit_targets(
+    estimator: SupervisedEstimator, train: LabeledObjects, valid: LabeledObjects, groups: Any
+) -> tuple[JointTarget, ...]:
+    """Return the kernel machine and the weights of both parts, of each target by itself.
+
+    The machine is fitted to the training part, the weights on the validation part, and then the
+    machine again to both parts. Its kernel and C are chosen on the validation part or, if that is
+    small or the training part has groups, by cross-validation. Without a validation part, the
+    weights are those of `Pool.unvalidated`.
+    """
+    network: dict[bool, list[Moments]] = {}  # by whether objects are held out
+    found = []
+    for k, column in enumerate(columns_of(estimator.target_)):
+        rows, held_out = (known_values(estimator.target_, part[1], k) for part in (train, valid))
+        is_held_out = len(held_out[1]) > 0
+        objects, (places, values) = (valid[0], held_out) if is_held_out else (train[0], rows)
+        machine = kernel = beside = None
+        if estimator.answer != NETWORK:
+            parts = [([own[0][row] for row in at], known)
+                     for own, (at, known) in ((train, rows), (valid, held_out))]  # fmt: skip
+            own = None if groups is None else np.asarray(groups)[rows[0]]
+            machine, kernel = _fit_machine(estimator, column, parts[0], parts[1], own)
+        if estimator.has_network:
+            if is_held_out not in network:
+                network[is_held_out] = network_moments(estimator, objects)
+            mean, variance = network[is_held_out][k]
+            beside = mean[places], variance[places]
+        find = Pool.fit if is_held_out else Pool.unvalidated
+        pool = find(column, kernel and kernel[0], beside and beside[0], values)
+        found.append(JointTarget.of(column, pool, machine, (kernel, beside), values))
+    return tuple(found)
+
+
+def network_moments(estimator: SupervisedEstimator, objects: Any) -> list[Moments]:
+    """Return the mean and the variance of the members' scores of each target ``(N, W)``."""
+    inputs = estimator.inputs_
+    outputs = outputs_of(estimator.network_, inputs, inputs.encode(objects))
+    members = outputs if outputs.ndim == 3 else outputs[None]
+    ends = np.cumsum([column.width for column in columns_of(estimator.target_)])[:-1]
+    parts = (np.split(part, ends, axis=1) for part in (members.mean(0), members.var(0)))
+    return list(zip(*parts, strict=True))
+
+
+def _fit_machine(
+    estimator: SupervisedEstimator,
+    target: Column,
+    train: LabeledObjects,
+    valid: LabeledObjects,
+    groups: Any,
+) -> tuple[KernelMachine, Moments]:
+    """Return a kernel machine, and moments of objects held out; see `fit_machine`."""
+    started = time.perf_counter()
+    if not len(train[1]):
+        train, groups = valid, None
+    objects = estimator._for_kernel([*train[0], *valid[0]])
+    machine, moments = fit_machine(
+        estimator._kernels(objects), target, objects, np.concatenate([train[1], valid[1]]),
+        len(train[1]), groups, estimator._penalties,
+        is_supervised=not estimator._is_kernel_unsupervised,
+    )  # fmt: skip
+    machine.seconds = time.perf_counter() - started
+    return machine, moments

@@ -1,0 +1,296 @@
+"""Fitting and predicting, written once for every estimator of objects and their targets.
+
+Such an estimator has parameters (`TargetParameters`), the inputs of its network (how objects become
+batches), an exact kernel, and what it predicts (`Classes` or `Numbers`). A subclass gives the
+inputs, the network and the kernel; the rest is here and in `base`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+from torch.optim import Optimizer
+
+from representer.errors import ArgumentError, DataError, KindError
+from representer.estimators import conformal, kernel_machine
+from representer.estimators.base import Estimator
+from representer.estimators.conformal import Conformal, calibration_rows
+from representer.estimators.division import divide
+from representer.estimators.explanation import NETWORK, Explanation
+from representer.estimators.fitting import (
+    Examples,
+    Inputs,
+    batch_size_for,
+    seed_of,
+    start_from,
+    trainer_config,
+    training_task,
+)
+from representer.estimators.joint_fitting import (
+    CALIBRATION,
+    LabeledObjects,
+    fit_parts,
+    network_moments,
+)
+from representer.estimators.kernel_machine import FeatureKernel, KernelMachine
+from representer.estimators.kernel_selection import CANDIDATES
+from representer.estimators.pool import Explained, Moments
+from representer.estimators.report_page import results_of
+from representer.estimators.targets import (
+    Numbers,
+    Target,
+    as_sequence,
+    columns_of,
+    require_same_length,
+)
+from representer.storage.run_files import RunFiles
+from representer.storage.run_folder import RunFolder, UnsavedRun
+from representer.training import generators
+from representer.training.trainer_config import TrainerConfig
+from representer.training.training_task import TrainingTask
+
+NOT_FINITE = "predictions are not finite"
+
+
+class SupervisedEstimator(Estimator):
+    """The base of all estimators of objects and their targets; see the module.
+
+    Attributes:
+        conformal_: The quantiles of the calibration scores; None without `conformal`.
+    """
+
+    _noun: ClassVar[str]  # of one object, for messages
+    _results_of = staticmethod(results_of)
+    _is_kernel_unsupervised: ClassVar[bool] = False  # it learns nothing from classes
+    _penalties: ClassVar[Sequence[float]] = CANDIDATES
+    conformal: float | None
+    conformal_: Conformal | None = None
+
+    # ---- what a subclass gives
+
+    @abstractmethod
+    def _check_objects(self, X: Any) -> Sequence[Any]:
+        """Return the objects as a sequence, or raise a `DataError` that names a row."""
+
+    @abstractmethod
+    def _learn_inputs(self, objects: Sequence[Any], seed: int) -> Inputs:
+        """Return the inputs, learned from the training objects."""
+
+    @abstractmethod
+    def _configure(self, inputs: Any, width: int) -> Any:
+        """Return the configuration of the network, a dataclass of plain values."""
+
+    def _initialize(self, network: Any, inputs: Any, seed: int) -> None:
+        """Change the initial weights, for example to pretrained ones."""
+
+    def _augmentation(self) -> Callable[..., tuple[Any, ...]] | None:
+        """Return a function that changes the network's arguments at random in training."""
+        return None
+
+    def _new_kernel(self) -> FeatureKernel:
+        """Return the exact kernel, before it is fitted; only ``answer="network"`` needs none."""
+        raise KindError("answer", self.answer, f"{NETWORK!r}, since there is no exact kernel")
+
+    def _kernels(self, objects: Any) -> Sequence[FeatureKernel]:
+        """Return the kernels to choose from for some objects, as `_for_kernel` returned them."""
+        return [self._new_kernel()]
+
+    def _for_kernel(self, objects: Any) -> Any:
+        """Return objects as the kernel takes them: a sequence that can be sliced."""
+        return objects
+
+    @abstractmethod
+    def _explain_network(self, one: Any, output: int) -> Explained:
+        """Return an output of the network, its constant part and its contributions."""
+
+    def _explain_kernel(self, one: Any, output: int) -> Explained:
+        """Return an output of the kernel machine, its constant part and its contributions."""
+        raise NotImplementedError
+
+    def _warn(self, objects: Any) -> None:
+        """Warn of objects that differ from those of the training."""
+
+    @abstractmethod
+    def _find_target(self, y: Any) -> Target:
+        """Return what is predicted."""
+
+    @abstractmethod
+    def _conformal_scores(
+        self, objects: Sequence[Any], values: NDArray[Any]
+    ) -> list[NDArray[np.float64]]:
+        """Return how badly the targets of some objects fit the predictions."""
+
+    @abstractmethod
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the prediction for each object."""
+
+    # ---- what a user calls
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None, validation: Any = None) -> Self:
+        """Train on objects and targets.
+
+        Args:
+            X: The objects ``(N,)``.
+            y: The targets ``(N,)`` or, for numbers, ``(N, K)``.
+            groups: The group of each object ``(N,)``; validation holds out whole groups.
+            validation: A pair ``(X, y)`` that selects the best epoch; by default a part of the
+                training data, `valid_fraction`, is held out for this.
+
+        Returns:
+            The fitted estimator.
+
+        Raises:
+            DataError: An object or a target cannot be used; the message names its row.
+            ArgumentError: A parameter is out of its range.
+        """
+        self._check_parameters()
+        objects = self._objects(X)
+        if y is None:
+            problem = f"{type(self).__name__} requires y to be passed, but the target y is None"
+            raise DataError(problem)
+        if len(objects) == 1:
+            raise DataError("X has 1 sample; at least 2 are needed to fit", fix="Add examples.")
+        y = as_sequence(y)
+        require_same_length(objects, y)
+        if groups is not None:
+            groups = np.array([str(group) for group in groups])
+            require_same_length(objects, groups, "groups")
+        seed = seed_of(self.random_state)
+        start = type(self).load(str(self.warm_start)) if self.warm_start else None
+        self.target_ = start.target_ if start else self._find_target(y)
+        values = self.target_.encode(y)
+
+        def divided(rows: Sequence[int], others: Sequence[int]) -> list[LabeledObjects]:
+            return [([objects[i] for i in part], values[part]) for part in (rows, others)]
+
+        parts: dict[str, LabeledObjects] = {}
+        if self.conformal is not None:
+            rows, held_out = calibration_rows(self.target_, values, groups, seed)
+            (objects, values), parts[CALIBRATION] = divided(rows, held_out)
+            groups = None if groups is None else groups[rows]
+            if isinstance(self.target_, Numbers) and not start:  # its means are learned
+                self.target_ = self._find_target(values[:, 0] if self.target_.is_single else values)
+        train, valid = (objects, values), ([], values[:0])
+        if validation is not None:
+            targets = self.target_.encode(as_sequence(validation[1]))
+            valid = self._objects(validation[0]), targets
+            require_same_length(*valid)
+        elif self.valid_fraction:
+            rows, held_out = divide(self.target_, values, groups, self.valid_fraction, seed)
+            train, valid = divided(rows, held_out)
+            groups = None if groups is None else groups[rows]
+        self.inputs_ = start.inputs_ if start else self._learn_inputs(train[0], seed)
+        parts |= {"train": train, "valid": valid}
+        network = self.new_network(seed) if self.has_network else None
+        start_from(start, network, str(self.warm_start))
+        fit_parts(self, UnsavedRun(), network, parts, seed, groups=groups)
+        self.n_features_in_ = 1
+        return self
+
+    def explain(self, X: Any, k: int = 10) -> list[Explanation]:
+        """Return each prediction with the contributions that sum to its score.
+
+        Args:
+            X: The objects.
+            k: Number of contributions to show for each; all of them are returned.
+
+        Raises:
+            KindError: The network's output is not a sum of contributions.
+        """
+        check_is_fitted(self)
+        objects = self._objects(X)
+        scale, offset = self.target_.unit
+        explanations = []
+        for one, prediction in zip(objects, self.predict(objects), strict=True):
+            ((scores, _), *_) = self._moments([one])
+            output = int(scores[0].argmax())
+            score, constant, parts = self.pool_.explain(
+                lambda: self._explain_kernel(one, output),  # noqa: B023  (called at once)
+                lambda: self._explain_network(one, output),  # noqa: B023
+            )
+            scaled = [part._replace(contribution=part.contribution * scale) for part in parts]
+            ordered = tuple(sorted(scaled, key=lambda part: -abs(part.contribution)))
+            numbers = score * scale + offset, constant * scale + offset
+            explanations.append(Explanation(prediction, *numbers, ordered, k))
+        return explanations
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return scikit-learn's tags: targets may have several columns."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+    # ---- how it is done
+
+    def new_network(self, seed: int) -> nn.Module:
+        """Return the network with its initial weights, which depend on the seed alone."""
+        config = self._configure(self.inputs_, self.target_.width)
+        with generators.initializing(seed):
+            network = self._make(config)
+        self._initialize(network, self.inputs_, seed)
+        return network
+
+    def _plan(
+        self, train: Examples, valid: Examples, network: nn.Module, seed: int
+    ) -> tuple[TrainingTask, TrainerConfig, Optimizer | None]:
+        batch_size = batch_size_for(self, len(train.objects))
+        task = training_task(
+            self.inputs_, self.target_, train, valid, batch_size, seed, self._augmentation()
+        )
+        return task, trainer_config(self, self.target_, train, valid, seed), None
+
+    def _objects(self, X: Any) -> Sequence[Any]:
+        objects = self._check_objects(X)
+        if not len(objects):
+            raise DataError(f"X has 0 sample(s); at least one {self._noun} is required")
+        return objects
+
+    def _checked_moments(self, X: Any) -> list[Moments]:
+        """Return scores before the link function and their variances, of each target ``(N, W)``."""
+        check_is_fitted(self)
+        objects = self._objects(X)
+        self._warn(objects)
+        moments = self._moments(objects)
+        if not all(np.isfinite(part).all() for pair in moments for part in pair):
+            raise DataError(f"the {NOT_FINITE}", fix="Train it again.")
+        return moments
+
+    def _moments(self, objects: Any) -> list[Moments]:
+        network: Any = [None] * len(self.targets_)
+        if any(one.pool.network for one in self.targets_):
+            network = network_moments(self, objects)
+        own = self._for_kernel(objects) if any(one.pool.kernel for one in self.targets_) else None
+        pairs = zip(self.targets_, network, strict=True)
+        return [one.moments(own, beside) for one, beside in pairs]
+
+    def _fitted_conformal(self) -> Conformal:
+        """Return the quantiles, or raise an `ArgumentError` without them."""
+        check_is_fitted(self)
+        if self.conformal_ is None:
+            expected = "a level such as 0.9, set before `fit`"
+            raise ArgumentError("conformal", self.conformal, expected)
+        return self.conformal_
+
+    def _save_fitted(self, run: RunFolder) -> None:
+        super()._save_fitted(run)
+        if self.conformal_ is not None:
+            self.conformal_.write(run)
+
+    def _load_fitted(self, files: RunFiles) -> None:
+        super()._load_fitted(files)
+        self.conformal_ = Conformal.read(files) if files.has(conformal.FILE) else None
+
+    def _write_machines(self, run: RunFolder, machines: Sequence[KernelMachine]) -> None:
+        kernel_machine.write_machines(run, machines)
+
+    def _read_machines(self, files: RunFiles) -> tuple[KernelMachine, ...]:
+        widths = [column.width for column in columns_of(self.target_)]
+        return kernel_machine.read_machines(files, self._new_kernel, widths)
