@@ -45,16 +45,14 @@ COVERED_BY = {
         "cli/run_options", "tasks/task", "tasks/language/language_task",
         "tasks/graph/graph_task",
     ),
-    "tests/tasks/test_estimator_targets.py": ("report/results", "report/targets"),
+    "tests/tasks/test_estimator_objects.py": ("report/results", "report/targets"),
     "tests/cli/test_fit_graph.py": (
         "tasks/estimator_explain", "tasks/estimator_use",
         "tasks/graph/graph_flow",
     ),
     "tests/data/graphs/test_graphs_jsonl.py": ("data/graphs/reading", "data/graphs/records"),
     "tests/tasks/test_estimator_task.py": (
-        "tasks/estimator_data", "tasks/estimator_hooks", "tasks/estimator_objects",
-        "tasks/closing", "tasks/estimator_options", "tasks/estimator_preparation",
-        "tasks/estimator_predictions", "tasks/estimator_results",
+        "tasks/estimator_data", "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
     "tests/data/text/test_readers.py": (
@@ -176,7 +174,7 @@ COVERED_BY = {
         "tasks/estimator_comparison", "tasks/language/language_comparison",
         "tasks/signal/signal_comparison",
     ),
-    "tests/cli/test_fit_text.py": ("cli/fit", "tasks/estimator_resume", "tasks/run_flow"),
+    "tests/cli/test_fit_text.py": ("cli/fit", "tasks/run_flow"),
     "tests/cli/test_fit_language.py": (
         "cli/generate", "tasks/language/language_results", "tasks/language/language_use",
     ),

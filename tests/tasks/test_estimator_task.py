@@ -16,23 +16,21 @@ from representer.estimators.graph_parameters import GraphParameters
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
 from representer.report.results import Column, Predictions, compared, figures_of, mistakes
 from representer.tasks.baselines import Baseline
-from representer.tasks.closing import summary, verdicts
 from representer.tasks.estimator_data import (
     Data,
     are_fractions,
     divided,
 )
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_options import (
+from representer.tasks.estimator_objects import Objects, encode_labels
+from representer.tasks.estimator_results import predictions_of_baseline, summary, verdicts
+from representer.tasks.graph.graph_task import GraphConfig
+from representer.tasks.molecule.molecule_task import MoleculeConfig
+from representer.tasks.options import (
     RunConfig,
     config_of,
     parameters_of,
     refuse_parameters_of_others,
 )
-from representer.tasks.estimator_results import predictions_of_baseline
-from representer.tasks.estimator_targets import encode_labels
-from representer.tasks.graph.graph_task import GraphConfig
-from representer.tasks.molecule.molecule_task import MoleculeConfig
 
 
 def objects(labels: list[str | None]) -> Objects:

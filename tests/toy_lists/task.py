@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.parameters import TargetParameters, option, require_integers
-from representer.tasks.estimator_options import RunConfig, config_of, defaults
+from representer.tasks.options import RunConfig, config_of, defaults
 from representer.tasks.task import Task
 
 

@@ -20,9 +20,9 @@ from representer.storage.run_folder import UnsavedRun
 from representer.tasks.comparison import BASELINES, MODEL, Comparison, Result, parts_of
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_options import parameters_of
 from representer.tasks.estimator_results import predictions_of_baseline
 from representer.tasks.estimator_task import EstimatorTask
+from representer.tasks.options import parameters_of
 
 # Options that do not change the results, or that a comparison sets itself.
 WITHOUT_EFFECT = (

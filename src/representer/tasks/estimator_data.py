@@ -19,8 +19,7 @@ from representer.estimators.results import result_columns
 from representer.estimators.targets import Numbers, Target
 from representer.numbers import parse_number
 from representer.report.results import Column
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_targets import encode_labels, find_classes, find_target
+from representer.tasks.estimator_objects import Objects, encode_labels, find_classes, find_target
 from representer.training import generators
 
 PARTS = ("train", "valid", "test")
@@ -62,6 +61,12 @@ class Data:
     def targets(self) -> Sequence[str]:
         """Names of the targets; none for a single target without a name."""
         return self.sources[0][1].targets
+
+    def labeled(self, part: str) -> tuple[Sequence[Any], NDArray[Any]]:
+        """Return the objects of a part and their values, numbers as ``(N, K)``."""
+        values = self.values[part]
+        values = values.reshape(len(values), -1) if self.is_regression else values
+        return self.parts[part].objects, values
 
     def columns(self, part: str) -> list[Column]:
         """Return each target of a part."""

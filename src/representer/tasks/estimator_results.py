@@ -1,4 +1,4 @@
-"""Results of a task that trains an estimator, for metrics.json and details.json."""
+"""Results of a task that trains an estimator, for metrics.json, details.json and the terminal."""
 
 from __future__ import annotations
 
@@ -10,9 +10,43 @@ import numpy as np
 
 from representer.estimators.explanation import Part
 from representer.report.results import Column, Predictions, compared, figures_by_target
+from representer.report.standing import ACCURACY, RMSE, standing
+from representer.report.targets import by_target
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
 from representer.training.training_result import TrainingResult
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts on the objects, for the report.
+
+    Attributes:
+        values: By what they are.
+        notes: Those that stderr shows before training.
+    """
+
+    values: dict[str, str]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Model:
+    """Description of a network, for the report.
+
+    Attributes:
+        name: Its name in tables.
+        values: Its equations and sizes, by what they are.
+        parts: Names of its submodules, where they differ.
+        facts: On the objects, known with the network.
+        notes: What stderr shows before training.
+    """
+
+    name: str
+    values: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -41,6 +75,17 @@ class Outcome:
         if not self.parts:
             return self.training.seconds if self.training else 0.0
         return sum(part.seconds or 0.0 for part in self.parts.values())
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained estimator with its best weights, and its test predictions."""
+
+    config: Any
+    data: Data
+    estimator: Any
+    model: Model
+    outcome: Outcome
 
 
 def metrics_of(
@@ -103,3 +148,58 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
             chances = baseline.probabilities[k] if baseline.probabilities else one_hot[values]
         result.append(Predictions(values, chances))
     return result
+
+
+def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
+    """Return how the model compares with the best baseline, for metrics.json.
+
+    Args:
+        metrics: The metrics.
+        nouns: Several objects: "graphs".
+
+    Returns:
+        ``standing`` of each target by its name, see `report.standing`, and all sentences as
+        ``verdict``; empty without baselines.
+    """
+    measure = RMSE if metrics["kind"] == "regression" else ACCURACY
+    found = {}
+    for name, own in by_target(metrics).items():
+        others = (*own["comparisons"], *own["baselines"])
+        differences = {other["name"]: other["difference"] for other in others}
+        on = f"{own['test']['count']} test {nouns}"
+        found[name] = standing(metrics["model"], differences, measure, on)
+    sentences = [
+        (f"{name}: " if name else "") + own["sentence"] for name, own in found.items() if own
+    ]
+    return {"standing": found, "verdict": " ".join(sentences)}
+
+
+def summary(metrics: dict[str, Any]) -> str:
+    """Return the closing table for the terminal, of each target."""
+    targets = by_target(metrics).items()
+    return "\n".join((f"{name}\n" if name else "") + _summary(own) for name, own in targets)
+
+
+def _summary(metrics: dict[str, Any]) -> str:
+    rows = [(metrics["model"], metrics["test"], metrics["seconds"])]
+    others = (*metrics["comparisons"], *metrics["baselines"])
+    rows += [(row["name"], row, row["seconds"]) for row in others]
+    width = max(len(name) for name, _, _ in rows)
+    if metrics["kind"] == "regression":
+        lines = [f"{'':<{width}}        RMSE    95 % interval             MAE      R²  training"]
+        for name, row, seconds in rows:
+            low, high = row["rmse_interval"]
+            r2 = "–" if row["r2"] is None else f"{row['r2']:.3f}"
+            lines.append(
+                f"{name:<{width}}  {row['rmse']:10.4g}  {low:10.4g} – {high:<10.4g}"
+                f"  {row['mae']:8.4g}  {r2:>6}  {seconds:6.1f} s"
+            )
+        return "\n".join(lines)
+    lines = [f"{'':<{width}}  accuracy  95 % interval     macro F1  training"]
+    for name, row, seconds in rows:
+        low, high = (100 * bound for bound in row["accuracy_interval"])
+        lines.append(
+            f"{name:<{width}}  {100 * row['accuracy']:6.2f} %  {low:5.2f} – {high:6.2f} %  "
+            f"{row['macro_f1']:8.3f}  {seconds:6.1f} s"
+        )
+    return "\n".join(lines)

@@ -8,72 +8,99 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from representer.errors import ArgumentError, DataError
 from representer.estimators.fitting import batch_size_for
 from representer.estimators.joint_fitting import fit_parts
 from representer.estimators.results import model_name, parameter_counts, predictions_of
+from representer.estimators.supervised import SupervisedEstimator
 from representer.printable import say
 from representer.report.results import mistakes, points
 from representer.report.standing import parts_sentence
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
 from representer.tasks.baselines import Baseline
-from representer.tasks.closing import summary, verdicts
-from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_hooks import (
+from representer.tasks.estimator_data import Data, Split, are_fractions, divided, with_calibration
+from representer.tasks.estimator_objects import Objects
+from representer.tasks.estimator_results import (
+    Facts,
     Model,
+    Outcome,
     Trained,
-    alone,
-    by_class,
-    silent,
+    metrics_of,
+    summary,
+    verdicts,
 )
-from representer.tasks.estimator_options import parameters_of
-from representer.tasks.estimator_preparation import EstimatorPreparation
-from representer.tasks.estimator_results import Outcome, metrics_of
-from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
-from representer.tasks.options import as_yaml, determining
-from representer.tasks.run_flow import named, opened, publish, repeated
+from representer.tasks.estimator_use import EstimatorUse
+from representer.tasks.options import (
+    as_yaml,
+    determining,
+    parameters_of,
+    refuse_parameters_of_others,
+)
+from representer.tasks.run_flow import (
+    WITHOUT_EFFECT_ON_TRAINING,
+    named,
+    opened,
+    publish,
+    repeated,
+    require_same_options,
+)
 from representer.tasks.table_file import as_csv
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimatorTask(EstimatorPreparation):
-    """All functions of a task; the other arguments are those of `EstimatorPreparation`.
+class EstimatorTask(EstimatorUse):
+    """All functions of a task; the other arguments are those of `EstimatorUse`.
 
     Args:
+        name: As in ``representer fit NAME``.
+        nouns: Several objects: "graphs".
+        parameters: Dataclass with the parameters of both estimators, a `TargetParameters`.
+        classifier: The class of the classifier.
+        regressor: The class of the regressor; None for a task of classes alone, whose options
+            have the base `RunConfig`, see `config_of`.
+        demo: Returns synthetic objects.
+        describe: Returns facts on the objects, from the options of ``fit`` and the data.
+        resources: Reads parameters of the estimator from files, from the options of ``fit`` and
+            the inputs.
+        split_by: From the options of ``fit``, objects and the fractions of all parts to the
+            positions in each part; None for a random split.
         defaults: From the options of ``fit`` to the defaults of its preset or demo.
         baselines: From the options of ``fit`` and the data.
-        describe_model: From the options of ``fit``, the data, the estimator and its new network.
+        describe_model: From the options of ``fit``, the data, the estimator and its new network;
+            None for the name of the network alone.
         title: Of the report, from the options of ``fit`` and the data; None for a general one.
         networks: From the options of ``fit`` to those of each network to train, by its heading;
             the first is the model, the others are compared with it.
         closing: Returns what the terminal shows below the results.
     """
 
+    name: str
+    nouns: str
+    parameters: type[Any]
+    classifier: type[SupervisedEstimator]
+    demo: Callable[[], Objects]
+    describe: Callable[[Any, Data], Facts]
     defaults: Callable[[Any], dict[str, Any]]
     baselines: Callable[[Any, Data], list[Baseline]]
-    describe_model: Callable[[Any, Data, Any, Any], Model] = by_class
+    regressor: type[SupervisedEstimator] | None = None
+    resources: Callable[[Any, Any], dict[str, Any]] = lambda config, inputs: {}
+    split_by: Callable[[Any, Objects, Sequence[float]], Sequence[Sequence[int]]] | None = None
+    describe_model: Callable[[Any, Data, Any, Any], Model] | None = None
     title: Callable[[Any, Data], str] | None = None
-    networks: Callable[[Any], dict[str, Any]] = alone
-    closing: Callable[[Any, RunFolder, Trained], str] = silent
+    networks: Callable[[Any], dict[str, Any]] = lambda config: {"": config}
+    closing: Callable[[Any, RunFolder, Trained], str] = lambda task, run, trained: ""
 
     def fit(self, config: Any) -> dict[str, Any]:
-        """Train an estimator, test it, and write the run folder.
+        """Train an estimator, test it, write the run folder, and return metrics.json.
 
         Nothing is written before the data have been read and checked. A finished demo prints its
         results again, and an interrupted one continues.
-
-        Args:
-            config: The run.
-
-        Returns:
-            The metrics, as in metrics.json.
-
-        Raises:
-            RepresenterError: See ``errors``; the message names the location and the fix.
         """
         config = named(config, "demo", self.name)
         data = self.prepare(config)
@@ -87,20 +114,104 @@ class EstimatorTask(EstimatorPreparation):
                 trained.append(self.train(run, own, data, is_silent=bool(trained)))
             return self.report(runs[0], trained[0], trained[1:])
 
-    def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
-        """Train a model in a folder, or continue its training, and predict the test objects.
+    def prepare(self, config: Any) -> Data:
+        """Read, check, split and encode the data, without writing anything.
+
+        Raises:
+            DataError: The data cannot be used.
+            ArgumentError: There are no data, or a parameter is out of its range.
+        """
+        return self.divide(config, self.sources(config))
+
+    def sources(self, config: Any) -> dict[str, Objects]:
+        """Read and check the data, see `prepare`.
+
+        Returns:
+            The main objects as ``"all"``, and those of ``"valid"`` and ``"test"``.
+        """
+        for kind in filter(None, (self.classifier, self.regressor)):
+            self._estimator(kind, config).check()
+        reading = self._reading(config)
+        is_regression = self.regressor is not None and config.kind == "regression"
+        if config.demo:
+            main = self.demo()
+        elif config.data is None:
+            hint = f"Without data of your own: representer fit {self.name} --demo"
+            raise ArgumentError("data", None, f"the path of labeled {self.nouns}", hint=hint)
+        else:
+            main = self.read(
+                config.data, **reading, is_regression=is_regression, require_labels=True
+            )
+        kind = self.kind(config, {"all": main})
+        how = reading | main.reading | {"is_regression": kind is self.regressor}
+        sources = {"all": main}
+        for name in ("valid", "test"):
+            if path := getattr(config, name):
+                sources[name] = self.read(path, **how, require_labels=True)
+        refuse_parameters_of_others(config, kind, self.parameters)
+        estimator = self._estimator(kind, config)
+        for name, one in sources.items():
+            reason = partial(self.reason, estimator, config)
+            sources[name] = one.usable(reason, self.noun, self.remedy)
+            sources[name].say_notes()
+        return sources
+
+    def kind(self, config: Any, sources: dict[str, Objects]) -> type[SupervisedEstimator]:
+        """Return the class of the estimator: a regressor if labels are numbers."""
+        if self.regressor is None or config.kind == "classification":
+            return self.classifier
+        is_regression = config.kind == "regression" or are_fractions(sources["all"].labels)
+        return self.regressor if is_regression else self.classifier
+
+    def divide(
+        self,
+        config: Any,
+        sources: dict[str, Objects],
+        split_by: Split | None = None,
+        *,
+        is_silent: bool = False,
+    ) -> Data:
+        """Split and encode the data, see `prepare`.
 
         Args:
-            run: The folder.
-            config: Its options.
-            data: The data.
-            is_silent: Leave out the notes on the model.
+            config: The run.
+            sources: From `sources`.
+            split_by: The split of the main objects, instead of that of the options.
+            is_silent: Leave out the notes on the data.
         """
-        kind: Any = self.regressor if data.is_regression else self.classifier
-        estimator = kind(**(parameters_of(config, kind) | data.resources))
+        kind = self.kind(config, sources)
+        is_regression = kind is self.regressor
+        estimator = self._estimator(kind, config)
+        fractions = {"valid": config.valid_fraction, "test": config.test_fraction}
+        own = self.split_by and partial(self.split_by, config)
+        data = divided(
+            sources, fractions, config.seed, is_regression=is_regression, split_by=split_by or own
+        )
+        if config.conformal is not None:
+            data = with_calibration(data, config.seed, own)
+        if is_regression:
+            data = replace(data, target=estimator._find_target(data.values["train"]))
+        try:
+            inputs = estimator._learn_inputs(data.parts["train"].objects, config.seed)
+            encoded = {part: inputs.encode(own.objects) for part, own in data.parts.items()}
+        except DataError as error:
+            raise DataError(str(error), file=data.parts["train"].source) from None
+        resources = self.resources(config, inputs)
+        data = replace(data, inputs=inputs, encoded=encoded, resources=resources)
+        facts = self.describe(config, data)
+        for note in () if is_silent else facts.notes:
+            say(note)
+        return replace(data, facts=facts.values)
+
+    def train(self, run: RunFolder, config: Any, data: Data, *, is_silent: bool = False) -> Trained:
+        """Train a model in a folder, or continue its training, and predict the test objects."""
+        kind = (data.is_regression and self.regressor) or self.classifier
+        estimator = self._estimator(kind, config, **data.resources)
         estimator.target_, estimator.inputs_ = data.target, data.inputs
         network = estimator.new_network(config.seed) if estimator.has_network else None
-        model = self.describe_model(config, data, estimator, network)
+        model = Model(estimator._network_name)
+        if self.describe_model:
+            model = self.describe_model(config, data, estimator, network)
         for note in () if is_silent else model.notes:
             say(note)
         if run.resume:
@@ -112,12 +223,10 @@ class EstimatorTask(EstimatorPreparation):
                 run.write_text("skipped.csv", as_csv(skipped))
         result = fit_parts(
             estimator, run, network,
-            {
-                part: (own.objects, self._values(data, part))
-                for part, own in data.parts.items() if part != "test"
-            },
+            {part: data.labeled(part) for part in data.parts if part != "test"},
             config.seed, encoded=data.encoded,
-            settings=lambda trainer: self._settings(config, data, trainer),
+            settings=lambda trainer: determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
+            | {"sha256": {role: one.digest for role, one in data.sources}},
             reading=self._reading(config) | data.sources[0][1].reading,
         )  # fmt: skip
         run.write_text("config.yaml", as_yaml(config))  # a resumed run may have more epochs
@@ -147,11 +256,7 @@ class EstimatorTask(EstimatorPreparation):
 
         If several processes trained the model, only the first does this; the others return nothing.
 
-        Args:
-            run: The folder.
-            trained: The model.
-            others: Other networks, trained on the same data.
-            baselines: Baselines trained on this split; trained here if None.
+        Baselines are trained here if they are None.
         """
         if not run.is_writer:
             return {}
@@ -180,13 +285,11 @@ class EstimatorTask(EstimatorPreparation):
         lines = summary(metrics), about, metrics["verdict"], closing
         return publish(run, metrics, details, lines)
 
-    def _values(self, data: Data, part: str) -> Any:
-        values = data.values[part]
-        return values.reshape(len(values), -1) if data.is_regression else values
+    def _estimator(self, kind: type[Any], config: Any, **resources: Any) -> Any:
+        return kind(**parameters_of(config, kind) | resources)
 
-    def _settings(self, config: Any, data: Data, trainer: Any) -> dict[str, Any]:
-        chosen = determining(config, trainer, WITHOUT_EFFECT_ON_TRAINING)
-        return {**chosen, "sha256": {role: one.digest for role, one in data.sources}}
+    def _reading(self, config: Any) -> dict[str, Any]:
+        return {one.name: getattr(config, one.name) for one in fields(self.reading)}
 
     def _title(self, data: Data) -> str:
         main = data.sources[0][1]

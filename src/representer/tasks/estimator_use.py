@@ -24,15 +24,9 @@ from representer.report.results import Predictions, figures_by_target
 from representer.storage.fields import from_values
 from representer.storage.run_files import MODEL, RunFiles, require_finite
 from representer.tasks.estimator_explain import write_explanations
-from representer.tasks.estimator_hooks import (
-    as_they_are,
-    no_more_figures,
-    no_reason,
-)
-from representer.tasks.estimator_objects import Objects, strings_of
-from representer.tasks.estimator_predictions import added_columns
-from representer.tasks.estimator_targets import encode_labels
+from representer.tasks.estimator_objects import Objects, encode_labels, strings_of
 from representer.tasks.table_file import (
+    added_columns,
     as_csv,
     check_output,
     refuse_same_columns,
@@ -67,11 +61,11 @@ class EstimatorUse:
     read: Callable[..., Objects]
     remembered: Mapping[str, str] = field(default_factory=dict)
     strings: Callable[[Sequence[str], str, dict[str, Any]], Objects] = strings_of
-    reason: Callable[[Any, Any, Any], str] = no_reason
+    reason: Callable[[Any, Any, Any], str] = lambda estimator, config, one: ""
     remedy: str = ""
     form: type[Any] | None = None
-    adapted: Callable[[Any, Any, Any], Objects] = as_they_are
-    figures: Callable[[Any, Any, Any, Sequence[Predictions]], dict[str, Any]] = no_more_figures
+    adapted: Callable[[Any, Any, Any], Objects] = lambda estimator, form, objects: objects
+    figures: Callable[..., dict[str, Any]] = lambda form, objects, values, predictions: {}
 
     def evaluate(self, run: str | Path, data: str | Path, options: Any) -> dict[str, Any]:
         """Evaluate a trained model on labeled objects.
@@ -193,26 +187,11 @@ class EstimatorUse:
     def _to_predict(self, run: str | Path, data: Inputs, options: Any) -> tuple[Any, Objects]:
         """Return the estimator of a run, and the objects that it can predict."""
         estimator, _, objects = self.opened(run, data, options)
-        objects = self._usable(estimator, objects)
+        objects = objects.usable(lambda one: self.reason(estimator, None, one), self.noun)
         for line in (*objects.notes, left_out(objects.dropped)):
             if line:
                 say(f"{objects.source}: {line.replace('left out', 'without a prediction')}")
         return estimator, objects
-
-    def _usable(self, estimator: Any, objects: Objects, config: Any = None) -> Objects:
-        """Return the objects that can be used.
-
-        Raises:
-            DataError: There are none.
-        """
-        result = objects.usable(lambda one: self.reason(estimator, config, one))
-        if not len(result):
-            problem = f"none of the {len(objects)} {self.noun}s can be used"
-            reasons = ", ".join(sorted({row.reason for row in result.dropped}))
-            place: Any = {"file": objects.source, "column": objects.column}
-            fix = self.remedy if config else ""
-            raise DataError(f"{problem} ({reasons})", fix=fix, **place)
-        return result
 
     def _load(
         self, run: str | Path, options: Any, *, is_path: bool = True

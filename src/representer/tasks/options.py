@@ -1,24 +1,175 @@
-"""The options of a run: a dataclass that the command line and config.yaml share.
+"""Options of ``fit``: those of the run, of reading, and the parameters of the estimator.
 
-Free of torch, since the command line reads its options here.
+The command line and config.yaml share them. Free of torch, since the command line reads them here.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, field, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import MISSING, asdict, dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
+from representer.errors import ArgumentError
+from representer.estimators.parameters import TrainingParameters, option
 from representer.numbers import parse_number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+KINDS = ("auto", "classification", "regression")
+BASELINES = ("none", "simple", "all")
 
-def option(default: Any, help_text: str, **metadata: Any) -> Any:
-    """Return a field with its help; ``metavar`` and ``choices`` are optional."""
-    return field(default=default, metadata={"help": help_text, **metadata})
+# `seed` and `threads` replace two of them; the others have no meaning on the command line.
+_NOT_OPTIONS = ("random_state", "n_jobs", "callbacks", "verbose", "warm_start")
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The options of every such task; `config_of` adds those of reading and of the estimator.
+
+    Raises:
+        ArgumentError: If a value is out of its range, or two options exclude each other.
+    """
+
+    data: str | None = option(None, "labeled data: a file or a folder")
+    out: str | None = option(None, "run folder (default: runs/NAME-OF-DATA)", metavar="RUN")
+    valid: str | None = option(None, "validation data, instead of a part of DATA", metavar="DATA")
+    test: str | None = option(None, "test data, instead of a part of DATA", metavar="DATA")
+    test_fraction: float = option(0.1, "fraction of DATA used for testing")
+    seed: int = option(0, "random seed of split, weights, order and dropout")
+    threads: int = option(0, "CPU threads; 0: default of torch")
+    baselines: str = option(
+        "simple", "baselines to train too: none, simple ones, or all of the task", choices=BASELINES
+    )
+    resume: bool = option(False, "continue from the newest checkpoint of the run folder")
+    demo: bool = option(False, "no DATA: synthetic data")
+
+    def __post_init__(self) -> None:
+        for name in ("valid_fraction", "test_fraction"):
+            if not 0 < getattr(self, name) < 1:
+                raise ArgumentError(name, getattr(self, name), "a number between 0 and 1")
+        total = getattr(self, "valid_fraction") + self.test_fraction  # noqa: B009
+        if total >= 1:
+            raise ArgumentError("valid_fraction + test_fraction", total, "less than 1")
+        for name in ("seed", "threads"):
+            if getattr(self, name) < 0:
+                raise ArgumentError(name, getattr(self, name), "0 or more")
+        if self.baselines not in BASELINES:
+            raise ArgumentError("baselines", self.baselines, "one of " + ", ".join(BASELINES))
+        if self.demo and any((self.data, self.valid, self.test)):
+            path = self.data or self.valid or self.test
+            raise ArgumentError("data", path, "nothing with --demo, which has its own data")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields, as in config.yaml."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class EstimatorConfig(RunConfig):
+    """The options of every task with labels."""
+
+    kind: str = option(
+        "auto", "what labels are (auto: regression if they are fractions)", choices=KINDS
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.kind not in KINDS:
+            raise ArgumentError("kind", self.kind, "one of " + ", ".join(KINDS))
+
+
+def config_of(
+    name: str,
+    module: str,
+    *kinds: type[Any],
+    base: type[Any] = EstimatorConfig,
+    without: Collection[str] = (),
+) -> type[Any]:
+    """Return the dataclass with the options of ``fit``.
+
+    Args:
+        name: Its name.
+        module: The module that keeps it.
+        kinds: Dataclasses with the options of reading, of the task and of the estimator; of two
+            options of one name, the first counts, and all of them replace those of every task.
+        base: The options of every task.
+        without: Parameters that are no options, since they come from the data.
+    """
+    own: dict[str, tuple[str, Any, Any]] = {}
+    for kind in kinds:
+        hints = get_type_hints(kind)
+        for one in fields(kind):
+            is_option = one.name not in _NOT_OPTIONS or not issubclass(kind, TrainingParameters)
+            if is_option and one.name not in (*without, *own):
+                default: Any = one.default
+                is_list = isinstance(default, tuple)
+                hint = str if is_list else _of_command_line(hints[one.name])
+                if hint is str and default is not None:
+                    default = ",".join(map(str, default)) if is_list else str(default)
+                copied = field(default=default, metadata=one.metadata)
+                own[one.name] = one.name, hint, copied
+    about = {
+        "__module__": module,
+        "__doc__": "Options of ``fit``: of the run, of reading and of the estimator.",
+    }
+    return make_dataclass(name, own.values(), bases=(base,), frozen=True, namespace=about)
+
+
+def defaults(config: type[Any], demo: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults of all options, with those of the demo."""
+    usual = {one.name: one.default for one in fields(config) if one.default is not MISSING}
+    return usual | demo
+
+
+def parameters_of(config: Any, estimator: type[Any]) -> dict[str, Any]:
+    """Return the options that are parameters of an estimator, as its constructor takes them.
+
+    Raises:
+        ArgumentError: An option that takes a list is something else.
+    """
+    known = {one.name for one in fields(config)}
+    chosen = {}
+    for one in fields(estimator):
+        if one.name in known:
+            value = getattr(config, one.name)
+            is_list = isinstance(one.default, tuple)
+            chosen[one.name] = _integers(one.name, value) if is_list else value
+    return chosen | {"random_state": config.seed, "n_jobs": config.threads or None}
+
+
+def refuse_parameters_of_others(config: Any, estimator: type[Any], parameters: type[Any]) -> None:
+    """Refuse an option that the estimator lacks, such as one of the regressor for a classifier.
+
+    Raises:
+        ArgumentError: It differs from its default.
+    """
+    own = {one.name for one in fields(estimator)}
+    for one in fields(parameters):
+        if one.name in own or one.name in _NOT_OPTIONS:
+            continue
+        value = getattr(config, one.name)
+        if value != one.default:
+            expected = f"nothing, since {estimator.__name__} does not have it"
+            raise ArgumentError(one.name, value, expected)
+
+
+def _of_command_line(hint: Any) -> Any:
+    """Return the type of an option; what may be a number or a text is typed as a text.
+
+    What may be an object in Python is a path here.
+    """
+    if hint is Any:
+        return str | None
+    return str if {float, str} <= set(get_args(hint)) else hint
+
+
+def _integers(name: str, text: str) -> tuple[int, ...]:
+    words = text.split(",") if text else []
+    if not (text.isascii() and all(word.strip().isdecimal() for word in words)):
+        raise ArgumentError(name, text, "integers separated by commas, as in 2000,10000")
+    return tuple(map(int, words))
 
 
 def is_share(text: str) -> bool:

@@ -10,7 +10,7 @@ from representer.data.text import Vocabulary, read_labeled_lines
 from representer.estimators.classes import Classes
 from representer.estimators.text import TextInputs
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_targets import encode_labels
+from representer.tasks.estimator_objects import encode_labels
 from representer.tasks.text.text_flow import objects_of
 from representer_papers.shared.datasets import existing, located, missing
 

@@ -7,8 +7,8 @@ import pytest
 from representer.errors import ArgumentError
 from representer.estimators import MoleculeClassifier, MoleculeRegressor
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
-from representer.tasks.estimator_options import parameters_of, refuse_parameters_of_others
 from representer.tasks.molecule.molecule_task import MoleculeConfig, defaults_of
+from representer.tasks.options import parameters_of, refuse_parameters_of_others
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from representer.estimators.graph_reading import PlainGraph
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_hooks import Facts
 from representer.tasks.estimator_objects import Objects
+from representer.tasks.estimator_results import Facts
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.graph.graph_baselines import graph_baselines
 from representer.tasks.graph.graph_task import GraphReading, defaults_of

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.graph_parameters import GraphParameters
-from representer.tasks.estimator_options import config_of, defaults
-from representer.tasks.options import option
+from representer.tasks.options import config_of, defaults, option
 from representer.tasks.task import Task
 
 FEATURES = ("auto", "labels", "attributes")

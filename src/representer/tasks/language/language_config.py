@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from representer.estimators.language_parameters import LanguageParameters
-from representer.tasks.estimator_options import RunConfig, config_of
-from representer.tasks.estimator_options import defaults as defaults_with
-from representer.tasks.options import option
+from representer.tasks.options import RunConfig, config_of, option
+from representer.tasks.options import defaults as defaults_with
 
 
 @dataclass(frozen=True)

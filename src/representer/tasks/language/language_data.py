@@ -27,7 +27,7 @@ from representer.estimators.language_inputs import LanguageInputs
 from representer.estimators.language_report import token_counts
 from representer.estimators.language_training import check_texts
 from representer.storage.run_files import MODEL
-from representer.tasks.estimator_options import parameters_of
+from representer.tasks.options import parameters_of
 
 
 @dataclass(frozen=True)

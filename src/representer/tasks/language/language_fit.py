@@ -9,12 +9,18 @@ from representer.estimators import LanguageModel
 from representer.printable import say
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
-from representer.tasks.estimator_resume import WITHOUT_EFFECT_ON_TRAINING, require_same_options
 from representer.tasks.language.language_config import defaults
 from representer.tasks.language.language_data import LanguageData, prepare
 from representer.tasks.language.language_results import closing, details_of, metrics_of
 from representer.tasks.options import as_yaml, determining
-from representer.tasks.run_flow import named, opened, publish, repeated
+from representer.tasks.run_flow import (
+    WITHOUT_EFFECT_ON_TRAINING,
+    named,
+    opened,
+    publish,
+    repeated,
+    require_same_options,
+)
 
 
 def fit(config: Any) -> dict[str, Any]:

@@ -30,8 +30,8 @@ from representer.storage.run_folder import RunFolder
 from representer.tasks import estimator_explain
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_hooks import Facts, Model, Trained
 from representer.tasks.estimator_objects import Objects, strings_of
+from representer.tasks.estimator_results import Facts, Model, Trained
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.molecule.molecule_baselines import train_baselines
 from representer.tasks.molecule.molecule_task import MoleculeConfig, MoleculeReading, defaults_of

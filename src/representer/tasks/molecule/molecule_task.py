@@ -10,8 +10,7 @@ from typing import Any
 
 from representer.errors import ArgumentError
 from representer.estimators.molecule_parameters import MoleculeRegressorParameters
-from representer.tasks.estimator_options import RunConfig, config_of, defaults
-from representer.tasks.options import option
+from representer.tasks.options import RunConfig, config_of, defaults, option
 from representer.tasks.task import Task
 
 TASKS = ("regression", "classification")

@@ -12,7 +12,7 @@ from representer.estimators.explanation import Part
 from representer.estimators.results import model_name, parameter_counts
 from representer.report.metrics import classification_metrics
 from representer.report.standing import ACCURACY, standing
-from representer.tasks.estimator_options import defaults
+from representer.tasks.options import defaults
 from representer.tasks.run_flow import repeated
 from representer.tasks.signal.signal_baseline import BaselinePredictions
 from representer.tasks.signal.signal_data import SignalData

@@ -11,8 +11,7 @@ from typing import Any
 from representer.errors import ArgumentError
 from representer.estimators.parameters import MONITORS, require, require_choices, require_numbers
 from representer.estimators.signal_parameters import SignalParameters
-from representer.tasks.estimator_options import BASELINES, config_of, defaults, parameters_of
-from representer.tasks.options import option
+from representer.tasks.options import BASELINES, config_of, defaults, option, parameters_of
 from representer.tasks.task import Task
 
 STANDARDIZE = ("subject", "window", "training", "none")

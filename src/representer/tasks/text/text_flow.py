@@ -35,8 +35,8 @@ from representer.tasks.baselines import Baseline, constant_prediction, tfidf
 from representer.tasks.cells_table import memory_equation, output_equation
 from representer.tasks.estimator_comparison import EstimatorComparison
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_hooks import Facts, Model, Trained
 from representer.tasks.estimator_objects import Objects
+from representer.tasks.estimator_results import Facts, Model, Trained
 from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.text.text_task import TextConfig, TextReading, defaults_of
 

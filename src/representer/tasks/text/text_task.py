@@ -7,8 +7,7 @@ from typing import Any
 
 from representer.errors import ArgumentError
 from representer.estimators.text_parameters import RANDOM, TextParameters
-from representer.tasks.estimator_options import config_of, defaults
-from representer.tasks.options import option
+from representer.tasks.options import config_of, defaults, option
 from representer.tasks.task import Task
 
 

@@ -20,14 +20,14 @@ from representer.report.results import (
     points,
 )
 from representer.report.targets import by_target
-from representer.tasks.closing import summary, verdicts
 from representer.tasks.estimator_data import Data
-from representer.tasks.estimator_objects import Objects
-from representer.tasks.estimator_targets import (
+from representer.tasks.estimator_objects import (
+    Objects,
     encode_labels,
     find_classes,
     find_target,
 )
+from representer.tasks.estimator_results import summary, verdicts
 
 TABLE = ClassTable((Classes(("no", "yes")), Classes(("0", "1"))))
 
