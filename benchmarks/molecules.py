@@ -27,7 +27,7 @@ from report import machine_table, publish, table
 from representer import estimators
 from representer.estimators import MoleculeRegressor
 from representer.estimators.explanation import Part
-from representer.report.regression_metrics import LEVELS, coverage, likelihood
+from representer.report.metrics import LEVELS, coverage, likelihood
 from representer.tasks.estimator_data import Data
 from representer.tasks.molecule.molecule_flow import FLOW
 from representer.tasks.molecule.molecule_task import MoleculeConfig

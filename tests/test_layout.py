@@ -42,10 +42,10 @@ COVERED_BY = {
     "tests/cli/test_main.py": ("cli/errors",),
     "tests/cli/test_parser.py": ("cli/config_file",),
     "tests/tasks/test_registry.py": (
-        "cli/run_options", "tasks/task", "tasks/language/language_task",
+        "cli/run_options", "tasks/task",
         "tasks/graph/graph_task",
     ),
-    "tests/tasks/test_estimator_objects.py": ("report/results", "report/targets"),
+    "tests/tasks/test_estimator_objects.py": ("report/results",),
     "tests/cli/test_fit_graph.py": (
         "tasks/estimator_explain", "tasks/estimator_use",
         "tasks/graph/graph_flow",
@@ -55,9 +55,7 @@ COVERED_BY = {
         "tasks/estimator_data", "tasks/estimator_results",
     ),
     "tests/cli/test_small_commands.py": ("cli/bench", "cli/cells", "cli/doctor", "cli/report"),
-    "tests/data/text/test_readers.py": (
-        "data/text/assemble", "data/text/table", "data/tables/reading",
-    ),
+    "tests/data/text/test_table.py": ("data/tables/reading",),
     "tests/explain/test_influence.py": (
         "explain/recurrent_contributions", "explain/recurrent_parts",
     ),
@@ -158,11 +156,11 @@ COVERED_BY = {
         "estimators/text_explanation", "estimators/text_parameters",
     ),
     "tests/estimators/test_graph.py": (
-        "estimators/graph_batches", "estimators/graph_explanation", "estimators/graph_inputs",
+        "estimators/graph_explanation", "estimators/graph_inputs",
         "estimators/graph_parameters", "estimators/graph_reading",
     ),
     "tests/estimators/test_molecule.py": (
-        "estimators/classes", "estimators/molecule_batches",
+        "estimators/classes",
         "estimators/molecule_parameters",
     ),
     "tests/training/test_workers.py": ("storage/main_process",),

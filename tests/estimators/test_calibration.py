@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from representer.estimators.calibration import Calibration, calibrate
-from representer.report.regression_metrics import Z, coverage, likelihood
+from representer.report.metrics import Z, coverage, likelihood
 
 RNG = np.random.default_rng(0)
 

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from representer.errors import ArgumentError
-from representer.estimators.language_memory import available, check_memory
 from representer.estimators.language_parameters import LanguageParameters
+from representer.estimators.language_training import available, check_memory
 
 
 def test_too_many_tokens_are_refused_with_how_much_they_need():

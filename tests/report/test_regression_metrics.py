@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from representer.report.regression_metrics import regression_metrics, rmse_difference
+from representer.report.metrics import regression_metrics, rmse_difference
 
 TRUTH = np.array([1.0, 2.0, 3.0, 4.0])
 

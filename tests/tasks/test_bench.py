@@ -7,7 +7,7 @@ import time
 import pytest
 
 from representer.errors import ArgumentError
-from representer.tasks.bench import Case, Timing, compare, table
+from representer.tasks.bench_cells import Case, Timing, compare, table
 
 
 def test_each_round_runs_every_case_once_and_starts_with_another():

@@ -14,12 +14,12 @@ from representer.estimators.targets import Numbers, columns_of
 from representer.report.results import (
     Column,
     Predictions,
+    by_target,
     compared,
     figures_by_target,
     mistakes,
     points,
 )
-from representer.report.targets import by_target
 from representer.tasks.estimator_data import Data
 from representer.tasks.estimator_objects import (
     Objects,

@@ -9,8 +9,8 @@ import yaml
 
 from representer.cli.main import load
 from representer.cli.parser import parse
-from representer.tasks.language import language_config
-from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.language import language_task
+from representer.tasks.language.language_task import LanguageConfig
 from representer.tasks.options import as_yaml, command_of, determining, is_share
 from representer.tasks.text import text_task
 from representer.tasks.text.text_task import TextConfig
@@ -22,12 +22,12 @@ def of_text(config: TextConfig) -> str:
 
 
 def of_language(config: LanguageConfig) -> str:
-    usual = language_config.defaults(config.preset, demo=config.demo)
+    usual = language_task.defaults(config.preset, demo=config.demo)
     return command_of("language", config, usual)
 
 
 PAPER = text_task.defaults_of(TextConfig(preset="paper"))
-STRING = language_config.defaults("string-5m", demo=False)
+STRING = language_task.defaults("string-5m", demo=False)
 SHORTER = LanguageConfig(**STRING | {"data": "a", "preset": "string-5m", "epochs": 3})
 
 

@@ -20,11 +20,6 @@ def read_config_files(
 ) -> dict[str, Any]:
     """Return the options of all configuration files of a command line; the last one wins.
 
-    Args:
-        words: The words after the command.
-        names: The known keys.
-        numeric: Those of them whose values are numbers.
-
     Raises:
         DataError: If a file cannot be read, is not a mapping, has an unknown key, or a number that
             is not in the plain notation.

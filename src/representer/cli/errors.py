@@ -35,12 +35,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def in_option_words(message: str, shown: Mapping[str, str]) -> str:
-    """Replace argument names of the library such as ``batch_size`` by options, ``--batch-size``.
-
-    Args:
-        message: The message of an error of the library.
-        shown: The option of each argument, by its name.
-    """
+    """Replace argument names of the library such as ``batch_size`` by options, ``--batch-size``."""
 
     def option(found: re.Match[str]) -> str:
         name = found[1]
@@ -56,12 +51,7 @@ def in_option_words(message: str, shown: Mapping[str, str]) -> str:
 
 
 def guarded(work: Callable[[], int], *, is_debug: bool) -> int:
-    """Run a function; turn any error into one line and an exit code.
-
-    Args:
-        work: Returns the exit code of a successful run.
-        is_debug: Print the traceback before the line.
-    """
+    """Run a function; turn any error into one line and an exit code."""
     try:
         code = work()
         sys.stdout.flush()  # raises for a full disk or a closed pipe now, not at interpreter exit

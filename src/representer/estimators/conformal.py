@@ -60,10 +60,6 @@ class Conformal:
     def fit(cls, level: float, scores: Sequence[NDArray[np.float64]]) -> Self:
         """Return the quantiles of scores.
 
-        Args:
-            level: Probability with which a set or an interval contains the true value.
-            scores: Scores of the calibration rows, for each target ``(n,)``.
-
         Raises:
             DataError: There are too few rows for the level.
         """
@@ -143,12 +139,6 @@ def calibration_rows(
 
     The rows are drawn at random; of a class, three stay. With groups, whole groups are drawn, and
     the probability then holds over groups.
-
-    Args:
-        target: What is predicted.
-        values: Encoded targets, row by row.
-        groups: The group of each row, or None.
-        seed: Determines the choice.
     """
     count = len(values)
     wanted = round(count * calibration_fraction(count))

@@ -25,13 +25,6 @@ def divide(
     Classes keep their proportions in both parts. With `groups`, whole groups are held out, so that
     no group, such as a subject or a document, is in both.
 
-    Args:
-        target: Classes or numbers.
-        values: Encoded targets, row by row.
-        groups: The group of each row, or None.
-        fraction: Held out.
-        seed: Determines the choice.
-
     Raises:
         DataError: There are too few rows or groups.
     """

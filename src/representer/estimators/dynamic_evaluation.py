@@ -102,13 +102,6 @@ def mean_squared_gradients(
 ) -> list[Tensor]:
     """Return the mean squares of the gradients of segments, for `dynamic_evaluation`.
 
-    Args:
-        model: In evaluation mode; it does not change.
-        tokens: Of the training text ``(N,)``.
-        rows: Parallel streams.
-        segment: Steps of a segment.
-        check: Called after every segment.
-
     Returns:
         A tensor of each parameter that is trained, in the order of ``model.parameters()``.
     """

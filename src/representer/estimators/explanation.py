@@ -90,13 +90,7 @@ class Explanation:
         return sorted(lines, key=lambda line: -abs(line.contribution))
 
     def entry(self, noun: str, row: int, prediction: str) -> dict[str, Any]:
-        """Return the explanation as plain values, for explanations.json and reports.
-
-        Args:
-            noun: The kind of object.
-            row: Its row in the data or its line.
-            prediction: With its probability or standard deviation.
-        """
+        """Return the explanation as plain values, for explanations.json and reports."""
         shown, others = self.lines[: self.listed], self.lines[self.listed :]
         return {
             "noun": noun,

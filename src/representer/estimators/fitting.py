@@ -77,17 +77,7 @@ def training_task(
     seed: int,
     augment: Callable[..., tuple[Any, ...]] | None = None,
 ) -> TrainingTask:
-    """Return batches, loss and evaluation for the trainer.
-
-    Args:
-        inputs: Those that encoded the objects.
-        target: What is predicted.
-        train: Training examples.
-        valid: Validation examples; without any, the last weights are kept.
-        batch_size: Examples per step.
-        seed: Random seed of the order.
-        augment: Changes the arguments of the network at random, in training only.
-    """
+    """Return batches, loss and evaluation; without validation, the last weights are kept."""
     order = generators.derive(seed, "order")
 
     def load(positions: Sequence[int]) -> tuple[Any, Tensor]:
@@ -140,13 +130,7 @@ def trainer_config(
 def monitored(
     parameters: TrainingParameters, target: Target, count: int
 ) -> tuple[str, Literal["max", "min"]]:
-    """Return the metric that selects the best epoch, and its best end.
-
-    Args:
-        parameters: Those of the estimator.
-        target: What is predicted.
-        count: Number of validation examples.
-    """
+    """Return the metric that selects the best epoch on so many validation examples, and its best end."""
     is_fine = count >= FINE_ACCURACY  # fewer examples leave many epochs level
     chosen = parameters.monitor
     if chosen == AUTO:
@@ -172,14 +156,7 @@ def outputs_of(
     encoded: Sequence[Any],
     check: Callable[[], None] = lambda: None,
 ) -> NDArray[np.float64]:
-    """Return the network's outputs for encoded objects ``([M,] N, W)``, in their order.
-
-    Args:
-        network: In evaluation mode.
-        inputs: Those that encoded the objects.
-        encoded: The objects.
-        check: Called after every batch.
-    """
+    """Return the network's outputs for encoded objects ``([M,] N, W)``, in their order."""
     device = next(network.parameters()).device
     order = sorted(range(len(encoded)), key=lambda i: inputs.size(encoded[i]))
     parts = []

@@ -71,13 +71,7 @@ def walk_sum(model: GraphEnsemble, graph: Any, width: int, output: int) -> WalkS
 def mean_walks(
     model: GraphEnsemble, graph: Any, weights: Sequence[Tensor]
 ) -> list[WalkContribution]:
-    """Return the contributions of all walks to the mean of the members, the largest first.
-
-    Args:
-        model: The ensemble, whose outputs are sums over walks.
-        graph: The graph.
-        weights: Weight of each unit of h_G, for each member ``(H,)``.
-    """
+    """Return the contributions of all walks to the mean of the members, the largest first."""
     total: dict[tuple[int, ...], float] = {}
     count = len(model.members)
     for member, own in zip(model.members, weights, strict=True):
@@ -91,14 +85,7 @@ def mean_walks(
 def head_weights(
     member: GraphRegressor, graph: Any, width: int, output: int
 ) -> tuple[Tensor, float]:
-    """Return the weight of each unit of h_G in a score, and the contribution of the biases.
-
-    Args:
-        member: The network.
-        graph: The graph.
-        width: Number of classes of the first target; 1 for a number.
-        output: The class whose logit, minus the mean logit, is the score; 0 for a number.
-    """
+    """Return the weight of each unit of h_G in a score, and the contribution of the biases."""
     first, second = (layer for layer in member.head if isinstance(layer, torch.nn.Linear))
     h = member.encode(graph.x, graph.edge_index, graph.edge_attr)[0]
     on = (first(h) > 0).to(h.dtype)

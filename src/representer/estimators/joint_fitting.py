@@ -95,17 +95,7 @@ def train(
     settings: Callable[[TrainerConfig], dict[str, Any]],
     reading: dict[str, Any] | None = None,
 ) -> TrainingResult | None:
-    """Train a network and keep its best weights; a new run gets its description first.
-
-    Args:
-        estimator: Its `_plan` takes the examples, to train and to validate on.
-        run: See `fit_parts`, as for the others.
-        network: With its initial weights, or None.
-        examples: For training and for validation.
-        seed: Of the order of the examples and of dropout.
-        settings: What else determines a run that is resumed.
-        reading: How the command line read the training data.
-    """
+    """Train a network and keep its best weights; a new run gets its description first."""
     if network is None:
         estimator.network_, estimator.history_ = None, []
         if run.is_saved:
@@ -151,7 +141,8 @@ def fit_targets(
             machine, kernel = _fit_machine(estimator, column, parts[0], parts[1], own)
         if estimator.has_network:
             if is_held_out not in network:
-                network[is_held_out] = network_moments(estimator, objects)
+                encoded = estimator.inputs_.encode(objects)
+                network[is_held_out] = network_moments(estimator, encoded)
             mean, variance = network[is_held_out][k]
             beside = mean[places], variance[places]
         find = Pool.fit if is_held_out else Pool.unvalidated
@@ -160,10 +151,9 @@ def fit_targets(
     return tuple(found)
 
 
-def network_moments(estimator: SupervisedEstimator, objects: Any) -> list[Moments]:
+def network_moments(estimator: SupervisedEstimator, encoded: Sequence[Any]) -> list[Moments]:
     """Return the mean and the variance of the members' scores of each target ``(N, W)``."""
-    inputs = estimator.inputs_
-    outputs = outputs_of(estimator.network_, inputs, inputs.encode(objects))
+    outputs = outputs_of(estimator.network_, estimator.inputs_, encoded)
     members = outputs if outputs.ndim == 3 else outputs[None]
     ends = np.cumsum([column.width for column in columns_of(estimator.target_)])[:-1]
     parts = (np.split(part, ends, axis=1) for part in (members.mean(0), members.var(0)))

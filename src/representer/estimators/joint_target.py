@@ -40,15 +40,7 @@ class JointTarget:
         moments: tuple[Moments | None, Moments | None],
         values: NDArray[Any],
     ) -> Self:
-        """Return what predicts a target, with the deviations of numbers calibrated.
-
-        Args:
-            target: What is predicted.
-            pool: The weights of both parts.
-            machine: The kernel machine.
-            moments: Of both parts, for objects that the weights were found on.
-            values: The encoded targets of these objects.
-        """
+        """Return what predicts a target, with the deviations of numbers calibrated."""
         found = cls(pool, machine)
         if not isinstance(target, Numbers):
             return found
@@ -58,11 +50,6 @@ class JointTarget:
             unit = target.in_unit(mean), variance * target.scales[0] ** 2
             calibrations[answer] = calibrate(*unit, values)
         return replace(found, calibrations=calibrations)
-
-    def moments(self, objects: Any, network: Moments | None) -> Moments:
-        """Return scores and variances of objects, as the kernel takes them, from both parts."""
-        kernel = self.machine.moments(objects) if self.machine and self.pool.kernel else None
-        return self.pool.moments(kernel, network)
 
     @property
     def answers(self) -> list[str]:
@@ -120,11 +107,6 @@ def read_targets(
     files: RunFiles, machines: Sequence[Any], are_numbers: Sequence[bool]
 ) -> tuple[JointTarget, ...]:
     """Return what `write_targets` wrote.
-
-    Args:
-        files: The run.
-        machines: The kernel machine of each target, or None.
-        are_numbers: For each target whether it is a number.
 
     Raises:
         DataError: The file is missing or damaged.

@@ -129,15 +129,7 @@ class KernelMachine:
         values: NDArray[Any],
         penalty: float,
     ) -> Self:
-        """Return the machine of some objects.
-
-        Args:
-            kernel: The kernel, which is fitted.
-            target: What is predicted.
-            objects: The objects, as the kernel takes them.
-            values: Their encoded targets.
-            penalty: C; the noise of a Gaussian process replaces it.
-        """
+        """Return the machine of some objects; the noise of a Gaussian process replaces C."""
         rows = fitted_rows(kernel, target, objects, values)
         return cls.of_rows(kernel, target, rows, values, penalty)
 
@@ -145,15 +137,7 @@ class KernelMachine:
     def of_rows(
         cls, kernel: Any, target: Column, rows: Rows, values: NDArray[Any], penalty: float
     ) -> Self:
-        """Return the machine of the objects that a kernel was fitted to, see `fit`.
-
-        Args:
-            kernel: The fitted kernel.
-            target: What is predicted.
-            rows: What `fitted_rows` returned for the objects.
-            values: Their encoded targets.
-            penalty: C.
-        """
+        """Return the machine of the objects that a kernel was fitted to, see `fit`."""
         noise: float | None = kernel.noise_ if is_process(kernel, target) else None
         penalty = penalty if noise is None else 1 / (2 * noise)
         features, basis = rows
@@ -232,11 +216,6 @@ def read_machines(
     files: RunFiles, new_kernel: Callable[[], Any], widths: Sequence[int]
 ) -> tuple[KernelMachine, ...]:
     """Return what `write_machines` wrote.
-
-    Args:
-        files: The run.
-        new_kernel: Returns a kernel with the parameters of the run.
-        widths: W of each target.
 
     Raises:
         DataError: A file is missing, or they do not fit together.

@@ -123,17 +123,8 @@ def select(
     """Return the kernel and the C with the smallest loss.
 
     The loss is that of a cross-validation or, without splits, on the validation objects. The noise
-    of a Gaussian process is the only candidate for its C.
-
-    Args:
-        kernels: The candidates; each is fitted to the training objects.
-        target: What is predicted.
-        train: Training objects and their encoded targets.
-        valid: Validation objects and their encoded targets.
-        splits: Rows of the training objects to fit to and to test on; each row is tested once.
-        penalties: The candidates for C, in ascending order.
-        is_supervised: Fit the kernel to each part of a cross-validation again, because it learns
-            from targets.
+    of a Gaussian process is the only candidate for its C. Supervised kernels are fitted again to
+    each part of a cross-validation, because they learn from targets.
     """
     best: Selected | None = None
     for kernel in kernels:

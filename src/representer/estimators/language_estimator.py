@@ -117,14 +117,6 @@ class LanguageEstimator(LanguageParameters, Estimator):
     ) -> TrainingResult | None:
         """Train a network in a run folder, from its newest checkpoint, and fit the kernel half.
 
-        Args:
-            run: The folder for checkpoints, metrics and what is fitted.
-            network: With its initial weights; None if the kernel half alone predicts.
-            text: Tokens of the training text ``(N,)``, encoded by `inputs_`.
-            valid: Tokens of the validation text ``(M,)``.
-            seed: Of the lengths of segments and of dropout.
-            settings: What else determines a run that is resumed, from the trainer's configuration.
-
         Returns:
             The result of the network's training.
         """

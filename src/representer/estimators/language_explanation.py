@@ -30,11 +30,7 @@ def explain_next(
 ) -> tuple[float, float, list[Contribution]]:
     """Return the score of a next token, its constant part, and its contributions.
 
-    Args:
-        model: The network, in evaluation mode.
-        ids: Numbers of the tokens; the first is the ``<eos>`` before the text.
-        words: All tokens of the vocabulary.
-        token: The number of the next token.
+    The first of the tokens is the ``<eos>`` before the text.
 
     Raises:
         KindError: If the score is not a sum over the tokens.

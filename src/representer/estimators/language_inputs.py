@@ -81,10 +81,6 @@ class LanguageInputs:
 def lines_of(text: Any, encoding: str) -> list[str]:
     """Return the lines of a text.
 
-    Args:
-        text: A string, the path of a file, or lines.
-        encoding: Encoding of a file.
-
     Raises:
         DataError: A line is no string, or the file cannot be used.
     """

@@ -81,14 +81,7 @@ class LanguageKernel:
 
     @classmethod
     def select(cls, level: Level, size: int, train: Numbers, valid: Numbers) -> Self:
-        """Return the counts of a text, with the cache that has the smallest loss on another.
-
-        Args:
-            level: Of the tokens; it determines the longest n-gram.
-            size: V, the size of the vocabulary.
-            train: Tokens to count ``(N,)``.
-            valid: Tokens that select decay and weight of the cache ``(M,)``.
-        """
+        """Return the counts of a text, with the cache that has the smallest loss on another."""
         started = time.perf_counter()
         ngrams = KneserNey(ORDERS[level]).fit(train, size)
         p = ngrams.probabilities(valid)[1:]
@@ -141,11 +134,6 @@ class LanguageKernel:
         The score is log p minus the mean of log p over all tokens. A context of n - 1 tokens
         contributes its change of it, from :math:`p_{n-1}` to :math:`p_n`, and recent tokens the
         change by the cache; no context contributes the frequency of the token.
-
-        Args:
-            ids: The text, at least one token.
-            words: All tokens of the vocabulary.
-            token: The token.
         """
         text = np.array(ids)
         contexts = self.kernel.numbers(text)[:, -1:]
@@ -184,11 +172,6 @@ class LanguageKernel:
     @classmethod
     def read_from(cls, files: RunFiles, level: Level, size: int) -> Self:
         """Return what `write` wrote.
-
-        Args:
-            files: The run.
-            level: Of the tokens.
-            size: V.
 
         Raises:
             DataError: A file is missing, or they do not fit together.

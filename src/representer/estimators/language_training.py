@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -10,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from representer.data.language import Level, fixed_segments, fold, variable_segments
-from representer.errors import DataError
+from representer.errors import ArgumentError, DataError
 from representer.estimators.carried_state import CarriedState, detached, example_state
 from representer.estimators.fitting import epochs_for
-from representer.estimators.language_memory import available, check_memory
 from representer.estimators.language_parameters import LanguageParameters
 from representer.estimators.parameters import DECAYS
 from representer.estimators.perplexity import figures, negative_log_likelihood
@@ -130,13 +130,6 @@ def training_task(
     """Return segments, loss and validation for the trainer.
 
     A batch is described by (stream, start, length) of each of its streams.
-
-    Args:
-        parameters: Of the estimator.
-        train: Tokens of the training text ``(N,)``.
-        valid: Tokens of the validation text ``(M,)``.
-        model: The network.
-        seed: Random seed of the lengths of segments.
     """
     p, streams = parameters, streams_for(parameters, len(train))
     level: Level = p.level  # type: ignore[assignment]
@@ -181,4 +174,39 @@ def training_task(
         evaluate,
         carried=carried,
         lr_scale=lambda description: description[0][2] / p.unroll,
+    )
+
+
+_BYTES = 4  # of a float32
+_COPIES = {"adam": 6, "sgd": 4, "nt-asgd": 6, "asgd": 6}
+"""Weights, gradient, best and saved weights; moments, or averages and current weights."""
+
+
+def available() -> int | None:
+    """Return the available memory in bytes; None if the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        sizes = dict(line.split(":", 1) for line in lines)
+        return 1024 * int(sizes["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def check_memory(parameters: LanguageParameters, vocabulary_size: int, free: int | None) -> None:
+    """Refuse a vocabulary whose embedding does not fit into memory in training.
+
+    Raises:
+        ArgumentError: If it needs more; the message states the size.
+    """
+    size = parameters.embedding_size or parameters.hidden_size
+    weights = vocabulary_size * (size + 1) * _BYTES * _COPIES[parameters.optimizer]
+    logits = 512 * vocabulary_size * _BYTES * 2  # rows of the softmax at a time
+    if free is None or weights + logits <= free:
+        return
+    raise ArgumentError(
+        "the vocabulary",
+        f"{vocabulary_size:,} tokens of {size} numbers",
+        f"less than {(weights + logits) / 2**30:.1f} GiB for it in training; "
+        f"{free / 2**30:.1f} GiB are free",
+        hint="Raise min_count, or lower max_vocabulary or embedding_size.",
     )

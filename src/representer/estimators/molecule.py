@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 from torch.optim import Optimizer
 
 from representer.data.molecules import (
     ATOM_FEATURES,
     BOND_FEATURES,
+    BalancedDraws,
     invalid_reason,
     labeled_graphs,
     molecule_graph,
@@ -22,9 +25,8 @@ from representer.errors import ArgumentError, DataError
 from representer.estimators.explanation import NETWORK, Explanation
 from representer.estimators.fitting import Examples, batch_size_for
 from representer.estimators.graph import GraphEnsembleEstimator
-from representer.estimators.graph_batches import GraphBatches
+from representer.estimators.graph_inputs import GraphBatches
 from representer.estimators.kinds import Classifier, Regressor
-from representer.estimators.molecule_batches import balanced, with_rate_by_examples
 from representer.estimators.molecule_parameters import (
     MoleculeParameters,
     MoleculeRegressorParameters,
@@ -36,8 +38,44 @@ from representer.report.molecule_drawing import spread_walks
 from representer.storage.fields import from_values
 from representer.storage.run_files import RunFiles
 from representer.storage.run_folder import RunFolder
+from representer.training import generators
 from representer.training.trainer_config import TrainerConfig
 from representer.training.training_task import TrainingTask
+
+
+def balanced(
+    task: TrainingTask, values: NDArray[np.float64], width: float, batch_size: int, seed: int
+) -> TrainingTask:
+    """Return the task with batches drawn evenly from bins of the target, see `BalancedDraws`."""
+    draws = BalancedDraws(values.tolist(), width, generators.derive(seed, "order"))
+
+    def batches(epoch: int) -> list[list[int]]:
+        rows = draws.epoch(epoch)
+        return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
+
+    return replace(task, batches=batches)
+
+
+def with_rate_by_examples(task: TrainingTask, factor: float, every: int) -> TrainingTask:
+    """Return the task with a learning rate that falls after every so many examples."""
+
+    def batches(epoch: int) -> list[list[tuple[Any, int]]]:
+        own = task.batches(epoch)
+        seen = epoch * sum(map(len, own))
+        described = []
+        for batch in own:
+            described.append([(one, seen + i) for i, one in enumerate(batch)])
+            seen += len(batch)
+        return described
+
+    def load(description: Sequence[tuple[Any, int]]) -> Any:
+        return task.load([one for one, _ in description])
+
+    def lr_scale(description: Sequence[tuple[Any, int]]) -> float:
+        return factor ** (description[0][1] // every)
+
+    return replace(task, batches=batches, load=load, lr_scale=lr_scale)
+
 
 SCAFFOLD = "scaffold"
 LEVELS = (3, 2)  # relabelings of the kernel, by element and by neighborhood

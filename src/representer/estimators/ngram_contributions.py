@@ -60,10 +60,6 @@ def ngram_contributions(
 def require_layers(layers: Iterable[nn.Module], cell: str) -> list[Layer]:
     """Return layers that have contributions.
 
-    Args:
-        layers: The layers.
-        cell: Their name, for the message.
-
     Raises:
         KindError: If contributions are not defined for one of them.
     """

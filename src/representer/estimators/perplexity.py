@@ -47,13 +47,7 @@ def negative_log_likelihood(
 
 
 def figures(nats: float, tokens: int, level: Level) -> dict[str, Any]:
-    """Return the metrics of a text.
-
-    Args:
-        nats: Mean negative log-likelihood per token.
-        tokens: Number of predicted tokens.
-        level: Characters have bits per character, too.
-    """
+    """Return the metrics of a text."""
     metrics: dict[str, Any] = {
         "tokens": tokens,
         "loss": nats,

@@ -73,12 +73,7 @@ def results_of(estimator: SupervisedEstimator, X: Any, y: Any, k: int, examples:
 
 
 def about(estimator: Estimator, what: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what is known of every fitted estimator, as in metrics.json and details.json.
-
-    Args:
-        estimator: The estimator.
-        what: What it does, for the title.
-    """
+    """Return what is known of every fitted estimator, as in metrics.json and details.json."""
     parts = estimator.parts_
     seconds = [part.seconds for part in parts.values()]
     name = model_name(parts, estimator._network_name)

@@ -73,15 +73,6 @@ def explanations_of(
 ) -> list[dict[str, Any]]:
     """Return the explanation of each object, as in explanations.json.
 
-    Args:
-        estimator: The fitted estimator.
-        objects: The objects.
-        predictions: Of each target.
-        numbers: The rows or lines of the objects.
-        noun: The kind of object.
-        top: Number of contributions to list for each.
-        targets: Names of the targets, of which the first is explained.
-
     Raises:
         KindError: Its predictions have no contributions.
     """
@@ -95,12 +86,7 @@ def explanations_of(
 
 
 def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> dict[str, int]:
-    """Return the number of parameters of the kernel, of each submodule by its name, and ``"all"``.
-
-    Args:
-        estimator: The fitted estimator.
-        names: Other names of some submodules.
-    """
+    """Return the number of parameters of the kernel, of each submodule by its name, and ``"all"``."""
     network: nn.Module | None = estimator.network_
     counts = {}
     for name, part in () if network is None else (*network.named_children(), ("all", network)):
@@ -114,12 +100,7 @@ def parameter_counts(estimator: Any, names: Mapping[str, str] | None = None) -> 
 
 
 def model_name(parts: Mapping[str, Part], network: str) -> str:
-    """Return the name of what predicts: the parts that were not dropped.
-
-    Args:
-        parts: Kernel and network.
-        network: Name of the network.
-    """
+    """Return the name of what predicts: the parts that were not dropped."""
     return " + ".join(
         network if name == NETWORK else name for name, part in parts.items() if part.share > 0
     )

@@ -76,14 +76,7 @@ def describe(
     network: Any,
     reading: dict[str, Any] | None = None,
 ) -> None:
-    """Write everything but the weights and the metrics.
-
-    Args:
-        run: The folder.
-        estimator: Its inputs and targets are fitted.
-        network: Its network.
-        reading: How the command line read the training data.
-    """
+    """Write everything but the weights and the metrics."""
     default = type(estimator)()
     chosen = {
         name: value
@@ -171,10 +164,6 @@ def read_description(files: RunFiles) -> Saved:
 
 def require_this_version(described: Any, folder: str | Path) -> None:
     """Refuse what another version of the library wrote as model.json.
-
-    Args:
-        described: The values of the file.
-        folder: Its folder, for the message.
 
     Raises:
         DataError: Another version wrote it.

@@ -266,10 +266,13 @@ class SupervisedEstimator(Estimator):
     def _moments(self, objects: Any) -> list[Moments]:
         network: Any = [None] * len(self.targets_)
         if any(one.pool.network for one in self.targets_):
-            network = network_moments(self, objects)
-        own = self._for_kernel(objects) if any(one.pool.kernel for one in self.targets_) else None
-        pairs = zip(self.targets_, network, strict=True)
-        return [one.moments(own, beside) for one, beside in pairs]
+            network = network_moments(self, self.inputs_.encode(objects))
+        has_kernel = any(one.pool.kernel for one in self.targets_)
+        own, result = self._for_kernel(objects) if has_kernel else None, []
+        for one, beside in zip(self.targets_, network, strict=True):
+            kernel = one.machine.moments(own) if one.machine and one.pool.kernel else None
+            result.append(one.pool.moments(kernel, beside))
+        return result
 
     def _fitted_conformal(self) -> Conformal:
         """Return the quantiles, or raise an `ArgumentError` without them."""

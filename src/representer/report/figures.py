@@ -30,12 +30,7 @@ class Result:
 
 
 def comparison(results: Sequence[Result], nouns: str) -> str:
-    """Plot accuracies with 95 % intervals, one row each, the first on top.
-
-    Args:
-        results: The rows.
-        nouns: The test objects: "documents".
-    """
+    """Plot accuracies with 95 % intervals, one row each, the first on top."""
     figure, axes = canvas(7.2, 0.55 + 0.42 * len(results))
     rows = range(len(results) - 1, -1, -1)
     for row, result in zip(rows, results, strict=True):
@@ -114,12 +109,7 @@ def perplexity_curves(history: Sequence[Mapping[str, float]]) -> str:
 
 
 def parity(points: Sequence[Sequence[float]], name: str) -> str:
-    """Plot predicted against true values, with error bars of one standard deviation.
-
-    Args:
-        points: True value, prediction and standard deviation of each molecule.
-        name: Name of the target.
-    """
+    """Plot predicted against true values, with error bars of one standard deviation."""
     figure, axes = canvas(4.8, 4.4)
     truth, predictions, deviations = zip(*points, strict=True)
     axes.errorbar(

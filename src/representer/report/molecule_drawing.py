@@ -19,10 +19,6 @@ RAISES, LOWERS = (0.23, 0.51, 0.77), (0.85, 0.51, 0.13)  # blue and orange, as o
 def spread_walks(molecule: Mol, walks: Sequence[WalkContribution]) -> dict[str, Any]:
     """Divide each walk's contribution among its atoms and bonds, for `draw_shares`.
 
-    Args:
-        molecule: The RDKit molecule.
-        walks: Walks over its atoms, with their contributions.
-
     Returns:
         ``atoms``, a contribution for each atom, and ``bonds``, pairs of a bond's number and its
         contribution.
@@ -42,10 +38,6 @@ def draw_shares(molecule: Mol, shares: Mapping[str, Any]) -> str:
 
     The most saturated color is that of the largest contribution. Lines and letters have the text
     color of the page.
-
-    Args:
-        molecule: The RDKit molecule.
-        shares: The result of `spread_walks`.
 
     Raises:
         ValueError: If they belong to another molecule.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from representer.errors import DataError, MissingExtraError
 from representer.report import figures, signal_figures
+from representer.report.results import by_target
 from representer.report.standing import parts_sentence
-from representer.report.targets import by_target
 from representer.storage import atomic
 from representer.storage.files import parse_json, read_bytes
 from representer.storage.run_files import RunFiles

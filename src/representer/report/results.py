@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from representer.report.metrics import classification_metrics, paired_difference
-from representer.report.regression_metrics import (
+from representer.report.metrics import (
+    classification_metrics,
     coverage,
     likelihood,
+    paired_difference,
     regression_metrics,
     rmse_difference,
 )
@@ -120,13 +121,7 @@ def _auc(truth: NDArray[np.int64], chances: NDArray[np.float64]) -> float | None
 def compared(
     columns: Sequence[Column], predictions: Sequence[Predictions], others: Sequence[Predictions]
 ) -> dict[str, Any]:
-    """Return the test metrics of another model and the paired difference, of each target.
-
-    Args:
-        columns: The targets.
-        predictions: Of the model.
-        others: Of the other model.
-    """
+    """Return the test metrics of another model and the paired difference, of each target."""
     figures, differences = {}, {}
     for column, own, other in zip(columns, predictions, others, strict=True):
         rows = column.known()
@@ -168,13 +163,6 @@ def mistakes(
     """Return the objects with the most confident errors, or with the largest errors.
 
     Objects that are texts are shown with their beginning.
-
-    Args:
-        column: The target.
-        predictions: Of the target.
-        objects: The objects.
-        labels: Their true values, as they were given.
-        numbers: Their rows or lines.
     """
     known, predicted = column.known(), predictions.values
     if predictions.probabilities is not None:
@@ -212,3 +200,25 @@ def points(
             table = np.stack([part[rows] for part in parts], axis=1)
             result[column.name] = table.round(5).tolist()
     return result
+
+
+def by_target(metrics: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return metrics.json as those of runs with one target each, by the name of the target.
+
+    A run whose target has no name is returned as it is, under an empty name. There are none without
+    a test.
+    """
+    if metrics["test"] is None:
+        return {}
+    if not metrics["targets"]:
+        return {"": metrics}
+    return {
+        name: metrics
+        | {"test": figures}
+        | {kind: [_of(row, name) for row in metrics[kind]] for kind in ("comparisons", "baselines")}
+        for name, figures in metrics["test"].items()
+    }
+
+
+def _of(row: dict[str, Any], name: str) -> dict[str, Any]:
+    return row | row["test"][name] | {"difference": row["difference"][name]}

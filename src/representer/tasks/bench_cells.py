@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from representer.errors import ArgumentError
 from representer.nn import TABLE1
-from representer.tasks.bench import Case, compare, table
 from representer.training.fingerprint import fingerprint
 
 
@@ -71,3 +74,87 @@ def _forward_and_backward(layer: nn.Module, x: Tensor) -> Callable[[], object]:
         output.sum().backward()
 
     return run
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to time.
+
+    Attributes:
+        name: Name in the table.
+        run: Run it once.
+    """
+
+    name: str
+    run: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Times of a case.
+
+    Attributes:
+        name: Name of the case.
+        median: Seconds, median over the rounds.
+        low: Lower quartile of the seconds.
+        high: Upper quartile of the seconds.
+        ratio: Time divided by the first case's in the same round, median over the rounds.
+    """
+
+    name: str
+    median: float
+    low: float
+    high: float
+    ratio: float
+
+
+def compare(cases: Sequence[Case], repeats: int = 15, *, warm_ups: int = 2) -> list[Timing]:
+    """Time cases against the first of them.
+
+    Every round runs each case once, in rotated order, so that a change of the machine's speed
+    affects all of them alike; the ratio is taken within a round.
+
+    Raises:
+        ArgumentError: If there is nothing to time.
+    """
+    if not cases:
+        raise ArgumentError("cases", list(cases), "at least one case")
+    if repeats < 1:
+        raise ArgumentError("repeats", repeats, "at least 1")
+    seconds: list[list[float]] = [[] for _ in cases]
+    for round_number in range(-warm_ups, repeats):
+        for offset in range(len(cases)):
+            i = (round_number + offset) % len(cases)
+            started = time.perf_counter()
+            cases[i].run()
+            elapsed = time.perf_counter() - started
+            if round_number >= 0:
+                seconds[i].append(elapsed)
+    return [_timing(c.name, s, seconds[0]) for c, s in zip(cases, seconds, strict=True)]
+
+
+def table(timings: Sequence[Timing]) -> str:
+    """Return the timings as a Markdown table."""
+    base = timings[0].name
+    lines = [
+        f"| what | median, ms | quartiles, ms | time by that of {base} |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {t.name} | {1e3 * t.median:.1f} | {1e3 * t.low:.1f} – {1e3 * t.high:.1f} "
+        f"| {t.ratio:.2f} |"
+        for t in timings
+    ]
+    return "\n".join(lines)
+
+
+def _timing(name: str, seconds: Sequence[float], base: Sequence[float]) -> Timing:
+    ordered = sorted(seconds)
+    quarter = len(ordered) // 4
+    return Timing(
+        name,
+        statistics.median(ordered),
+        ordered[quarter],
+        ordered[-1 - quarter],
+        statistics.median(s / b for s, b in zip(seconds, base, strict=True)),
+    )

@@ -181,12 +181,6 @@ def run_missing(
 
     A unit whose training diverges is reported and left out.
 
-    Args:
-        comparison: The models and the splits.
-        folder: Its ``results.jsonl`` gets a line for each finished unit.
-        jobs: Number of processes.
-        report: Called with a line for each finished unit.
-
     Raises:
         ArgumentError: The folder holds another comparison, or other files.
         RunFolderError: Another process writes into the folder.

@@ -84,13 +84,7 @@ def scores(results: Mapping[int, Result], metric: Metric) -> NDArray[np.float64]
 def score_interval(
     results: Mapping[int, Result], metric: Metric, *, has_fixed_test: bool
 ) -> Interval:
-    """Return the mean score of a row over its splits.
-
-    Args:
-        results: By split.
-        metric: The metric.
-        has_fixed_test: True if all splits have the same test part.
-    """
+    """Return the mean score of a row over its splits."""
     influences = _influences(results, metric) if has_fixed_test else None
     found = _interval(scores(results, metric), _ratio(results), influences)
     return Interval(found.mean, *np.clip(found[1:], *metric.range).tolist())
@@ -103,14 +97,7 @@ def paired_interval(
     *,
     has_fixed_test: bool,
 ) -> Interval:
-    """Return the score of one row minus that of another, over the splits that both have.
-
-    Args:
-        first: By split.
-        second: By split; without a common split, the result is NaN.
-        metric: The metric.
-        has_fixed_test: True if all splits have the same test part.
-    """
+    """Return the score of one row minus that of another, over the splits that both have."""
     shared = [split for split in first if split in second]
     if not shared:
         return Interval(math.nan, math.nan, math.nan)

@@ -179,14 +179,7 @@ def as_markdown(table: Table) -> list[str]:
 
 
 def run_and_report(comparison: Comparison, folder: Path, *, jobs: int, command: str) -> Table:
-    """Run what is missing, write ``table.md`` into the folder, and print the table.
-
-    Args:
-        comparison: The models and the splits.
-        folder: For results and table.
-        jobs: Number of processes.
-        command: The command line, for the page.
-    """
+    """Run what is missing, write ``table.md`` into the folder, and print the table."""
     table = Table.of(comparison, run_missing(comparison, folder, jobs=jobs))
     machine = fingerprint()
     about = f"Made by `{command}` with torch {machine['torch']}, {machine['cpu capability']}."

@@ -160,13 +160,7 @@ def divided(
 
 
 def with_calibration(data: Data, seed: int, split_by: Split | None = None) -> Data:
-    """Return the data with a part of the training objects as the part ``"calibration"``.
-
-    Args:
-        data: The data.
-        seed: Determines the choice.
-        split_by: As for `divided`.
-    """
+    """Return the data with a part of the training objects as the part ``"calibration"``."""
     objects, values = data.parts["train"], data.values["train"]
     if split_by:
         share = calibration_fraction(len(objects))

@@ -21,12 +21,7 @@ def write_explanations(run: str | Path, entries: Sequence[dict[str, Any]]) -> No
 
 
 def as_text(entry: dict[str, Any], *, styled: bool) -> str:
-    """Return an explanation as lines.
-
-    Args:
-        entry: Entry returned by ``explain``.
-        styled: Without effect: nothing is marked.
-    """
+    """Return an explanation as lines."""
     columns = ["contribution", *(entry["parts"] if len(entry["parts"]) > 1 else [])]
     rows = [
         (_named(one), *(f"{one[name]:+12.6f}" for name in columns))

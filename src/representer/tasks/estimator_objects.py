@@ -149,13 +149,7 @@ class Objects:
 
 
 def strings_of(strings: Sequence[str], noun: str, reading: dict[str, Any]) -> Objects:
-    """Return strings of the command line as the rows of a table with one column.
-
-    Args:
-        strings: The strings.
-        noun: The name of the column.
-        reading: The options of reading of the run.
-    """
+    """Return strings of the command line as the rows of a table with one column."""
     lines = [*range(1, len(strings) + 1)]
     table = Grid([noun], [[one] for one in strings], lines, [], True, False, [])
     return Objects("--input", "--input", strings, [None] * len(strings), lines, table=table)
@@ -182,10 +176,6 @@ def find_classes(main: Objects) -> list[list[str]]:
 
 def encode_labels(source: Objects, classes: Sequence[Sequence[str]]) -> NDArray[Any]:
     """Return the number of each class, or without classes the numbers themselves.
-
-    Args:
-        source: The objects.
-        classes: Names of the classes of each target; none for numbers.
 
     Returns:
         Values ``(N,)`` of one target, ``(N, K)`` of several, NaN where unknown.
@@ -228,11 +218,6 @@ def find_target(
     main: Objects, train: NDArray[Any], classes: Sequence[Sequence[str]]
 ) -> Classes | ClassTable | Numbers:
     """Return what is predicted.
-
-    Args:
-        main: The objects that the training part is of, for messages.
-        train: Encoded labels of the training part.
-        classes: As in `encode_labels`.
 
     Raises:
         DataError: A target has nothing to learn in the training part.

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from representer.estimators.explanation import Part
-from representer.report.results import Column, Predictions, compared, figures_by_target
+from representer.report.results import Column, Predictions, by_target, compared, figures_by_target
 from representer.report.standing import ACCURACY, RMSE, standing
-from representer.report.targets import by_target
 from representer.tasks.baselines import Baseline
 from representer.tasks.estimator_data import Data
 from representer.training.training_result import TrainingResult
@@ -152,10 +151,6 @@ def predictions_of_baseline(baseline: Baseline, columns: Sequence[Column]) -> li
 
 def verdicts(metrics: dict[str, Any], nouns: str) -> dict[str, Any]:
     """Return how the model compares with the best baseline, for metrics.json.
-
-    Args:
-        metrics: The metrics.
-        nouns: Several objects: "graphs".
 
     Returns:
         ``standing`` of each target by its name, see `report.standing`, and all sentences as

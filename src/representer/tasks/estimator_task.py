@@ -171,14 +171,7 @@ class EstimatorTask(EstimatorUse):
         *,
         is_silent: bool = False,
     ) -> Data:
-        """Split and encode the data, see `prepare`.
-
-        Args:
-            config: The run.
-            sources: From `sources`.
-            split_by: The split of the main objects, instead of that of the options.
-            is_silent: Leave out the notes on the data.
-        """
+        """Split and encode the data, see `prepare`."""
         kind = self.kind(config, sources)
         is_regression = kind is self.regressor
         estimator = self._estimator(kind, config)

@@ -70,11 +70,6 @@ class EstimatorUse:
     def evaluate(self, run: str | Path, data: str | Path, options: Any) -> dict[str, Any]:
         """Evaluate a trained model on labeled objects.
 
-        Args:
-            run: The run folder.
-            data: The objects.
-            options: How to read them.
-
         Raises:
             DataError: They cannot be used, for example for an unknown label.
         """
@@ -98,12 +93,6 @@ class EstimatorUse:
         """Write the rows of the input, in order, or the number of each object, with predictions.
 
         A row that cannot be used keeps its place without a prediction; stderr says which.
-
-        Args:
-            run: The run folder.
-            data: The objects: a path, or strings.
-            output: CSV file, written atomically; stdout if None.
-            options: How to read the objects.
 
         Raises:
             DataError: The objects or the path of the output cannot be used.
@@ -136,13 +125,6 @@ class EstimatorUse:
 
         Writes explanations.json into the run folder and updates its report.
 
-        Args:
-            run: The run folder.
-            data: The objects: a path, or strings.
-            options: How to read them.
-            limit: Number of objects.
-            top: Number of contributions to list for each.
-
         Raises:
             DataError: The objects cannot be used.
             KindError: The model has no exact contributions, with the reason.
@@ -156,14 +138,7 @@ class EstimatorUse:
     def entries(
         self, run: str | Path, estimator: Any, objects: Objects, top: int
     ) -> list[dict[str, Any]]:
-        """Return the explanation of each object, as in explanations.json.
-
-        Args:
-            run: The run folder, for messages.
-            estimator: The trained estimator.
-            objects: The objects.
-            top: Number of contributions to list for each.
-        """
+        """Return the explanation of each object, as in explanations.json."""
         predictions = self._checked(run, estimator, objects)
         noun = "line" if objects.is_numbered_by_line else self.noun
         entries = explanations_of(

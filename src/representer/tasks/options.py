@@ -189,25 +189,13 @@ def as_yaml(config: DataclassInstance) -> str:
 def determining(
     config: DataclassInstance, trainer: DataclassInstance, free: Collection[str]
 ) -> dict[str, Any]:
-    """Return the options that determine a run.
-
-    Args:
-        config: Configuration of the run.
-        trainer: The trainer's configuration, which checks the options of the same names itself.
-        free: Names of options that a resumed run may change.
-    """
+    """Return the options that determine a run, but for `free` ones and those of its trainer."""
     others = {f.name for f in fields(trainer)} | set(free)
     return {name: value for name, value in asdict(config).items() if name not in others}
 
 
 def command_of(task: str, config: DataclassInstance, usual: Mapping[str, Any]) -> str:
-    """Return the command that repeats a run, with the options that differ from the defaults.
-
-    Args:
-        task: What is fitted, ``"text"`` or ``"language"``.
-        config: Configuration of the run, with ``data``, ``demo`` and optionally ``preset``.
-        usual: Defaults of its preset, or of the demo.
-    """
+    """Return the command that repeats a run, with the options that differ from the defaults."""
     chosen = asdict(config)
     words = ["representer", "fit", task, *([chosen["data"]] if chosen["data"] else [])]
     words += ["--preset", chosen["preset"]] if chosen.get("preset") else []

@@ -55,10 +55,6 @@ def package_version(name: str) -> str | None:
 def require(purpose: str, *names: str) -> None:
     """Require packages before a long computation that needs them at its end.
 
-    Args:
-        purpose: What needs them, for the message.
-        names: Names of packages in ``PACKAGES``.
-
     Raises:
         MissingExtraError: If one of them is missing.
     """

@@ -18,10 +18,6 @@ TASKS: dict[str, Task] = {task.name: task for task in (*_OWN, *installed("tasks"
 def task_of_run(run: str, command: str) -> Task:
     """Return the task of a run.
 
-    Args:
-        run: The run folder.
-        command: The command that will use it.
-
     Raises:
         DataError: The folder is no run of a known task.
         KindError: The task lacks the command.

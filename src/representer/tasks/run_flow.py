@@ -27,13 +27,7 @@ WITHOUT_EFFECT_ON_TRAINING = (
 
 
 def named(config: Any, demo: str, otherwise: str) -> Any:
-    """Return the options with a run folder, which is named after the data if it is not given.
-
-    Args:
-        config: The options of ``fit``.
-        demo: The name for ``--demo``.
-        otherwise: The name for data without one.
-    """
+    """Return the options with a run folder, which is named after the data if it is not given."""
     name = demo if config.demo else Path(config.data or "").name.partition(".")[0] or otherwise
     return replace(config, out=config.out or f"runs/{name}")
 
@@ -46,11 +40,6 @@ def opened(config: Any) -> RunFolder:
 
 def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> None:
     """Refuse to continue a run with other options or data, whichever of its parts are fitted.
-
-    Args:
-        run: The run folder.
-        config: The options now.
-        splits: The data now, as in splits.json.
 
     Raises:
         ArgumentError: They differ; the message names each option with both values.
@@ -69,14 +58,7 @@ def require_same_options(run: Path, config: Any, splits: Mapping[str, Any]) -> N
 def repeated(
     task: str, config: Any, usual: Mapping[str, Any], estimator: Estimator
 ) -> dict[str, Any]:
-    """Return what details.json needs to repeat a run: command, options and environment.
-
-    Args:
-        task: Its name.
-        config: The options of ``fit``.
-        usual: The defaults of its preset, or of the demo.
-        estimator: The trained estimator.
-    """
+    """Return what details.json needs to repeat a run: command, options and environment."""
     return {
         "command": command_of(task, config, usual),
         "config": config.to_dict(),
@@ -87,14 +69,7 @@ def repeated(
 def publish(
     run: RunFolder, metrics: dict[str, Any], details: dict[str, Any], closing: Sequence[str]
 ) -> dict[str, Any]:
-    """Write the results and the report of a run, print its closing lines, and return the metrics.
-
-    Args:
-        run: The folder.
-        metrics: As in metrics.json.
-        details: As in details.json.
-        closing: What the terminal shows; empty texts are left out.
-    """
+    """Write the results and the report of a run, print its closing lines, and return the metrics."""
     run.write_json("details.json", details)
     run.write_json("metrics.json", metrics)
     page = write_report(run.path)

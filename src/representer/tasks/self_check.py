@@ -16,9 +16,6 @@ def deviation(name: str) -> float:
     """Return the largest difference between a cell of L19 Table 1 and ``functional``.
 
     Both run in float64.
-
-    Args:
-        name: Row of the table.
     """
     generator = torch.Generator().manual_seed(0)
     with torch.random.fork_rng(devices=[]):

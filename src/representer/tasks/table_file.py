@@ -24,10 +24,6 @@ from representer.tasks.estimator_objects import Objects
 def check_output(output: Path, data: Path | None) -> None:
     """Refuse an output that could not be written, before any work is done.
 
-    Args:
-        output: The file to write.
-        data: The input, which must not be overwritten; None if it is no file.
-
     Raises:
         DataError: If the output is a directory, its directory is missing, or it is the input.
     """

@@ -16,7 +16,7 @@ from representer.tasks.estimator_task import EstimatorTask
 from representer.tasks.graph.graph_flow import FLOW as GRAPH_FLOW
 from representer.tasks.graph.graph_task import GraphConfig
 from representer.tasks.language.language_comparison import LanguageComparison
-from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.language.language_task import LanguageConfig
 from representer.tasks.molecule.molecule_flow import FLOW as MOLECULE_FLOW
 from representer.tasks.molecule.molecule_task import MoleculeConfig
 from representer.tasks.recipe import Request

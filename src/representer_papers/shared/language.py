@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from representer.errors import DataError
-from representer.tasks.language.language_config import LanguageConfig
+from representer.tasks.language.language_task import LanguageConfig
 from representer.tasks.recipe import Request
 from representer_papers.shared.datasets import wanted
 

@@ -1,14 +1,12 @@
 """Documents and labels: reading, tokens, vocabulary, word vectors and batches."""
 
-from representer.data.text.assemble import assemble
 from representer.data.text.buckets import length_buckets
 from representer.data.text.code_lines import code_lines
 from representer.data.text.cooccurrence import cooccurrence_vectors
 from representer.data.text.equal_lengths import equal_lengths
 from representer.data.text.labeled_lines import read_labeled_lines
 from representer.data.text.padding import Truncation, collate, truncation
-from representer.data.text.readers import read_table
-from representer.data.text.table import Table
+from representer.data.text.table import Table, assemble, read_table
 from representer.data.text.tokenize import tokenize
 from representer.data.text.vector_files import read_vectors
 from representer.data.text.vectors import Coverage, WordVectors

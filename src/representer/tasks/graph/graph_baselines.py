@@ -31,14 +31,7 @@ def graph_baselines(
     *,
     is_regression: bool,
 ) -> list[Baseline]:
-    """Train both baselines and predict the test graphs.
-
-    Args:
-        train: Training graphs.
-        values: Their classes or numbers ``(N,)``.
-        test: Test graphs.
-        is_regression: True if values are numbers.
-    """
+    """Train both baselines and predict the test graphs."""
     constant = constant_prediction(values, len(test), is_regression=is_regression)
     if len(train) > MOST:
         say(f"the kernel baseline is left out: {len(train)} training graphs are more than {MOST}")

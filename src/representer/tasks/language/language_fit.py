@@ -9,9 +9,9 @@ from representer.estimators import LanguageModel
 from representer.printable import say
 from representer.storage import checkpoint
 from representer.storage.run_folder import RunFolder
-from representer.tasks.language.language_config import defaults
 from representer.tasks.language.language_data import LanguageData, prepare
 from representer.tasks.language.language_results import closing, details_of, metrics_of
+from representer.tasks.language.language_task import defaults
 from representer.tasks.options import as_yaml, determining
 from representer.tasks.run_flow import (
     WITHOUT_EFFECT_ON_TRAINING,

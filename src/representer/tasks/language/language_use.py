@@ -24,7 +24,7 @@ from representer.report.results import Predictions
 from representer.storage.run_files import require_finite
 from representer.tasks.estimator_objects import Objects, strings_of
 from representer.tasks.estimator_use import EstimatorUse
-from representer.tasks.language.language_config import LanguageReading
+from representer.tasks.language.language_task import LanguageReading
 
 
 def read_lines(path: str | Path, *, encoding: str, **others: Any) -> Objects:
@@ -108,16 +108,7 @@ def _losses(estimator: LanguageModel, tokens: Tensor, chosen: Adaptation) -> dic
 def generate(
     run: str | Path, prompt: str, tokens: int, *, temperature: float, top_p: float, seed: int
 ) -> Iterator[str]:
-    """Return the continuation of a prompt, piece by piece as it is sampled.
-
-    Args:
-        run: The run folder.
-        prompt: Text; the continuation starts a line if it is empty or ends with a line break.
-        tokens: Number of tokens.
-        temperature: See `LanguageModel.generate`, as for the others.
-        top_p: The probability of the tokens to sample from.
-        seed: Random seed.
-    """
+    """Return the continuation of a prompt, piece by piece as it is sampled."""
     if tokens < 1:
         raise ArgumentError("tokens", tokens, "a positive integer")
     model = LanguageModel.load(run)

@@ -155,9 +155,7 @@ def _equations(layer: Any) -> dict[str, str]:
 def train_baselines(data: Data, *, tuned: bool = False) -> list[Baseline]:
     """Train both baselines on the words that the network reads, and predict the test texts.
 
-    Args:
-        data: Data of the run.
-        tuned: Select the regularization on the validation texts.
+    Tuned baselines select their regularization on the validation texts.
     """
     words = {
         name: [data.inputs.words(text) for text in part.objects]

@@ -12,7 +12,7 @@ from representer.errors import ArgumentError
 from representer.estimators.language_parameters import LanguageParameters
 from representer.estimators.language_training import network_config, optimizer_for, trainer_config
 from representer.models import LanguageModel
-from representer.tasks.language.language_config import LanguageConfig, defaults
+from representer.tasks.language.language_task import LanguageConfig, defaults
 from representer.training.averaged_sgd import NonMonotonicASGD
 
 
